@@ -1,0 +1,144 @@
+"""Timing done right: ``cudalab.benchmark()``.
+
+On a GPU a launch returns before the kernel has run, and the first launch pays for compilation and for cold caches. So
+events are recorded around each launch on the device, after a warm-up, and the median of many runs is what counts
+(guide, "Asynchronous Concurrent Execution", "Events"). An event pair adds a few microseconds of its own: compare only
+kernels that take clearly longer.
+
+On the simulated device the time is modelled: some blocks of the launch run on a private copy of memory, their counters
+are taken, and the cost model does the rest. Nothing that a kernel computes there is kept, and repeating would give the
+same figure, so there is one. Every result says which of the two it is.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cudalab import backend
+
+WARM_UP = 3
+MOST_REPEATS = 50
+FEWEST_REPEATS = 5
+TIME_BUDGET = 500_000.0  # microseconds for all repeats together
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a launch takes on the device."""
+
+    times: tuple[float, ...]
+    """Microseconds, one for each repeat; a single one where the time is modelled."""
+
+    kind: str
+    """``measured`` or ``modelled``."""
+
+    bound: str = ""
+    """What holds the kernel up, where the cost model knows it: its largest term."""
+
+    terms: dict[str, float] = field(default_factory=dict)
+    """The cost model's terms in microseconds, by name; empty where the time is measured."""
+
+    unit = "µs"
+
+    @property
+    def microseconds(self) -> float:
+        """The median."""
+        return statistics.median(self.times)
+
+    median = microseconds
+
+    @property
+    def spread(self) -> float:
+        """Difference of the slowest and the fastest repeat, microseconds."""
+        return max(self.times) - min(self.times)
+
+    def gigabytes_per_second(self, moved: float) -> float:
+        """The rate at which ``moved`` bytes went by, in GB/s (10⁹ bytes a second)."""
+        return moved / self.microseconds / 1e3
+
+    def __repr__(self) -> str:
+        repeats = f", median of {len(self.times)}, spread {self.spread:.3g} µs" if len(self.times) > 1 else ""
+        bound = f", bound by {self.bound}" if self.bound else ""
+        return f"{self.microseconds:.4g} {self.unit} ({self.kind}{repeats}{bound})"
+
+
+def benchmark(
+    kernel: Any,
+    grid: Sequence[int] | None = None,
+    block: Sequence[int] | None = None,
+    args: Sequence[Any] = (),
+    *,
+    shared_mem: int = 0,
+    repeats: int | None = None,
+    warm_up: int = WARM_UP,
+) -> Timing:
+    """Time one launch: ``cudalab.benchmark(kernel, grid, block, args)`` takes what the launch takes.
+
+    ``shared_mem`` is dynamic shared memory in bytes. On a GPU the kernel runs ``warm_up`` + ``repeats`` times (as many
+    repeats as fit into half a second when left out, 5 to 50); so what it writes in place is written that often. On the
+    simulated device memory stays as it is.
+
+    Work that is no kernel is timed as ``benchmark(work)``, where ``work()`` enqueues it on the current stream (copies,
+    array operations). It runs for real on both devices.
+
+    Raises ``TypeError`` when only one of ``grid`` and ``block`` is given, ``ValueError`` for counts below 1, and what
+    the launch itself raises.
+    """
+    if (grid is None) != (block is None):
+        raise TypeError("benchmark: give both grid and block, as for a launch, or neither to time work()")
+    if repeats is not None and repeats < 1 or warm_up < 0:
+        raise ValueError(f"benchmark: repeats must be at least 1 and warm_up at least 0, got {repeats} and {warm_up}")
+    if grid is None or block is None:
+        if args or shared_mem:
+            raise TypeError("benchmark: args and shared_mem belong to a kernel; work() takes no arguments")
+        work: Callable[[], Any] = kernel
+    elif backend.choice().kind == "sim":
+        return modelled(kernel, grid, block, args, shared_mem)
+    else:
+
+        def work() -> None:
+            kernel(grid, block, args, shared_mem=shared_mem)
+
+    if backend.choice().kind == "sim":
+        return Timing((_between_events(work),), "modelled")
+    return measured(work, repeats, warm_up)
+
+
+def modelled(kernel: Any, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], shared_mem: int) -> Timing:
+    """The cost model's time of a launch, from sampled blocks on a private copy."""
+    found = kernel.time_launch(grid, block, args, shared_mem=shared_mem)
+    terms = {name: nanoseconds / 1000 for name, nanoseconds in found.terms.items()}
+    return Timing((found.ns / 1000,), "modelled", found.bound, terms)
+
+
+def measured(work: Callable[[], Any], repeats: int | None, warm_up: int) -> Timing:
+    """Times on the GPU, between events."""
+    for _ in range(warm_up):
+        work()
+    first = _between_events(work)
+    count = repeats or max(FEWEST_REPEATS, min(MOST_REPEATS, int(TIME_BUDGET / max(first, 1.0))))
+    stream = backend.cp.cuda.get_current_stream()
+    pairs = []
+    for _ in range(count):
+        start, end = backend.cp.cuda.Event(), backend.cp.cuda.Event()
+        start.record(stream)
+        work()
+        end.record(stream)
+        pairs.append((start, end))
+    stream.synchronize()
+    elapsed = backend.cp.cuda.get_elapsed_time
+    return Timing(tuple(elapsed(start, end) * 1000 for start, end in pairs), "measured")
+
+
+def _between_events(work: Callable[[], Any]) -> float:
+    """Microseconds of the device's time for one run."""
+    cuda = backend.cp.cuda
+    stream, start, end = cuda.get_current_stream(), cuda.Event(), cuda.Event()
+    start.record(stream)
+    work()
+    end.record(stream)
+    end.synchronize()
+    return float(cuda.get_elapsed_time(start, end)) * 1000

@@ -1,0 +1,59 @@
+"""Checks of the exercises: the same on every machine, because they always run on the simulated device."""
+
+from __future__ import annotations
+
+import importlib
+
+from cudalab.checks.answer import read_answer
+from cudalab.checks.exercise import PARTS, Exercise, Finding, Mutant, PartResult, Result
+from cudalab.checks.workbench import Workbench
+
+__all__ = ["Exercise", "Finding", "Mutant", "PartResult", "Result", "check", "exercises", "find"]
+
+_CHAPTERS = ("chapter_04",)
+
+
+def exercises() -> tuple[Exercise, ...]:
+    """All exercises of the course, in order."""
+    modules = (importlib.import_module(f"cudalab.checks.{name}") for name in _CHAPTERS)
+    return tuple(exercise for module in modules for exercise in module.EXERCISES)
+
+
+def find(exercise_id: str) -> Exercise:
+    """The exercise with this id, e.g. ``"04.2"``; `KeyError` lists the ids that exist."""
+    for exercise in exercises():
+        if exercise.id == exercise_id:
+            return exercise
+    known = ", ".join(e.id for e in exercises())
+    raise KeyError(f"check: there is no exercise {exercise_id!r}; there are {known}")
+
+
+def check(exercise_id: str, answer: object, *, seed: int | None = None) -> Result:
+    """Check an answer and say at once what holds and what does not.
+
+    The answer's source is compiled and launched on a simulated device of its own, also on a machine with a GPU: outputs
+    are compared whole with a NumPy oracle on fresh random inputs, every access is checked, and efficiency is judged by
+    structural counts. Nothing of your session is touched.
+
+    Args:
+        exercise_id: ``CHAPTER.NUMBER``, e.g. ``"04.2"``.
+        answer: the kernel (a ``RawKernel``, or what ``%%cuda`` bound), or its CUDA C++ source.
+        seed: of the random inputs; the same seed gives the same check. None takes a fresh one.
+
+    Raises:
+        KeyError: there is no such exercise.
+        TypeError: the answer is neither a kernel nor text.
+    """
+    exercise = find(exercise_id)
+    bench = Workbench(exercise, read_answer(answer), seed=seed)
+    bench.run()
+    return Result(exercise.id, exercise.title, tuple(_part(bench, name) for name in PARTS if name in exercise.points))
+
+
+def _part(bench: Workbench, name: str) -> PartResult:
+    findings = tuple(f for f in bench.findings if f.part == name)
+    maximum = bench.exercise.points[name]  # type: ignore[index]
+    skipped = name == "efficiency" and any(f.part != "efficiency" for f in bench.findings)
+    earned = 0.0 if findings or skipped else maximum
+    note = "" if findings or skipped else "; ".join(bench.notes.get(name, ()))
+    return PartResult(name, earned, maximum, () if skipped else findings, skipped, note)  # type: ignore[arg-type]

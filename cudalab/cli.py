@@ -1,0 +1,143 @@
+"""The command line: ``python -m cudalab …``. Each command lives in the module that it belongs to.
+
+Modules are imported by the command that needs them, because ``setup`` runs before anything is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+
+def _setup(args: argparse.Namespace) -> int:
+    from cudalab.environment import SetupError, setup
+
+    try:
+        setup(args.venv, extra=args.extra)
+    except SetupError as error:
+        print(f"setup: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _kernels(args: argparse.Namespace) -> int:
+    from cudalab.kernelspecs import install
+
+    for folder in install(Path(sys.prefix), Path(sys.executable)):
+        print(folder)
+    return 0
+
+
+def _lab(args: argparse.Namespace) -> int:
+    from cudalab.lab import start
+
+    return start(args.notebook, browser=not args.no_browser, port=args.port, address=args.address)
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from cudalab.doctor import examine
+
+    report = examine()
+    print(report)
+    return 0 if report.healthy else 1
+
+
+def _test(args: argparse.Namespace) -> int:
+    from cudalab.suite import run
+
+    return run(which="long" if args.long else "gpu" if args.gpu else "", workers=args.workers, arguments=args.pytest)
+
+
+def _record(args: argparse.Namespace) -> int:
+    from cudalab.record import record_all
+
+    return record_all(args.notebooks, device=args.device, timeout=args.timeout)
+
+
+def _notebooks(args: argparse.Namespace) -> int:
+    from cudalab.notebook import check_all
+
+    return check_all(args.notebooks, fix=args.fix)
+
+
+def _lock(args: argparse.Namespace) -> int:
+    from cudalab.lock import lock
+
+    lock()
+    return 0
+
+
+def _grading(command: str, arguments: Sequence[str]) -> int:
+    """`grade` and `exercises` have their own options, in the grading package."""
+    result: int = import_module("cudalab.grading.command").main([command, *arguments])
+    return result
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands but those of the grading package, which are only named here."""
+    top = argparse.ArgumentParser(prog="python -m cudalab", description=__doc__.split("\n")[0] if __doc__ else None)
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    setup = commands.add_parser("setup", help="make the virtual environment from the lock file")
+    setup.add_argument("--venv", type=Path, default=Path(".venv"), help="its folder (default: .venv)")
+    setup.add_argument(
+        "--extra", choices=["", "cuda12", "cuda13"], default=None, help="CuPy for this CUDA (default: as the driver)"
+    )
+    setup.set_defaults(run=_setup)
+
+    kernels = commands.add_parser("kernels", help="add the two CUDA kernels to JupyterLab's kernel picker")
+    kernels.set_defaults(run=_kernels)
+
+    lab = commands.add_parser("lab", help="open the course in JupyterLab")
+    lab.add_argument("notebook", nargs="?", default=None, help="file to open (default: the first chapter)")
+    lab.add_argument("--no-browser", action="store_true", help="print the address, open no browser")
+    lab.add_argument("--port", type=int, default=8888)
+    lab.add_argument("--address", default="localhost", help="address to listen at (0.0.0.0 in a container)")
+    lab.set_defaults(run=_lab)
+
+    doctor = commands.add_parser("doctor", help="say what is installed, which device is used and why")
+    doctor.set_defaults(run=_doctor)
+
+    test = commands.add_parser("test", help="run the tests")
+    group = test.add_mutually_exclusive_group()
+    group.add_argument("--long", action="store_true", help="the large corpora, fuzzing and soak")
+    group.add_argument("--gpu", action="store_true", help="what needs a GPU")
+    test.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
+    test.add_argument("pytest", nargs="*", help="files, or options after `--`, for pytest")
+    test.set_defaults(run=_test)
+
+    record = commands.add_parser("record", help="run notebooks on a GPU and store their outputs")
+    record.add_argument("notebooks", nargs="*", type=Path, help="(default: all)")
+    record.add_argument("--device", default="gpu", help="another CUDALAB_DEVICE, for a look (default: gpu)")
+    record.add_argument("--timeout", type=int, default=300, help="seconds a cell may take (default: 300)")
+    record.set_defaults(run=_record)
+
+    notebooks = commands.add_parser("notebooks", help="check the rules that every notebook keeps")
+    notebooks.add_argument("notebooks", nargs="*", type=Path, help="(default: all)")
+    notebooks.add_argument("--fix", action="store_true", help="write the canonical form, drop widget state")
+    notebooks.set_defaults(run=_notebooks)
+
+    lock = commands.add_parser("lock", help="renew lock files and environment.yml from pyproject.toml")
+    lock.set_defaults(run=_lock)
+
+    commands.add_parser("grade", help="grade submissions (`grade --help`)", add_help=False)
+    commands.add_parser("exercises", help="write exercises/ from solutions/", add_help=False)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in ("grade", "exercises"):
+        return _grading(given[0], given[1:])
+    args = parser().parse_args(given)
+    try:
+        code: int = args.run(args)
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return 130
+    return code

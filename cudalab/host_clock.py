@@ -1,0 +1,38 @@
+"""The host's clock, on both devices: ``cudalab.clock()`` and ``cudalab.host_work()``.
+
+On a GPU they are the machine's own clock and a busy wait. On the simulated device, host and device share one modelled
+clock, which only runtime calls and ``host_work`` advance: the time that your Python needs between two calls does not
+count there. So a notebook that measures device work with ``time.perf_counter`` would measure the simulation; with
+these two it reads the same on both devices.
+"""
+
+from __future__ import annotations
+
+import time
+
+from cudalab import backend
+
+
+def clock() -> float:
+    """Host time in microseconds since some fixed point; take differences.
+
+    Measured on a GPU, modelled on the simulated device.
+    """
+    if backend.choice().kind == "gpu":
+        return time.perf_counter_ns() / 1000
+    return float(backend.simulated_device().clock_ns) / 1000
+
+
+def host_work(microseconds: float) -> None:
+    """Keep the host busy for ``microseconds``, as a computation on the CPU would; calls of CUDA wait meanwhile.
+
+    Raises ``ValueError`` for a negative time.
+    """
+    if not microseconds >= 0:
+        raise ValueError(f"host_work needs a time of at least 0 microseconds, got {microseconds}.")
+    if backend.choice().kind == "sim":
+        backend.simulated_device().host_work(round(microseconds * 1000))
+        return
+    end = time.perf_counter_ns() + round(microseconds * 1000)
+    while time.perf_counter_ns() < end:
+        pass

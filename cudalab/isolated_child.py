@@ -1,0 +1,125 @@
+"""The child of ``cudalab.isolated``: imports, waits for one request, runs it, reports how it ended.
+
+The request is one line of JSON on standard input. Output goes where it always goes, so that ``printf`` of a kernel and
+messages of libraries appear in order. An exception is written to a file that the request names, as text.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import linecache
+import os
+import pickle
+import sys
+import threading
+import traceback
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+CELL = "<isolated cell>"
+
+
+def describe(error: BaseException) -> str:
+    """Type, message, line of the cell, and notes. Of the traceback only the learner's own line is told."""
+    lines = [f"{type(error).__name__}: {error}".rstrip(": ")]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == CELL]
+    if isinstance(error, SyntaxError) and error.filename == CELL:
+        lines.append(f"  line {error.lineno} of the cell: {(error.text or '').strip()}")
+    elif frames:
+        lines.append(f"  line {frames[-1].lineno} of the cell: {frames[-1].line}")
+    lines.extend(getattr(error, "__notes__", ()))
+    return "\n".join(lines)
+
+
+def execute(code: str, names: dict[str, Any]) -> None:
+    """Run a cell: its statements, and, as a notebook does, show the value of a last expression."""
+    linecache.cache[CELL] = (len(code), None, code.splitlines(keepends=True), CELL)
+    tree = ast.parse(code, CELL)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, CELL, "exec"), names)
+    if isinstance(last, ast.Expr):
+        value = eval(compile(ast.Expression(last.value), CELL, "eval"), names)
+        if value is not None:
+            print(repr(value))
+
+
+# cudalab's names that the cell gets; the others (widgets, pictures) are there as `cudalab.NAME`.
+NAMES = (
+    "cp",
+    "cudart",
+    "driver",
+    "device",
+    "reset",
+    "clock",
+    "host_work",
+    "benchmark",
+    "profile",
+    "sanitize",
+    "source",
+)
+
+
+def _import_ahead(kind: str) -> None:
+    """What the request will most likely need. No device is chosen or touched by it."""
+    if kind == "gpu":
+        modules = ("cudalab.recording", "cuda.bindings.runtime", "cuda.bindings.driver")
+    else:
+        modules = ("cudalab.sim.cupy", "cudalab.sim.cudart", "cudalab.sim.driver")
+    for name in (*modules, "cudalab.device", "cudalab.benchmark", "cudalab.profile", "cudalab.sanitize"):
+        import_module(name)
+
+
+def _wait_for_device() -> None:
+    """An error of work that is still under way must come out before the process ends."""
+    import cudalab
+    from cudalab import backend
+
+    if backend.choice().kind == "gpu":
+        driver = backend.driver
+        driver.cuInit(0)
+        if not driver.cuDevicePrimaryCtxGetState(0)[2]:  # the cell did not touch the GPU
+            return
+    cudalab.cp.cuda.runtime.deviceSynchronize()
+
+
+def main(kind: str) -> int:
+    """Serve one request; returns the exit code of the process."""
+    import numpy as np
+
+    import cudalab
+    from cudalab import backend
+
+    _import_ahead(kind)
+    line = sys.stdin.readline()
+    if not line:  # the notebook ended without using this child
+        return 0
+    request = json.loads(line)
+    # The parent stops this process when the time is up; this is for the case that the parent is gone by then.
+    watch = threading.Timer(request["time_limit"] + 5, os._exit, (124,))
+    watch.daemon = True
+    watch.start()
+    os.environ[backend.VARIABLE] = request["device"]
+    os.chdir(request["folder"])
+    try:
+        names: dict[str, Any] = {"__name__": "__main__", "np": np, "cudalab": cudalab}
+        names.update({name: getattr(cudalab, name) for name in NAMES})
+        names.update(pickle.loads(base64.b64decode(request["values"])))
+        execute(request["code"], names)
+        _wait_for_device()
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except BaseException as error:
+        Path(request["answer"]).write_text(json.dumps({"error": describe(error)}), encoding="utf-8")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    status = main(sys.argv[1])
+    # Without the interpreter's own clean-up: after a sticky error CuPy's would only complain about it again.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -1,0 +1,67 @@
+"""Opens the course in JupyterLab, with everything switched off that would ask the network at start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from cudalab.environment import project_root
+
+FIRST = "notebooks/00_start_here.ipynb"
+
+# Settings that keep JupyterLab off the network: it asks for news, newer versions and extensions otherwise. They count
+# for a JupyterLab that is started here, and change nothing of the learner's own settings.
+CONFIGURATION = Path(__file__).parent / "jupyter"
+
+
+def command(root: Path, notebook: str | None = None, *, browser: bool, port: int, address: str) -> list[str]:
+    """The command line that starts JupyterLab in ``root`` on ``notebook``, a path relative to it."""
+    where = (notebook or FIRST).replace("\\", "/")
+    line = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root}", f"--ServerApp.port={port}"]
+    line += [f"--ServerApp.ip={address}", f"--LabApp.default_url=/lab/tree/{where}"]
+    if not browser:
+        line.append("--no-browser")
+    if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container, say; JupyterLab refuses root without it
+        line.append("--allow-root")
+    return line
+
+
+def environment() -> dict[str, str]:
+    """The environment for JupyterLab: this Python's own programs first, so that kernels and nbgrader are found also
+    where the virtual environment is not activated; and ``CONFIGURATION``."""
+    first = {"PATH": Path(sys.executable).parent, "JUPYTER_CONFIG_PATH": CONFIGURATION}
+    joined = {name: os.pathsep.join(filter(None, (str(path), os.environ.get(name)))) for name, path in first.items()}
+    return {**os.environ, **joined}
+
+
+def trust(root: Path) -> int:
+    """Sign the notebooks of the course, as ``jupyter trust`` does, so that their stored figures are shown before the
+    first run; returns how many were signed. JupyterLab leaves SVG out of notebooks that it does not trust."""
+    import nbformat
+    from nbformat.sign import NotebookNotary
+
+    notary = NotebookNotary()
+    count = 0
+    for path in sorted((root / "notebooks").glob("*.ipynb")):
+        try:
+            notary.sign(nbformat.read(path, as_version=4))
+        except (nbformat.reader.NotJSONError, OSError):  # half-written by its author; JupyterLab will say so
+            continue
+        count += 1
+    return count
+
+
+def start(notebook: str | None = None, *, browser: bool = True, port: int = 8888, address: str = "localhost") -> int:
+    """Start JupyterLab and wait for it to end; returns its exit code."""
+    root = project_root()
+    if notebook is not None and not (root / notebook).is_file():
+        print(f"lab: there is no file {notebook!r} in {root}; name one relative to that folder.", file=sys.stderr)
+        return 1
+    trust(root)
+    line = command(root, notebook, browser=browser, port=port, address=address)
+    try:
+        return subprocess.run(line, cwd=root, env=environment(), check=False).returncode
+    except KeyboardInterrupt:
+        return 0

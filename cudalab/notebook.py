@@ -1,0 +1,188 @@
+"""The rules that every notebook of the course keeps, and the canonical form it is stored in.
+
+Stored outputs are evidence: they came from a run on a real GPU, and tests on the simulated device are compared with
+them. So each code cell that was recorded carries, under ``metadata.cudalab``, the hash of the code that led to its
+output (its own and that of all code cells before it), the device, the driver and the date. When code changes, the
+hash no longer fits, and a test says which cell is stale until the notebook is recorded again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from cudalab.environment import project_root
+
+MARKER = "# NBVAL_CHECK_OUTPUT"
+MARKERS = (MARKER, "# NBVAL_IGNORE_OUTPUT", "# NBVAL_SKIP", "# NBVAL_RAISES_EXCEPTION")
+KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+LANGUAGE = {"name": "python"}
+RECORD = "cudalab"  # the key in a cell's metadata
+_CELL_KEYS = {"tags", RECORD, "nbgrader", "jupyter", "slideshow", "editable", "deletable"}
+_WIDGET_TYPES = ("application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json")
+_ID = re.compile(r"^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$")
+_RANDOM_ID = re.compile(r"^[0-9a-f]{8}(?:-[0-9a-f]{4}){0,3}")
+_HOST_CLOCK = re.compile(r"\b(?:time\.\w+|perf_counter\w*|from time import|timeit|datetime\.now)\b|^%%?time\b", re.M)
+_MACHINE_PATH = re.compile(r"/(?:home|root|tmp|usr|opt|work|mnt|var)/\w|[A-Z]:\\\\?Users")
+_BARE_BOOLEAN = re.compile(r"(?:True|False)\s*")
+
+Notebook = Any  # nbformat.NotebookNode
+
+
+@dataclass(frozen=True)
+class Breach:
+    """One broken rule."""
+
+    notebook: str
+    cell: str
+    rule: str
+
+    def __str__(self) -> str:
+        return f"{self.notebook}, cell {self.cell!r}: {self.rule}" if self.cell else f"{self.notebook}: {self.rule}"
+
+
+def read(path: Path) -> Notebook:
+    """The notebook as nbformat 4; ``ValueError`` names the file when it is none."""
+    try:
+        return nbformat.read(path, as_version=4)
+    except Exception as error:  # nbformat raises several kinds for what is no notebook
+        raise ValueError(f"{path} is not a notebook: {error}") from error
+
+
+def canonical(notebook: Notebook) -> str:
+    """The one text that a notebook is stored as: keys sorted, one space of indentation, UTF-8, no widget state, no
+    metadata that depends on the machine."""
+    kept = json.loads(nbformat.writes(notebook))
+    kept["metadata"] = {"kernelspec": KERNELSPEC, "language_info": LANGUAGE}
+    kept["nbformat"], kept["nbformat_minor"] = 4, 5
+    for cell in kept["cells"]:
+        cell["metadata"] = {key: value for key, value in cell["metadata"].items() if key in _CELL_KEYS}
+        if cell["cell_type"] == "code":
+            cell["outputs"] = [output for output in map(_without_widgets, cell["outputs"]) if output is not None]
+            for output in cell["outputs"]:
+                if "execution_count" in output:
+                    output["execution_count"] = cell["execution_count"]
+    return json.dumps(kept, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+
+def _without_widgets(output: dict[str, Any]) -> dict[str, Any] | None:
+    """The output without its live view; None when nothing else was in it."""
+    data = output.get("data")
+    if data is None or not any(kind in data for kind in _WIDGET_TYPES):
+        return output
+    # the text beside a live view is only the widget's class name
+    rest = {kind: value for kind, value in data.items() if kind not in (*_WIDGET_TYPES, "text/plain")}
+    return {**output, "data": rest} if rest else None
+
+
+def source_hashes(notebook: Notebook) -> dict[str, str]:
+    """Cell id → hash of its code and of all code before it, for every code cell."""
+    digest = hashlib.sha256()
+    hashes = {}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            digest.update(cell.source.strip().encode() + b"\0")
+            hashes[cell.id] = digest.hexdigest()[:16]
+    return hashes
+
+
+def is_compared(cell: Any) -> bool:
+    """Does nbval compare this cell's output in its lax mode? The marker must stand alone on the first line; a cell
+    tagged ``raises-exception`` is always compared."""
+    if cell.cell_type != "code":
+        return False
+    first = cell.source.split("\n", 1)[0].rstrip()
+    return first == MARKER or "raises-exception" in cell.metadata.get("tags", [])
+
+
+def breaches(path: Path, *, recorded: bool = True) -> Iterator[Breach]:
+    """Every rule that the notebook breaks. ``recorded`` False leaves out the rules about stored outputs."""
+    text = path.read_text(encoding="utf-8")
+    notebook = read(path)
+    if text != canonical(notebook):
+        yield Breach(path.name, "", "not in canonical form; run `python -m cudalab notebooks --fix`")
+    hashes = source_hashes(notebook)
+    seen: set[str] = set()
+    for cell in notebook.cells:
+        for rule in _cell_rules(cell, seen):
+            yield Breach(path.name, cell.id, rule)
+        if cell.cell_type == "code" and recorded:
+            for rule in _record_rules(cell, hashes[cell.id]):
+                yield Breach(path.name, cell.id, rule)
+
+
+def _cell_rules(cell: Any, seen: set[str]) -> Iterator[str]:
+    if not _ID.match(cell.id) or _RANDOM_ID.match(cell.id):
+        yield "its id is not readable (lower-case words joined by hyphens)"
+    if cell.id in seen:
+        yield "its id stands twice"
+    seen.add(cell.id)
+    if cell.cell_type != "code":
+        return
+    lines = cell.source.split("\n")
+    for number, line in enumerate(lines, start=1):
+        if any(marker in line for marker in MARKERS) and (number > 1 or line.rstrip() != MARKER):
+            yield f"line {number}: {MARKER} must stand alone on the first line, and no other nbval marker is used"
+    code = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+    if not code.startswith("%%cuda") and _HOST_CLOCK.search(code):
+        yield "uses the host's clock; take cudalab.clock(), cudalab.host_work() or cudalab.benchmark()"
+
+
+def _record_rules(cell: Any, wanted: str) -> Iterator[str]:
+    record = cell.metadata.get(RECORD)
+    if record is None:
+        if cell.outputs or is_compared(cell):
+            yield "it was never recorded; run `python -m cudalab record` on a machine with a GPU"
+        return
+    if record.get("source_hash") != wanted:
+        yield "its stored output is stale: code changed since; run `python -m cudalab record` on a machine with a GPU"
+    if missing := [key for key in ("device", "driver", "date") if not record.get(key)]:
+        yield f"its record lacks {', '.join(missing)}"
+    if str(record.get("device", "")).startswith("simulated"):
+        yield "its stored output came from the simulated device; run `python -m cudalab record` with a GPU"
+    if _MACHINE_PATH.search(json.dumps(cell.outputs)):
+        yield "its stored output names a path of the machine that recorded it"
+    if is_compared(cell):
+        yield from _compared_rules(cell)
+
+
+def _compared_rules(cell: Any) -> Iterator[str]:
+    if not cell.outputs:
+        yield "it is compared but has no stored output"
+    for output in cell.outputs:
+        if output.output_type == "error":
+            continue
+        text = output.get("text") if output.output_type == "stream" else output.data.get("text/plain", "")
+        if output.output_type != "stream" and set(output.data) != {"text/plain"}:
+            yield f"it is compared and must print text only, but its output has {', '.join(sorted(output.data))}"
+        if output.output_type == "stream" and output.name != "stdout":
+            yield f"it is compared, but writes to {output.name}"
+        if _BARE_BOOLEAN.fullmatch(text or ""):
+            yield "it is compared and shows a bare True or False; print the computed values"
+
+
+def course_notebooks(root: Path | None = None) -> list[Path]:
+    """The chapters, in order."""
+    return sorted(((root or project_root()) / "notebooks").glob("*.ipynb"))
+
+
+def check_all(paths: list[Path], *, fix: bool = False) -> int:
+    """Print every breach of the notebooks (default: all chapters); returns the exit code. ``fix`` writes the canonical
+    form first."""
+    count = 0
+    for path in paths or course_notebooks():
+        if fix:
+            path.write_text(canonical(read(path)), encoding="utf-8")
+        for breach in breaches(path):
+            print(breach)
+            count += 1
+    print(f"{count} rules broken" if count else "every rule is kept", file=sys.stderr)
+    return 1 if count else 0

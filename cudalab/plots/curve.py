@@ -1,0 +1,132 @@
+"""Curves: a quantity against a parameter, with the best point marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from cudalab.plots.picture import Picture, blank
+from cudalab.plots.style import INK, MARKERS, QUIET, RC, SERIES, VERMILLION, number
+
+Numbers = Sequence[float]
+
+
+def curve(
+    x: Numbers,
+    y: Numbers | Mapping[str, Numbers],
+    *,
+    xlabel: str,
+    ylabel: str,
+    title: str = "",
+    best: str | None = None,
+    summary: str = "",
+) -> Picture:
+    """Draw one or several curves over the same ``x``.
+
+    Args:
+        x: values of the parameter, each a tick of the axis; spaced logarithmically when they span a factor over 8.
+        y: the values, as many as ``x``; or several series by name, each drawn with a marker of its own.
+        xlabel: what ``x`` is, with its unit.
+        ylabel: what ``y`` is, with its unit and whether it is measured or modelled.
+        title: what the figure asks or shows.
+        best: ``"min"`` or ``"max"`` marks that point of the first series.
+        summary: the sentence below; made from the data when empty.
+
+    Raises:
+        ValueError: no points, or a series of another length than ``x``.
+    """
+    series: dict[str, Numbers] = dict(y) if isinstance(y, Mapping) else {"": y}
+    if not len(x) or not series:
+        raise ValueError("curve needs at least one point; got none")
+    for name, values in series.items():
+        if len(values) != len(x):
+            raise ValueError(f"curve: series {name!r} has {len(values)} values for {len(x)} of x; they must match")
+    with matplotlib.rc_context(RC):
+        figure = blank(6.8, 3.4)
+        axes = figure.subplots()
+        for index, (name, values) in enumerate(series.items()):
+            line(axes, x, values, name=name, index=index)
+        frame(axes, x, xlabel=xlabel, ylabel=ylabel, title=title)
+        first = list(next(iter(series.values())))
+        if best in ("min", "max"):
+            at = first.index(min(first) if best == "min" else max(first))
+            ring(axes, x[at], first[at], f"best: {number(x[at])}")
+            if best == "max":
+                axes.margins(y=0.25)
+    text = summary or _sentence(x, series, xlabel, ylabel)
+    named = f" for {', '.join(series)}" if len(series) > 1 else ""
+    return Picture(figure, text, f"Curve of {ylabel} against {xlabel}{named}.")
+
+
+def line(axes: Axes, x: Numbers, y: Numbers, *, name: str = "", index: int = 0) -> None:
+    """One series with its marker; its name stands at its last point instead of in a legend."""
+    colour, marker = SERIES[index % len(SERIES)], MARKERS[index % len(MARKERS)]
+    axes.plot(
+        x, y, color=colour, marker=marker, markeredgecolor="white", markeredgewidth=1.0, zorder=3 + index, clip_on=False
+    )
+    if name:
+        last = max(range(len(x)), key=lambda at: x[at])
+        axes.annotate(
+            name,
+            (x[last], y[last]),
+            xytext=(9, 0),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+            fontweight="bold",
+            annotation_clip=False,
+        )
+
+
+def ring(axes: Axes, x: float, y: float, text: str) -> None:
+    """A ring around the best point, and its name: below where there is room above the axis, else above."""
+    below = y > 0.14 * axes.get_ylim()[1]
+    axes.plot([x], [y], "o", ms=14, mfc="none", mec=VERMILLION, mew=1.8, zorder=9, clip_on=False)
+    axes.annotate(
+        text,
+        (x, y),
+        xytext=(0, -12 if below else 12),
+        textcoords="offset points",
+        ha="center",
+        va="top" if below else "bottom",
+        path_effects=[withStroke(linewidth=3, foreground="white")],
+        color=INK,
+        fontweight="bold",
+        zorder=10,
+    )
+
+
+def frame(axes: Axes, x: Numbers, *, xlabel: str, ylabel: str, title: str) -> None:
+    """Axes of a curve: ``y`` from zero, a tick at every ``x``, light horizontal lines."""
+    low, high = min(x), max(x)
+    if low > 0 and high / low > 8:
+        axes.set_xscale("log", base=2)
+        axes.set_xlim(low / (high / low) ** 0.05, high * (high / low) ** 0.05)
+    elif high > low:
+        axes.set_xlim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+    axes.xaxis.set_major_locator(FixedLocator(sorted({float(value) for value in x})))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(lambda value, _position: number(value))
+    axes.yaxis.set_major_formatter(lambda value, _position: number(value))
+    axes.set_ylim(bottom=0)
+    axes.margins(y=0.15)
+    axes.grid(axis="y")
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel, color=QUIET)
+    if title:
+        axes.set_title(title)
+
+
+def _sentence(x: Numbers, series: Mapping[str, Numbers], xlabel: str, ylabel: str) -> str:
+    parts = []
+    for name, values in series.items():
+        low = min(range(len(x)), key=lambda at: values[at])
+        high = max(range(len(x)), key=lambda at: values[at])
+        who = f"{name}: " if name else ""
+        parts.append(f"{who}{number(values[low])} at {number(x[low])} to {number(values[high])} at {number(x[high])}")
+    return f"**{ylabel}** against {xlabel}: " + "; ".join(parts) + "."

@@ -1,0 +1,127 @@
+"""A figure together with the sentence that says what it shows.
+
+A picture appears as two outputs of the cell: the drawing (SVG, with a PNG beside it where that is small, for pages
+that show no SVG), and below it one sentence of text, which is all that a reader without the drawing needs.
+Presentation stands in attributes, not in style sheets: pages that clean foreign markup, GitHub among them, drop the
+latter.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import matplotlib
+from IPython.core.getipython import get_ipython
+from IPython.display import DisplayHandle, display
+from matplotlib.figure import Figure
+
+from cudalab.plots.style import RC
+
+PNG_LIMIT = 80_000  # bytes; a larger PNG is left out of the notebook
+_STYLE_SHEET = re.compile(r"\s*<defs>\s*<style\b.*?</style>\s*</defs>", re.DOTALL)
+_STYLE = re.compile(r'\sstyle="([^"]*)"')
+_PATH = re.compile(r'(?<=\sd=")[^"]*')
+_DIGITS = re.compile(r"(?<=\.\d\d)\d+")  # a hundredth of a point is finer than any screen
+_METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
+
+
+def blank(width: float, height: float) -> Figure:
+    """An empty figure of ``width`` × ``height`` inches in the course's style, tied to no window and no pyplot state."""
+    with matplotlib.rc_context(RC):
+        return Figure(figsize=(width, height), layout="constrained")
+
+
+@dataclass
+class Picture:
+    """What every function of ``cudalab.plot`` returns; shown when it is the last line of a cell."""
+
+    figure: Figure
+    """The matplotlib figure; change it as you like before it is shown."""
+    summary: str
+    """One sentence (Markdown) that says what the figure shows."""
+    alt: str
+    """What is drawn, for readers who cannot see it."""
+    _shown: list[DisplayHandle] = field(default_factory=list, repr=False)
+
+    def svg(self) -> str:
+        """The figure as one ``<svg>`` element with inline attributes, a title and a role."""
+        buffer = io.StringIO()
+        with matplotlib.rc_context(RC):
+            self._settle()
+            self.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        text = buffer.getvalue()
+        text = text[text.index("<svg") :]
+        text = _METADATA.sub("", _STYLE_SHEET.sub("", text))
+        text = _PATH.sub(lambda found: _DIGITS.sub("", found.group()), text)
+        text = _STYLE.sub(lambda found: _attributes(found.group(1)), text)
+        head = f' role="img" aria-label="{escape(self.alt)}" stroke-linejoin="round"'
+        return re.sub(
+            r"<svg\b([^>]*)>",
+            lambda found: f"<svg{found.group(1)}{head}>\n <title>{escape(self.alt, quote=False)}</title>",
+            text,
+            count=1,
+        ).strip()
+
+    def png(self, dots_per_inch: int = 100) -> bytes:
+        """The figure as a PNG file."""
+        buffer = io.BytesIO()
+        with matplotlib.rc_context(RC):
+            self._settle()
+            self.figure.savefig(buffer, format="png", dpi=dots_per_inch, metadata={"Software": None})
+        return buffer.getvalue()
+
+    def _settle(self) -> None:
+        """Fix the layout: each drawing would move it a little closer to its optimum, and no two would be equal."""
+        if self.figure.get_layout_engine() is not None:
+            self.figure.draw_without_rendering()
+            self.figure.set_layout_engine("none")
+
+    def bundle(self) -> tuple[dict[str, str], dict[str, Any]]:
+        """MIME data and metadata of the drawing alone."""
+        data = {"image/svg+xml": self.svg(), "text/plain": f"[figure] {self.alt}"}
+        metadata: dict[str, Any] = {"image/svg+xml": {"alt": self.alt}}
+        png = self.png()
+        if len(png) <= PNG_LIMIT:
+            data["image/png"] = base64.b64encode(png).decode()
+            metadata["image/png"] = {"alt": self.alt}
+        return data, metadata
+
+    def caption(self) -> dict[str, str]:
+        """MIME data of the sentence below."""
+        return {"text/markdown": self.summary, "text/plain": self.summary.replace("**", "")}
+
+    def show(self) -> None:
+        """Show the drawing and its sentence as two outputs of the running cell."""
+        if get_ipython() is None:
+            print(self.summary.replace("**", ""))
+            return
+        data, metadata = self.bundle()
+        drawing = display(data, metadata=metadata, raw=True, display_id=True)
+        sentence = display(self.caption(), raw=True, display_id=True)
+        self._shown = [handle for handle in (drawing, sentence) if handle is not None]
+
+    def replace(self, other: Picture) -> None:
+        """Put ``other`` where this picture is shown; ``other`` can then be replaced in turn."""
+        if not self._shown:
+            return
+        data, metadata = other.bundle()
+        self._shown[0].update(data, metadata=metadata, raw=True)
+        self._shown[1].update(other.caption(), raw=True)
+        other._shown = self._shown
+
+    def _ipython_display_(self) -> None:
+        self.show()
+
+    def __repr__(self) -> str:
+        return self.summary.replace("**", "")
+
+
+def _attributes(style: str) -> str:
+    """``fill: #fff; stroke: none`` as `` fill="#fff" stroke="none"``; matplotlib writes no other kind of style."""
+    pairs = (rule.split(":", 1) for rule in style.split(";") if ":" in rule)
+    return "".join(f' {name.strip()}="{value.strip()}"' for name, value in pairs)

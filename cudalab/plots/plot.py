@@ -1,0 +1,16 @@
+"""What a notebook knows as ``cudalab.plot``: the course's figures, each a drawing and one sentence that says what it
+shows.
+
+The functions take plain numbers and NumPy arrays, run nothing on the device, and return a ``Picture``, which a notebook
+shows when it is the last line of a cell.
+"""
+
+from cudalab.plots.access import sectors, touched
+from cudalab.plots.curve import curve
+from cudalab.plots.image import image
+from cudalab.plots.memories import memories
+from cudalab.plots.picture import Picture
+from cudalab.plots.pitch import pitch
+from cudalab.plots.roofline import roofline
+
+__all__ = ["Picture", "curve", "image", "memories", "pitch", "roofline", "sectors", "touched"]

@@ -1,0 +1,105 @@
+"""The roofline: the most a kernel can compute, given how many bytes it moves.
+
+A kernel that does few operations on each byte is bound by memory: the sloped roof. One that does many is bound by
+arithmetic: the flat roof. Where the two meet is a property of the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import matplotlib
+import numpy as np
+from matplotlib.ticker import FuncFormatter
+
+from cudalab.plots.picture import Picture, blank
+from cudalab.plots.style import BLUE, INK, MARKERS, QUIET, RC, SERIES, number, tint
+
+
+def roofline(
+    kernels: Mapping[str, tuple[float, float]], *, bandwidth: float, arithmetic: float, kind: str, title: str = ""
+) -> Picture:
+    """Draw kernels under the device's roof.
+
+    Args:
+        kernels: by name, operations done for each byte moved, and GFLOP/s reached.
+        bandwidth: peak of device memory, GB/s.
+        arithmetic: peak of float arithmetic, GFLOP/s.
+        kind: ``"measured"`` or ``"modelled"``: where the reached figures come from.
+        title: what is compared.
+
+    Raises:
+        ValueError: a figure that is not positive.
+    """
+    figures = [bandwidth, arithmetic, *(value for pair in kernels.values() for value in pair)]
+    if not kernels or min(figures) <= 0:
+        raise ValueError(f"roofline needs kernels and positive figures; got {dict(kernels)}, {bandwidth}, {arithmetic}")
+    ridge = arithmetic / bandwidth
+    low = min(min(intensity for intensity, _ in kernels.values()) / 4, ridge / 64)
+    high = ridge * 16
+    with matplotlib.rc_context(RC):
+        figure = blank(6.8, 3.3)
+        axes = figure.subplots()
+        x = np.geomspace(low, high, 200)
+        roof = np.minimum(arithmetic, bandwidth * x)
+        axes.fill_between(x, roof, 1e-9, color=tint(BLUE, 0.07), lw=0)
+        axes.plot(x, roof, color=BLUE)
+        for index, (name, (intensity, reached)) in enumerate(kernels.items()):
+            axes.plot([intensity] * 2, [reached, min(arithmetic, bandwidth * intensity)], color=QUIET, lw=0.9, ls=":")
+            axes.plot(
+                [intensity],
+                [reached],
+                MARKERS[index % len(MARKERS)],
+                color=SERIES[(index + 1) % len(SERIES)],
+                ms=8,
+                mec="white",
+                zorder=5,
+            )
+            axes.annotate(
+                f"{name}: {number(reached)} GFLOP/s",
+                (intensity, reached),
+                xytext=(9, -4),
+                textcoords="offset points",
+                va="top",
+                color=INK,
+            )
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=10)
+        axes.set_xlim(low, high)
+        axes.set_ylim(min(reached for _, reached in kernels.values()) / 8, arithmetic * 4)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: _fraction(value)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _position: number(value)))
+        axes.minorticks_off()
+        axes.set_xlabel("operations for each byte moved (FLOP/B)")
+        axes.set_ylabel(f"GFLOP/s, {kind}", color=QUIET)
+        axes.annotate(
+            f"arithmetic {number(arithmetic)} GFLOP/s",
+            (high, arithmetic),
+            xytext=(-4, 6),
+            textcoords="offset points",
+            ha="right",
+            color=BLUE,
+        )
+        at = ridge / 8
+        axes.annotate(
+            f"memory {number(bandwidth)} GB/s",
+            (at, bandwidth * at),
+            xytext=(-8, 6),
+            textcoords="offset points",
+            ha="right",
+            color=BLUE,
+        )
+        if title:
+            axes.set_title(title)
+    words = []
+    for name, (intensity, reached) in kernels.items():
+        bound = "memory" if intensity < ridge else "arithmetic"
+        share = reached / min(arithmetic, bandwidth * intensity)
+        words.append(f"{name} reaches **{share:.0%}** of what {bound} allows ({kind})")
+    return Picture(
+        figure, "Roofline: " + "; ".join(words) + ".", f"Roofline with {len(kernels)} kernels: {', '.join(kernels)}."
+    )
+
+
+def _fraction(value: float) -> str:
+    return f"1/{round(1 / value)}" if value < 1 else number(value)

@@ -1,0 +1,191 @@
+"""Compiled programs and object code on disk, so that an unchanged cell costs no compile.
+
+An entry is one file: a magic word, a digest of the rest, and a message of ``codec.py``. Its name is a
+digest of everything that the result depends on: source, options, names, own headers, the NVRTC library,
+CUDA's headers, llvmlite, this package's source; object code also on the processor. So an entry is never
+stale, only unused, and the oldest go when the folder grows beyond its bound.
+
+Entries are written aside and renamed, so readers in other processes see whole ones only; a damaged one
+is ignored and written again. A cache that cannot be written is no error.
+
+The folder is the system's place for caches (``$XDG_CACHE_HOME/cudalab``, ``~/.cache/cudalab``, …), or
+``$CUDALAB_CACHE``; ``CUDALAB_CACHE=off`` switches it off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from cudalab.sim.compiler import codec, headers
+
+_MAGIC = b"cudalab1"
+_DIGEST = 16  # bytes
+LARGEST = 512 << 20  # bytes of all entries together
+_CLEANING_EVERY = 64  # stores between looks at the size
+
+_stores = 0
+
+
+def folder() -> Path | None:
+    """Where entries are kept; None when the cache is switched off."""
+    setting = os.environ.get("CUDALAB_CACHE", "")
+    if setting.lower() in ("off", "0", "no", "none"):
+        return None
+    if setting:
+        return Path(setting).expanduser()
+    return _default_folder()
+
+
+@functools.cache
+def _default_folder() -> Path:
+    from platformdirs import user_cache_dir
+
+    return Path(user_cache_dir("cudalab", appauthor=False))
+
+
+def key(*parts: Any) -> str:
+    """A name for a result that depends on ``parts`` (anything JSON can hold)."""
+    text = json.dumps(parts, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
+
+
+def load(name: str) -> tuple[Any, list[bytes]] | None:
+    """The message stored under ``name``; None when there is none, or it is damaged."""
+    path = _path(name)
+    if path is None:
+        return None
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    body = memoryview(data)[len(_MAGIC) + _DIGEST :]
+    digest = hashlib.blake2b(body, digest_size=_DIGEST).digest()
+    if data[: len(_MAGIC) + _DIGEST] != _MAGIC + digest:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return None
+    try:
+        message = codec.unpack(bytes(body))
+    except codec.CodecError:
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)  # the time of last use, by which old entries go
+    return message
+
+
+def store(name: str, document: Any, blobs: list[bytes]) -> None:
+    """Keep a message under ``name``. Does nothing where that is not possible."""
+    global _stores
+    path = _path(name)
+    if path is None:
+        return
+    body = codec.pack(document, blobs)
+    digest = hashlib.blake2b(body, digest_size=_DIGEST).digest()
+    temporary = ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(_MAGIC + digest + body)
+        os.replace(temporary, path)
+    except OSError:
+        if temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        return
+    _stores += 1
+    if _stores % _CLEANING_EVERY == 1:
+        clean()
+
+
+def clean(largest: int | None = None) -> int:
+    """Remove the entries used longest ago until all together have at most ``largest`` bytes
+    (``LARGEST``); returns how many bytes remain."""
+    root = folder()
+    most = LARGEST if largest is None else largest
+    if root is None:
+        return 0
+    entries = []
+    for path in root.glob("*/*"):
+        with contextlib.suppress(OSError):
+            state = path.stat()
+            entries.append((state.st_mtime_ns, state.st_size, path))
+    total = sum(size for _, size, _ in entries)
+    for _, size, path in sorted(entries):
+        if total <= most:
+            break
+        with contextlib.suppress(OSError):
+            path.unlink()
+        total -= size
+    return total
+
+
+def _path(name: str) -> Path | None:
+    root = folder()
+    return root / name[:2] / name[2:] if root else None
+
+
+# --------------------------------------------------------------------- what results depend on
+
+
+def compiler_identity() -> list[str]:
+    """What compiles: the NVRTC library, CUDA's headers, and this package's own source."""
+    return [_library(headers.nvrtc_library(), headers.include_directories()), _own_source()]
+
+
+def backend_identity() -> list[str]:
+    """What makes object code, and for which processor."""
+    return [_own_source(), _version("llvmlite"), processor()]
+
+
+@functools.cache
+def _library(library: Path | None, folders: tuple[str, ...]) -> str:
+    parts = [str(library)]
+    for path in (library, *map(Path, folders)):
+        with contextlib.suppress(OSError, AttributeError):
+            state = path.stat()  # type: ignore[union-attr]
+            parts.append(f"{path} {state.st_size} {state.st_mtime_ns}")
+    return "\n".join(parts)
+
+
+@functools.cache
+def _own_source() -> str:
+    here = Path(__file__).resolve().parent
+    digest = hashlib.blake2b(digest_size=16)
+    for path in [here.parent / "abi.py", *sorted(here.rglob("*.py"))]:
+        digest.update(path.read_bytes())
+    for path in sorted(here.rglob("*.cu")) + sorted(here.rglob("*.ll")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@functools.cache
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+@functools.cache
+def processor() -> str:
+    """The host processor and its instruction sets; object code of one may not run on another."""
+    text = [platform.machine(), sys.platform]
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            wanted = ("model name", "flags", "Features", "CPU implementer", "CPU part")
+            lines = file.read(16384).split("\n\n", 1)[0].splitlines()
+            text += [line for line in lines if line.startswith(wanted)]
+    except OSError:
+        text.append(platform.processor())
+    return hashlib.blake2b("\n".join(text).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,344 @@
+"""Plan a module: run the passes over each function, lay out memory, number sites and roots.
+
+The plan is made once for a module and serves both the description handed to the machine (``Kernel``) and the code of
+every variant, so the two cannot disagree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from cudalab.sim.abi import SiteKind, Space
+from cudalab.sim.compiler.passes import accesses as access_pass
+from cudalab.sim.compiler.passes.accesses import Access, Extent, Group
+from cudalab.sim.compiler.passes.control_flow import Block, End, back_edges, build_blocks
+from cudalab.sim.compiler.passes.inlining import CallGraph, inline_waiting_functions
+from cudalab.sim.compiler.passes.liveness import Liveness, find_liveness
+from cudalab.sim.compiler.passes.pointer_roots import Root, Roots, find_roots
+from cudalab.sim.compiler.passes.regions import Point, Region, find_points, find_regions, frame_slots
+from cudalab.sim.compiler.passes.rematerialisation import Recomputed, find_recomputed
+from cudalab.sim.compiler.program import Location, RootSource, Site
+from cudalab.sim.compiler.ptx.errors import PtxError
+from cudalab.sim.compiler.ptx.nodes import Function, Instruction, Module, Register, Symbol, Variable
+from cudalab.sim.compiler.runtime.layout import SCRATCH_BYTES
+
+#: Local memory given to functions that call themselves (bytes a thread), and the least one call takes.
+RECURSION_BYTES = 4096
+CALL_BYTES = 32
+
+
+@dataclass(eq=False)
+class Plan:
+    """All that is known of one function before code is written."""
+
+    function: Function
+    blocks: list[Block]
+    recomputed: Recomputed
+    liveness: Liveness
+    roots: Roots
+    back_edges: set[tuple[int, int]]
+    points: list[Point] = field(default_factory=list)
+    regions: list[Region] = field(default_factory=list)
+    slots: dict[Register, int] = field(default_factory=dict)
+    accesses: dict[Instruction, Access] = field(default_factory=dict)
+    groups: dict[Instruction, Group] = field(default_factory=dict)
+    sites: list[Site] = field(default_factory=list)
+    other_sites: dict[Instruction, int] = field(default_factory=dict)  # calls and traps
+    block_sites: list[int] = field(default_factory=list)
+    exit_site: int = 0
+    root_sources: list[RootSource] = field(default_factory=list)
+    parameter_offsets: dict[str, int] = field(default_factory=dict)
+    parameter_bytes: int = 0
+    shared_offsets: dict[str, int] = field(default_factory=dict)
+    static_shared: int = 0
+    uses_dynamic_shared: bool = False
+    local_offsets: dict[str, int] = field(default_factory=dict)
+    frame_size: int = 0  # local memory of one activation
+    local_bytes: int = 0  # a kernel's, with all it calls
+    recursive: bool = False
+
+    @property
+    def frame_bytes(self) -> int:
+        """Bytes of a warp's frame."""
+        return max((offset + 32 * max(1, register.bits // 8) for register, offset in self.slots.items()), default=0)
+
+    @property
+    def scratch_bytes(self) -> int:
+        return SCRATCH_BYTES if self.points else 0
+
+
+class ModulePlan:
+    """Plans of all kernels and of the functions they call."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.graph = CallGraph(module)
+        self.globals: list[Variable] = [
+            variable for variable in module.variables.values() if variable.space in ("global", "const")
+        ]
+        self.global_index = {variable.name: index for index, variable in enumerate(self.globals)}
+        self.plans: dict[str, Plan] = {}
+        self.function_sites: list[Site] = []
+        self.function_roots: list[RootSource] = []
+        self.function_shared: dict[str, int] = {}
+        self._function_shared_bytes = 0
+        called = self.graph.called_functions()
+        for name in called:
+            self._lay_out_function_shared(module.functions[name])
+        for name in called:
+            self.plans[name] = self._plan_function(module.functions[name])
+        for function in module.kernels:
+            self.plans[function.name] = self._plan_kernel(function)
+
+    @property
+    def kernels(self) -> list[Plan]:
+        return [plan for plan in self.plans.values() if plan.function.is_kernel]
+
+    @property
+    def functions(self) -> list[Plan]:
+        return [plan for plan in self.plans.values() if not plan.function.is_kernel]
+
+    # -- one function
+
+    def _plan(self, function: Function) -> Plan:
+        blocks = build_blocks(function)
+        waits = any(block.end is End.SUSPEND for block in blocks)
+        recomputed = find_recomputed(blocks, kernel=function.is_kernel, wanted_in_threads=waits)
+        liveness = find_liveness(blocks, recomputed.bits())
+        roots = find_roots(blocks, lambda name: self._variable(function, name), kernel=function.is_kernel)
+        plan = Plan(function, blocks, recomputed, liveness, roots, back_edges(blocks))
+        _lay_out_locals(plan)
+        plan.recursive = function.name in self.graph.recursive
+        if plan.recursive:
+            plan.frame_size = max(plan.frame_size, CALL_BYTES)
+        return plan
+
+    def _plan_function(self, function: Function) -> Plan:
+        plan = self._plan(function)
+        plan.shared_offsets = self.function_shared
+        plan.root_sources = self.function_roots
+        self._resolve(plan)
+        _number_sites(plan, self.function_sites)
+        return plan
+
+    def _plan_kernel(self, function: Function) -> Plan:
+        plan = self._plan(inline_waiting_functions(function, self.graph))
+        plan.parameter_offsets, plan.parameter_bytes = parameter_layout(function)
+        self._lay_out_shared(plan)
+        plan.root_sources = list(self.function_roots)
+        plan.sites = list(self.function_sites)
+        plan.points = find_points(plan.blocks, plan.liveness)
+        self._resolve(plan)
+        _number_sites(plan, plan.sites)
+        if plan.points:
+            plan.regions = find_regions(plan.blocks, plan.points, plan.liveness)
+            plan.slots = frame_slots(plan.points, plan.function.registers)
+        plan.local_bytes = (plan.frame_size + self._stack_below(function.name, ()) + 15) // 16 * 16
+        return plan
+
+    def _stack_below(self, name: str, above: tuple[str, ...]) -> int:
+        deepest = 0
+        for callee in self.graph.calls.get(name, ()):
+            if callee not in self.plans:
+                continue
+            if callee in above:
+                deepest = max(deepest, RECURSION_BYTES)
+                continue
+            deepest = max(deepest, self.plans[callee].frame_size + self._stack_below(callee, (*above, callee)))
+        return deepest
+
+    def _variable(self, function: Function, name: str) -> Variable | None:
+        found = function.variables.get(name)
+        return found if found is not None else self.module.variables.get(name)
+
+    # -- memory
+
+    def _lay_out_function_shared(self, function: Function) -> None:
+        """Functions run in several kernels, so their shared variables have the same place in all of them."""
+        for variable in self._shared_of(function):
+            if variable.count and variable.name not in self.function_shared:
+                offset = _align(self._function_shared_bytes, variable.alignment)
+                self.function_shared[variable.name] = offset
+                self._function_shared_bytes = offset + variable.size
+
+    def _shared_of(self, function: Function) -> list[Variable]:
+        """Shared variables that a function declares, or names."""
+        found = {variable.name: variable for variable in function.variables.values() if variable.space == "shared"}
+        for name in self.graph.symbols.get(function.name, ()):
+            variable = self.module.variables.get(name)
+            if variable is not None and variable.space == "shared":
+                found.setdefault(name, variable)
+        return list(found.values())
+
+    def _lay_out_shared(self, plan: Plan) -> None:
+        function = plan.function
+        reached = self.graph.reached_from(function.name)
+        borrowed = [v for name in reached for v in self._shared_of(self.module.functions[name])]
+        size = 0
+        if any(variable.name in self.function_shared for variable in borrowed):
+            plan.shared_offsets.update(self.function_shared)
+            size = self._function_shared_bytes
+        dynamic_alignment = 0
+        for variable in (*borrowed, *self._shared_of(function)):
+            if not variable.count:
+                plan.uses_dynamic_shared = True
+                dynamic_alignment = max(dynamic_alignment, variable.alignment, 16)
+            elif variable.name not in plan.shared_offsets:
+                offset = _align(size, variable.alignment)
+                plan.shared_offsets[variable.name] = offset
+                size = offset + variable.size
+        plan.static_shared = _align(size, dynamic_alignment) if plan.uses_dynamic_shared else size
+
+    # -- accesses
+
+    def _resolve(self, plan: Plan) -> None:
+        """Decide for each access what it is checked against."""
+        roots: dict[RootSource, int] = {source: index for index, source in enumerate(plan.root_sources)}
+        for access in access_pass.find_accesses(plan.blocks):
+            plan.accesses[access.instruction] = access
+            variable = None
+            if isinstance(access.base, Symbol):
+                variable = self._variable(plan.function, access.base.name)
+                if variable is None:
+                    raise PtxError(f"access to the unknown symbol {access.base.name}", access.instruction.location)
+            root = access_pass.base_root(access, plan.roots, variable)
+            self._choose_extent(plan, access, root, roots)
+        plan.root_sources.extend(source for source in roots if source not in plan.root_sources)
+        plan.groups = access_pass.find_groups(plan.blocks, plan.accesses)
+
+    def _choose_extent(
+        self, plan: Plan, access: Access, root: Root | None, roots: dict[RootSource, int]
+    ) -> None:
+        zeros = access_pass.known_zeros(access, plan.roots)
+        if access.space is Space.SHARED:
+            access.extent = Extent.SHARED
+        elif access.space is Space.LOCAL:
+            access.extent = Extent.LOCAL
+        aligned = zeros < 64 and access.size <= 1 << zeros or zeros >= 64
+        if root is None:
+            access.aligned = access.size == 1
+            return
+        generic = access.space is Space.GENERIC
+        if root.kind == "shared" and (access.space is Space.SHARED or generic) and root.generic == generic:
+            access.window = root.generic
+            variable = self._variable(plan.function, root.key)
+            assert variable is not None
+            if variable.count:
+                access.extent = Extent.VARIABLE
+                access.low, access.length = plan.shared_offsets[root.key], variable.size
+                access.aligned = aligned and access.low % access.size == 0
+            else:
+                access.extent = Extent.DYNAMIC_SHARED
+                access.aligned = aligned and access.size <= 16
+            if generic:
+                access.space = Space.SHARED
+        elif root.kind == "local" and (access.space is Space.LOCAL or generic) and root.generic == generic:
+            access.window = root.generic
+            access.extent = Extent.VARIABLE
+            variable = self._variable(plan.function, root.key)
+            assert variable is not None
+            access.low, access.length = plan.local_offsets[root.key], variable.size
+            access.aligned = aligned and access.low % access.size == 0 and not plan.recursive
+            if generic:
+                access.space = Space.LOCAL
+        elif access.space in (Space.GLOBAL, Space.GENERIC, Space.CONSTANT):
+            source = self._root_source(plan, root)
+            if source is None:
+                return
+            access.extent = Extent.ROOT
+            access.root = roots.setdefault(source, len(roots))
+            access.aligned = aligned
+            if source.symbol:
+                variable = self._variable(plan.function, root.key)
+                assert variable is not None
+                access.aligned = aligned and access.size <= variable.alignment
+                access.read_only = access.kind is not SiteKind.LOAD and variable.space == "const"
+
+    def _root_source(self, plan: Plan, root: Root) -> RootSource | None:
+        if root.kind == "param":
+            name, offset = root.key
+            return RootSource(parameter_offset=plan.parameter_offsets[name] + offset)
+        if root.kind in ("global", "const") and root.key in self.global_index:
+            return RootSource(symbol=root.key)
+        return None
+
+
+def parameter_layout(function: Function) -> tuple[dict[str, int], int]:
+    """Byte offsets of a kernel's parameters, each at its alignment, and their total size."""
+    offsets, size = {}, 0
+    for parameter in function.parameters:
+        size = _align(size, parameter.alignment)
+        offsets[parameter.name] = size
+        size += parameter.size
+    return offsets, size
+
+
+def _lay_out_locals(plan: Plan) -> None:
+    size = 0
+    for variable in plan.function.variables.values():
+        if variable.space == "local":
+            size = _align(size, variable.alignment)
+            plan.local_offsets[variable.name] = size
+            size += variable.size
+    plan.frame_size = _align(size, 16)
+
+
+def _align(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment if alignment else size
+
+
+def _number_sites(plan: Plan, sites: list[Site]) -> None:
+    """Append the function's sites: suspension points, accesses, calls and traps, basic blocks, exit."""
+    lines = _Lines()
+    for point in plan.points:
+        opcode = point.instruction.opcode
+        barrier = opcode.startswith("bar") and ".warp" not in opcode
+        kind = SiteKind.BARRIER if barrier else SiteKind.WARP
+        sites.append(_site(kind, point.instruction, Space.SHARED if barrier else Space.GENERIC, 0))
+    for block in plan.blocks:
+        for instruction in block.instructions:
+            lines.see(instruction)
+            access = plan.accesses.get(instruction)
+            if access is not None:
+                access.site = len(sites)
+                sites.append(lines.mend(_site(access.kind, instruction, access.space, access.size)))
+            elif instruction.opcode.startswith("call"):
+                plan.other_sites[instruction] = len(sites)
+                sites.append(lines.mend(_site(SiteKind.OTHER, instruction, Space.GENERIC, 0)))
+        if block.end is End.TRAP:
+            assert block.ending is not None
+            plan.other_sites[block.ending] = len(sites)
+            sites.append(lines.mend(_site(SiteKind.OTHER, block.ending, Space.GENERIC, 0)))
+    for block in plan.blocks:
+        plan.block_sites.append(len(sites))
+        first = block.instructions[0] if block.instructions else block.ending
+        location = first.location if first is not None else plan.function.location
+        line = first.line if first is not None else 0
+        sites.append(Site(SiteKind.BLOCK, "", Space.GENERIC, 0, location, block.size, line))
+    plan.exit_site = len(sites)
+    sites.append(Site(SiteKind.EXIT, "exit", Space.GENERIC, 0, plan.function.location))
+
+
+def _site(kind: SiteKind, instruction: Instruction, space: Space, size: int) -> Site:
+    return Site(kind, instruction.opcode, space, size, instruction.location, 1, instruction.line)
+
+
+class _Lines:
+    """The last line named: the compiler gives line 0 to instructions that it moved."""
+
+    def __init__(self) -> None:
+        self.last: Location | None = None
+
+    def see(self, instruction: Instruction) -> None:
+        if instruction.location.line:
+            self.last = instruction.location
+
+    def mend(self, site: Site) -> Site:
+        if site.location.line or self.last is None:
+            return site
+        return replace(site, location=self.last)
+
+
+def plan_module(module: Module) -> ModulePlan:
+    """The plan of ``module``."""
+    return ModulePlan(module)

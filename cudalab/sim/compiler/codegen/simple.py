@@ -1,0 +1,177 @@
+"""The skeleton of a kernel that never waits: a loop over blocks around a loop over threads, the body inlined.
+
+Threads run one after the other, x fastest. Counters for x, y and z are kept, so that no thread has to divide. Traced
+code takes threads in the order of ``context.thread_order`` when it is set.
+"""
+
+from __future__ import annotations
+
+from cudalab.sim.compiler.codegen.threads import ThreadCode
+from cudalab.sim.compiler.passes.rematerialisation import Level
+from cudalab.sim.compiler.runtime import layout
+
+
+class SimpleKernel(ThreadCode):
+    """Writes ``run_NAME`` for a kernel without suspension points."""
+
+    def level_here(self, level: Level) -> Level:
+        return Level.THREAD if level is Level.ROW and self.unit.traced else level
+
+    def tid(self, axis: int) -> str:
+        return ("%x", "%y", "%z")[axis]
+
+    def block_field(self, offset: int, type: str, level: Level = Level.BLOCK) -> str:
+        axis = (offset - layout.CTAID) // 4
+        return "%linear" if offset == layout.LINEAR else ("%cx", "%cy", "%cz")[axis]
+
+    def leave(self) -> None:
+        if self.unit.traced:
+            self.record(self.plan.exit_site)
+        self.emit("br label %leave")
+
+    def write(self) -> str:
+        """The function's text."""
+        self.write_blocks([block.index for block in self.plan.blocks])
+        loops = self._shuffled_loop() if self.unit.traced else self._nested_loops()
+        head = self._block_loop()  # both may add to the prologues
+        allocas = [*self.allocas, f"%blk = alloca [{layout.BLOCK_BYTES} x i8], align 8"]
+        prologue = self.prologues[Level.LAUNCH]
+        done, stop, order = layout.field("blocks_done"), layout.field("stop"), layout.field("block_order")
+        name = self.plan.function.name
+        lines = [
+            f'define i32 @"run_{name}"(ptr noalias %ctx, i64 %first, i64 %end) nounwind {{',
+            "entry:",
+            *allocas,
+            *prologue,
+            f"%done.at = getelementptr i8, ptr %ctx, i64 {done}",
+            f"%stop.at = getelementptr i8, ptr %ctx, i64 {stop}",
+            f"%order.at = getelementptr i8, ptr %ctx, i64 {order}",
+            "%order = load ptr, ptr %order.at",
+            "%shuffled = icmp ne ptr %order, null",
+            "br label %blocks",
+            *head,
+            *self.prologues[Level.BLOCK],
+            *loops,
+            *self.body,
+            *self.failures,
+            "fault:",
+            "ret i32 1",
+            "stopped:",
+            "ret i32 2",
+            "}",
+        ]
+        return "\n".join(lines)
+
+    def _block_loop(self) -> list[str]:
+        gx, gy = self._special_word("%nctaid.x"), self._special_word("%nctaid.y")
+        return [
+            "blocks:",
+            "%b = phi i64 [ %first, %entry ], [ %b.next, %block.done ]",
+            "%more = icmp ult i64 %b, %end",
+            "br i1 %more, label %block.start, label %finished",
+            "finished:",
+            "ret i32 0",
+            "block.start:",
+            "%stop = load volatile i32, ptr %stop.at",
+            "%halt = icmp ne i32 %stop, 0",
+            "br i1 %halt, label %stopped, label %block.number, !prof !2",
+            "block.number:",
+            "br i1 %shuffled, label %block.lookup, label %block",
+            "block.lookup:",
+            "%b.at = getelementptr i64, ptr %order, i64 %b",
+            "%b.looked = load i64, ptr %b.at",
+            "br label %block",
+            "block:",
+            "%linear = phi i64 [ %b, %block.number ], [ %b.looked, %block.lookup ]",
+            f"%gx.wide = zext i32 {gx} to i64",
+            f"%gy.wide = zext i32 {gy} to i64",
+            "%above.x = udiv i64 %linear, %gx.wide",
+            "%left.x = mul i64 %above.x, %gx.wide",
+            "%cx.wide = sub i64 %linear, %left.x",
+            "%cx = trunc i64 %cx.wide to i32",
+            "%cz.wide = udiv i64 %above.x, %gy.wide",
+            "%left.y = mul i64 %cz.wide, %gy.wide",
+            "%cy.wide = sub i64 %above.x, %left.y",
+            "%cy = trunc i64 %cy.wide to i32",
+            "%cz = trunc i64 %cz.wide to i32",
+            "store i64 %linear, ptr %blk",
+            *[
+                line
+                for number, axis in enumerate("xyz")
+                for line in (
+                    f"%c{axis}.at = getelementptr i8, ptr %blk, i64 {layout.CTAID + 4 * number}",
+                    f"store i32 %c{axis}, ptr %c{axis}.at",
+                )
+            ],
+        ]
+
+    def _block_done(self) -> list[str]:
+        return [
+            "block.done:",
+            "%done = load i64, ptr %done.at",
+            "%done.next = add i64 %done, 1",
+            "store volatile i64 %done.next, ptr %done.at",
+            "%b.next = add i64 %b, 1",
+            "br label %blocks",
+        ]
+
+    def _nested_loops(self) -> list[str]:
+        nx, ny, nz = (self._special_word(f"%ntid.{axis}") for axis in "xyz")
+        return [
+            "br label %row",
+            "row:",
+            "%y = phi i32 [ 0, %block ], [ %y.following, %row.next ]",
+            "%z = phi i32 [ 0, %block ], [ %z.following, %row.next ]",
+            "%row.first = phi i32 [ 0, %block ], [ %thread.next, %row.next ]",
+            *self.prologues[Level.ROW],
+            "br label %thread.start",
+            "thread.start:",
+            "%x = phi i32 [ 0, %row ], [ %x.next, %leave ]",
+            "%thread = add nuw nsw i32 %row.first, %x",
+            *self.prologues[Level.THREAD],
+            "br label %b0",
+            "leave:",
+            "%x.next = add nuw nsw i32 %x, 1",
+            f"%x.more = icmp ult i32 %x.next, {nx}",
+            "br i1 %x.more, label %thread.start, label %row.next",
+            "row.next:",
+            "%thread.next = add nuw nsw i32 %thread, 1",
+            "%y.next = add nuw nsw i32 %y, 1",
+            f"%y.wrap = icmp uge i32 %y.next, {ny}",
+            "%z.next = add nuw nsw i32 %z, 1",
+            "%y.following = select i1 %y.wrap, i32 0, i32 %y.next",
+            "%z.following = select i1 %y.wrap, i32 %z.next, i32 %z",
+            f"%z.more = icmp ult i32 %z.following, {nz}",
+            "br i1 %z.more, label %row, label %block.done",
+            *self._block_done(),
+        ]
+
+    def _shuffled_loop(self) -> list[str]:
+        nx, ny = (self._special_word(f"%ntid.{axis}") for axis in "xy")
+        threads = self.context_field("threads", "i32")
+        order = self.context_field("thread_order", "ptr")
+        return [
+            "br label %thread.pick",
+            "thread.pick:",
+            "%t = phi i32 [ 0, %block ], [ %t.next, %leave ]",
+            f"%t.shuffled = icmp ne ptr {order}, null",
+            "br i1 %t.shuffled, label %thread.lookup, label %thread.start",
+            "thread.lookup:",
+            f"%t.at = getelementptr i32, ptr {order}, i32 %t",
+            "%t.looked = load i32, ptr %t.at",
+            "br label %thread.start",
+            "thread.start:",
+            "%thread = phi i32 [ %t, %thread.pick ], [ %t.looked, %thread.lookup ]",
+            f"%t.rows = udiv i32 %thread, {nx}",
+            f"%x = urem i32 %thread, {nx}",
+            f"%y = urem i32 %t.rows, {ny}",
+            f"%z = udiv i32 %t.rows, {ny}",
+            *self.prologues[Level.ROW],
+            *self.prologues[Level.THREAD],
+            "br label %b0",
+            "leave:",
+            "%t.next = add nuw nsw i32 %t, 1",
+            f"%t.more = icmp ult i32 %t.next, {threads}",
+            "br i1 %t.more, label %thread.pick, label %block.done",
+            *self._block_done(),
+        ]

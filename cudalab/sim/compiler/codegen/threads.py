@@ -1,0 +1,323 @@
+"""The code of one thread: basic blocks, special registers, and the environment that all skeletons share."""
+
+from __future__ import annotations
+
+from cudalab.sim import abi
+from cudalab.sim.compiler.codegen.emitter import Emitter
+from cudalab.sim.compiler.codegen.analysis import Plan
+from cudalab.sim.compiler.codegen.unit import Unit
+from cudalab.sim.compiler.passes.accesses import Group
+from cudalab.sim.compiler.passes.control_flow import Block, End
+from cudalab.sim.compiler.passes.rematerialisation import Level
+from cudalab.sim.compiler.ptx.nodes import Address, Symbol
+from cudalab.sim.compiler.runtime import layout
+
+#: SMs that ``%smid`` and ``%nsmid`` speak of. Blocks are spread over them in order; a GPU promises nothing.
+_SM_COUNT = 132
+_ONE_CLUSTER = {"clusterid": "ctaid", "nclusterid": "nctaid"}
+_LANE_MASKS = {
+    "%lanemask_eq": "{bit}",
+    "%lanemask_lt": "sub i32 {bit}, 1",
+    "%lanemask_le": "or i32 {bit}, {below}",
+    "%lanemask_ge": "xor i32 {below}, -1",
+    "%lanemask_gt": "xor i32 {upto}, -1",
+}
+
+
+class ThreadCode(Emitter):
+    """Writes the blocks of a function for one thread. Subclasses supply the frame around them: labels ``fault`` and
+    ``stopped``, where threads leave (``leave``), and what a suspension point does (``suspend``)."""
+
+    def __init__(self, unit: Unit, plan: Plan) -> None:
+        super().__init__(unit, plan)
+        self.failures: list[str] = []  # cold blocks, written behind the others
+        self.group_bases: dict[Group, str] = {}
+        self._cold = 0
+
+    # -- environment
+
+    def context_field(self, name: str, type: str) -> str:
+        """A field of the context that does not change during a launch."""
+        return self.cached(("context", name), Level.LAUNCH, lambda: self._load_field(name, type))
+
+    def _load_field(self, name: str, type: str, base: str = "") -> str:
+        place = self.new(f"getelementptr i8, ptr {base or self.context}, i64 {layout.field(name)}")
+        return self.new(f"load {type}, ptr {place}, !invariant.load !0")
+
+    def block_field(self, offset: int, type: str, level: Level = Level.BLOCK) -> str:
+        """A field of the driver's block record."""
+
+        def make() -> str:
+            place = self.new(f"getelementptr i8, ptr {self.block}, i64 {offset}")
+            return self.new(f"load {type}, ptr {place}")
+
+        return self.cached(("block", offset), self.level_here(level), make)
+
+    def root_start(self, index: int) -> str:
+        return self.cached(("root", index), Level.LAUNCH, lambda: self._root_word(index, 0, "ptr"))
+
+    def root_length(self, index: int) -> str:
+        return self.cached(("root length", index), Level.LAUNCH, lambda: self._root_word(index, 8, "i64"))
+
+    def _root_word(self, index: int, offset: int, type: str) -> str:
+        roots = self.context_field("roots", "ptr")
+        place = self.new(f"getelementptr i8, ptr {roots}, i64 {16 * index + offset}")
+        return self.new(f"load {type}, ptr {place}, !invariant.load !0")
+
+    def parameter_word(self, offset: int) -> str:
+        """Eight bytes of the parameters."""
+        return self.parameter(offset, "i64")
+
+    def parameter(self, offset: int, type: str) -> str:
+        """A field of the kernel's parameters."""
+
+        def make() -> str:
+            params = self.context_field("params", "ptr")
+            place = self.new(f"getelementptr i8, ptr {params}, i64 {offset}")
+            return self.new(f"load {type}, ptr {place}, align 1, !invariant.load !0")
+
+        return self.cached(("parameter", offset, type), Level.LAUNCH, make)
+
+    def shared_base(self) -> str:
+        return self.context_field("shared", "ptr")
+
+    def dynamic_offset(self) -> str:
+        """Where dynamic shared memory begins, as i64."""
+        offset = self.context_field("dynamic_offset", "i32")
+        return self.cached("dynamic offset", Level.LAUNCH, lambda: self.new(f"zext i32 {offset} to i64"))
+
+    def local_base(self) -> str:
+        """This thread's local memory."""
+
+        def make() -> str:
+            wide = self.new(f"zext i32 {self.thread()} to i64")
+            offset = self.new(f"mul i64 {wide}, {size}")
+            return self.new(f"getelementptr i8, ptr {base}, i64 {offset}")
+
+        base = self.context_field("local", "ptr")
+        size = self.context_field("local_size", "i64")
+        return self.cached("local", self.level_here(Level.THREAD), make)
+
+    def thread(self) -> str:
+        """The thread's linear index in its block, i32."""
+        return "%thread"
+
+    def stack(self) -> str:
+        """Where this activation's local memory begins within the thread's, i64."""
+        return "0"
+
+    def symbol_address(self, operand: Symbol | Address) -> str:
+        name = operand.base.name if isinstance(operand, Address) else operand.name  # type: ignore[union-attr]
+        offset = operand.offset if isinstance(operand, Address) else 0
+        address = self._variable_address(name)
+        if not offset:
+            return address
+        if address[0] != "%":
+            return str(int(address) + offset)
+        return self.new(f"add i64 {address}, {offset}")
+
+    def _variable_address(self, name: str) -> str:
+        plan = self.plan
+        if name in plan.local_offsets:
+            offset = plan.local_offsets[name]
+            if self.stack() == "0":
+                return str(offset)
+            return self.new(f"add i64 {self.stack()}, {offset}") if offset else self.stack()
+        if name in plan.shared_offsets:
+            return str(plan.shared_offsets[name])
+        index = self.unit.plan.global_index.get(name)
+        if index is not None:
+
+            def make() -> str:
+                table = self.context_field("globals", "ptr")
+                place = self.new(f"getelementptr i64, ptr {table}, i64 {index}")
+                return self.new(f"load i64, ptr {place}, !invariant.load !0")
+
+            return self.cached(("global", name), Level.LAUNCH, make)
+        variable = self.unit.plan.module.variables.get(name)
+        if variable is not None and variable.space == "shared":
+            return self.dynamic_offset()
+        if name in self.unit.plan.module.functions:
+            raise self.unsupported(f"the address of the function {name} is taken; call it by name", "function pointer")
+        raise self.error(f"the symbol {name} is not defined in this module; link everything into one source")
+
+    # -- special registers
+
+    def special(self, name: str) -> tuple[str, int]:
+        if name in ("%clock64", "%globaltimer"):
+            return self.runtime(f"cl_{name[1:]}", "i64", f"ptr {self.context}"), 64
+        if name in ("%clock", "%globaltimer_lo"):
+            wide = self.runtime("cl_clock64" if name == "%clock" else "cl_globaltimer", "i64", f"ptr {self.context}")
+            return self.new(f"trunc i64 {wide} to i32"), 32
+        if name in ("%clock_hi", "%globaltimer_hi"):
+            wide = self.runtime("cl_clock64" if "clock" in name else "cl_globaltimer", "i64", f"ptr {self.context}")
+            return self.new(f"trunc i64 {self.new(f'lshr i64 {wide}, 32')} to i32"), 32
+        if name == "%gridid":
+            return "1", 64
+        return self._special_word(name), 32
+
+    def _special_word(self, name: str) -> str:
+        if "." in name:
+            stem, axis = name[1:].split(".")
+            stem = _ONE_CLUSTER.get(stem, stem)
+            number = "xyz".index(axis)
+            if stem == "tid":
+                return self.tid(number)
+            if stem == "ctaid":
+                return self.block_field(layout.CTAID + 4 * number, "i32")
+            if stem in ("ntid", "nctaid"):
+                array = "block" if stem == "ntid" else "grid"
+                return self.cached((array, number), Level.LAUNCH, lambda: self._array_word(array, number))
+            return "1" if stem == "cluster_nctaid" else "0"
+        if name == "%laneid":
+            return self.cached("lane", self.level_here(Level.THREAD), lambda: self.new(f"and i32 {self.thread()}, 31"))
+        if name == "%warpid":
+            return self.cached("warp", self.level_here(Level.THREAD), lambda: self.new(f"lshr i32 {self.thread()}, 5"))
+        if name in _LANE_MASKS:
+            return self.cached(name, self.level_here(Level.THREAD), lambda: self._lane_mask(name))
+        if name == "%nwarpid":
+            return str(64)
+        if name == "%smid":
+            linear = self.block_field(layout.LINEAR, "i64")
+            return self.new(f"trunc i64 {self.new(f'urem i64 {linear}, {_SM_COUNT}')} to i32")
+        if name == "%nsmid":
+            return str(_SM_COUNT)
+        if name == "WARP_SZ":
+            return str(abi.WARP)
+        if name == "%total_smem_size":
+            return self.context_field("shared_size", "i32")
+        if name == "%dynamic_smem_size":
+            total, offset = self.context_field("shared_size", "i32"), self.context_field("dynamic_offset", "i32")
+            return self.cached(name, Level.LAUNCH, lambda: self.new(f"sub i32 {total}, {offset}"))
+        if name in ("%cluster_ctarank", "%is_explicit_cluster"):
+            return "0"
+        if name == "%cluster_nctarank":
+            return "1"
+        raise self.unsupported("this special register is not simulated", name)
+
+    def _array_word(self, array: str, number: int) -> str:
+        place = self.new(f"getelementptr i8, ptr {self.context}, i64 {layout.field(array) + 4 * number}")
+        return self.new(f"load i32, ptr {place}, !invariant.load !0")
+
+    def _lane_mask(self, name: str) -> str:
+        lane = self._special_word("%laneid")
+        bit = self.new(f"shl i32 1, {lane}")
+        below = self.new(f"sub i32 {bit}, 1")
+        upto = self.new(f"or i32 {bit}, {below}")
+        text = _LANE_MASKS[name].format(bit=bit, below=below, upto=upto)
+        return text if text[0] == "%" else self.new(text)
+
+    def tid(self, axis: int) -> str:
+        """x, y or z of the thread."""
+        raise NotImplementedError
+
+    # -- leaving
+
+    def fault(self, kind: abi.FaultKind, site: int, address: str = "0", size: int = 0) -> None:
+        """End the launch here; what follows is not reached."""
+        self.runtime(
+            "cl_fault",
+            "void",
+            f"ptr {self.context}",
+            f"ptr {self.block}",
+            f"i32 {self.thread()}",
+            f"i32 {int(kind)}",
+            f"i32 {site}",
+            f"i64 {address}",
+            f"i32 {size}",
+        )
+        self.emit("br label %fault")
+        self.label(self.fresh_label("dead"))
+
+    def record(self, site: int, address: str = "0") -> None:
+        """Append a record to the trace."""
+        thread = f"i32 {self.thread()}"
+        self.runtime("cl_record", "void", f"ptr {self.context}", f"i64 {address}", f"i32 {site}", thread)
+
+    def leave(self) -> None:
+        """Write what ``ret`` or ``exit`` of a kernel does."""
+        raise NotImplementedError
+
+    def exit(self) -> None:
+        """Write what ``exit`` does."""
+        self.leave()
+
+    def suspend(self, block: Block) -> None:
+        """Write the end of a block that waits."""
+        raise NotImplementedError
+
+    # -- basic blocks
+
+    def write_blocks(self, indices: list[int]) -> None:
+        for index in indices:
+            self._write_block(self.plan.blocks[index])
+
+    def _write_block(self, block: Block) -> None:
+        self.values, self.dirty, self.group_bases = {}, {}, {}
+        self.label(f"b{block.index}")
+        if self.unit.traced and block.size:
+            self.record(self.plan.block_sites[block.index])
+        for instruction in block.instructions:
+            self.lower(instruction)
+        self.instruction = block.ending
+        live = self.plan.liveness.live_out[block.index]
+        if block.end is End.SUSPEND:
+            self.suspend(block)
+        elif block.end is End.JUMP:
+            self.flush(live)
+            self.emit(f"br label %{self._edge(block, 0)}")
+        elif block.end is End.BRANCH:
+            assert block.guard is not None
+            condition = self.value(block.guard)
+            self.flush(live)
+            first, second = self._edge(block, 0), self._edge(block, 1)
+            if block.negated:
+                first, second = second, first
+            self.emit(f"br i1 {condition}, label %{first}, label %{second}")
+        elif block.end is End.SWITCH:
+            assert block.ending is not None
+            index = self.integer(block.ending.operands[0], 32)
+            self.flush(live)
+            targets = [self._edge(block, number) for number in range(len(block.successors))]
+            cases = " ".join(f"i32 {number}, label %{target}" for number, target in enumerate(targets))
+            self.emit(f"switch i32 {index}, label %{targets[0]} [ {cases} ]")
+        elif block.end is End.TRAP:
+            assert block.ending is not None
+            self.fault(abi.FaultKind.TRAP, self.plan.other_sites[block.ending])
+            self.emit("br label %fault")
+        elif block.end is End.EXIT:
+            self.exit()
+        else:
+            self.leave()
+
+    def _edge(self, block: Block, number: int) -> str:
+        """The label to branch to for a successor; a back-edge passes the fuel gauge."""
+        target = block.successors[number]
+        if (block.index, target) not in self.plan.back_edges:
+            return f"b{target}"
+        self._cold += 1
+        label, poll = f"back.{self._cold}", f"poll.{self._cold}"
+        tank = self.fuel()
+        self.count += 1
+        left = f"%fuel{self.count}"
+        self.failures.append(
+            f"{label}:\n{left}.0 = load i32, ptr {tank}\n{left}.1 = sub i32 {left}.0, 1\n"
+            f"store i32 {left}.1, ptr {tank}\n{left}.2 = icmp eq i32 {left}.1, 0\n"
+            f"br i1 {left}.2, label %{poll}, label %b{target}, !prof !2\n"
+            f"{poll}:\n{left}.3 = call i32 @cl_poll(ptr {self.context}, ptr {self.block}, i32 {self.thread()}, "
+            f"i32 {self.plan.block_sites[target]})\nstore i32 {left}.3, ptr {tank}\n"
+            f"{left}.4 = icmp eq i32 {left}.3, 0\nbr i1 {left}.4, label %stopped, label %b{target}"
+        )
+        self.unit.declare("cl_poll", "declare i32 @cl_poll(ptr, ptr, i32, i32) cold nounwind")
+        return label
+
+    def fuel(self) -> str:
+        """The counter of back-edges left before the host is looked at."""
+
+        def make() -> str:
+            tank = self.alloca("i32")
+            start = self.context_field("fuel", "i32")
+            self.emit(f"store i32 {start}, ptr {tank}")
+            return tank
+
+        return self.cached("fuel", Level.LAUNCH, make)

@@ -1,0 +1,80 @@
+"""One LLVM module in the making: declarations, constants and functions as text."""
+
+from __future__ import annotations
+
+from cudalab.sim.compiler.codegen.analysis import ModulePlan, Plan
+from cudalab.sim.compiler.passes.accesses import Access
+from cudalab.sim.compiler.runtime.layout import ACCESS
+
+VARIANTS = ("plain", "atomic", "traced")
+
+#: Advice for opcodes outside the scope, by their beginning; the first that fits is taken.
+_ADVICE = (
+    (("wmma", "mma", "wgmma", "tcgen05", "ldmatrix", "stmatrix"), "tensor cores are not simulated; write the product with scalar code"),
+    (("cp.async.bulk", "cp.reduce", "tensormap"), "tensor-map and bulk copies are not simulated; copy with a loop"),
+    (("tex", "tld4", "txq", "suld", "sust", "sured", "suq"), "textures and surfaces are not simulated yet; read the array through a pointer"),
+    (("cp.async", "mbarrier"), "asynchronous copies inside a kernel are not simulated yet; load into a register and store to shared memory"),
+    (("barrier.cluster", "mapa", "getctarank"), "thread block clusters are not simulated yet; use one block"),
+    (("griddepcontrol",), "programmatic dependent launch is not simulated yet; launch the kernels one after the other"),
+    (("shfl", "vote"), "the forms without .sync were withdrawn with compute capability 7.0; use __shfl_sync and its like"),
+    (("alloca", "stacksave", "stackrestore"), "alloca is not simulated; use a local array of fixed size"),
+)  # fmt: skip
+
+
+class Unit:
+    """The text of one object file. ``variant`` is one of ``VARIANTS``."""
+
+    def __init__(self, plan: ModulePlan, variant: str) -> None:
+        self.plan = plan
+        self.variant = variant
+        self.traced = variant == "traced"
+        self.atomic = variant == "atomic"
+        self.declarations: dict[str, str] = {}
+        self.constants: list[str] = []
+        self.functions: list[str] = []
+        self._tables: dict[tuple[object, ...], str] = {}
+
+    def declare(self, name: str, text: str) -> None:
+        """Declare a function once."""
+        self.declarations.setdefault(name, text)
+
+    def constant(self, stem: str, text: str) -> str:
+        """Add a private constant and return its name."""
+        name = f"@{stem}.{len(self.constants)}"
+        self.constants.append(f"{name} = private unnamed_addr constant {text}")
+        return name
+
+    def access_table(self, members: list[Access]) -> str:
+        """The table that says, when a check fails, which access of a group it was."""
+        rows = ", ".join(
+            f"{ACCESS} {{i64 {m.offset}, i64 {m.low}, i64 {m.length}, i32 {m.size}, i32 {m.site}, i32 {m.root + 1}, "
+            f"i32 {int(m.extent)}}}"
+            for m in members
+        )
+        return self.constant("accesses", f"[{len(members)} x {ACCESS}] [{rows}]")
+
+    def advice(self, opcode: str) -> str:
+        """What to use instead of an opcode that is out of scope."""
+        for beginnings, text in _ADVICE:
+            if opcode.startswith(beginnings):
+                return text
+        if "f16" in opcode or "bf16" in opcode:
+            return "half-precision arithmetic is not simulated yet; compute in float"
+        if "b128" in opcode:
+            return "128-bit atomics and moves are not simulated; use two 64-bit ones"
+        return "it is outside the part of PTX that is simulated; write it with other operations"
+
+    def text(self) -> str:
+        """The whole module."""
+        return "\n".join([*self.constants, *self.declarations.values(), *self.functions, _METADATA])
+
+    def globals_index(self, name: str) -> int:
+        return self.plan.global_index[name]
+
+    def function_plan(self, name: str) -> Plan | None:
+        return self.plan.plans.get(name)
+
+
+_METADATA = """!0 = !{}
+!1 = !{!"branch_weights", i32 1048575, i32 1}
+!2 = !{!"branch_weights", i32 1, i32 1048575}"""

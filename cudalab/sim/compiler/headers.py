@@ -1,0 +1,176 @@
+"""Where CUDA's own headers and the NVRTC library are on this machine.
+
+A plain kernel includes nothing: NVRTC knows ``threadIdx``, ``__syncthreads`` and the math functions
+by itself. Half precision, cooperative groups, CUB and so on need headers, and those come in three
+layouts:
+
+wheels
+    ``site-packages/nvidia/cu13/{include,lib}`` since CUDA 13; before that, one folder a component:
+    ``nvidia/cuda_nvrtc/lib``, ``nvidia/cuda_runtime/include``, ``nvidia/cuda_cccl/include``.
+conda
+    ``$CONDA_PREFIX/targets/ARCH/include`` with the library in ``$CONDA_PREFIX/lib``; on Windows
+    ``Library/include`` and ``Library/bin``.
+toolkit
+    ``$CUDA_HOME`` or ``$CUDA_PATH``, ``/usr/local/cuda``, ``/opt/cuda``; the headers of a
+    distribution's own packages in ``/usr/include``.
+
+The first place that has the NVRTC library wins, and headers are taken from the same place where it
+has them, so that the two are of one version.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_COMPONENTS = ("cuda_runtime", "cuda_cccl", "cuda_crt", "cuda_nvcc")  # wheels before CUDA 13
+
+
+@dataclass(frozen=True)
+class Toolkit:
+    """One place with a CUDA compiler library, CUDA headers, or both."""
+
+    layout: str
+    """``wheel``, ``conda`` or ``toolkit``."""
+    root: Path
+    library: Path | None
+    """The NVRTC library; None where only headers are."""
+    includes: tuple[Path, ...]
+    """Folders to search for headers, in this order."""
+
+
+def find_toolkits(
+    *,
+    search_path: Sequence[str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    prefix: str | None = None,
+    system: Sequence[str] | None = None,
+    windows: bool | None = None,
+) -> list[Toolkit]:
+    """All places found, best first. The arguments stand in for ``sys.path``, ``os.environ``,
+    ``sys.prefix``, the usual install folders and the operating system."""
+    environ = os.environ if environment is None else environment
+    on_windows = sys.platform == "win32" if windows is None else windows
+    found: list[Toolkit] = []
+    for entry in sys.path if search_path is None else search_path:
+        if entry:
+            found.extend(_wheels(Path(entry) / "nvidia", on_windows))
+    prefixes = [environ.get("CONDA_PREFIX", ""), sys.prefix if prefix is None else prefix]
+    for root in dict.fromkeys(filter(None, prefixes)):
+        found.extend(_conda(Path(root), on_windows))
+    roots = [environ.get("CUDA_HOME", ""), environ.get("CUDA_PATH", "")]
+    roots += ["/usr/local/cuda", "/opt/cuda", "/usr"] if system is None else system
+    for root in dict.fromkeys(filter(None, roots)):
+        found.extend(_installed(Path(root), on_windows))
+    return sorted(found, key=lambda toolkit: toolkit.library is None)
+
+
+def _wheels(root: Path, windows: bool) -> Iterator[Toolkit]:
+    if not root.is_dir():
+        return
+    for folder in sorted(root.glob("cu[0-9]*"), key=_version, reverse=True):
+        libraries = folder / "bin" if windows else folder / "lib"
+        yield from _toolkit("wheel", folder, [libraries, libraries / "x86_64"], [folder / "include"])
+    nvrtc = root / "cuda_nvrtc" / ("bin" if windows else "lib")
+    yield from _toolkit("wheel", root, [nvrtc], [root / name / "include" for name in _COMPONENTS])
+
+
+def _conda(root: Path, windows: bool) -> Iterator[Toolkit]:
+    if not (root / "conda-meta").is_dir():
+        return
+    if windows:
+        library = root / "Library"
+        folders = [library / "include", library / "include" / "targets" / "x64"]
+        yield from _toolkit("conda", root, [library / "bin", library / "bin" / "x64"], folders)
+        return
+    targets = sorted((root / "targets").glob("*-linux"), key=lambda path: platform.machine() not in path.name)
+    folders = [target / "include" for target in targets] + [root / "include"]
+    yield from _toolkit("conda", root, [root / "lib", *(target / "lib" for target in targets)], folders)
+
+
+def _installed(root: Path, windows: bool) -> Iterator[Toolkit]:
+    if windows:
+        libraries = [root / "bin" / "x64", root / "bin"]
+    else:
+        libraries = [root / "lib64", root / "lib", *sorted((root / "lib").glob("*-linux-gnu"))]
+    yield from _toolkit("toolkit", root, libraries, [root / "include"])
+
+
+def _toolkit(layout: str, root: Path, libraries: Sequence[Path], folders: Sequence[Path]) -> Iterator[Toolkit]:
+    library = next(filter(None, map(_library, libraries)), None)
+    includes = [folder for folder in folders if _has_headers(folder)]
+    # CUDA 13 keeps CUB, Thrust and libcu++ one level down; older releases beside the rest
+    includes += [folder / "cccl" for folder in includes if (folder / "cccl").is_dir()]
+    if library or includes:
+        yield Toolkit(layout, root, library, tuple(includes))
+
+
+def _has_headers(folder: Path) -> bool:
+    return any((folder / name).exists() for name in ("cuda_runtime.h", "cuda_fp16.h", "cccl", "crt", "cub"))
+
+
+def _library(folder: Path) -> Path | None:
+    """The newest NVRTC library in ``folder`` (not the ``alt`` build, and not the builtins)."""
+    if not folder.is_dir():
+        return None
+    names = [*folder.glob("libnvrtc.so*"), *folder.glob("nvrtc64_*_0.dll")]
+    names = [path for path in names if ".alt" not in path.name and path.is_file()]
+    return max(names, key=_version, default=None)
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    # "nvrtc64_130_0.dll": the 64 is no version
+    return tuple(int(number) for number in re.findall(r"\d+", path.name.removeprefix("nvrtc64_")))
+
+
+_found: list[Toolkit] | None = None
+
+
+def toolkits() -> list[Toolkit]:
+    """``find_toolkits()`` of this machine, looked up once."""
+    global _found
+    if _found is None:
+        _found = find_toolkits()
+    return _found
+
+
+def forget() -> None:
+    """Look again at next use (after an installation, and in tests)."""
+    global _found
+    _found = None
+
+
+def nvrtc_library() -> Path | None:
+    """The NVRTC library, or None where there is none."""
+    return next((toolkit.library for toolkit in toolkits() if toolkit.library), None)
+
+
+def include_directories() -> tuple[str, ...]:
+    """Folders with CUDA's own headers, of the same place as the NVRTC library where it has any."""
+    for toolkit in toolkits():
+        if toolkit.includes:
+            return tuple(str(folder) for folder in toolkit.includes)
+    return ()
+
+
+# What to install for a header that NVRTC does not find: (first part of the name, wheel, conda package).
+_PROVIDERS = (
+    (("cub/", "thrust/", "cuda/", "nv/"), "nvidia-cuda-cccl", "cuda-cccl"),
+    (("crt/",), "nvidia-cuda-crt", "cuda-crt"),
+    (("curand",), "nvidia-curand", "libcurand-dev"),
+    (("cuda", "cooperative_groups", "vector_", "device_", "math_constants", "mma", "sm_", "driver_types", "cuComplex"),)
+    + ("nvidia-cuda-runtime", "cuda-cudart-dev"),
+)
+
+
+def provider(header: str) -> tuple[str, str] | None:
+    """(wheel, conda package) that brings ``header``, or None when it is none of CUDA's."""
+    for starts, wheel, conda in _PROVIDERS:
+        if header.startswith(starts):
+            return wheel, conda
+    return None

@@ -1,0 +1,27 @@
+"""From PTX instructions to LLVM IR: one module for each family, one row of ``TABLE`` for each instruction.
+
+A row is the only place that knows an instruction. ``tests/sim/compiler`` runs every row, and fails when one has no
+test.
+"""
+
+from __future__ import annotations
+
+from cudalab.sim.compiler.lowering import (
+    atomic,
+    bitwise,
+    compare,
+    control,
+    convert,
+    floating,
+    integer,
+    memory,
+    move,
+    warp,
+)
+from cudalab.sim.compiler.lowering.table import Form, Row, Table
+
+TABLE = Table()
+for _family in (integer, bitwise, floating, compare, convert, move, memory, atomic, warp, control):
+    TABLE.include(_family.TABLE)
+
+__all__ = ["TABLE", "Form", "Row", "Table"]

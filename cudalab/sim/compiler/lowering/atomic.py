@@ -1,0 +1,120 @@
+"""Atomics and reductions (PTX ISA, ``atom``, ``red``).
+
+With one worker threads run one after the other, so a load, an operation and a store are atomic; with several workers
+global memory needs the processor's atomic instructions. Shared memory belongs to one block, which one worker runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cudalab.sim.abi import Space
+from cudalab.sim.compiler.codegen.checks import pointer_to
+from cudalab.sim.compiler.lowering.table import Form, Table
+from cudalab.sim.compiler.ptx.nodes import Instruction, Register
+
+if TYPE_CHECKING:
+    from cudalab.sim.compiler.codegen.threads import ThreadCode
+
+TABLE = Table()
+_WHERE = "[.relaxed|acquire|release|acq_rel][.cta|cluster|gpu|sys][.global|shared|shared::cta]"
+_REDUCE = "[.relaxed|release][.cta|cluster|gpu|sys][.global|shared|shared::cta]"
+_CACHE = "[.L1::evict_normal|L1::no_allocate]"
+_OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", "inc", "dec")
+_LLVM = {"exch": "xchg", "inc": "uinc_wrap", "dec": "udec_wrap"}
+_ORDERS = {"acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
+
+
+def _needs_lock(e: ThreadCode, i: Instruction) -> bool:
+    return e.unit.atomic and e.plan.accesses[i].space is not Space.SHARED
+
+
+def _order(f: Form) -> str:
+    return _ORDERS.get(f.choose(*_ORDERS), "monotonic")
+
+
+def _update(e: ThreadCode, operation: str, signed: bool, bits: int, old: str, value: str) -> str:
+    """The new value of an integer."""
+    kind = f"i{bits}"
+    if operation in ("add", "and", "or", "xor"):
+        return e.new(f"{operation} {kind} {old}, {value}")
+    if operation in ("min", "max"):
+        name = f"llvm.{'s' if signed else 'u'}{operation}.{kind}"
+        return e.intrinsic(name, kind, f"{kind} {old}", f"{kind} {value}")
+    if operation == "exch":
+        return value
+    if operation == "inc":
+        wraps = e.new(f"icmp uge {kind} {old}, {value}")
+        return e.new(f"select i1 {wraps}, {kind} 0, {kind} {e.new(f'add {kind} {old}, 1')}")
+    zero = e.new(f"icmp eq {kind} {old}, 0")
+    above = e.new(f"icmp ugt {kind} {old}, {value}")
+    less = e.new(f"sub {kind} {old}, 1")
+    return e.new(f"select i1 {e.new(f'or i1 {zero}, {above}')}, {kind} {value}, {kind} {less}")
+
+
+def _integer(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
+    """Read, change and write an integer; returns what was there."""
+    operation = f.choose(*_OPERATIONS)
+    kind, width = f"i{f.bits}", f.bits // 8
+    value = e.integer(source, f.bits)
+    pointer = pointer_to(e, e.plan.accesses[i])
+    if _needs_lock(e, i):
+        name = _LLVM.get(operation, operation)
+        if operation in ("min", "max") and not f.signed:
+            name = f"u{operation}"
+        return e.new(f"atomicrmw {name} ptr {pointer}, {kind} {value} {_order(f)}, align {width}")
+    old = e.new(f"load {kind}, ptr {pointer}, align {width}")
+    new = _update(e, operation, f.signed, f.bits, old, value)
+    e.emit(f"store {kind} {new}, ptr {pointer}, align {width}")
+    return old
+
+
+@TABLE.row(f"atom{_WHERE}.<add|inc|dec>{_CACHE}.u32", f"atom{_WHERE}.<add|min|max>{_CACHE}.<s32|u64|s64>")
+@TABLE.row(f"atom{_WHERE}.<min|max>{_CACHE}.u32", f"atom{_WHERE}.<and|or|xor|exch>{_CACHE}.<b32|b64>")
+def _atomic(e: ThreadCode, i: Instruction, f: Form) -> None:
+    e.set_integer(i.operands[0], _integer(e, i, f, i.operands[2]), f.bits, f.signed)
+
+
+@TABLE.row(f"red{_REDUCE}.<add|inc|dec>{_CACHE}.u32", f"red{_REDUCE}.<add|min|max>{_CACHE}.<s32|u64|s64>")
+@TABLE.row(f"red{_REDUCE}.<min|max>{_CACHE}.u32", f"red{_REDUCE}.<and|or|xor>{_CACHE}.<b32|b64>")
+def _reduce(e: ThreadCode, i: Instruction, f: Form) -> None:
+    _integer(e, i, f, i.operands[1])
+
+
+def _real(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
+    kind, width = ("float" if f.bits == 32 else "double"), f.bits // 8
+    value = e.real(source, f.bits)
+    pointer = pointer_to(e, e.plan.accesses[i])
+    if _needs_lock(e, i):
+        return e.new(f"atomicrmw fadd ptr {pointer}, {kind} {value} {_order(f)}, align {width}")
+    old = e.new(f"load {kind}, ptr {pointer}, align {width}")
+    e.emit(f"store {kind} {e.new(f'fadd {kind} {old}, {value}')}, ptr {pointer}, align {width}")
+    return old
+
+
+@TABLE.row(f"atom{_WHERE}.add{_CACHE}.<f32|f64>")
+def _atomic_real(e: ThreadCode, i: Instruction, f: Form) -> None:
+    e.set_real(i.operands[0], _real(e, i, f, i.operands[2]), f.bits)
+
+
+@TABLE.row(f"red{_REDUCE}.add{_CACHE}.<f32|f64>")
+def _reduce_real(e: ThreadCode, i: Instruction, f: Form) -> None:
+    _real(e, i, f, i.operands[1])
+
+
+@TABLE.row(f"atom{_WHERE}.cas{_CACHE}.<b16|b32|b64>")
+def _compare_and_swap(e: ThreadCode, i: Instruction, f: Form) -> None:
+    kind, width = f"i{f.bits}", f.bits // 8
+    expected, value = e.integer(i.operands[2], f.bits), e.integer(i.operands[3], f.bits)
+    pointer = pointer_to(e, e.plan.accesses[i])
+    if _needs_lock(e, i):
+        order = _order(f)
+        failure = "acquire" if order in ("acquire", "acq_rel") else "monotonic"
+        both = e.new(f"cmpxchg ptr {pointer}, {kind} {expected}, {kind} {value} {order} {failure}, align {width}")
+        old = e.new(f"extractvalue {{{kind}, i1}} {both}, 0")
+    else:
+        old = e.new(f"load {kind}, ptr {pointer}, align {width}")
+        same = e.new(f"icmp eq {kind} {old}, {expected}")
+        e.emit(f"store {kind} {e.new(f'select i1 {same}, {kind} {value}, {kind} {old}')}, ptr {pointer}, align {width}")
+    if isinstance(i.operands[0], Register):
+        e.set_integer(i.operands[0], old, f.bits)

@@ -1,0 +1,202 @@
+"""Floating-point arithmetic (PTX ISA, "Floating-Point Instructions").
+
+Results are rounded as written (``.rn`` by default); ``fma`` rounds once. Directed rounding goes through functions of
+the runtime object that switch the processor's rounding mode. ``approx`` and ``full`` operations are at least as exact
+as on hardware: they use the host's division, square root and C library.
+
+``.ftz`` flushes subnormal inputs and results to zero of their sign. A NaN result carries the host's payload until it
+is stored or read as an integer (``canonical``), where it becomes the device's ``0x7fffffff``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cudalab.sim.compiler.lowering.table import Form, Table
+from cudalab.sim.compiler.ptx.nodes import Instruction
+
+if TYPE_CHECKING:
+    from cudalab.sim.compiler.codegen.emitter import Emitter
+
+TABLE = Table()
+_KIND = {32: "float", 64: "double"}
+_SMALLEST_NORMAL = "0x3810000000000000"  # 2**-126
+_ROUND = "[.rn|rz|rm|rp]"
+
+
+def flush(e: Emitter, value: str) -> str:
+    """A float with subnormals replaced by zero of the same sign."""
+    size = e.intrinsic("llvm.fabs.f32", "float", f"float {value}")
+    tiny = e.new(f"fcmp olt float {size}, {_SMALLEST_NORMAL}")
+    zero = e.intrinsic("llvm.copysign.f32", "float", "float 0.0", f"float {value}")
+    return e.new(f"select i1 {tiny}, float {zero}, float {value}")
+
+
+def saturate(e: Emitter, value: str, bits: int) -> str:
+    """Clamp to [0, 1]; NaN becomes 0."""
+    kind = _KIND[bits]
+    positive = e.new(f"fcmp ogt {kind} {value}, 0.0")
+    value = e.new(f"select i1 {positive}, {kind} {value}, {kind} 0.0")
+    large = e.new(f"fcmp ogt {kind} {value}, 1.0")
+    return e.new(f"select i1 {large}, {kind} 1.0, {kind} {value}")
+
+
+def inputs(e: Emitter, i: Instruction, f: Form, count: int) -> list[str]:
+    """The floating-point operands, flushed if the form says so."""
+    found = [e.real(operand, f.bits) for operand in i.operands[1 : 1 + count]]
+    return [flush(e, value) for value in found] if "ftz" in f and f.bits == 32 else found
+
+
+def finish(e: Emitter, target: Any, f: Form, value: str) -> None:
+    """Apply ``.ftz`` and ``.sat`` to a result and store it."""
+    if "ftz" in f and f.bits == 32:
+        value = flush(e, value)
+    if "sat" in f:
+        value = saturate(e, value, f.bits)
+    e.set_real(target, value, f.bits)
+
+
+def _directed(e: Emitter, operation: str, rounding: str, bits: int, values: list[str]) -> str:
+    """An operation with ``.rz``, ``.rm`` or ``.rp``, computed by the runtime object."""
+    kind = _KIND[bits]
+    name = f"cl_{operation}_{rounding}_f{bits}"
+    return e.runtime(name, kind, *[f"{kind} {value}" for value in values])
+
+
+@TABLE.row(f"add{_ROUND}[.ftz][.sat].f32", f"sub{_ROUND}[.ftz][.sat].f32", f"mul{_ROUND}[.ftz][.sat].f32")
+@TABLE.row(f"add{_ROUND}.f64", f"sub{_ROUND}.f64", f"mul{_ROUND}.f64", f"div.<rn|rz|rm|rp>.f64")
+@TABLE.row("div.<rn|rz|rm|rp|approx|full>[.ftz].f32")
+def _binary(e: Emitter, i: Instruction, f: Form) -> None:
+    a, b = inputs(e, i, f, 2)
+    rounding = f.choose("rz", "rm", "rp")
+    if rounding:
+        result = _directed(e, f.row.name, rounding, f.bits, [a, b])
+    else:
+        result = e.new(f"f{f.row.name} {_KIND[f.bits]} {a}, {b}")
+    finish(e, i.operands[0], f, result)
+
+
+@TABLE.row("fma.<rn|rz|rm|rp>[.ftz][.sat].f32", "fma.<rn|rz|rm|rp>.f64")
+@TABLE.row(f"mad{_ROUND}[.ftz][.sat].f32", "mad.<rn|rz|rm|rp>.f64")
+def _fused(e: Emitter, i: Instruction, f: Form) -> None:
+    values = inputs(e, i, f, 3)
+    kind = _KIND[f.bits]
+    rounding = f.choose("rz", "rm", "rp")
+    if rounding:
+        result = _directed(e, "fma", rounding, f.bits, values)
+    else:
+        result = e.intrinsic(f"llvm.fma.f{f.bits}", kind, *[f"{kind} {value}" for value in values])
+    finish(e, i.operands[0], f, result)
+
+
+@TABLE.row("rcp.<rn|rz|rm|rp|approx>[.ftz].f32", "rcp.<rn|rz|rm|rp>.f64")
+def _reciprocal(e: Emitter, i: Instruction, f: Form) -> None:
+    (a,) = inputs(e, i, f, 1)
+    rounding = f.choose("rz", "rm", "rp")
+    if rounding:
+        result = _directed(e, "div", rounding, f.bits, ["1.0", a])
+    else:
+        result = e.new(f"fdiv {_KIND[f.bits]} 1.0, {a}")
+    finish(e, i.operands[0], f, result)
+
+
+@TABLE.row("rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64")
+def _coarse(e: Emitter, i: Instruction, f: Form) -> None:
+    """Only the upper word of input and result counts; subnormal inputs are zero."""
+    word = e.new(f"and i64 {e.integer(i.operands[1], 64)}, -4294967296")
+    exponent = e.new(f"and i64 {word}, {0x7FF << 52}")
+    subnormal = e.new(f"icmp eq i64 {exponent}, 0")
+    sign = e.new(f"and i64 {word}, {1 << 63}")
+    a = e.new(f"bitcast i64 {e.new(f'select i1 {subnormal}, i64 {sign}, i64 {word}')} to double")
+    if f.row.name == "rsqrt":
+        a = e.intrinsic("llvm.sqrt.f64", "double", f"double {a}")
+    result = e.new(f"bitcast double {e.new(f'fdiv double 1.0, {a}')} to i64")
+    exponent = e.new(f"and i64 {result}, {0x7FF << 52}")
+    tiny = e.new(f"icmp eq i64 {exponent}, 0")
+    kept = e.new(f"select i1 {tiny}, i64 {1 << 63}, i64 -4294967296")
+    e.set_integer(i.operands[0], e.new(f"and i64 {result}, {kept}"), 64)
+
+
+@TABLE.row("sqrt.<rn|rz|rm|rp|approx>[.ftz].f32", "sqrt.<rn|rz|rm|rp>.f64")
+def _square_root(e: Emitter, i: Instruction, f: Form) -> None:
+    (a,) = inputs(e, i, f, 1)
+    rounding = f.choose("rz", "rm", "rp")
+    if rounding:
+        result = _directed(e, "sqrt", rounding, f.bits, [a])
+    else:
+        result = e.intrinsic(f"llvm.sqrt.f{f.bits}", _KIND[f.bits], f"{_KIND[f.bits]} {a}")
+    finish(e, i.operands[0], f, result)
+
+
+@TABLE.row("rsqrt.approx[.ftz].f32", "rsqrt.approx.f64")
+def _reciprocal_square_root(e: Emitter, i: Instruction, f: Form) -> None:
+    (a,) = inputs(e, i, f, 1)
+    kind = _KIND[f.bits]
+    root = e.intrinsic(f"llvm.sqrt.f{f.bits}", kind, f"{kind} {a}")
+    finish(e, i.operands[0], f, e.new(f"fdiv {kind} 1.0, {root}"))
+
+
+_LIBRARY = {"sin": "sinf", "cos": "cosf", "ex2": "exp2f", "lg2": "log2f", "tanh": "tanhf"}
+
+
+@TABLE.row(*[f"{name}.approx[.ftz].f32" for name in ("sin", "cos", "ex2", "lg2")], "tanh.approx.f32")
+def _transcendental(e: Emitter, i: Instruction, f: Form) -> None:
+    (a,) = inputs(e, i, f, 1)
+    finish(e, i.operands[0], f, e.intrinsic(_LIBRARY[f.row.name], "float", f"float {a}"))
+
+
+@TABLE.row("abs[.ftz].f32", "abs.f64", "neg[.ftz].f32", "neg.f64")
+def _sign(e: Emitter, i: Instruction, f: Form) -> None:
+    (a,) = inputs(e, i, f, 1)
+    kind = _KIND[f.bits]
+    if f.row.name == "abs":
+        result = e.intrinsic(f"llvm.fabs.f{f.bits}", kind, f"{kind} {a}")
+    else:
+        result = e.new(f"fneg {kind} {a}")
+    e.set_real(i.operands[0], result, f.bits)
+
+
+@TABLE.row("min[.ftz][.NaN][.xorsign][.abs].f32", "max[.ftz][.NaN][.xorsign][.abs].f32", "min.f64", "max.f64")
+def _extreme(e: Emitter, i: Instruction, f: Form) -> None:
+    """One NaN gives the other operand, unless ``.NaN`` asks for it; -0 is less than +0."""
+    if ("xorsign" in f) != ("abs" in f):
+        raise e.unsupported(".xorsign and .abs stand together")
+    a, b = inputs(e, i, f, 2)
+    kind = _KIND[f.bits]
+    sign = ""
+    if "xorsign" in f:
+        sign = e.new(f"xor i32 {e.new(f'bitcast float {a} to i32')}, {e.new(f'bitcast float {b} to i32')}")
+        a = e.intrinsic("llvm.fabs.f32", "float", f"float {a}")
+        b = e.intrinsic("llvm.fabs.f32", "float", f"float {b}")
+    name = f"{f.row.name}imum" + ("" if "NaN" in f else "num")
+    result = e.intrinsic(f"llvm.{name}.f{f.bits}", kind, f"{kind} {a}", f"{kind} {b}")
+    if sign:
+        signed = e.new(f"bitcast i32 {sign} to float")
+        result = e.intrinsic("llvm.copysign.f32", "float", f"float {result}", f"float {signed}")
+    e.set_real(i.operands[0], result, f.bits)
+
+
+@TABLE.row("copysign.<f32|f64>")
+def _copy_sign(e: Emitter, i: Instruction, f: Form) -> None:
+    """The sign of the first operand, the size of the second."""
+    sign, size = (e.real(operand, f.bits) for operand in i.operands[1:3])
+    kind = _KIND[f.bits]
+    value = e.intrinsic(f"llvm.copysign.f{f.bits}", kind, f"{kind} {size}", f"{kind} {sign}")
+    e.set_real(i.operands[0], value, f.bits)
+
+
+_CLASSES = {  # bits of llvm.is.fpclass
+    "notanumber": 0x003,
+    "number": 0x3FC,
+    "infinite": 0x204,
+    "finite": 0x1F8,
+    "normal": 0x108,
+    "subnormal": 0x090,
+}
+
+
+@TABLE.row("testp.<finite|infinite|number|notanumber|normal|subnormal>.<f32|f64>")
+def _test_class(e: Emitter, i: Instruction, f: Form) -> None:
+    value = f"{_KIND[f.bits]} {e.real(i.operands[1], f.bits)}"
+    mask = _CLASSES[f.choose(*_CLASSES)]
+    e.set_boolean(i.operands[0], e.intrinsic(f"llvm.is.fpclass.f{f.bits}", "i1", value, f"i32 {mask}"))

@@ -1,0 +1,142 @@
+"""Barriers and warp operations (PTX ISA, "Parallel Synchronization and Communication Instructions").
+
+A lane that reaches one writes its operands into the warp's scratch memory and waits; the driver resolves the operation
+and the lane goes on with the results it finds there. A row here stores the operands; ``Emitter.suspend`` does the
+waiting. A store without a barrier is all that ``bar.arrive`` would be; it is not in scope.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cudalab.sim.compiler.lowering.table import Form, Table
+from cudalab.sim.compiler.passes.suspension import PointKind, is_plain_barrier
+from cudalab.sim.compiler.ptx.nodes import Instruction, Pair, Register
+from cudalab.sim.compiler.runtime import layout
+
+if TYPE_CHECKING:
+    from cudalab.sim.compiler.codegen.region import RegionKernel
+
+TABLE = Table()
+_SHUFFLES = {
+    "up": PointKind.SHUFFLE_UP,
+    "down": PointKind.SHUFFLE_DOWN,
+    "bfly": PointKind.SHUFFLE_XOR,
+    "idx": PointKind.SHUFFLE_INDEX,
+}
+_VOTES = {
+    "all": PointKind.VOTE_ALL,
+    "any": PointKind.VOTE_ANY,
+    "uni": PointKind.VOTE_UNIFORM,
+    "ballot": PointKind.VOTE_BALLOT,
+}
+_REDUCTIONS = {
+    ("add", "u32"): PointKind.REDUCE_ADD,
+    ("add", "s32"): PointKind.REDUCE_ADD,
+    ("min", "s32"): PointKind.REDUCE_MIN_SIGNED,
+    ("max", "s32"): PointKind.REDUCE_MAX_SIGNED,
+    ("min", "u32"): PointKind.REDUCE_MIN,
+    ("max", "u32"): PointKind.REDUCE_MAX,
+    ("and", "b32"): PointKind.REDUCE_AND,
+    ("or", "b32"): PointKind.REDUCE_OR,
+    ("xor", "b32"): PointKind.REDUCE_XOR,
+}
+
+
+@TABLE.row("bar[.cta].sync", "barrier[.cta].sync[.aligned]")
+def _barrier(e: RegionKernel, i: Instruction, f: Form) -> None:
+    if is_plain_barrier(i):
+        e.wait(PointKind.BARRIER)
+        return
+    e.note(layout.A, "0")
+    e.note(layout.B, e.integer(i.operands[0], 32))
+    e.note(layout.C, e.integer(i.operands[1], 32) if len(i.operands) > 1 else "0")
+    e.wait(PointKind.NAMED_BARRIER)
+
+
+@TABLE.row("bar[.cta].red.popc.u32", "barrier[.cta].red.popc[.aligned].u32")
+@TABLE.row("bar[.cta].red.<and|or>.pred", "barrier[.cta].red.<and|or>[.aligned].pred")
+def _reducing_barrier(e: RegionKernel, i: Instruction, f: Form) -> None:
+    """Each thread counts itself if its predicate holds. The driver hands out the count and the number of threads."""
+    e.note(layout.A, e.new(f"zext i1 {e.boolean(i.operands[-1])} to i32"))
+    e.note(layout.B, e.integer(i.operands[1], 32))
+    e.note(layout.C, e.integer(i.operands[2], 32) if len(i.operands) > 3 else "0")
+    e.wait(PointKind.NAMED_BARRIER)
+
+
+@TABLE.row("bar.warp.sync")
+def _sync(e: RegionKernel, i: Instruction, f: Form) -> None:
+    e.note(layout.MASK, e.integer(i.operands[0], 32))
+    e.wait(PointKind.SYNC)
+
+
+@TABLE.row("shfl.sync.<up|down|bfly|idx>.b32")
+def _shuffle(e: RegionKernel, i: Instruction, f: Form) -> None:
+    e.note(layout.A, e.integer(i.operands[1], 32))
+    e.note(layout.B, e.integer(i.operands[2], 32))
+    e.note(layout.C, e.integer(i.operands[3], 32))
+    e.note(layout.MASK, e.integer(i.operands[4], 32))
+    e.wait(_SHUFFLES[f.choose(*_SHUFFLES)])
+
+
+@TABLE.row("vote.sync.<all|any|uni>.pred", "vote.sync.ballot.b32")
+def _vote(e: RegionKernel, i: Instruction, f: Form) -> None:
+    e.note(layout.A, e.new(f"zext i1 {e.boolean(i.operands[1])} to i32"))
+    e.note(layout.MASK, e.integer(i.operands[2], 32))
+    e.wait(_VOTES[f.choose(*_VOTES)])
+
+
+@TABLE.row("match.<any|all>.sync.<b32|b64>")
+def _match(e: RegionKernel, i: Instruction, f: Form) -> None:
+    value = e.integer(i.operands[1], f.bits)
+    high = "0"
+    if f.bits == 64:
+        high = e.new(f"trunc i64 {e.new(f'lshr i64 {value}, 32')} to i32")
+        value = e.new(f"trunc i64 {value} to i32")
+    e.note(layout.A, value)
+    e.note(layout.A_HIGH, high)
+    e.note(layout.MASK, e.integer(i.operands[2], 32))
+    e.wait(PointKind.MATCH_ALL if "all" in f else PointKind.MATCH_ANY)
+
+
+@TABLE.row("redux.sync.<add|min|max>.<u32|s32>", "redux.sync.<and|or|xor>.b32")
+def _redux(e: RegionKernel, i: Instruction, f: Form) -> None:
+    e.note(layout.A, e.integer(i.operands[1], 32))
+    e.note(layout.MASK, e.integer(i.operands[2], 32))
+    e.wait(_REDUCTIONS[f.choose("add", "min", "max", "and", "or", "xor"), f.types[0]])
+
+
+@TABLE.row("elect.sync")
+def _elect(e: RegionKernel, i: Instruction, f: Form) -> None:
+    e.note(layout.MASK, e.integer(i.operands[1], 32))
+    e.wait(PointKind.ELECT)
+
+
+@TABLE.row("activemask.b32")
+def _active_mask(e: RegionKernel, i: Instruction, f: Form) -> None:
+    e.wait(PointKind.ACTIVE_MASK)
+
+
+def take_results(e: RegionKernel, i: Instruction) -> None:
+    """When the lane goes on: move what the driver left into the destination registers."""
+    name = i.opcode.split(".", 1)[0]
+    targets = i.operands[0] if i.operands else None
+    first, second = (targets.first, targets.second) if isinstance(targets, Pair) else (targets, None)
+    if name in ("bar", "barrier"):
+        if ".red" not in i.opcode:
+            return
+        count = e.result(layout.RESULT)
+        if ".popc" in i.opcode:
+            e.set_integer(first, count, 32)
+        elif ".and" in i.opcode:
+            e.set_boolean(first, e.new(f"icmp eq i32 {count}, {e.result(layout.PREDICATE)}"))
+        else:
+            e.set_boolean(first, e.new(f"icmp ne i32 {count}, 0"))
+        return
+    for target, row in ((first, layout.RESULT), (second, layout.PREDICATE)):
+        if isinstance(target, Register):
+            value = e.result(row)
+            if target.type == "pred":
+                e.set_boolean(target, e.new(f"icmp ne i32 {value}, 0"))
+            else:
+                e.set_integer(target, value, 32)

@@ -1,0 +1,170 @@
+"""Memory accesses, and what has to be checked for each.
+
+Accesses of one basic block through the same value of the same pointer register, with different constant offsets, are
+checked together: in a contiguous allocation all are inside if the lowest and the highest are. The check stands at the
+first of them. Nothing in between can stop the thread for another reason, so a fault is reported all the same, only
+earlier than stores that a GPU might still have made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from cudalab.sim.abi import SiteKind, Space
+from cudalab.sim.compiler.passes.control_flow import Block
+from cudalab.sim.compiler.passes.operands import definitions
+from cudalab.sim.compiler.passes.pointer_roots import Root, Roots, trailing_zeros
+from cudalab.sim.compiler.ptx.nodes import BITS, Address, Instruction, Register, Symbol, Variable
+
+_KINDS = {
+    "ld": SiteKind.LOAD,
+    "ldu": SiteKind.LOAD,
+    "st": SiteKind.STORE,
+    "atom": SiteKind.ATOMIC,
+    "red": SiteKind.ATOMIC,
+}
+_SPACES = {
+    "global": Space.GLOBAL,
+    "const": Space.CONSTANT,
+    "shared": Space.SHARED,
+    "shared::cta": Space.SHARED,
+    "local": Space.LOCAL,
+    "param": Space.PARAM,
+    "param::entry": Space.PARAM,
+    "param::func": Space.PARAM,
+}
+_VECTORS = {"v2": 2, "v4": 4, "v8": 8}
+
+
+class Extent(IntEnum):
+    """Against what an access is checked; the numbers are part of the tables that compiled code hands to the runtime
+    object when a check fails."""
+
+    ROOT = 0  # the allocation of a root
+    VARIABLE = 1  # a shared variable, or a function's local memory: [low, low + length)
+    DYNAMIC_SHARED = 2
+    SHARED = 3  # all of the block's shared memory
+    LOCAL = 4  # all of the thread's local memory
+    SHADOW = 5  # any live allocation
+
+
+@dataclass(eq=False)
+class Access:
+    """One load, store or atomic.
+
+    ``base`` is the pointer (a register, or the symbol of a variable), ``offset`` the constant added to it, ``size``
+    the bytes moved in one thread, ``width`` the bytes of one element. ``extent``, ``root`` (index into the kernel's
+    roots), ``low`` and ``length`` say what it is checked against; ``window``: the address is generic though the
+    extent is shared or local. ``aligned``: the distance from the root (or the address within its space) is known to
+    be a multiple of ``size``. ``site`` is filled in when sites are numbered.
+    """
+
+    instruction: Instruction
+    kind: SiteKind
+    space: Space
+    base: Register | Symbol | None
+    offset: int
+    size: int
+    width: int
+    extent: Extent = Extent.SHADOW
+    root: int = -1
+    low: int = 0
+    length: int = 0
+    window: bool = False
+    aligned: bool = False
+    read_only: bool = False
+    site: int = -1
+
+
+@dataclass(eq=False)
+class Group:
+    """Accesses that are checked together, in program order."""
+
+    members: list[Access] = field(default_factory=list)
+
+    @property
+    def first(self) -> int:
+        """Lowest offset."""
+        return min(access.offset for access in self.members)
+
+    @property
+    def span(self) -> int:
+        """Bytes from the lowest offset to the end of the highest access."""
+        return max(access.offset + access.size for access in self.members) - self.first
+
+    @property
+    def alignment(self) -> int:
+        return max(access.size for access in self.members)
+
+
+def describe(instruction: Instruction) -> tuple[SiteKind, Space, int, int] | None:
+    """Kind, space, size and element width of a memory access; None for other instructions and plain parameters."""
+    parts = instruction.opcode.split(".")
+    kind = _KINDS.get(parts[0])
+    if kind is None:
+        return None
+    space = next((_SPACES[part] for part in parts if part in _SPACES), Space.GENERIC)
+    if space is Space.PARAM:
+        return None
+    width = next((BITS[part] // 8 for part in reversed(parts) if part in BITS), 4)
+    count = next((_VECTORS[part] for part in parts if part in _VECTORS), 1)
+    return kind, space, width * count, width
+
+
+def address_of(instruction: Instruction) -> Address | None:
+    """The memory operand of an access."""
+    return next((operand for operand in instruction.operands if type(operand) is Address), None)
+
+
+def find_accesses(blocks: list[Block]) -> list[Access]:
+    """All memory accesses in program order, not yet resolved."""
+    found = []
+    for block in blocks:
+        for instruction in block.instructions:
+            described = describe(instruction)
+            address = address_of(instruction)
+            if described is not None and address is not None:
+                kind, space, size, width = described
+                found.append(Access(instruction, kind, space, address.base, address.offset, size, width))
+    return found
+
+
+def find_groups(blocks: list[Block], accesses: dict[Instruction, Access]) -> dict[Instruction, Group]:
+    """The group of each access that is checked by extent; accesses checked by the shadow stand alone."""
+    groups: dict[Instruction, Group] = {}
+    for block in blocks:
+        current: dict[object, Group] = {}
+        for instruction in block.instructions:
+            access = accesses.get(instruction)
+            if access is not None and access.extent is not Extent.SHADOW and not access.read_only:
+                base = access.base.name if isinstance(access.base, Symbol) else access.base
+                key = (base, access.extent, access.root, access.low, access.window, access.space, access.aligned)
+                group = current.get(key) if access.offset % access.size == 0 else None
+                if group is None:
+                    group = Group()
+                    if access.offset % access.size == 0:
+                        current[key] = group
+                group.members.append(access)
+                groups[instruction] = group
+            elif instruction.opcode.startswith("call"):
+                current.clear()
+            for register in definitions(instruction):
+                for key in [key for key in current if key[0] is register]:  # type: ignore[index]
+                    del current[key]
+    return groups
+
+
+def base_root(access: Access, roots: Roots, variable: Variable | None) -> Root | None:
+    """The root of an access's pointer."""
+    if isinstance(access.base, Symbol):
+        return Root(variable.space, access.base.name) if variable is not None else None
+    if isinstance(access.base, Register):
+        return roots.root(access.base)
+    return None
+
+
+def known_zeros(access: Access, roots: Roots) -> int:
+    """Trailing zero bits of the access's distance from its root."""
+    zeros = 64 if not isinstance(access.base, Register) else roots.zeros.get(access.base, 0)
+    return min(zeros, trailing_zeros(access.offset))

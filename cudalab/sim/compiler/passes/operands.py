@@ -1,0 +1,71 @@
+"""Which registers an instruction writes and reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cudalab.sim.compiler.ptx.nodes import Address, Instruction, Negated, Pair, Register, Vector
+
+#: Opcodes without a destination.
+_NO_DESTINATION = frozenset(
+    "st red bra brx ret exit call membar fence prefetch prefetchu trap brkpt nanosleep discard applypriority pmevent "
+    "griddepcontrol stackrestore cp setmaxnreg".split()
+)
+_BARRIERS = ("bar", "barrier")
+_CARRY_READERS = frozenset(["addc", "subc", "madc"])
+
+
+def has_destination(opcode: str) -> bool:
+    """Whether the first operand of ``opcode`` is written."""
+    name = opcode.split(".", 1)[0]
+    if name in _BARRIERS:
+        return ".red" in opcode
+    return name not in _NO_DESTINATION
+
+
+def writes_carry(opcode: str) -> bool:
+    """``add.cc`` and its like set the condition code."""
+    return ".cc" in opcode
+
+
+def reads_carry(opcode: str) -> bool:
+    """``addc`` and its like add the condition code."""
+    return opcode.split(".", 1)[0] in _CARRY_READERS
+
+
+def registers_in(operand: Any) -> list[Register]:
+    """All registers of an operand."""
+    kind = type(operand)
+    if kind is Register:
+        return [operand]
+    if kind is Address:
+        return [operand.base] if type(operand.base) is Register else []
+    if kind is Vector:
+        return [register for element in operand.elements for register in registers_in(element)]
+    if kind is Pair:
+        return registers_in(operand.first) + registers_in(operand.second)
+    if kind is Negated:
+        return [operand.register]
+    return []
+
+
+def definitions(instruction: Instruction) -> list[Register]:
+    """Registers that ``instruction`` writes."""
+    if instruction.operands and has_destination(instruction.opcode):
+        first = instruction.operands[0]
+        return [first] if type(first) is Register else registers_in(first)
+    return []
+
+
+def uses(instruction: Instruction) -> list[Register]:
+    """Registers that ``instruction`` reads; its guard is not among them."""
+    operands = instruction.operands
+    if operands and has_destination(instruction.opcode):
+        operands = operands[1:]
+    found: list[Register] = []
+    for operand in operands:
+        if type(operand) is Register:
+            found.append(operand)
+        else:
+            found += registers_in(operand)
+    return found

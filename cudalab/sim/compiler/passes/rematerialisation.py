@@ -1,0 +1,169 @@
+"""Values that are recomputed instead of kept.
+
+A register whose only definition computes it from literals, parameters and special registers has the same value
+wherever it is read. Such values are not saved when a thread waits; and those that do not depend on the thread are
+computed once for the block or for the launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from cudalab.sim.compiler.passes.control_flow import Block
+from cudalab.sim.compiler.passes.operands import definitions, reads_carry, writes_carry
+from cudalab.sim.compiler.ptx.nodes import (
+    Address,
+    Immediate,
+    Instruction,
+    Negated,
+    Register,
+    Special,
+    Symbol,
+)
+
+
+class Level(IntEnum):
+    """How often a value changes."""
+
+    LAUNCH = 0
+    BLOCK = 1
+    ROW = 2  # y and z of the thread
+    THREAD = 3
+
+
+_PURE = frozenset(
+    "mov add sub mul mad mul24 mad24 shl shr and or xor not cnot neg abs min max cvt cvta setp selp bfe bfi lop3 prmt shf "
+    "popc clz brev fma".split()
+)
+_VOLATILE = ("%clock", "%globaltimer", "%pm", "%smid", "%current_graph")
+_THREAD_COST = 12
+_SHARED_COST = 200
+
+_SPECIAL_LEVELS = {
+    "%tid.x": Level.THREAD,
+    "%tid.y": Level.ROW,
+    "%tid.z": Level.ROW,
+    **{f"%{name}.{axis}": Level.BLOCK for name in ("ctaid", "clusterid", "cluster_ctaid") for axis in "xyz"},
+    **{f"%{name}.{axis}": Level.LAUNCH for name in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") for axis in "xyz"},
+    **{
+        name: Level.LAUNCH
+        for name in ("%nsmid", "%gridid", "%total_smem_size", "%dynamic_smem_size", "WARP_SZ", "%nwarpid")
+    },
+}
+
+
+def level_of_special(name: str) -> Level:
+    """How often a special register changes."""
+    return _SPECIAL_LEVELS.get(name, Level.THREAD)
+
+
+@dataclass
+class Recomputed:
+    """``constants``: registers that are a literal. ``values``: the instruction that computes a register, and how
+    often its value changes."""
+
+    constants: dict[Register, Immediate]
+    values: dict[Register, tuple[Instruction, Level]]
+
+    def bits(self) -> int:
+        """The bit set of all these registers."""
+        found = 0
+        for register in (*self.constants, *self.values):
+            found |= 1 << register.index
+        return found
+
+
+def single_definitions(blocks: list[Block]) -> dict[Register, Instruction]:
+    """Registers with exactly one definition, which is not a warp operation, and that definition."""
+    found: dict[Register, Instruction] = {}
+    several: set[Register] = set()
+    for block in blocks:
+        instructions: Iterable[Instruction] = block.instructions
+        for instruction in instructions:
+            for register in definitions(instruction):
+                if register in found:
+                    several.add(register)
+                found[register] = instruction
+        if block.ending is not None:
+            several.update(definitions(block.ending))
+    for register in several:
+        found.pop(register, None)
+    return found
+
+
+def find_recomputed(blocks: list[Block], *, kernel: bool, wanted_in_threads: bool) -> Recomputed:
+    """Choose the registers to recompute.
+
+    Args:
+        blocks: the function.
+        kernel: parameters are those of the launch, hence constant; without it only literals are found.
+        wanted_in_threads: also choose cheap values that depend on the thread (kernels with suspension points).
+    """
+    single = single_definitions(blocks)
+    constants: dict[Register, Immediate] = {}
+    for register, instruction in single.items():
+        if instruction.opcode.startswith("mov.") and type(instruction.operands[1]) is Immediate:
+            constants[register] = instruction.operands[1]
+    result = Recomputed(constants, {})
+    if not kernel:
+        return result
+    known: dict[Register, tuple[Level, int] | None] = {}
+
+    def examine(register: Register) -> tuple[Level, int] | None:
+        """Level and cost of a register, None when it must be kept. Costs count the whole tree."""
+        if register in constants:
+            return Level.LAUNCH, 0
+        if register in known:
+            return known[register]
+        known[register] = None  # a cycle is not recomputable
+        instruction = single.get(register)
+        if instruction is None:
+            return None
+        known[register] = _examine(instruction, examine, wanted_in_threads)
+        return known[register]
+
+    for register in single:
+        if register in constants:
+            continue
+        verdict = examine(register)
+        if verdict is not None:
+            result.values[register] = (single[register], verdict[0])
+    return result
+
+
+def _examine(instruction: Instruction, examine, wanted_in_threads: bool):  # type: ignore[no-untyped-def]
+    opcode = instruction.opcode
+    name = opcode.split(".", 1)[0]
+    if writes_carry(opcode) or reads_carry(opcode) or type(instruction.operands[0]) is not Register:
+        return None
+    if opcode.startswith("ld.param"):
+        address = instruction.operands[1]
+        return (Level.LAUNCH, 1) if isinstance(address, Address) and isinstance(address.base, Symbol) else None
+    if name not in _PURE:
+        return None
+    level, cost = Level.LAUNCH, 1
+    for operand in instruction.operands[1:]:
+        kind = type(operand)
+        if kind is Immediate or kind is Symbol or (kind is Address and type(operand.base) is Symbol):
+            continue
+        if kind is Special:
+            if operand.name.startswith(_VOLATILE):
+                return None
+            level = max(level, level_of_special(operand.name))
+            continue
+        register = operand.register if kind is Negated else operand
+        if type(register) is not Register:
+            return None
+        verdict = examine(register)
+        if verdict is None:
+            return None
+        level = max(level, verdict[0])
+        # what is shared by the threads of a block is computed once, so it costs a thread nothing
+        cost += verdict[1]
+    if level is Level.THREAD or level is Level.ROW:
+        if not wanted_in_threads and level is Level.THREAD:
+            return None
+        return (level, cost) if cost <= _THREAD_COST else None
+    return (level, 0) if cost <= _SHARED_COST else None

@@ -1,0 +1,59 @@
+"""Suspension points: where a thread waits for others.
+
+Block barriers wait for the threads of the block, warp operations for the lanes named in their mask. The kernel is
+cut there; what stands between is a *region* (``passes.regions``).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from cudalab.sim.compiler.ptx.nodes import Immediate, Instruction
+
+_SUSPENDING = frozenset(["bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect"])
+
+
+class PointKind(IntEnum):
+    """What a lane waits for. The block driver (``runtime``) resolves each kind; its numbers are part of the
+    descriptor that compiled kernels carry."""
+
+    ENTRY = 0
+    BARRIER = 1  # bar.sync 0 of the whole block: nothing is recorded
+    NAMED_BARRIER = 2  # barrier number and thread count are recorded; also bar.red
+    SYNC = 3  # bar.warp.sync
+    SHUFFLE_UP = 4
+    SHUFFLE_DOWN = 5
+    SHUFFLE_XOR = 6
+    SHUFFLE_INDEX = 7
+    VOTE_ALL = 8
+    VOTE_ANY = 9
+    VOTE_UNIFORM = 10
+    VOTE_BALLOT = 11
+    MATCH_ANY = 12
+    MATCH_ALL = 13
+    REDUCE_ADD = 14
+    REDUCE_MIN_SIGNED = 15
+    REDUCE_MAX_SIGNED = 16
+    REDUCE_MIN = 17
+    REDUCE_MAX = 18
+    REDUCE_AND = 19
+    REDUCE_OR = 20
+    REDUCE_XOR = 21
+    ELECT = 22
+    ACTIVE_MASK = 23
+
+
+def suspends(opcode: str) -> bool:
+    """Whether ``opcode`` is a suspension point. Cluster barriers are not in scope; they are reported in lowering."""
+    parts = opcode.split(".")
+    if parts[0] not in _SUSPENDING:
+        return False
+    return not (parts[0] == "barrier" and "cluster" in parts) and "arrive" not in parts
+
+
+def is_plain_barrier(instruction: Instruction) -> bool:
+    """Whether this is ``bar.sync 0``: all threads of the block, barrier 0, no reduction."""
+    opcode, operands = instruction.opcode, instruction.operands
+    if not opcode.startswith("bar") or ".warp" in opcode or ".red" in opcode or len(operands) != 1:
+        return False
+    return isinstance(operands[0], Immediate) and operands[0].value == 0

@@ -1,0 +1,122 @@
+"""What the compiler hands to the machine: plain data, picklable, without native handles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cudalab.sim.abi import SiteKind, Space
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place in the learner's source. ``line`` counts from 1; 0 where the compiler names none."""
+
+    file: str
+    line: int
+    column: int = 0
+    inlined_at: Location | None = None
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One kernel parameter.
+
+    ``ctype`` is the C++ type as demangled (``float const*``), ``""`` when unknown. ``kind`` is one of
+    ``pointer``, ``integer``, ``float``, ``bool``, ``struct`` or ``unknown``; ``pointee`` names the
+    element type of a pointer (``float``, ``int``, ``double2`` …).
+    """
+
+    index: int
+    name: str
+    ctype: str
+    kind: str
+    size: int
+    alignment: int
+    offset: int
+    pointee: str = ""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What ptxas says of a kernel for the device's architecture (bytes; registers a thread)."""
+
+    registers: int
+    shared: int
+    local: int
+    spill_stores: int = 0
+    spill_loads: int = 0
+    barriers: int = 0
+    constant: int = 0
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place of the PTX that traced code reports, and that faults name."""
+
+    kind: SiteKind
+    opcode: str  # as in the PTX, e.g. "ld.global.f32"
+    space: Space
+    size: int  # bytes an access moves in one thread (v4.f32: 16)
+    location: Location
+    instructions: int = 0  # BLOCK sites: PTX instructions in the basic block
+    ptx_line: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class RootSource:
+    """Where a traceable pointer comes from: a parameter's bytes, or a module variable."""
+
+    parameter_offset: int = -1
+    symbol: str = ""
+
+
+@dataclass(frozen=True)
+class GlobalVariable:
+    """A ``__device__`` or ``__constant__`` variable. ``initial`` is empty when it starts at zero;
+    ``pointers`` lists (byte offset, symbol, addend) to be filled with addresses at load."""
+
+    name: str
+    size: int
+    alignment: int
+    space: Space
+    initial: bytes = b""
+    pointers: tuple[tuple[int, str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Kernel:
+    name: str  # as in the PTX (mangled unless extern "C")
+    parameters: tuple[Parameter, ...]
+    resources: Resources | None
+    parameter_bytes: int
+    static_shared: int
+    local_bytes: int  # per thread, call frames included
+    frame_bytes: int  # per warp
+    scratch_bytes: int  # per warp
+    roots: tuple[RootSource, ...]
+    sites: tuple[Site, ...]
+    max_threads: int = 1024  # __launch_bounds__
+    uses_dynamic_shared: bool = False
+    location: Location = field(default_factory=lambda: Location("", 0))
+
+    @property
+    def symbol(self) -> str:
+        """The native entry point's name in the object code."""
+        return f"run_{self.name}"
+
+
+@dataclass(frozen=True)
+class Program:
+    """One compiled translation unit. ``objects`` maps a variant to native object code:
+    ``plain`` (checked, one worker), ``atomic`` (checked, atomics real, for several workers),
+    ``traced`` (checked, emits Records and Undo entries). A variant may be missing until asked for."""
+
+    source: str
+    ptx: str
+    log: str
+    kernels: dict[str, Kernel]
+    globals: dict[str, GlobalVariable]
+    lowered_names: dict[str, str]
+    key: str
+    objects: dict[str, bytes] = field(default_factory=dict)

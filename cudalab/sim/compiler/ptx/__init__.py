@@ -1,0 +1,25 @@
+"""PTX as data: lexer, nodes and parser for the text that NVRTC produces.
+
+The grammar is that of the PTX ISA; what is read is what compilers and inline ``asm`` write: one module of
+variables and functions whose bodies are lists of labels and instructions. Debugging sections are skipped,
+but ``.file`` and ``.loc`` are kept, because every fault and every counter names the learner's source line.
+"""
+
+from __future__ import annotations
+
+from cudalab.sim.compiler.ptx.errors import PtxError, PtxSyntaxError, UnsupportedInstruction
+from cudalab.sim.compiler.ptx.nodes import Function, Instruction, Label, Module, Register, Variable
+from cudalab.sim.compiler.ptx.parser import parse_ptx
+
+__all__ = [
+    "Function",
+    "Instruction",
+    "Label",
+    "Module",
+    "PtxError",
+    "PtxSyntaxError",
+    "Register",
+    "UnsupportedInstruction",
+    "Variable",
+    "parse_ptx",
+]

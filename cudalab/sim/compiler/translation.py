@@ -1,0 +1,354 @@
+"""``compile``, ``compile_ptx`` and ``native``: from CUDA C++ to object code, through caches and helpers.
+
+On a GPU the same steps are taken by NVRTC (C++ to PTX) and by the driver (PTX to machine code, when a
+module is loaded). Here both happen in a helper process, and each result is kept: in memory for this
+process, on disk for the next one.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cudalab.sim.compiler import cache, codec, headers, helper, includes, signature
+from cudalab.sim.compiler.diagnostics import CompileError, CompilerUnavailable, Diagnostic, compile_error, parse_log
+from cudalab.sim.compiler.helper import HelperFailure, Limits
+from cudalab.sim.compiler.options import OptionError, Options, parse_options
+from cudalab.sim.compiler.program import Program
+
+VARIANTS = ("plain", "atomic", "traced")
+_KEPT = 64  # programs remembered in this process
+
+_programs: OrderedDict[str, Program] = OrderedDict()
+_running: dict[tuple[str, str], Future[bytes]] = {}
+_lock = threading.Lock()
+
+
+def compile(
+    source: str,
+    *,
+    options: Sequence[str] = (),
+    name_expressions: Sequence[str] = (),
+    name: str = "kernel.cu",
+    bundled_headers_only: bool = False,
+    limits: Limits | None = None,
+) -> Program:
+    """Compile CUDA C++ for the simulated device.
+
+    Args:
+        source: the text of one translation unit.
+        options: as for CuPy's ``RawKernel``: ``-DN=4``, ``-I/folder``, ``--std=c++20``, ``-use_fast_math`` …
+        name_expressions: C++ names of template instances to make, as for ``RawModule``.
+        name: what diagnostics call the source.
+        bundled_headers_only: for sources of strangers: CUDA's own headers only, harmless options only,
+            in a jailed helper.
+        limits: time, memory and size, where not the usual ones (``helper.limits()``).
+
+    Returns:
+        The program. ``lowered_names`` maps each name expression to a kernel's name.
+
+    Raises:
+        CompileError: mistakes in the source, or a limit was reached.
+        CompilerUnavailable: there is no NVRTC here; says what to install.
+    """
+    request = _Request(source, options, name_expressions, name, bundled_headers_only)
+    key = request.key()
+    program = _remembered(key)
+    if program is not None:
+        return program
+    try:
+        reply, blobs = helper.call(request.message(key), bounds=limits, jailed=bundled_headers_only, program=key)
+    except HelperFailure as failure:
+        raise request.error(failure, limits or helper.limits()) from None
+    program = request.check(_program(reply, blobs, key))
+    _remember(program, on_disk=bool(key))
+    return program
+
+
+def compile_ptx(ptx: str, *, limits: Limits | None = None) -> Program:
+    """Translate a PTX module (PTX ISA, as NVRTC writes it) without C++ source.
+
+    Raises:
+        CompileError: not PTX, an instruction outside the simulated device's scope, or a limit.
+    """
+    key = cache.key("ptx", ptx, cache.backend_identity()[:1])
+    program = _remembered(key)
+    if program is not None:
+        return program
+    try:
+        reply, blobs = helper.call({"do": "build", "ptx": ptx, "key": key}, bounds=limits, program=key)
+    except HelperFailure as failure:
+        raise _failure(failure, limits or helper.limits(), "", "module.ptx", ()) from None
+    program = _program(reply, blobs, key)
+    _remember(program, on_disk=True)
+    return program
+
+
+def native(program: Program, variant: str, *, limits: Limits | None = None) -> bytes:
+    """Object code of ``program`` for this processor, in ``variant``: ``plain``, ``atomic`` or ``traced``.
+
+    The result is also put into ``program.objects``.
+
+    Raises:
+        ValueError: no such variant.
+        CompileError: a limit was reached.
+    """
+    if variant not in VARIANTS:
+        raise ValueError(f"variant must be one of {', '.join(VARIANTS)}, got {variant!r}")
+    found = program.objects.get(variant)
+    if found is not None:
+        return found
+    with _lock:
+        future = _running.get((program.key, variant)) if program.key else None
+    if future is not None:
+        return program.objects.setdefault(variant, _await(future))
+    code = _generate(program, variant, limits)
+    program.objects[variant] = code
+    return code
+
+
+def prefetch(program: Program, variants: Iterable[str] = ("plain", "traced")) -> None:
+    """Start making object code in the background and return at once.
+
+    ``native`` then waits for what is under way. Errors appear there.
+    """
+    for variant in variants:
+        if variant not in VARIANTS:
+            raise ValueError(f"variant must be one of {', '.join(VARIANTS)}, got {variant!r}")
+        if variant in program.objects:
+            continue
+        place = (program.key, variant)
+        with _lock:
+            if place in _running:
+                continue
+            future: Future[bytes] = Future()
+            _running[place] = future
+        threading.Thread(target=_fetch, args=(program, variant, future), daemon=True).start()
+
+
+def _fetch(program: Program, variant: str, future: Future[bytes]) -> None:
+    try:
+        code = _generate(program, variant, None)
+        program.objects[variant] = code
+        future.set_result(code)
+    except BaseException as error:  # handed to whoever asks for the result
+        future.set_exception(error)
+    finally:
+        with _lock:
+            _running.pop((program.key, variant), None)
+
+
+def _await(future: Future[bytes]) -> bytes:
+    while not future.done():  # in slices: on Windows a wait without end cannot be interrupted
+        wait([future], timeout=0.1)
+    return future.result()
+
+
+def _generate(program: Program, variant: str, limits: Limits | None) -> bytes:
+    name = cache.key("object", program.ptx, variant, cache.backend_identity())
+    stored = cache.load(name)
+    if stored is not None and len(stored[1]) == 1:
+        return stored[1][0]
+    request = {"do": "native", "ptx": program.ptx, "variant": variant, "key": program.key}
+    try:
+        _, blobs = helper.call(request, bounds=limits, program=program.key)
+    except HelperFailure as failure:
+        raise _failure(failure, limits or helper.limits(), program.source, "kernel.cu", ()) from None
+    if len(blobs) != 1:
+        raise CompileError("the helper process sent no object code")
+    cache.store(name, {}, blobs)
+    return blobs[0]
+
+
+# ------------------------------------------------------------------------------- one request
+
+
+class _Request:
+    """What ``compile`` was asked for, checked."""
+
+    def __init__(
+        self, source: str, options: Sequence[str], expressions: Sequence[str], name: str, restricted: bool
+    ) -> None:
+        if not isinstance(source, str):
+            raise TypeError(f"source must be a str, got {type(source).__name__}")
+        if "\0" in source:
+            raise CompileError(f"{name}: the source contains a null character", source=source, name=name)
+        self.source = source.encode("utf-8", "replace").decode()  # lone surrogates cannot be sent
+        self.name = re.sub(r"[\\/]", "_", name) or "kernel.cu"  # a folder in it would be searched for headers
+        self.given = tuple(options)
+        self.restricted = restricted
+        if isinstance(expressions, str):
+            raise TypeError(f"name_expressions must be a sequence of strings, got the string {expressions!r}")
+        self.expressions = list(expressions)
+        self.bundled = headers.include_directories()
+        try:
+            self.options: Options = parse_options(options, restricted=restricted)
+            if restricted:
+                includes.check_bundled(self.source, self.bundled)
+        except OptionError as error:
+            raise self.refusal(str(error), 0) from None
+        except includes.IncludeError as error:
+            raise self.refusal(str(error), error.line) from None
+
+    def refusal(self, text: str, line: int) -> CompileError:
+        diagnostic = Diagnostic(self.name, line, 0, "error", text)
+        message = diagnostic.show(self.source, self.name)
+        return CompileError(message, "", (diagnostic,), source=self.source, name=self.name, options=self.given)
+
+    def key(self) -> str:
+        """The cache's name for the result; ``""`` where it cannot be cached."""
+        options = self.options
+        reached: Any = includes.dependencies(self.source, options.folders, options.pre_includes)
+        if reached is None and (options.folders or options.pre_includes or not self.restricted):
+            return ""
+        parts = [self.source, options.flags, options.folders, options.pre_includes, options.notes, reached]
+        return cache.key("program", parts, self.expressions, self.name, self.restricted, cache.compiler_identity())
+
+    def message(self, key: str) -> dict[str, Any]:
+        return {
+            "do": "compile",
+            "key": key,
+            "source": self.source,
+            "name": self.name,
+            "arguments": self.options.arguments(self.bundled),
+            "expressions": self.expressions,
+            "probes": list(signature.probe_names(self.source)),
+        }
+
+    def check(self, program: Program) -> Program:
+        """Add the options' notes to the log; while grading, see that no foreign file was read."""
+        if self.restricted:
+            self._only_known_files(program.log, re.findall(r'(?m)^\s*\.file\s+\d+\s+"([^"]*)"', program.ptx))
+        notes = [f"cudalab: note: {note}" for note in self.options.notes]
+        return replace(program, log="\n".join([*notes, program.log]).strip()) if notes else program
+
+    def error(self, failure: HelperFailure, limits: Limits) -> Exception:
+        if failure.kind == "source":
+            log = str(failure.fields.get("log", ""))
+            if self.restricted:
+                self._only_known_files(log, [])
+            return compile_error(log, self.source, self.name, self.given)
+        return _failure(failure, limits, self.source, self.name, self.given)
+
+    def _only_known_files(self, log: str, files: list[str]) -> None:
+        files = [*files, *(entry.file for entry in parse_log(log, self.source, self.name))]
+        own = {self.name, signature.MARK, "__nv_name_map", ""}
+        roots = [Path(folder).resolve() for folder in self.bundled]
+        for file in files:
+            path = Path(file)
+            known = path.is_absolute() and any(path.resolve().is_relative_to(root) for root in roots)
+            if file not in own and not known:
+                raise self.refusal("the source includes a file other than CUDA's own headers, or renames itself", 0)
+
+
+# ------------------------------------------------------------------------------- results
+
+
+def _program(reply: dict[str, Any], blobs: list[bytes], key: str) -> Program:
+    try:
+        return replace(codec.decode(Program, reply.get("program"), blobs), key=key)
+    except codec.CodecError as error:
+        raise CompileError(f"the helper process sent no program: {error}") from None
+
+
+def _remembered(key: str) -> Program | None:
+    if not key:
+        return None
+    with _lock:
+        program = _programs.get(key)
+        if program is not None:
+            _programs.move_to_end(key)
+            return program
+    stored = cache.load(key)
+    if stored is None:
+        return None
+    try:
+        program = replace(codec.decode(Program, *stored), key=key)
+    except codec.CodecError:
+        return None
+    _remember(program, on_disk=False)
+    return program
+
+
+def _remember(program: Program, *, on_disk: bool) -> None:
+    if program.key:
+        with _lock:
+            _programs[program.key] = program
+            while len(_programs) > _KEPT:
+                _programs.popitem(last=False)
+    if on_disk:
+        blobs: list[bytes] = []
+        cache.store(program.key, codec.encode(replace(program, objects={}), blobs), blobs)
+
+
+def forget() -> None:
+    """Drop what this process remembers; the disk cache stays."""
+    with _lock:
+        _programs.clear()
+
+
+_LIMIT = {
+    "time": "the compiler was stopped by the time limit of {seconds:g} s",
+    "memory": "the compiler was stopped by the memory limit of {megabytes:,} MB",
+    "size": "the compiler was stopped by the size limit: {message}, at most {ptx:,} are translated",
+    "crash": "the compiler crashed ({message})",
+    "depth": "the compiler was stopped: the code is nested too deep",
+}
+_ADVICE = {
+    "time": "look for a template that instantiates itself without end, a constexpr loop of billions of steps, or a "
+    "#pragma unroll over very many iterations.",
+    "memory": "look for a large array with an initialiser (leave that out, and fill the array from a kernel or by a "
+    "copy), a template that instantiates itself very often, or a macro that doubles itself.",
+    "size": "look for #pragma unroll over very many iterations, or functions that inline each other many times.",
+    "crash": "make the kernel smaller step by step to find what the compiler does not bear; code nested thousands of "
+    "levels deep does that.",
+    "depth": "split the expression, or the function, into parts.",
+}
+
+
+def _failure(failure: HelperFailure, limits: Limits, source: str, name: str, options: Sequence[str]) -> Exception:
+    kind, message = failure.kind, str(failure)
+    log = str(failure.fields.get("log", ""))
+    if kind == "missing":
+        return CompilerUnavailable(unavailable_message(message))
+    if kind == "ptx":
+        file, line = str(failure.fields.get("file") or name), failure.fields.get("line", 0)
+        diagnostic = Diagnostic(file, line if isinstance(line, int) else 0, 0, "error", message)
+        return CompileError(
+            diagnostic.show(source, name), log, (diagnostic,), source=source, name=name, options=options
+        )
+    if kind in _LIMIT:
+        text = _LIMIT[kind].format(
+            seconds=limits.seconds, megabytes=limits.memory >> 20, ptx=limits.ptx, message=message
+        )
+        diagnostic = Diagnostic(name, 0, 0, "error", text, hint=_ADVICE[kind])
+        limit = kind if kind in ("time", "memory", "size") else ""
+        return CompileError(
+            f"{name}: {text}", log, (diagnostic,), source=source, name=name, options=options, limit=limit
+        )
+    error = CompileError(f"{name}: {message}", log, source=source, name=name, options=options)
+    error.add_note("This is a mistake in cudalab, not in your kernel. Please report it with the source.")
+    if log:
+        error.add_note(log.rstrip())
+    return error
+
+
+def unavailable_message(cause: str, platform: str = sys.platform) -> str:
+    """What to tell someone whose machine has no NVRTC."""
+    if platform == "darwin":
+        return (
+            "cudalab cannot compile CUDA C++ here: NVIDIA makes no NVRTC for macOS. "
+            "Run cudalab in its container instead (see docs, “Install”: the container)."
+        )
+    return (
+        "cudalab cannot compile CUDA C++ here: the NVRTC library was not found. Install it with "
+        '"pip install nvidia-cuda-nvrtc" (or "conda install -c conda-forge cuda-nvrtc"), then restart. '
+        f"[{cause.strip() or 'no NVRTC library'}]"
+    )

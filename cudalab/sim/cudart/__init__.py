@@ -1,0 +1,110 @@
+"""``cuda.bindings.runtime`` on the simulated device: same names, signatures, types, return values and errors.
+
+Types, enums and constants are those of the installed ``cuda.bindings``; functions answer ``(error, values…)`` as there.
+A function that exists in the real module and is not simulated raises an error that names it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cuda.bindings import runtime as _real
+
+from cudalab.sim.cudart.copies import (
+    cudaMemcpy,
+    cudaMemcpy2D,
+    cudaMemcpy2DAsync,
+    cudaMemcpy3D,
+    cudaMemcpy3DAsync,
+    cudaMemcpyAsync,
+    cudaMemcpyPeer,
+    cudaMemcpyPeerAsync,
+    cudaMemset,
+    cudaMemset2D,
+    cudaMemset2DAsync,
+    cudaMemset3D,
+    cudaMemset3DAsync,
+    cudaMemsetAsync,
+)
+from cudalab.sim.cudart.devices import (
+    cudaChooseDevice,
+    cudaDeviceCanAccessPeer,
+    cudaDeviceGetAttribute,
+    cudaDeviceGetByPCIBusId,
+    cudaDeviceGetCacheConfig,
+    cudaDeviceGetLimit,
+    cudaDeviceGetPCIBusId,
+    cudaDeviceGetStreamPriorityRange,
+    cudaDeviceReset,
+    cudaDeviceSetCacheConfig,
+    cudaDeviceSetLimit,
+    cudaDeviceSynchronize,
+    cudaDriverGetVersion,
+    cudaGetDevice,
+    cudaGetDeviceCount,
+    cudaGetDeviceFlags,
+    cudaGetDeviceProperties,
+    cudaGetErrorName,
+    cudaGetErrorString,
+    cudaGetLastError,
+    cudaInitDevice,
+    cudaPeekAtLastError,
+    cudaProfilerStart,
+    cudaProfilerStop,
+    cudaRuntimeGetVersion,
+    cudaSetDevice,
+    cudaSetDeviceFlags,
+    getLocalRuntimeVersion,
+)
+from cudalab.sim.cudart.memory import (
+    cudaFree,
+    cudaFreeAsync,
+    cudaFreeHost,
+    cudaHostAlloc,
+    cudaHostGetDevicePointer,
+    cudaHostGetFlags,
+    cudaHostRegister,
+    cudaHostUnregister,
+    cudaMalloc,
+    cudaMalloc3D,
+    cudaMallocAsync,
+    cudaMallocHost,
+    cudaMallocManaged,
+    cudaMallocPitch,
+    cudaMemGetInfo,
+    cudaPointerGetAttributes,
+)
+from cudalab.sim.cudart.streams import (
+    cudaEventCreate,
+    cudaEventCreateWithFlags,
+    cudaEventDestroy,
+    cudaEventElapsedTime,
+    cudaEventQuery,
+    cudaEventRecord,
+    cudaEventRecordWithFlags,
+    cudaEventSynchronize,
+    cudaLaunchHostFunc,
+    cudaStreamCreate,
+    cudaStreamCreateWithFlags,
+    cudaStreamCreateWithPriority,
+    cudaStreamDestroy,
+    cudaStreamGetDevice,
+    cudaStreamGetFlags,
+    cudaStreamGetId,
+    cudaStreamGetPriority,
+    cudaStreamIsCapturing,
+    cudaStreamQuery,
+    cudaStreamSynchronize,
+    cudaStreamWaitEvent,
+)
+from cudalab.sim.device import binding as _binding
+
+globals().update(_binding.taken_over(_real))
+
+
+def __getattr__(name: str) -> Any:
+    raise _binding.missing(_real, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(name for name in globals() if hasattr(_real, name) and not name.startswith("_"))

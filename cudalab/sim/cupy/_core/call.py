@@ -1,0 +1,78 @@
+"""Calls of the simulated device, with errors as CuPy raises them.
+
+The device raises ``CudaError`` with a number and a note. CuPy's wrappers of the runtime raise ``CUDARuntimeError``,
+those of the driver (module load, launch, function attributes) ``CUDADriverError``. Both carry ``status`` and the text
+that CUDA has for the number; the device's explanation goes into the exception's notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import cudalab.sim.device as sim_device
+from cudalab.sim.cupy._core.errors import CUDADriverError, CUDARuntimeError
+
+Result = TypeVar("Result")
+
+
+def device() -> sim_device.Device:
+    """The simulated device of this process."""
+    return sim_device.current()
+
+
+@contextmanager
+def runtime_errors() -> Iterator[None]:
+    """Within it a device error is raised as ``CUDARuntimeError``."""
+    try:
+        yield
+    except sim_device.CudaError as error:
+        raise _noted(CUDARuntimeError(int(error.code)), error) from None
+
+
+@contextmanager
+def driver_errors() -> Iterator[None]:
+    """Within it a device error is raised as ``CUDADriverError``."""
+    try:
+        yield
+    except sim_device.CudaError as error:
+        raise _noted(CUDADriverError(int(error.code)), error) from None
+
+
+def runtime_call(function: Callable[..., Result], *arguments: Any) -> Result:
+    """``function(*arguments)`` within :func:`runtime_errors`."""
+    with runtime_errors():
+        return function(*arguments)
+
+
+def _noted(raised: Any, error: sim_device.CudaError) -> Any:
+    if error.note:
+        raised.add_note(error.note)
+    for note in getattr(error, "__notes__", ()):
+        raised.add_note(note)
+    return raised
+
+
+def size_of(value: Any) -> int:
+    """``value`` as a C ``size_t``, with the errors that CuPy gives for what is none."""
+    number = integer(value)
+    if number < 0:
+        raise OverflowError("can't convert negative value to size_t")
+    if number >= 1 << 64:
+        raise OverflowError("Python int too large to convert to C size_t")
+    return number
+
+
+def integer(value: Any) -> int:
+    """``value`` as a C integer; ``TypeError`` for what is no integer."""
+    try:
+        return int(value.__index__()) if not isinstance(value, int) else int(value)
+    except AttributeError:
+        raise TypeError("an integer is required") from None
+
+
+def epoch() -> tuple[int, int]:
+    """Changes when the device is reset or replaced: pointers and handles of an earlier epoch are dead."""
+    current = device()
+    return id(current), int(getattr(current, "resets", 0))

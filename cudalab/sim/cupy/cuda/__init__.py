@@ -1,0 +1,118 @@
+"""``cupy.cuda``: device, streams, events, memory and the runtime, on the simulated device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cudalab.sim.cupy._core import catalogue
+from cudalab.sim.cupy.cuda import (
+    compiler,
+    device,
+    driver,
+    memory,
+    memory_hook,
+    memory_hooks,
+    pinned_memory,
+    profiler,
+    runtime,
+    stream,
+)
+from cudalab.sim.cupy.cuda._pool import MemoryAsyncPool, MemoryPool
+from cudalab.sim.cupy.cuda.device import Device, get_device_id
+from cudalab.sim.cupy.cuda.memory import (
+    BaseMemory,
+    ManagedMemory,
+    Memory,
+    MemoryAsync,
+    MemoryPointer,
+    PythonFunctionAllocator,
+    UnownedMemory,
+    alloc,
+    get_allocator,
+    malloc_async,
+    malloc_managed,
+    set_allocator,
+)
+from cudalab.sim.cupy.cuda.memory_hook import MemoryHook
+from cudalab.sim.cupy.cuda.pinned_memory import (
+    PinnedMemory,
+    PinnedMemoryPointer,
+    PinnedMemoryPool,
+    alloc_pinned_memory,
+    set_pinned_memory_allocator,
+)
+from cudalab.sim.cupy.cuda.stream import Event, ExternalStream, Stream, get_current_stream, get_elapsed_time
+
+__all__ = [
+    "BaseMemory",
+    "Device",
+    "Event",
+    "ExternalStream",
+    "ManagedMemory",
+    "Memory",
+    "MemoryAsync",
+    "MemoryAsyncPool",
+    "MemoryHook",
+    "MemoryPointer",
+    "MemoryPool",
+    "PinnedMemory",
+    "PinnedMemoryPointer",
+    "PinnedMemoryPool",
+    "PythonFunctionAllocator",
+    "Stream",
+    "UnownedMemory",
+    "alloc",
+    "alloc_pinned_memory",
+    "compiler",
+    "device",
+    "driver",
+    "get_allocator",
+    "get_current_stream",
+    "get_device_id",
+    "get_elapsed_time",
+    "malloc_async",
+    "malloc_managed",
+    "memory",
+    "memory_hook",
+    "memory_hooks",
+    "pinned_memory",
+    "profiler",
+    "runtime",
+    "set_allocator",
+    "set_pinned_memory_allocator",
+    "stream",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Function", "Module", "function"):  # they need the whole package
+        from cudalab.sim.cupy.cuda import function
+
+        return function if name == "function" else getattr(function, name)
+    raise catalogue.missing("cupy.cuda", name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*catalogue.offered("cupy.cuda", globals()), "Function", "Module", "function"})
+
+
+def is_available() -> bool:
+    """Is there a device? Yes: the simulated one."""
+    return runtime.getDeviceCount() > 0
+
+
+def get_local_runtime_version() -> int:
+    """CUDA version of the runtime."""
+    return runtime.runtimeGetVersion()
+
+
+@contextmanager
+def using_allocator(allocator: Callable[[int], MemoryPointer] | None = None) -> Iterator[None]:
+    """Use ``allocator`` in this thread within the block; None for ``cudaMalloc`` without a pool."""
+    before = memory.exchange_thread_allocator(allocator or memory.plain_malloc)
+    try:
+        yield
+    finally:
+        memory.exchange_thread_allocator(before)

@@ -1,0 +1,15 @@
+"""``cupy.cuda.profiler``: start and stop an outside profiler. There is none here; see ``cudalab.profile``."""
+
+from __future__ import annotations
+
+from cudalab.sim.cupy.cuda import runtime
+
+
+def start() -> None:
+    """``cudaProfilerStart``."""
+    runtime.profilerStart()
+
+
+def stop() -> None:
+    """``cudaProfilerStop``."""
+    runtime.profilerStop()

@@ -1,0 +1,413 @@
+"""``cupy.cuda.runtime``: the CUDA runtime under CuPy's names, on the simulated device.
+
+CuPy leaves out the prefix ``cuda``, returns results directly and raises :class:`CUDARuntimeError` where C returns a
+code. Not simulated: textures, graphs, memory pools of the driver and inter-process handles; each says so by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cudalab.sim.cupy._core import catalogue
+from cudalab.sim.cupy._core.call import device, integer, runtime_call, size_of
+from cudalab.sim.cupy._core.errors import CUDARuntimeError
+
+globals().update(catalogue.constants("cupy.cuda.runtime"))
+
+_ATTRIBUTE_OF_PROPERTY = {
+    "clockRate": "ClockRate",
+    "computeMode": "ComputeMode",
+    "deviceOverlap": "GpuOverlap",
+    "kernelExecTimeoutEnabled": "KernelExecTimeout",
+    "maxTexture1DLinear": "MaxTexture1DLinearWidth",
+    "memoryClockRate": "MemoryClockRate",
+    "singleToDoublePrecisionPerfRatio": "SingleToDoublePrecisionPerfRatio",
+}
+# The fields that CuPy reads, in its order (seen on an H200 with CuPy 14.2).
+_PROPERTIES = """
+name totalGlobalMem sharedMemPerBlock regsPerBlock warpSize maxThreadsPerBlock maxThreadsDim maxGridSize clockRate
+totalConstMem major minor textureAlignment texturePitchAlignment multiProcessorCount kernelExecTimeoutEnabled integrated
+canMapHostMemory computeMode maxTexture1D maxTexture2D maxTexture3D concurrentKernels ECCEnabled pciBusID pciDeviceID
+pciDomainID tccDriver memoryClockRate memoryBusWidth l2CacheSize maxThreadsPerMultiProcessor isMultiGpuBoard
+cooperativeLaunch cooperativeMultiDeviceLaunch maxTexture1DMipmap maxTexture1DLayered maxTexture2DMipmap
+maxTexture2DLinear maxTexture2DLayered maxTexture2DGather maxTexture3DAlt maxTextureCubemap maxTextureCubemapLayered
+maxSurface1D maxSurface1DLayered maxSurface2D maxSurface2DLayered maxSurface3D maxSurfaceCubemap
+maxSurfaceCubemapLayered surfaceAlignment asyncEngineCount unifiedAddressing streamPrioritiesSupported
+globalL1CacheSupported localL1CacheSupported sharedMemPerMultiprocessor regsPerMultiprocessor managedMemory
+multiGpuBoardGroupID hostNativeAtomicSupported pageableMemoryAccess concurrentManagedAccess computePreemptionSupported
+canUseHostPointerForRegisteredMem sharedMemPerBlockOptin pageableMemoryAccessUsesHostPageTables
+directManagedMemAccessFromHost uuid luid luidDeviceNodeMask persistingL2CacheMaxSize maxBlocksPerMultiProcessor
+accessPolicyMaxWindowSize reservedSharedMemPerBlock deviceOverlap maxTexture1DLinear singleToDoublePrecisionPerfRatio
+""".split()
+
+is_hip = False
+_SUCCESS, _INVALID_VALUE, _INVALID_DEVICE, _NOT_READY = 0, 1, 101, 600
+_DEFAULT_DRIVER_VERSION = 13000
+
+
+def __getattr__(name: str) -> Any:
+    raise catalogue.missing("cupy.cuda.runtime", name)
+
+
+class PointerAttributes:
+    """What CUDA knows of an address: ``type`` (0 unregistered, 1 host, 2 device, 3 managed), ``device`` and the two
+    addresses."""
+
+    def __init__(self, device: int, devicePointer: int, hostPointer: int, type: int = -1) -> None:
+        self.type = type
+        self.device = device
+        self.devicePointer = devicePointer
+        self.hostPointer = hostPointer
+
+
+def check_status(status: int) -> None:
+    """Raise :class:`CUDARuntimeError` unless ``status`` is 0."""
+    if status != _SUCCESS:
+        raise CUDARuntimeError(status)
+
+
+# -- versions and devices ----------------------------------------------------------------------------------------------
+
+
+def driverGetVersion() -> int:
+    """CUDA version of the driver, as 13000 for 13.0."""
+    profile = getattr(device(), "profile", None)
+    return int(getattr(profile, "versions", {}).get("driver", _DEFAULT_DRIVER_VERSION))
+
+
+def runtimeGetVersion() -> int:
+    """CUDA version of the runtime that CuPy carries."""
+    return int(catalogue.data()["runtime_version"])
+
+
+def getDeviceCount() -> int:
+    """The simulated machine has one device."""
+    return 1
+
+
+def getDevice() -> int:
+    """Number of the current device."""
+    return 0
+
+
+def setDevice(device: int) -> None:
+    """Make ``device`` the current one; there is only 0 (``cudaErrorInvalidDevice`` for others)."""
+    _check_device(device)
+
+
+def _check_device(number: Any) -> None:
+    if not 0 <= integer(number) < getDeviceCount():
+        raise CUDARuntimeError(_INVALID_DEVICE)
+
+
+def deviceGetAttribute(attrib: int, device: int) -> int:
+    """Value of the ``cudaDeviceAttr`` number ``attrib``."""
+    _check_device(device)
+    return int(runtime_call(_current().attribute, integer(attrib)))
+
+
+def getDeviceProperties(device: int) -> dict[str, Any]:
+    """The fields of ``cudaDeviceProp`` by name; ``name`` is bytes."""
+    _check_device(device)
+    known = _current().properties
+    result: dict[str, Any] = {}
+    for name in _PROPERTIES:
+        if name == "cooperativeMultiDeviceLaunch":
+            result[name] = False  # withdrawn in CUDA 13; CuPy fills it in
+        elif name in known:
+            result[name] = _plain(name, known[name])
+        else:
+            result[name] = deviceGetAttribute(globals()["cudaDevAttr" + _ATTRIBUTE_OF_PROPERTY[name]], device)
+    return result
+
+
+def _plain(name: str, value: Any) -> Any:
+    if name == "uuid":
+        return bytes.fromhex(value) if isinstance(value, str) else bytes(value)
+    if isinstance(value, str):
+        return value.encode()
+    return tuple(value) if isinstance(value, list) else value
+
+
+def deviceGetPCIBusId(device: int) -> str:
+    """``domain:bus:device.function``, hexadecimal."""
+    of = getDeviceProperties(device)
+    return f"{of['pciDomainID']:04X}:{of['pciBusID']:02X}:{of['pciDeviceID']:02X}.0"
+
+
+def deviceGetByPCIBusId(pci_bus_id: str) -> int:
+    """Number of the device with that bus id."""
+    if pci_bus_id.upper() != deviceGetPCIBusId(0):
+        raise CUDARuntimeError(_INVALID_DEVICE)
+    return 0
+
+
+def deviceSynchronize() -> None:
+    """Wait for all work on the device."""
+    runtime_call(_current().synchronize)
+
+
+def deviceCanAccessPeer(device: int, peerDevice: int) -> int:
+    """0: a device is no peer of itself, and there is no other."""
+    _check_device(device)
+    _check_device(peerDevice)
+    return 0
+
+
+def deviceGetLimit(limit: int) -> int:
+    """Value of a ``cudaLimit``."""
+    return int(runtime_call(_current().get_limit, integer(limit)))
+
+
+def deviceSetLimit(limit: int, value: int) -> None:
+    """Set a ``cudaLimit``."""
+    runtime_call(_current().set_limit, integer(limit), size_of(value))
+
+
+def _current() -> Any:
+    return device()
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+def malloc(size: int) -> int:
+    """``cudaMalloc``: address of ``size`` new bytes; 0 for none."""
+    count = size_of(size)
+    return int(runtime_call(device().malloc, count)) if count else 0
+
+
+def mallocManaged(size: int, flags: int = 1) -> int:
+    """``cudaMallocManaged``."""
+    return int(runtime_call(device().malloc_managed, size_of(size), integer(flags)))
+
+
+def mallocAsync(size: int, stream: int) -> int:
+    """``cudaMallocAsync``: usable by work that follows in ``stream``."""
+    return int(runtime_call(device().malloc_async, size_of(size), integer(stream)))
+
+
+def freeAsync(ptr: int, stream: int) -> None:
+    """``cudaFreeAsync``."""
+    runtime_call(device().free_async, integer(ptr), integer(stream))
+
+
+def hostAlloc(size: int, flags: int) -> int:
+    """``cudaHostAlloc``: page-locked host memory."""
+    return int(runtime_call(device().malloc_host, size_of(size), integer(flags)))
+
+
+def hostRegister(ptr: int, size: int, flags: int) -> None:
+    """``cudaHostRegister``: page-lock host memory that is there."""
+    runtime_call(device().host_register, integer(ptr), size_of(size), integer(flags))
+
+
+def hostUnregister(ptr: int) -> None:
+    """``cudaHostUnregister``."""
+    runtime_call(device().host_unregister, integer(ptr))
+
+
+def free(ptr: int) -> None:
+    """``cudaFree``: waits for the device. 0 is allowed."""
+    if integer(ptr):
+        runtime_call(device().free, integer(ptr))
+
+
+def freeHost(ptr: int) -> None:
+    """``cudaFreeHost``."""
+    if integer(ptr):
+        runtime_call(device().free_host, integer(ptr))
+
+
+def memGetInfo() -> tuple[int, int]:
+    """Free and total bytes of device memory."""
+    free_bytes, total = runtime_call(device().memory_info)
+    return int(free_bytes), int(total)
+
+
+def memcpy(dst: int, src: int, size: int, kind: int) -> None:
+    """``cudaMemcpy``: ``kind`` is one of ``memcpyHostToDevice`` and its kin."""
+    runtime_call(device().memcpy, integer(dst), integer(src), size_of(size), integer(kind))
+
+
+def memcpyAsync(dst: int, src: int, size: int, kind: int, stream: int) -> None:
+    """``cudaMemcpyAsync``."""
+    runtime_call(device().memcpy, integer(dst), integer(src), size_of(size), integer(kind), integer(stream), True)
+
+
+def memcpy2D(dst: int, dpitch: int, src: int, spitch: int, width: int, height: int, kind: int) -> None:
+    """``cudaMemcpy2D``: ``height`` rows of ``width`` bytes, ``dpitch`` and ``spitch`` bytes apart."""
+    _memcpy_2d(dst, dpitch, src, spitch, width, height, kind, 0, False)
+
+
+def memcpy2DAsync(
+    dst: int, dpitch: int, src: int, spitch: int, width: int, height: int, kind: int, stream: int
+) -> None:
+    """``cudaMemcpy2DAsync``."""
+    _memcpy_2d(dst, dpitch, src, spitch, width, height, kind, stream, True)
+
+
+def _memcpy_2d(
+    dst: int, dpitch: int, src: int, spitch: int, width: int, height: int, kind: int, stream: int, later: bool
+) -> None:
+    sizes = [integer(dst), size_of(dpitch), integer(src), size_of(spitch), size_of(width), size_of(height)]
+    runtime_call(device().memcpy_2d, *sizes, integer(kind), integer(stream), later)
+
+
+def memcpyPeer(dst: int, dstDevice: int, src: int, srcDevice: int, size: int) -> None:
+    """``cudaMemcpyPeer``; both devices are 0."""
+    _check_device(dstDevice)
+    _check_device(srcDevice)
+    runtime_call(device().memcpy, integer(dst), integer(src), size_of(size), 3)
+
+
+def memcpyPeerAsync(dst: int, dstDevice: int, src: int, srcDevice: int, size: int, stream: int) -> None:
+    """``cudaMemcpyPeerAsync``; both devices are 0."""
+    _check_device(dstDevice)
+    _check_device(srcDevice)
+    runtime_call(device().memcpy, integer(dst), integer(src), size_of(size), 3, integer(stream), True)
+
+
+def memset(ptr: int, value: int, size: int) -> None:
+    """``cudaMemset``: the low byte of ``value`` into ``size`` bytes."""
+    runtime_call(device().memset, integer(ptr), integer(value), size_of(size))
+
+
+def memsetAsync(ptr: int, value: int, size: int, stream: int) -> None:
+    """``cudaMemsetAsync``."""
+    runtime_call(device().memset, integer(ptr), integer(value), size_of(size), integer(stream), True)
+
+
+def pointerGetAttributes(ptr: int) -> PointerAttributes:
+    """``cudaPointerGetAttributes``."""
+    found = runtime_call(device().pointer_attributes, integer(ptr))
+    return PointerAttributes(int(found.device), int(found.device_pointer), int(found.host_pointer), int(found.type))
+
+
+def pointerGetMemoryType(ptr: int) -> int:
+    """``type`` of :func:`pointerGetAttributes`."""
+    return pointerGetAttributes(ptr).type
+
+
+# -- streams and events ------------------------------------------------------------------------------------------------
+
+
+def streamCreate() -> int:
+    """``cudaStreamCreate``."""
+    return streamCreateWithPriority(0, 0)
+
+
+def streamCreateWithFlags(flags: int) -> int:
+    """``cudaStreamCreateWithFlags``; ``streamNonBlocking`` is 1."""
+    return streamCreateWithPriority(flags, 0)
+
+
+def streamCreateWithPriority(flags: int, priority: int) -> int:
+    """``cudaStreamCreateWithPriority``; lower numbers go first, and are clamped to the device's range."""
+    return int(runtime_call(device().stream_create, integer(flags), integer(priority)))
+
+
+def streamGetFlags(stream: int) -> int:
+    """``cudaStreamGetFlags``."""
+    return int(runtime_call(device().stream_get_flags, integer(stream)))
+
+
+def streamGetPriority(stream: int) -> int:
+    """``cudaStreamGetPriority``."""
+    return int(runtime_call(device().stream_get_priority, integer(stream)))
+
+
+def streamDestroy(stream: int) -> None:
+    """``cudaStreamDestroy``: returns at once; the stream's work completes."""
+    runtime_call(device().stream_destroy, integer(stream))
+
+
+def streamSynchronize(stream: int) -> None:
+    """``cudaStreamSynchronize``."""
+    runtime_call(device().stream_synchronize, integer(stream))
+
+
+def streamQuery(stream: int) -> int:
+    """0 when all work of the stream has ended, 600 (``cudaErrorNotReady``) when not."""
+    return _query(device().stream_query, stream)
+
+
+def _query(ask: Callable[[int], bool], handle: int) -> int:
+    try:
+        return _SUCCESS if runtime_call(ask, integer(handle)) else _NOT_READY
+    except CUDARuntimeError as error:  # as CuPy: a query returns the code
+        return error.status
+
+
+def streamWaitEvent(stream: int, event: int, flags: int = 0) -> None:
+    """``cudaStreamWaitEvent``."""
+    runtime_call(device().stream_wait_event, integer(stream), integer(event), integer(flags))
+
+
+def streamIsCapturing(stream: int) -> bool:
+    """Is the stream capturing a graph?"""
+    ask = getattr(device(), "stream_is_capturing", None)
+    return bool(runtime_call(ask, integer(stream))) if ask is not None else False
+
+
+def launchHostFunc(stream: int, callback: Callable[[Any], None], arg: Any) -> None:
+    """``cudaLaunchHostFunc``: the host calls ``callback(arg)`` when the work before it has ended."""
+    runtime_call(device().launch_host_function, lambda: callback(arg), integer(stream))
+
+
+def streamAddCallback(stream: int, callback: Callable[[int, int, Any], None], arg: Any, flags: int = 0) -> None:
+    """``cudaStreamAddCallback``: the host calls ``callback(stream, status, arg)``."""
+    runtime_call(device().launch_host_function, lambda: callback(stream, _SUCCESS, arg), integer(stream))
+
+
+def eventCreate() -> int:
+    """``cudaEventCreate``."""
+    return eventCreateWithFlags(0)
+
+
+def eventCreateWithFlags(flags: int) -> int:
+    """``cudaEventCreateWithFlags``."""
+    return int(runtime_call(device().event_create, integer(flags)))
+
+
+def eventDestroy(event: int) -> None:
+    """``cudaEventDestroy``."""
+    runtime_call(device().event_destroy, integer(event))
+
+
+def eventElapsedTime(start: int, end: int) -> float:
+    """Milliseconds between two events."""
+    return float(runtime_call(device().event_elapsed, integer(start), integer(end)))
+
+
+def eventQuery(event: int) -> int:
+    """0 when the event is complete, 600 when not."""
+    return _query(device().event_query, event)
+
+
+def eventRecord(event: int, stream: int) -> None:
+    """``cudaEventRecord``."""
+    runtime_call(device().event_record, integer(event), integer(stream))
+
+
+def eventSynchronize(event: int) -> None:
+    """``cudaEventSynchronize``."""
+    runtime_call(device().event_synchronize, integer(event))
+
+
+# -- profiler ----------------------------------------------------------------------------------------------------------
+
+
+def profilerStart() -> None:
+    """Nothing to start: ``cudalab.profile`` and ``cudalab.trace`` need no call."""
+
+
+def profilerStop() -> None:
+    """See :func:`profilerStart`."""
+
+
+
+
+def __dir__() -> list[str]:
+    return catalogue.offered("cupy.cuda.runtime", globals())

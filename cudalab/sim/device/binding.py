@@ -1,0 +1,132 @@
+"""What ``cudalab.sim.cudart`` and ``cudalab.sim.driver`` share: taking over types, and converting arguments.
+
+The real modules import and make their enums and structs without a GPU, so the simulated ones use those very types. Their
+functions convert arguments in generated code; a struct field of the same C type converts in the same way, so the
+conversions here go through such fields: same values accepted, same exceptions for the others.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, ParamSpec
+
+from cuda.bindings import runtime
+
+from cudalab.sim.device.error import CudaError, NotSimulated
+
+P = ParamSpec("P")
+Answer = tuple[Any, ...]
+
+_PURE = ("make_", "sizeof")
+
+
+def taken_over(real: ModuleType) -> dict[str, Any]:
+    """Types, enums and constants of the real module, and the functions that need no device."""
+    found = {}
+    for name in dir(real):
+        value = getattr(real, name)
+        if name.startswith("_") or isinstance(value, ModuleType) or getattr(value, "__module__", "") == "typing":
+            continue
+        if isinstance(value, type) or not callable(value) or name.startswith(_PURE):
+            found[name] = value
+    return found
+
+
+def missing(real: ModuleType, name: str) -> AttributeError:
+    """The error for a name that the simulated module does not have."""
+    short = real.__name__.rpartition(".")[2]
+    if hasattr(real, name) and not name.startswith("_"):
+        return NotSimulated(
+            f"{real.__name__}.{name} exists, but the simulated device does not have it. "
+            f"It runs on a machine with an NVIDIA GPU (CUDALAB_DEVICE=gpu)"
+        )
+    return AttributeError(f"module {short!r} has no attribute {name!r}")
+
+
+def answering(
+    success: Any, translate: Callable[[CudaError], Any]
+) -> Callable[[int], Callable[[Callable[P, Any]], Callable[P, Answer]]]:
+    """Make functions answer as the bindings do: ``(error, values…)``, with ``None`` for each value on failure."""
+
+    def api(values: int = 0) -> Callable[[Callable[P, Any]], Callable[P, Answer]]:
+        def mark(function: Callable[P, Any]) -> Callable[P, Answer]:
+            takes = inspect.signature(function)
+
+            @functools.wraps(function)
+            def call(*args: P.args, **kwargs: P.kwargs) -> Answer:
+                takes.bind(*args, **kwargs)  # a TypeError here is the caller's, as with the real function
+                try:
+                    result = function(*args, **kwargs)
+                except CudaError as error:
+                    return (translate(error), *(None,) * values)
+                if values == 0:
+                    return (success,)
+                return (success, result) if values == 1 else (success, *result)
+
+            return call
+
+        return mark
+
+    return api
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+def void_pointer(value: Any) -> int:
+    """``void *``: None, a number, or an object with a contiguous buffer, whose address is meant."""
+    field = runtime.cudaPitchedPtr()
+    field.ptr = value
+    return int(field.ptr)
+
+
+def size_t(value: Any) -> int:
+    """``size_t``"""
+    field = runtime.cudaExtent()
+    field.width = value
+    return int(field.width)
+
+
+def unsigned(value: Any) -> int:
+    """``unsigned int``"""
+    field = runtime.dim3()
+    field.x = value
+    return int(field.x)
+
+
+def signed(value: Any) -> int:
+    """``int``"""
+    field = runtime.cudaDeviceProp()
+    field.major = value
+    return int(field.major)
+
+
+def handle(value: Any) -> int:
+    """A stream, event, module, function or device pointer: None, a number, or the binding's own type."""
+    return 0 if value is None else int(runtime.cudaStream_t(_number(value)))
+
+
+def _number(value: Any) -> Any:
+    return int(value) if hasattr(value, "getPtr") else value
+
+
+def enumerator(value: Any, name: str) -> int:
+    """An enum argument: a member or a number, not None."""
+    if value is None:
+        raise TypeError(f"Argument '{name}' must not be None")
+    number = int(value)
+    if not -(2**31) <= number < 2**32:
+        raise OverflowError("value too large to convert to an enum")
+    return number
+
+
+def struct(value: Any, name: str, kind: type) -> Any:
+    """A struct passed by value or by pointer: exactly that type."""
+    if not isinstance(value, kind):
+        raise TypeError(
+            f"Argument '{name}' has incorrect type (expected {kind.__module__}.{kind.__name__}, got {type(value).__name__})"
+        )
+    return value

@@ -1,0 +1,165 @@
+"""What all runtime calls share: the lock, the clock, errors, and the recording.
+
+A method marked with :func:`call` is one runtime call. It takes its host time, lets the device catch up, fails when the
+device is lost, and is recorded with its arguments and its result when a recording is on.
+
+Errors follow CUDA (checked on an H200): an error that a call returns is remembered for its host thread until
+``get_last_error`` takes it; "not ready" is none. A fault in a kernel loses the device: every later call returns it, but
+those that only ask for what never changes.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from cuda.bindings.runtime import cudaError_t
+
+from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.operation import Operation
+from cudalab.sim.device.profile import Profile, load
+from cudalab.sim.device.record import Recorder
+from cudalab.sim.device.scheduler import Scheduler
+from cudalab.sim.machine.limits import DeviceLimits
+from cudalab.sim.machine.memory import Memory
+
+P = ParamSpec("P")
+R = TypeVar("R")
+D = TypeVar("D", bound="Core")
+
+
+def call(
+    cost: str | None = "query", *, when_lost: bool = False, recorded: bool = True
+) -> Callable[[Callable[Concatenate[D, P], R]], Callable[Concatenate[D, P], R]]:
+    """Mark a method as one runtime call.
+
+    ``cost`` names the host constant of the profile that it takes (``None``: the method charges itself), ``when_lost``
+    says that it works on a lost device, ``recorded`` that it belongs in a recording.
+    """
+
+    def mark(method: Callable[Concatenate[D, P], R]) -> Callable[Concatenate[D, P], R]:
+        @functools.wraps(method)
+        def run(self: D, *args: P.args, **kwargs: P.kwargs) -> R:
+            with self._lock:
+                if self._depth:  # one call made by another
+                    return method(self, *args, **kwargs)
+                self._enter(method.__name__)
+                entry = self._recorder.open(method.__name__, args, kwargs) if recorded else None
+                try:
+                    self._spend(self.profile.host[cost] if cost is not None else 0, even_if_lost=when_lost)
+                    result = method(self, *args, **kwargs)
+                except CudaError as error:
+                    self._remember(error)
+                    if entry is not None:
+                        self._recorder.close(entry, None, error, self._scheduler.host_ns)
+                    raise
+                except BaseException:
+                    if entry is not None:
+                        self._recorder.drop(entry)
+                    raise
+                finally:
+                    self._depth -= 1
+                if entry is not None:
+                    self._recorder.close(entry, result, None, self._scheduler.host_ns)
+                return result
+
+        return run
+
+    return mark
+
+
+class Core:
+    """State of one device. :class:`cudalab.sim.device.Device` adds the calls."""
+
+    def __init__(self, profile: str | Profile = "h200", *, memory: Memory | None = None, record: bool = False) -> None:
+        self.profile = load(profile) if isinstance(profile, str) else profile
+        self.memory = memory if memory is not None else Memory()
+        self.limits = _limits(self.profile)
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._in_host_function: int | None = None
+        self._last_error: dict[int, cudaError_t] = {}
+        self._recorder = Recorder(self.profile.name, on=record)
+        self._reset_state()
+
+    def _reset_state(self) -> None:
+        self._lost: CudaError | None = None
+        self._scheduler = Scheduler(self.profile, self.memory, self._on_fault, self._on_end)
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def _enter(self, name: str) -> None:
+        if self._in_host_function == threading.get_ident():
+            raise CudaError(
+                cudaError_t.cudaErrorNotPermitted,
+                f"{name} was called in a host function (cudaLaunchHostFunc). A host function must not call CUDA: on a GPU "
+                "this can hang. Record an event behind the function instead, and make the call after waiting for it",
+            )
+        self._depth += 1
+
+    def _spend(self, ns: float, *, even_if_lost: bool = False) -> None:
+        """The call takes this long on the host; the device goes on meanwhile. Raises when it is lost by then."""
+        self._scheduler.advance(ns)
+        if not even_if_lost:
+            self._raise_if_lost()
+
+    def _wait(self, operation: Operation | None) -> None:
+        self._scheduler.wait_for(operation)
+        self._raise_if_lost()
+
+    def _wait_for_all(self) -> None:
+        self._scheduler.wait_for_all()
+        self._raise_if_lost()
+
+    # -- errors --------------------------------------------------------------------------------------------------------
+
+    def _remember(self, error: CudaError) -> None:
+        if error.code != cudaError_t.cudaErrorNotReady:
+            self._last_error[threading.get_ident()] = error.code
+
+    def _raise_if_lost(self) -> None:
+        if self._lost is not None:
+            raise CudaError(self._lost.code, self._lost.note, sticky=True)
+
+    def _on_fault(self, operation: Operation, error: CudaError) -> None:
+        """An operation failed: the device is lost, and what was still to run never does."""
+        if self._lost is None:
+            self._lost = error
+        self._scheduler.drop_everything()
+
+    def _on_end(self, operation: Operation) -> None:
+        """An operation ended."""
+
+    @staticmethod
+    def _invalid(note: str) -> CudaError:
+        return CudaError(cudaError_t.cudaErrorInvalidValue, note)
+
+    # -- clock ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def clock_ns(self) -> int:
+        """The host's modelled clock, ns since the device was made."""
+        return self._scheduler.host_ns
+
+
+def _limits(profile: Profile) -> DeviceLimits:
+    p = profile.properties
+    return DeviceLimits(
+        name=p["name"],
+        multiprocessors=p["multiProcessorCount"],
+        warp_size=p["warpSize"],
+        grid=tuple(p["maxGridSize"]),
+        block=tuple(p["maxThreadsDim"]),
+        threads_per_block=p["maxThreadsPerBlock"],
+        threads_per_sm=p["maxThreadsPerMultiProcessor"],
+        blocks_per_sm=p["maxBlocksPerMultiProcessor"],
+        warps_per_sm=p["maxThreadsPerMultiProcessor"] // p["warpSize"],
+        registers_per_sm=p["regsPerMultiprocessor"],
+        registers_per_block=p["regsPerBlock"],
+        shared_per_sm=p["sharedMemPerMultiprocessor"],
+        shared_per_block=p["sharedMemPerBlock"],
+        shared_per_block_optin=p["sharedMemPerBlockOptin"],
+        shared_reserved=p["reservedSharedMemPerBlock"],
+    )

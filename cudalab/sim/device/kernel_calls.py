@@ -1,0 +1,287 @@
+"""Modules, launches, their modelled time, and array operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from cuda.bindings.runtime import cudaError_t
+
+from cudalab.sim.compiler.program import Kernel, Program
+from cudalab.sim.device import cost
+from cudalab.sim.device.core import call
+from cudalab.sim.device.cost import KernelTime
+from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.launch import Launch
+from cudalab.sim.device.operation import Range
+from cudalab.sim.device.stream_calls import StreamCalls
+from cudalab.sim.device.timing import Timer
+from cudalab.sim.device.transfer import ArrayOperation
+from cudalab.sim.machine.configuration import LaunchError, check_configuration
+from cudalab.sim.machine.module import LoadedKernel, Module
+from cudalab.sim.machine.occupancy import kernel_occupancy
+
+MAX_DYNAMIC_SHARED, CARVEOUT = 8, 9  # cudaFuncAttribute, and CUfunction_attribute
+
+Dimensions = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class FunctionInfo:
+    """What is known of a loaded kernel."""
+
+    kernel: Kernel
+    """Parameters, registers, shared memory and so on, as the compiler says."""
+    module: int
+    """Handle of its module."""
+    max_dynamic_shared: int
+    """Bytes of dynamic shared memory a launch may ask for; more after opting in."""
+    preferred_carveout: int = -1
+
+
+class KernelCalls(StreamCalls):
+    """Module and launch calls of the device."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        self.time_limit = 10.0
+        """Seconds without a finished block after which a launch is stopped."""
+        self.workers = 1
+        """Threads that run blocks. With one, results are the same in every run."""
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+
+    def _reset_state(self) -> None:
+        super()._reset_state()
+        self._modules: dict[int, Module] = {}
+        self._functions: dict[int, tuple[int, LoadedKernel]] = {}
+        self._carveouts: dict[int, int] = {}
+        self._handles = 0x0C00_0000
+        self._timer = Timer(self.profile, self.limits)
+
+    def _handle(self) -> int:
+        self._handles += 0x40
+        return self._handles
+
+    # -- modules -------------------------------------------------------------------------------------------------------
+
+    @call(None)
+    def load_module(self, program: Program) -> int:
+        """Load a compiled program: a handle. Its global variables are allocated and initialised."""
+        handle = self._handle()
+        self._modules[handle] = Module(program, self.memory)
+        return handle
+
+    @call()
+    def unload_module(self, module: int) -> None:
+        """``cuModuleUnload``: frees its variables when the device has done what it was given."""
+        loaded = self._module(module)
+        self._wait_for_all()
+        loaded.unload()
+        del self._modules[module]
+        self._functions = {handle: entry for handle, entry in self._functions.items() if entry[0] != module}
+
+    @call()
+    def get_function(self, module: int, name: str) -> int:
+        """A handle of the kernel called ``name``, as in the PTX or as a name expression of the program.
+
+        ``cudaErrorSymbolNotFound`` when there is none; the note lists those there are.
+        """
+        loaded = self._module(module)
+        try:
+            kernel = loaded.kernel(name)
+        except KeyError as error:
+            raise CudaError(cudaError_t.cudaErrorSymbolNotFound, str(error.args[0])) from None
+        for handle, (_, known) in self._functions.items():
+            if known is kernel:
+                return handle
+        handle = self._handle()
+        self._functions[handle] = (module, kernel)
+        return handle
+
+    @call()
+    def get_global(self, module: int, name: str) -> tuple[int, int]:
+        """``(pointer, size)`` of a ``__device__`` or ``__constant__`` variable; ``cudaErrorSymbolNotFound``."""
+        try:
+            address, size = self._module(module).global_variable(name)
+        except KeyError as error:
+            raise CudaError(cudaError_t.cudaErrorSymbolNotFound, str(error.args[0])) from None
+        self._recorder.allocated(address, size)
+        return address, size
+
+    def _module(self, handle: int) -> Module:
+        module = self._modules.get(handle)
+        if module is None:
+            raise CudaError(
+                cudaError_t.cudaErrorInvalidResourceHandle,
+                f"{handle:#x} is no module of this device; it was unloaded, or loaded before a reset",
+            )
+        return module
+
+    # -- functions -----------------------------------------------------------------------------------------------------
+
+    def _function(self, handle: int) -> LoadedKernel:
+        entry = self._functions.get(handle)
+        if entry is None:
+            raise CudaError(
+                cudaError_t.cudaErrorInvalidResourceHandle,
+                f"{handle:#x} is no kernel of this device; its module was unloaded, or loaded before a reset",
+            )
+        return entry[1]
+
+    def loaded_kernel(self, function: int) -> LoadedKernel:
+        """The machine's kernel behind a handle: for ``profile`` and ``sanitize``. No call, takes no modelled time."""
+        return self._function(function)
+
+    def function_info(self, function: int) -> FunctionInfo:
+        """What is known of a kernel. No call, takes no modelled time."""
+        kernel = self._function(function)
+        default = max(0, self.limits.shared_per_block - kernel.kernel.static_shared)
+        return FunctionInfo(
+            kernel.kernel,
+            self._functions[function][0],
+            kernel.max_dynamic_shared if kernel.max_dynamic_shared is not None else default,
+            self._carveouts.get(function, -1),
+        )
+
+    @call()
+    def function_set_attribute(self, function: int, attribute: int, value: int) -> None:
+        """``cuFuncSetAttribute``: 8 is the largest dynamic shared size (bytes), 9 the carve-out (-1 to 100)."""
+        kernel = self._function(function)
+        if attribute == MAX_DYNAMIC_SHARED:
+            most = self.limits.shared_per_block_optin - kernel.kernel.static_shared
+            if not 0 <= value <= most:
+                raise self._invalid(
+                    f"kernel {kernel.name}: {value} bytes of dynamic shared memory; at most {most} fit beside its "
+                    f"{kernel.kernel.static_shared} static ones"
+                )
+            kernel.max_dynamic_shared = value
+        elif attribute == CARVEOUT:
+            if not -1 <= value <= 100:
+                raise self._invalid(f"a carve-out is a percentage, 0 to 100, or -1 for the default (got {value})")
+            self._carveouts[function] = value
+        else:
+            raise self._invalid(f"function attribute {attribute} cannot be set")
+
+    @call()
+    def occupancy(self, function: int, block_threads: int, shared: int = 0) -> int:
+        """``cuOccupancyMaxActiveBlocksPerMultiprocessor``: resident blocks an SM; 0 when not even one fits."""
+        kernel = self._function(function).kernel
+        if block_threads <= 0 or shared < 0:
+            raise self._invalid(f"occupancy of blocks of {block_threads} threads with {shared} bytes of shared memory")
+        if block_threads > kernel.max_threads:
+            return 0
+        return kernel_occupancy(kernel, block_threads, shared, limits=self.limits).blocks_per_sm
+
+    # -- launches ------------------------------------------------------------------------------------------------------
+
+    @call(None)
+    def launch(
+        self,
+        function: int,
+        grid: Dimensions,
+        block: Dimensions,
+        args: bytes,
+        shared: int = 0,
+        stream: int = 0,
+        cooperative: bool = False,
+    ) -> None:
+        """Enqueue a kernel. ``args`` is the parameter buffer laid out by ``Kernel.parameters``.
+
+        What is wrong with the configuration is raised here, with the code that ``cuLaunchKernel`` gives. What goes wrong
+        in the kernel surfaces at a later call.
+        """
+        kernel = self._function(function)
+        host = self.profile.host
+        self._spend(host["launch"] + len(kernel.kernel.parameters) * host["launch_argument"])
+        queue = self._scheduler.streams.find(stream)
+        self._check(kernel, grid, block, args, shared, cooperative=cooperative)
+        launch = Launch(
+            kernel,
+            queue,
+            grid,
+            block,
+            args,
+            shared,
+            memory=self.memory,
+            limits=self.limits,
+            timer=self._timer.launch,
+            time_limit=self.time_limit,
+            workers=self.workers,
+        )
+        self._scheduler.enqueue(launch)
+        self._recorder.watch_launch(launch, self.memory)
+
+    def _check(
+        self,
+        kernel: LoadedKernel,
+        grid: Dimensions,
+        block: Dimensions,
+        args: bytes,
+        shared: int,
+        *,
+        cooperative: bool = False,
+    ) -> None:
+        try:
+            check_configuration(
+                kernel.kernel,
+                grid,
+                block,
+                shared,
+                max_dynamic_shared=kernel.max_dynamic_shared,
+                limits=self.limits,
+            )
+        except LaunchError as error:
+            raise CudaError(cudaError_t(error.driver_code), error.message) from None
+        if len(args) != kernel.kernel.parameter_bytes:
+            raise self._invalid(
+                f"kernel {kernel.name} takes {kernel.kernel.parameter_bytes} bytes of parameters (got {len(args)})"
+            )
+        if cooperative:
+            threads = block[0] * block[1] * block[2]
+            each = kernel_occupancy(kernel.kernel, threads, shared, limits=self.limits).blocks_per_sm
+            most = each * self.limits.multiprocessors
+            if grid[0] * grid[1] * grid[2] > most:
+                raise CudaError(
+                    cudaError_t.cudaErrorCooperativeLaunchTooLarge,
+                    f"a cooperative launch needs all of its blocks on the device at once: {most} blocks of {threads} "
+                    f"threads fit (got a grid of {grid})",
+                )
+
+    def time_launch(
+        self, function: int, grid: Dimensions, block: Dimensions, args: bytes, shared: int = 0
+    ) -> KernelTime:
+        """The modelled time of a launch, alone on the device, from sampled blocks. No call: memory, clock and stream
+        stay as they are. Raises ``CudaError`` when the configuration is not allowed."""
+        with self._lock:
+            kernel = self._function(function)
+            self._check(kernel, grid, block, args, shared)
+            return self._timer.time(kernel, grid, block, args, shared)
+
+    # -- array operations ----------------------------------------------------------------------------------------------
+
+    @call(None)
+    def array_operation(
+        self,
+        name: str,
+        run: Callable[[], None] | None,
+        reads: Iterable[Range],
+        writes: Iterable[Range],
+        stream: int = 0,
+        *,
+        flops: float = 0.0,
+    ) -> None:
+        """Enqueue an array function: ``run()`` is called once, at its modelled end or just before, and changes only
+        bytes in ``writes``. It must not call the device, and must not fail: check arguments before.
+
+        ``reads`` and ``writes`` are ``(address, bytes)``; a strided view may be given as the range that spans it.
+        ``flops`` counts arithmetic operations. A recording keeps the bytes written, and a replay applies those.
+        """
+        host = self.profile.host
+        self._spend(host["launch"])
+        queue = self._scheduler.streams.find(stream)
+        reads, writes = tuple(reads), tuple(writes)
+        moved = sum(size for _, size in reads) + sum(size for _, size in writes)
+        duration = cost.array_operation(self.profile, moved, flops)
+        work = self._recorder.array_work(run, self.memory)
+        operation = ArrayOperation(name, queue, self.memory, work, reads, writes, duration)
+        self._scheduler.enqueue(operation)
+        self._recorder.watch_array(operation, self.memory)

@@ -1,0 +1,122 @@
+"""A profile: everything that makes one simulated device differ from another, as a small data file.
+
+``profiles/NAME.json`` holds the device's properties and attributes (the numbers that ``cudaGetDeviceProperties`` and
+``cudaDeviceGetAttribute`` return), its engines, and the constants of the time model. Each constant has a value, a unit
+and a source: which measurement it comes from. A profile may extend another and names only what differs.
+
+``CUDALAB_DEVICE=sim:NAME`` chooses one; without it the device is ``h200``, calibrated on a real H200.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+DEFAULT = "h200"
+
+
+class ProfileError(ValueError):
+    """The profile asked for does not exist, or its file is not complete."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One figure of the time model."""
+
+    value: float
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One simulated device. Look at :func:`load`."""
+
+    name: str
+    title: str
+    description: str
+    properties: Mapping[str, Any]
+    """Fields of ``cudaDeviceProp`` by name."""
+    attributes: Mapping[str, int]
+    """``cudaDeviceAttr`` values; the names lack their prefix ``cudaDevAttr``."""
+    driver_attributes: Mapping[str, int]
+    """``CUdevice_attribute`` values that the runtime does not have; without ``CU_DEVICE_ATTRIBUTE_``."""
+    limits: Mapping[str, int]
+    """``cudaLimit`` values at start; without ``cudaLimit``."""
+    engines: Mapping[str, Any]
+    """``copy``: number of copy engines (0, 1 or 2); ``copy_queue``: ``ready`` or ``issue``, the order in which an
+    engine takes copies; ``concurrent_kernels``; ``max_resident_grids``."""
+    priorities: Mapping[str, int]
+    """``least`` and ``greatest`` stream priority."""
+    versions: Mapping[str, int]
+    host_constants: Mapping[str, Constant]
+    device_constants: Mapping[str, Constant]
+    host: Mapping[str, float] = field(init=False)
+    """What calls cost the host: values of ``host_constants``."""
+    device: Mapping[str, float] = field(init=False)
+    """Values of ``device_constants``."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "host", {name: c.value for name, c in self.host_constants.items()})
+        object.__setattr__(self, "device", {name: c.value for name, c in self.device_constants.items()})
+
+    @property
+    def sms(self) -> int:
+        return int(self.properties["multiProcessorCount"])
+
+    def attribute(self, name: str) -> int:
+        return int(self.attributes[name])
+
+
+def names() -> list[str]:
+    """The profiles that come with cudalab."""
+    folder = resources.files(__package__) / "profiles"
+    return sorted(entry.name[: -len(".json")] for entry in folder.iterdir() if entry.name.endswith(".json"))
+
+
+@cache
+def load(name: str = DEFAULT) -> Profile:
+    """Read the profile called ``name``.
+
+    Raises ``ProfileError`` when there is none, naming those that exist.
+    """
+    data = _read(name)
+    host, device = data["host"], data["device"]
+    return Profile(
+        name=data["name"],
+        title=data["title"],
+        description=data["description"],
+        properties=data["properties"],
+        attributes=data["attributes"],
+        driver_attributes=data["driver_attributes"],
+        limits=data["limits"],
+        engines=data["engines"],
+        priorities=data["priorities"],
+        versions=data["versions"],
+        host_constants={key: Constant(**value) for key, value in host.items()},
+        device_constants={key: Constant(**value) for key, value in device.items()},
+    )
+
+
+def _read(name: str) -> dict[str, Any]:
+    known = names()
+    if name not in known:
+        raise ProfileError(f"there is no simulated device called {name!r}; the profiles are: {', '.join(known)}")
+    text = (resources.files(__package__) / "profiles" / f"{name}.json").read_text(encoding="utf-8")
+    data: dict[str, Any] = json.loads(text)
+    parent = data.pop("extends", None)
+    return _merged(_read(parent), data) if parent else data
+
+
+def _merged(base: dict[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` with the values of ``change``; a constant (it has a unit) is replaced as a whole."""
+    result = dict(base)
+    for key, value in change.items():
+        old = result.get(key)
+        nested = isinstance(value, dict) and isinstance(old, dict) and "unit" not in value
+        result[key] = _merged(old, value) if nested else value  # type: ignore[arg-type]
+    return result

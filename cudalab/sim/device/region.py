@@ -1,0 +1,106 @@
+"""The two sides of a copy: rows of bytes in device or host memory.
+
+A linear copy is one row. A 2-D copy has rows that lie ``pitch`` bytes apart; a 3-D copy has slices of rows, ``pitch``
+times the allocation's height apart. A region can be gathered into one packed array and scattered from one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cudalab.sim.device import host_address
+from cudalab.sim.device.operation import Range
+from cudalab.sim.machine.memory import Memory
+
+
+@dataclass(frozen=True)
+class Region:
+    """``depth`` slices of ``height`` rows of ``width`` bytes, from ``address`` on.
+
+    ``on_device`` says whether the address lies in memory that the simulated device allocated (device, pinned or
+    managed); otherwise it is ordinary host memory.
+    """
+
+    address: int
+    width: int
+    height: int = 1
+    depth: int = 1
+    pitch: int = 0
+    slice_pitch: int = 0
+    on_device: bool = False
+
+    @property
+    def bytes(self) -> int:
+        return self.width * self.height * self.depth
+
+    @property
+    def span(self) -> int:
+        """Bytes from the first to the last one touched."""
+        if not self.bytes:
+            return 0
+        return (self.depth - 1) * self.slice_pitch + (self.height - 1) * self.pitch + self.width
+
+    @property
+    def contiguous(self) -> bool:
+        rows_touch = self.height == 1 or self.pitch == self.width
+        return rows_touch and (self.depth == 1 or self.slice_pitch == self.width * self.height)
+
+    @property
+    def rows(self) -> int:
+        return self.height * self.depth
+
+    def ranges(self) -> tuple[Range, ...]:
+        """What it touches in device memory, for the order of effects: the rows, or their span when they are many."""
+        if not self.on_device or not self.bytes:
+            return ()
+        if self.contiguous or self.rows > 256:
+            return ((self.address, self.span),)
+        return tuple(
+            (self.address + z * self.slice_pitch + y * self.pitch, self.width)
+            for z in range(self.depth)
+            for y in range(self.height)
+        )
+
+    def _rows_of(self, flat: np.ndarray) -> np.ndarray:
+        """``flat``, which begins at the first byte, seen as (depth, height, width)."""
+        strides = (self.slice_pitch or self.span, self.pitch or self.width, 1)
+        return np.lib.stride_tricks.as_strided(flat, (self.depth, self.height, self.width), strides)
+
+    def gather(self, memory: Memory) -> np.ndarray:
+        """A packed copy of its bytes, ``uint8``."""
+        if not self.bytes:
+            return np.empty(0, np.uint8)
+        if self.on_device:
+            flat = memory.array(self.address, self.span, write=False)
+        else:
+            flat = host_address.read(self.address, self.span)
+            if self.contiguous:
+                return flat
+        return flat.copy() if self.contiguous else self._rows_of(flat).reshape(-1)
+
+    def scatter(self, memory: Memory, data: np.ndarray) -> None:
+        """Write packed bytes to its rows."""
+        if not self.bytes:
+            return
+        if self.on_device:
+            flat = memory.array(self.address, self.span, write=False)
+            self._rows_of(flat)[...] = data.reshape(self.depth, self.height, self.width)
+            for start, size in self.ranges():
+                memory.mark_written(start, size)
+        elif self.contiguous:
+            host_address.write(self.address, data)
+        else:
+            rows = data.reshape(self.rows, self.width)
+            for index, row in enumerate(rows):
+                z, y = divmod(index, self.height)
+                host_address.write(self.address + z * self.slice_pitch + y * self.pitch, row)
+
+    def fill(self, memory: Memory, element: bytes) -> None:
+        """Write the bytes of ``element`` over and over; ``width`` is a multiple of its length."""
+        row = np.frombuffer(element * (self.width // len(element)), np.uint8) if len(element) > 1 else element[0]
+        flat = memory.array(self.address, self.span, write=False)
+        self._rows_of(flat)[...] = row
+        for start, size in self.ranges():
+            memory.mark_written(start, size)

@@ -1,0 +1,132 @@
+"""The modelled time of a launch, from sampled blocks.
+
+A few blocks of the grid are run in traced form, on memory that is put back afterwards. Their counters, scaled to the
+grid, say what the launch asks of each resource; ``cost.py`` turns that into time. A launch with the same kernel, shape
+and arguments is taken to need what it needed the first time, so a loop of launches samples once; arguments count as the
+same when scalars are equal and pointers lie at the same place of allocations of equal size.
+
+Loads of one basic block are taken to be under way together, those of different basic blocks to wait for one another.
+
+A learner would notice in a kernel whose work depends on its data: its modelled time does not follow the data from launch
+to launch unless an argument changes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from cudalab.sim.abi import WARP, SiteKind, Space
+from cudalab.sim.compiler.program import Kernel
+from cudalab.sim.device.cost import LINE, SECTOR, KernelTime, Workload, kernel_time
+from cudalab.sim.device.launch import Launch
+from cudalab.sim.device.profile import Profile
+from cudalab.sim.machine.counters import Counts
+from cudalab.sim.machine.limits import DeviceLimits
+from cudalab.sim.machine.module import LoadedKernel
+from cudalab.sim.machine.occupancy import kernel_occupancy
+from cudalab.sim.machine.sample import sample
+
+Dimensions = tuple[int, int, int]
+_REMEMBERED = 4096
+
+
+class Timer:
+    """Times launches on one device."""
+
+    def __init__(self, profile: Profile, limits: DeviceLimits) -> None:
+        self._profile, self._limits = profile, limits
+        self._known: OrderedDict[tuple[object, ...], KernelTime] = OrderedDict()
+
+    def launch(self, launch: Launch) -> KernelTime:
+        """The time of a launch that starts now."""
+        return self.time(launch.kernel, launch.grid, launch.block, launch.args, launch.shared)
+
+    def time(
+        self, kernel: LoadedKernel, grid: Dimensions, block: Dimensions, args: bytes, shared: int
+    ) -> KernelTime:
+        """The time of a launch of this shape, alone on the device; the configuration must be allowed."""
+        key = (id(kernel), grid, block, shared, _normalised(kernel, args))
+        known = self._known.get(key)
+        if known is None:
+            counts = sample(kernel, grid, block, args, shared, remember=False)
+            known = kernel_time(self._profile, workload(kernel.kernel, counts, self._profile, self._limits, shared))
+            self._known[key] = known
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return known
+
+
+def _normalised(kernel: LoadedKernel, args: bytes) -> tuple[object, ...]:
+    """Arguments with each pointer into device memory replaced by its place in an allocation of that size."""
+    memory = kernel.module.memory
+    parts: list[object] = []
+    position = 0
+    for offset in kernel.pointer_offsets:
+        (address,) = struct.unpack_from("<Q", args, offset)
+        allocation = memory.find(address)
+        if allocation is not None:
+            parts += [args[position:offset], (allocation.size, allocation.kind, address - allocation.pointer)]
+            position = offset + 8
+    return (*parts, args[position:])
+
+
+def workload(kernel: Kernel, counts: Counts, profile: Profile, limits: DeviceLimits, shared: int) -> Workload:
+    """What sampled counters say that a launch asks of the device."""
+    warps = counts.blocks * -(-counts.threads // WARP)
+    loads, stores, atomics = counts.global_loads, counts.global_stores, counts.global_atomics
+    local = (counts.local_loads.sectors, counts.local_stores.sectors)
+    read = min(counts.sectors_loaded_once * SECTOR, float(counts.footprint_bytes))
+    written = min(counts.sectors_stored_once * SECTOR, float(counts.footprint_bytes))
+    per_warp = _chains(kernel, counts, warps)
+    return Workload(
+        blocks=counts.blocks,
+        threads=counts.threads,
+        blocks_per_sm=kernel_occupancy(kernel, counts.threads, shared, limits=limits).blocks_per_sm,
+        instructions=counts.instructions,
+        read_sectors=counts.sectors_loaded_once + local[0],
+        write_sectors=stores.sectors + atomics.sectors + local[1],
+        lines=loads.lines + stores.lines + atomics.lines,
+        dram_read=read,
+        dram_write=written,
+        shared_wavefronts=counts.shared_loads.wavefronts
+        + counts.shared_stores.wavefronts
+        + counts.shared_atomics.wavefronts,
+        atomics=atomics.accesses,
+        hottest_atomics=_hottest(counts),
+        chain_loads=per_warp[0],
+        chain_instructions=counts.instructions / max(1, warps),
+        chain_shared=per_warp[1],
+        barriers=counts.barriers / max(1, warps),
+        fits_l2=counts.footprint_bytes <= profile.device["l2_reach"] * profile.properties["l2CacheSize"],
+    )
+
+
+def _hottest(counts: Counts) -> float:
+    """Atomic operations that one 128-byte line gets, one after the other: lanes of a warp on one address, times the
+    sectors of the line that the warp touches. All blocks are taken to use the lines that one block uses."""
+    atomics = counts.global_atomics
+    if not atomics.requests:
+        return 0.0
+    lines = max(1.0, counts.sectors_stored_once / counts.blocks / (LINE / SECTOR))
+    return atomics.operations * max(1.0, atomics.sectors / atomics.requests) / lines
+
+
+def _chains(kernel: Kernel, counts: Counts, warps: int) -> tuple[float, float]:
+    """Rounds of global and of shared loads of one warp: basic blocks with such loads, by how often they are run."""
+    requests = {id(entry.site): entry.requests for entry in counts.sites}
+    return (
+        _rounds(kernel, requests, (Space.GLOBAL, Space.GENERIC)) / max(1, warps),
+        _rounds(kernel, requests, (Space.SHARED,)) / max(1, warps),
+    )
+
+
+def _rounds(kernel: Kernel, requests: dict[int, float], spaces: Sequence[Space]) -> float:
+    total = most = 0.0
+    for site in sorted(kernel.sites, key=lambda site: site.ptx_line):
+        if site.kind == SiteKind.BLOCK:
+            total, most = total + most, 0.0
+        elif site.kind == SiteKind.LOAD and site.space in spaces:
+            most = max(most, requests.get(id(site), 0.0))
+    return total + most

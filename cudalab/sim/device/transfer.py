@@ -1,0 +1,180 @@
+"""Copies, memsets and array operations: the work that moves bytes without a kernel of the learner's.
+
+A copy takes its source at its modelled start and writes its destination at its modelled end. A copy from pageable host
+memory takes its source when it is called: the driver stages such copies through memory of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from cudalab.sim.device.effect import hold_by_comparison
+from cudalab.sim.device.operation import Operation, Range, Reach
+from cudalab.sim.device.region import Region
+from cudalab.sim.device.stream import Stream
+from cudalab.sim.machine.memory import Memory
+
+
+class Copy(Operation):
+    """One copy. ``taken`` holds the source's bytes when they were taken before the start (pageable sources).
+
+    ``on_take`` and ``on_deliver`` are told the bytes that come from, and go to, memory that the host can change or read
+    without a call; a recording keeps them.
+    """
+
+    kind = "copy"
+
+    def __init__(
+        self,
+        name: str,
+        stream: Stream,
+        memory: Memory,
+        source: Region,
+        destination: Region,
+        engine: str,
+        duration: int,
+        taken: np.ndarray | None = None,
+    ) -> None:
+        super().__init__(name, stream)
+        self.engine = engine  # type: ignore[misc]
+        self._memory, self.source, self.destination = memory, source, destination
+        self._duration = duration
+        self._data = taken
+        self.bytes = source.bytes
+        self.on_take: Callable[[np.ndarray], np.ndarray] | None = None
+        self.on_deliver: Callable[[np.ndarray], None] | None = None
+        self.source_here = self.destination_here = True
+        """Is that side in this process? In a replay, host memory is not."""
+
+    def begin(self) -> int:
+        if self._data is None:
+            here = self.source_here
+            self._data = self.source.gather(self._memory) if here else np.zeros(self.source.bytes, np.uint8)
+            if self.on_take is not None:
+                self._data = self.on_take(self._data)
+        return self._duration
+
+    def run(self) -> None:
+        assert self._data is not None
+        if self.destination_here:
+            self.destination.scatter(self._memory, self._data)
+        if self.on_deliver is not None:
+            self.on_deliver(self._data)
+        self._data = None
+
+    def writes(self) -> Reach:
+        return self.destination.ranges()
+
+    def run_held(self) -> Callable[[], None]:
+        """Its source is taken already; writing it can wait."""
+        return self.run
+
+
+class Memset(Operation):
+    """Set every element of a region to one value."""
+
+    kind = "memset"
+    engine = "sm"
+
+    def __init__(self, stream: Stream, memory: Memory, region: Region, element: bytes, duration: int) -> None:
+        super().__init__("memset", stream)
+        self._memory, self.region, self._element = memory, region, element
+        self._duration = duration
+        self.bytes = region.bytes
+
+    def begin(self) -> int:
+        return self._duration
+
+    def run(self) -> None:
+        self.region.fill(self._memory, self._element)
+
+    def run_held(self) -> Callable[[], None]:
+        return self.run
+
+    def writes(self) -> Reach:
+        return self.region.ranges()
+
+
+class ArrayOperation(Operation):
+    """An array function of ``cudalab.sim.cupy``: NumPy does the work, the duration is modelled from its bytes."""
+
+    kind = "array"
+    engine = "sm"
+
+    def __init__(
+        self,
+        name: str,
+        stream: Stream,
+        memory: Memory,
+        work: Callable[[], None],
+        reads: tuple[Range, ...],
+        writes: tuple[Range, ...],
+        duration: int,
+    ) -> None:
+        super().__init__(name, stream)
+        self._memory, self._work = memory, work
+        self._reads, self._writes = reads, writes
+        self._duration = duration
+        self.bytes = sum(size for _, size in reads) + sum(size for _, size in writes)
+        self.on_result: Callable[[], None] | None = None
+
+    def replace_work(self, work: Callable[[], None]) -> None:
+        """A replay writes what the recorded function wrote."""
+        self._work = work
+
+    def begin(self) -> int:
+        return self._duration
+
+    def run(self) -> None:
+        self._work()
+        for start, size in self._writes:
+            self._memory.mark_written(start, size)
+
+    def run_held(self) -> Callable[[], None]:
+        return hold_by_comparison(self._memory, self._writes, self.run)
+
+    def finish(self) -> None:
+        if self.on_result is not None:
+            self.on_result()
+
+    def reads(self) -> Reach:
+        return self._reads
+
+    def writes(self) -> Reach:
+        return self._writes
+
+    @property
+    def starts_at_once(self) -> bool:
+        """Pinned and managed memory can be changed by the host without a call."""
+        return any(
+            allocation is not None and allocation.kind in ("pinned", "managed")
+            for allocation in (self._memory.find(start) for start, _ in self._reads)
+        )
+
+
+class HostFunction(Operation):
+    """``cudaLaunchHostFunc``: a function of the host that runs in stream order and must not call CUDA."""
+
+    kind = "host"
+
+    def __init__(self, stream: Stream, call: Callable[[], None]) -> None:
+        super().__init__("host function", stream)
+        self._call = call
+
+    def run(self) -> None:
+        self._call()
+
+
+class StreamFree(Operation):
+    """``cudaFreeAsync``: the memory goes when the work before it in the stream has ended."""
+
+    kind = "free"
+
+    def __init__(self, stream: Stream, free: Callable[[], None]) -> None:
+        super().__init__("free", stream)
+        self._free = free
+
+    def run(self) -> None:
+        self._free()

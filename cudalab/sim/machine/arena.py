@@ -1,0 +1,158 @@
+"""One large range of virtual addresses that holds all simulated device memory.
+
+A GPU translates a kernel's addresses through its own page tables. Here an address of device memory is an address of
+this process, inside a range that is reserved once and gets physical pages only where it is touched. A table beside it,
+the *shadow*, says for every 256 bytes how many of them belong to a live allocation; compiled kernels look there before
+an access whose allocation they do not know.
+
+What a learner would notice: pointers look like host pointers (``0x7e…``), and the first pass over new memory is slower
+than the second, because the operating system hands out zeroed pages on first touch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+import weakref
+
+import numpy as np
+
+from cudalab.sim.abi import GRANULE
+
+TARGET = 1 << 40
+SMALLEST = 1 << 30
+HUGE_PAGE = 2 << 20
+PAGE = 4096
+_STEP = 64 << 20  # the extent grows in steps, so that a shadow page is committed once
+_NORESERVE = 0x4000 if sys.platform == "linux" else 0x40
+
+
+class Arena:
+    """Reserved addresses ``base … base + size`` with their shadow.
+
+    Attributes:
+        base: first address, aligned to 2 MiB.
+        size: bytes reserved: 1 TiB, or the largest power of two that the system grants.
+        extent: bytes from ``base`` that have ever been handed out; nothing beyond is accessible.
+        bytes: the whole range as a NumPy ``uint8`` array; slices of it keep the range mapped.
+        shadow: ``uint16`` per 256-byte granule, how many of its bytes are live.
+    """
+
+    def __init__(self, size: int = TARGET) -> None:
+        self.size, raw = _reserve_largest(size)
+        start = _address(raw)
+        self.base = -(-start // HUGE_PAGE) * HUGE_PAGE
+        self._skew = self.base - start
+        self._raw = raw
+        self.bytes = raw[self._skew : self._skew + self.size]
+        self._raw_shadow = _reserve(self.size // GRANULE * 2)
+        self.shadow = self._raw_shadow.view(np.uint16)
+        self.extent = 0
+
+    def extend(self, end: int) -> None:
+        """Make the first `end` bytes addressable (their shadow readable)."""
+        if end <= self.extent:
+            return
+        new = min(self.size, -(-end // _STEP) * _STEP)
+        if sys.platform == "win32":
+            first, last = self.extent // GRANULE * 2, new // GRANULE * 2
+            _commit(_address(self._raw_shadow) + first, last - first)
+        self.extent = new
+
+    def commit(self, offset: int, size: int) -> None:
+        """Prepare `size` bytes at `offset` for use; large ranges get huge pages, so first touch is cheap."""
+        if sys.platform == "win32":
+            _commit(self.base + offset, size)
+        elif size >= HUGE_PAGE // 4 and hasattr(mmap, "MADV_HUGEPAGE"):
+            first = offset // HUGE_PAGE * HUGE_PAGE
+            last = -(-(offset + size) // HUGE_PAGE) * HUGE_PAGE
+            self._advise(mmap.MADV_HUGEPAGE, first, last - first)
+
+    def discard(self, offset: int, size: int) -> None:
+        """Give the physical pages of a freed range back. The addresses stay mapped and read as zeros."""
+        first, last = offset // PAGE * PAGE, -(-(offset + size) // PAGE) * PAGE
+        if sys.platform == "win32":
+            # Committed pages stay: a NumPy view of freed memory must not end the process.
+            self.bytes[first:last] = 0
+        elif hasattr(mmap, "MADV_DONTNEED"):
+            self._advise(mmap.MADV_DONTNEED, first, last - first)
+
+    def set_live(self, offset: int, size: int) -> None:
+        """Enter an allocation into the shadow."""
+        first, full = offset // GRANULE, size // GRANULE
+        self.shadow[first : first + full] = GRANULE
+        if size % GRANULE:
+            self.shadow[first + full] = size % GRANULE
+
+    def set_dead(self, offset: int, size: int) -> None:
+        """Take an allocation out of the shadow."""
+        first = offset // GRANULE
+        self.shadow[first : first + -(-size // GRANULE)] = 0
+
+    @property
+    def shadow_address(self) -> int:
+        return _address(self._raw_shadow)
+
+    def _advise(self, option: int, offset: int, size: int) -> None:
+        mapping = self._raw.base
+        while not isinstance(mapping, mmap.mmap):
+            mapping = mapping.obj if isinstance(mapping, memoryview) else mapping.base  # type: ignore[union-attr]
+        size = min(size, self.size - offset)
+        try:
+            mapping.madvise(option, self._skew + offset, size)
+        except OSError:
+            pass  # advice only: without it memory is slower to touch, or returned later
+
+
+def _address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _reserve_largest(size: int) -> tuple[int, np.ndarray]:
+    """Reserve `size` bytes, or half, a quarter … as the system allows; 2 MiB more for alignment."""
+    while True:
+        try:
+            return size, _reserve(size + HUGE_PAGE)
+        except (OSError, MemoryError, ValueError, OverflowError):
+            if size <= SMALLEST:
+                raise MemoryError(
+                    f"could not reserve {SMALLEST >> 30} GiB of virtual addresses for the simulated device's memory; "
+                    "raise the limit on address space (ulimit -v) or the container's limit"
+                ) from None
+            size //= 2
+
+
+def _reserve(size: int) -> np.ndarray:
+    if sys.platform == "win32":
+        return _reserve_windows(size)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
+    return np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype=np.uint8)
+
+
+_MEM_COMMIT, _MEM_RESERVE, _MEM_RELEASE = 0x1000, 0x2000, 0x8000
+_PAGE_NOACCESS, _PAGE_READWRITE = 0x01, 0x04
+
+
+def _reserve_windows(size: int) -> np.ndarray:
+    kernel32 = _kernel32()
+    address = kernel32.VirtualAlloc(None, size, _MEM_RESERVE, _PAGE_NOACCESS)
+    if not address:
+        raise OSError("VirtualAlloc")
+    region_type = type("Region", (ctypes.c_uint8 * size,), {})
+    region = region_type.from_address(address)
+    weakref.finalize(region, kernel32.VirtualFree, address, 0, _MEM_RELEASE).atexit = False
+    return np.frombuffer(memoryview(region), dtype=np.uint8)
+
+
+def _commit(address: int, size: int) -> None:
+    if size and not _kernel32().VirtualAlloc(address, size, _MEM_COMMIT, _PAGE_READWRITE):
+        raise MemoryError("the system refused to commit memory")
+
+
+def _kernel32() -> ctypes.CDLL:
+    kernel32 = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined,unused-ignore]
+    kernel32.VirtualAlloc.restype = ctypes.c_void_p
+    kernel32.VirtualAlloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_uint32]
+    kernel32.VirtualFree.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32]
+    return kernel32

@@ -1,0 +1,56 @@
+"""Who waits where, when a block can no longer go on.
+
+``__syncthreads()`` waits for all threads of the block that have not exited; ``__syncwarp(mask)`` and shuffles for all
+lanes in their mask. When threads wait for each other at different places nothing can end the wait. A GPU hangs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from cudalab.sim.abi import SiteKind
+from cudalab.sim.machine.findings import Triple, place_of, triple
+
+if TYPE_CHECKING:
+    from cudalab.sim.abi import Context
+    from cudalab.sim.compiler.program import Kernel, Site
+    from cudalab.sim.machine.module import LoadedKernel
+
+
+def who_waits(states: int, context: Context, kernel: LoadedKernel, block: Triple) -> str:
+    """A sentence a place: how many threads wait there, and the first of them.
+
+    Args:
+        states: address of the ``uint32`` resume points, one a thread.
+        context: the block's context.
+        kernel: the kernel.
+        block: threads in x, y, z.
+    """
+    values = (ctypes.c_uint32 * context.threads).from_address(states or context.states)
+    groups: dict[int, list[int]] = defaultdict(list)
+    for thread, value in enumerate(values):
+        groups[value].append(thread)
+    sentences = []
+    for value, threads in sorted(groups.items(), key=lambda item: item[1][0]):
+        one = len(threads) == 1
+        first = "({},{},{})".format(*triple(threads[0], block))
+        who = f"Thread {first}" if one else f"{len(threads)} threads, the first {first},"
+        site = site_of_state(value, kernel.kernel)
+        if site is None:
+            sentences.append(f"{who} {'has' if one else 'have'} exited.")
+            continue
+        place = place_of(site.location, kernel.module.program)
+        text = f": {place.text}" if place and place.text else "."
+        sentences.append(f"{who} wait{'s' if one else ''}{f' at {place}' if place else ''}{text}")
+    return "\n".join(sentences)
+
+
+def site_of_state(state: int, kernel: Kernel) -> Site | None:
+    """The barrier or warp operation at which a thread with this resume point waits; None when it has exited.
+
+    Resume points count suspension points from 1, in the order of their sites.
+    """
+    points = [site for site in kernel.sites if site.kind in (SiteKind.BARRIER, SiteKind.WARP)]
+    return points[state - 1] if 1 <= state <= len(points) else None

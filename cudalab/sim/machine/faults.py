@@ -1,0 +1,309 @@
+"""Why a launch stopped: the CUDA error, and what the error does not say.
+
+A GPU reports an illegal access as one number, for the whole launch, and the process's CUDA is lost. The simulated
+device knows the thread, the line, the address and the allocation that was missed. The error type and code are the
+same.
+
+Which number hardware gives to which fault: CUDA Runtime API, "Data types", ``cudaError``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import html
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Context, FaultKind, SiteKind, Space
+from cudalab.sim.compiler.program import Location, Site
+from cudalab.sim.machine import barriers
+from cudalab.sim.machine.findings import Finding, Place, Triple, place_of, triple
+from cudalab.sim.machine.neighbourhood import Subject, access_problem
+
+if TYPE_CHECKING:
+    from cudalab.sim.machine.module import LoadedKernel
+
+
+@dataclass(frozen=True)
+class Code:
+    """A CUDA error as the runtime numbers, names and describes it."""
+
+    number: int
+    name: str
+    text: str
+
+
+ILLEGAL_ADDRESS = Code(700, "cudaErrorIllegalAddress", "an illegal memory access was encountered")
+LAUNCH_TIMEOUT = Code(702, "cudaErrorLaunchTimeout", "the launch timed out and was terminated")
+ASSERT = Code(710, "cudaErrorAssert", "device-side assert triggered")
+STACK_ERROR = Code(714, "cudaErrorHardwareStackError", "hardware stack error")
+ILLEGAL_INSTRUCTION = Code(715, "cudaErrorIllegalInstruction", "an illegal instruction was encountered")
+MISALIGNED = Code(716, "cudaErrorMisalignedAddress", "misaligned address")
+INVALID_PC = Code(718, "cudaErrorInvalidPc", "invalid program counter")
+LAUNCH_FAILURE = Code(719, "cudaErrorLaunchFailure", "unspecified launch failure")
+
+CODES: dict[FaultKind, Code] = {
+    FaultKind.OUT_OF_BOUNDS: ILLEGAL_ADDRESS,
+    FaultKind.MISALIGNED: MISALIGNED,
+    FaultKind.TRAP: LAUNCH_FAILURE,
+    FaultKind.ASSERT: ASSERT,
+    FaultKind.DEADLOCK: LAUNCH_TIMEOUT,
+    FaultKind.STACK_OVERFLOW: LAUNCH_FAILURE,
+    FaultKind.BAD_CALL: INVALID_PC,
+    FaultKind.READ_ONLY: ILLEGAL_ADDRESS,
+    FaultKind.ILLEGAL_INSTRUCTION: ILLEGAL_INSTRUCTION,
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A launch that could not go on: the CUDA error and the explanation."""
+
+    code: int
+    """``cudaError_t`` number."""
+    error: str
+    """Its name, ``cudaErrorIllegalAddress`` …"""
+    text: str
+    """What ``cudaGetErrorString`` says."""
+    finding: Finding
+    kind: FaultKind
+    assertion: str = ""
+    """For an assert: the line that CUDA prints to stderr."""
+
+    @property
+    def rule(self) -> str:
+        return self.finding.rule
+
+    @property
+    def kernel(self) -> str:
+        return self.finding.kernel
+
+    @property
+    def line(self) -> int:
+        return self.finding.line
+
+    @property
+    def source(self) -> str:
+        return self.finding.source
+
+    @property
+    def block(self) -> Triple | None:
+        return self.finding.block
+
+    @property
+    def thread(self) -> Triple | None:
+        return self.finding.thread
+
+    @property
+    def address(self) -> int | None:
+        return self.finding.address
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.error} ({self.code}): {self.text}", *self.finding.lines()])
+
+    def _repr_html_(self) -> str:
+        return (
+            f"<div><b>{html.escape(f'{self.error} ({self.code}): {self.text}')}</b>{self.finding._repr_html_()}</div>"
+        )
+
+
+def from_context(context: Context, kernel: LoadedKernel, grid: Triple, block: Triple, args: bytes) -> Fault:
+    """Explain the fault that native code left in its context."""
+    raw = context.fault
+    kind = FaultKind(raw.kind)
+    site = _site(kernel, raw.site)
+    where = _Where(
+        kernel.name, place_of(site.location, kernel.module.program), triple(raw.block, grid), triple(raw.thread, block)
+    )
+    code = CODES.get(kind, LAUNCH_FAILURE)
+    assertion = ""
+    if kind in (FaultKind.OUT_OF_BOUNDS, FaultKind.MISALIGNED, FaultKind.READ_ONLY):
+        finding = _access_finding(kind, raw.address, raw.size, raw.root, context, kernel, site, where, args)
+    elif kind == FaultKind.ASSERT:
+        finding, assertion = _assert_finding(raw, kernel, where)
+    elif kind == FaultKind.DEADLOCK:
+        finding = _deadlock_finding(raw.detail, context, kernel, where, block)
+    else:
+        finding = _other_finding(kind, context, where, site)
+    return Fault(code.number, code.name, code.text, finding, kind, assertion)
+
+
+def time_limit_fault(context: Context, kernel: LoadedKernel, grid: Triple, block: Triple, limit: float) -> Fault:
+    """The launch was stopped because no block had finished for `limit` seconds."""
+    raw = context.fault
+    place, thread = None, None
+    if raw.site or raw.thread or raw.block:  # where the loop was when it was stopped
+        place = place_of(_site(kernel, raw.site).location, kernel.module.program)
+        thread = triple(raw.thread, block)
+    place = place or place_of(kernel.kernel.location, kernel.module.program)
+    running = raw.block if raw.block else context.blocks_done
+    finding = Finding(
+        rule="endless loop",
+        headline=f"No block finished for {limit:g} seconds",
+        kernel=kernel.name,
+        place=place,
+        block=triple(running, grid),
+        thread=thread,
+        detail=(
+            "The launch was stopped. A GPU that drives no display has no such limit: there the call that waits for the "
+            "kernel would wait for ever."
+        ),
+        advice="look for a loop whose condition never becomes false, or that waits for a thread that runs later. "
+        "A kernel that needs longer gets it with a smaller size, or a larger time limit.",
+    )
+    code = LAUNCH_TIMEOUT
+    return Fault(code.number, code.name, code.text, finding, FaultKind.NONE)
+
+
+@dataclass(frozen=True)
+class _Where:
+    kernel: str
+    place: Place | None
+    block: Triple
+    thread: Triple
+
+    def finding(self, rule: str, headline: str, detail: str = "", advice: str = "") -> Finding:
+        return Finding(
+            rule=rule,
+            headline=headline,
+            kernel=self.kernel,
+            place=self.place,
+            block=self.block,
+            thread=self.thread,
+            detail=detail,
+            advice=advice,
+        )
+
+
+def _site(kernel: LoadedKernel, index: int) -> Site:
+    sites = kernel.kernel.sites
+    if index < len(sites):
+        return sites[index]
+    return Site(SiteKind.BLOCK, "", Space.GENERIC, 0, Location("", 0))
+
+
+_SPACE_NAMES = {
+    Space.GENERIC: "__global__",
+    Space.GLOBAL: "__global__",
+    Space.SHARED: "__shared__",
+    Space.LOCAL: "__local__",
+    Space.CONSTANT: "__constant__",
+    Space.PARAM: "parameter",
+}
+_ACCESS_NAMES = {SiteKind.LOAD: "read", SiteKind.STORE: "write", SiteKind.ATOMIC: "atomic"}
+
+
+def access_headline(site: Site, address: int, size: int) -> str:
+    """``Invalid __global__ read of size 4 bytes``."""
+    space = site.space
+    if space == Space.GENERIC:
+        if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
+            space = Space.SHARED
+        elif LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_SIZE:
+            space = Space.LOCAL
+    return f"Invalid {_SPACE_NAMES[space]} {_ACCESS_NAMES.get(site.kind, 'access')} of size {size} bytes"
+
+
+def _access_finding(
+    kind: FaultKind,
+    address: int,
+    size: int,
+    root: int,
+    context: Context,
+    kernel: LoadedKernel,
+    site: Site,
+    where: _Where,
+    args: bytes,
+) -> Finding:
+    headline = access_headline(site, address, size)
+    if kind == FaultKind.MISALIGNED:
+        rule = "misaligned address"
+        detail = f"Address {address:#x} is not a multiple of {size}, the size of the access."
+        advice = (
+            "reach wider types (float4, double) only at offsets that are multiples of their size; "
+            "a pointer that was cast or moved by a byte count has lost its alignment."
+        )
+    elif kind == FaultKind.READ_ONLY:
+        rule = "write to constant memory"
+        detail = f"Address {address:#x} is in constant memory, which kernels can only read."
+        advice = "write it from the host between launches, or use a __device__ variable."
+    else:
+        subject = Subject(address, size, site, root, kernel, args, context.shared_size, context.local_size)
+        rule, detail, advice = access_problem(subject)
+    return Finding(
+        rule=rule,
+        headline=headline,
+        kernel=where.kernel,
+        place=where.place,
+        block=where.block,
+        thread=where.thread,
+        address=address,
+        size=size,
+        detail=detail,
+        advice=advice,
+    )
+
+
+def _assert_finding(raw: ctypes.Structure, kernel: LoadedKernel, where: _Where) -> tuple[Finding, str]:
+    memory = kernel.module.memory
+    from cudalab.sim.machine.launch import read_string
+
+    words = (ctypes.c_uint64 * 5).from_address(raw.detail) if raw.detail else raw.extra  # type: ignore[attr-defined]
+    message, file, function = (read_string(memory, words[index]).decode("utf-8", "replace") for index in (0, 1, 3))
+    line = int(words[2]) & 0xFFFF_FFFF
+    text = (
+        f"{file}:{line}: {function}: block: [{where.block[0]},{where.block[1]},{where.block[2]}], "
+        f"thread: [{where.thread[0]},{where.thread[1]},{where.thread[2]}] Assertion `{message}` failed."
+    )
+    place = where.place
+    if place is None or place.line != line:
+        place = place_of(Location(file, line), kernel.module.program) or place
+    finding = Finding(
+        rule="assertion failed",
+        headline=f"Assertion `{message}` failed",
+        kernel=where.kernel,
+        place=place,
+        block=where.block,
+        thread=where.thread,
+        detail=text,
+        advice="print the values that the condition looks at, or check the input that leads to this thread.",
+    )
+    return finding, text
+
+
+def _deadlock_finding(states: int, context: Context, kernel: LoadedKernel, where: _Where, block: Triple) -> Finding:
+    return Finding(
+        rule="deadlock",
+        headline="No thread of the block can go on",
+        kernel=where.kernel,
+        place=where.place,
+        block=where.block,
+        detail=barriers.who_waits(states, context, kernel, block),
+        advice="let every thread of the block reach the same __syncthreads(), outside conditions that only some "
+        "threads fulfil; name in the mask of a warp operation exactly the lanes that reach it.",
+    )
+
+
+def _other_finding(kind: FaultKind, context: Context, where: _Where, site: Site) -> Finding:
+    if kind == FaultKind.TRAP:
+        return where.finding(
+            "trap",
+            "The kernel executed a trap",
+            "__trap() ends the launch; code after an assumption that did not hold often calls it.",
+            "look at the condition that leads to this line.",
+        )
+    if kind == FaultKind.STACK_OVERFLOW:
+        return where.finding(
+            "stack overflow",
+            "A thread's stack overflowed",
+            f"A thread has {context.local_size} bytes for local arrays and the frames of the functions it calls.",
+            "end the recursion earlier, or use a loop.",
+        )
+    if kind == FaultKind.BAD_CALL:
+        return where.finding(
+            "bad call",
+            "Call through a pointer that is no device function",
+            "",
+            "take addresses of __device__ functions in device code; a host function's address means nothing there.",
+        )
+    return where.finding("illegal instruction", f"Illegal instruction {site.opcode}".rstrip())

@@ -1,0 +1,201 @@
+"""What a kernel's ``printf`` prints.
+
+On a GPU ``printf`` stores the format and its arguments in a buffer of 1 MB; the host formats them at the next
+synchronisation. Here the same: compiled code appends an entry, and this module formats it as C does. Arguments are
+packed as C's variable arguments, each promoted and aligned to its size (CUDA C++ Programming Guide, "Formatted
+Output").
+
+Output is ordered by block, and within a block as its threads came to it; a GPU orders it as warps happen to run. When
+the buffer is full further output is dropped and counted. """
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+import sys
+from collections.abc import Callable
+
+ENTRY_HEADER = struct.Struct("<QIIQ")
+"""block, thread, bytes of arguments, address of the format."""
+FIFO_BYTES = 1 << 20
+MOST_TEXT = 1 << 16
+
+_SPECIFICATION = re.compile(
+    rb"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<precision>\*|\d+)?(?P<dot>))?(?P<size>hh|h|ll|l|L|j|z|t)?(?P<type>.)",
+    re.DOTALL,
+)
+_LONG = 4 if sys.platform == "win32" else 8
+
+
+class _Arguments:
+    """Reads packed arguments one after the other."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._offset = data, 0
+
+    def take(self, code: str) -> int | float:
+        size = struct.calcsize(code)
+        self._offset = -(-self._offset // size) * size
+        if self._offset + size > len(self._data):
+            return 0  # fewer arguments than the format asks for: undefined in C; zero here
+        (value,) = struct.unpack_from("<" + code, self._data, self._offset)
+        self._offset += size
+        return value  # type: ignore[no-any-return]
+
+
+def decode(buffer: bytes, read_string: Callable[[int], bytes], *, stride: int = 8) -> list[tuple[int, int, str]]:
+    """Format all entries of a print buffer.
+
+    Args:
+        buffer: entries one after the other, each a header and its arguments, padded to `stride` bytes.
+        read_string: the NUL-terminated bytes at a device address, without the NUL.
+
+    Returns:
+        ``(block, thread, text)`` in the order of the buffer.
+    """
+    entries, offset = [], 0
+    while offset + ENTRY_HEADER.size <= len(buffer):
+        block, thread, size, address = ENTRY_HEADER.unpack_from(buffer, offset)
+        offset += ENTRY_HEADER.size
+        text = format_text(read_string(address), buffer[offset : offset + size], read_string)
+        entries.append((block, thread, text))
+        offset += -(-size // stride) * stride
+    return entries
+
+
+def format_text(template: bytes, arguments: bytes, read_string: Callable[[int], bytes]) -> str:
+    """Format one ``printf``: C's rules for flags, width, precision and ``%d i u o x X c s p e f g a``."""
+    packed = _Arguments(arguments)
+    out: list[bytes] = []
+    position = 0
+    while True:
+        found = template.find(b"%", position)
+        if found < 0:
+            out.append(template[position:])
+            break
+        out.append(template[position:found])
+        match = _SPECIFICATION.match(template, found)
+        if match is None:  # a lone % at the end
+            out.append(template[found:])
+            break
+        out.append(_format_one(match, packed, read_string))
+        position = match.end()
+    return b"".join(out).decode("utf-8", "replace")
+
+
+def _format_one(match: re.Match[bytes], packed: _Arguments, read_string: Callable[[int], bytes]) -> bytes:
+    kind = match["type"].decode("latin-1")
+    if kind == "%":
+        return b"%"
+    if kind not in "cdiouxXpeEfFgGaAs":
+        return match[0]
+    flags = match["flags"].decode()
+    width = _number(match["width"], packed)
+    if width is not None and width < 0:
+        flags, width = flags + "-", -width
+    width = min(width, MOST_TEXT) if width else width  # a negative or absurd * must not exhaust the host
+    precision = None
+    if match["dot"] is not None:
+        precision = _number(match["precision"], packed) if match["precision"] else 0
+        precision = None if precision is not None and precision < 0 else precision
+        precision = min(precision, MOST_TEXT) if precision else precision
+    if kind == "s":
+        text = read_string(int(packed.take("Q")))
+        return _pad(text[:precision] if precision is not None else text, width, flags.replace("0", ""))
+    if kind == "c":
+        return _pad(bytes([int(packed.take("i")) & 0xFF]), width, flags.replace("0", ""))
+    if kind == "p":
+        address = int(packed.take("Q"))
+        return _pad(f"{address:#x}".encode() if address else b"(nil)", width, flags.replace("0", ""))
+    if kind in "eEfFgGaA":
+        return _format_float(float(packed.take("d")), kind, flags, width, precision)
+    return _format_integer(_take_integer(packed, kind, (match["size"] or b"").decode()), kind, flags, width, precision)
+
+
+def _number(text: bytes | None, packed: _Arguments) -> int | None:
+    if text is None:
+        return None
+    return int(packed.take("i")) if text == b"*" else int(text)
+
+
+def _take_integer(packed: _Arguments, kind: str, size: str) -> int:
+    signed = kind in "di"
+    wide = size in ("ll", "j", "z", "t") or (size == "l" and _LONG == 8)
+    value = int(packed.take("q" if wide else "i"))
+    bits = 64 if wide else {"hh": 8, "h": 16}.get(size, 32)
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if signed and value >> (bits - 1) else value
+
+
+def _format_integer(value: int, kind: str, flags: str, width: int | None, precision: int | None) -> bytes:
+    digits = {"o": f"{abs(value):o}", "x": f"{value:x}", "X": f"{value:X}"}.get(kind, str(abs(value)))
+    if precision is not None:
+        digits = "" if precision == 0 and value == 0 else digits.rjust(precision, "0")
+        flags = flags.replace("0", "")
+    prefix = ""
+    if kind in "di":
+        prefix = "-" if value < 0 else "+" if "+" in flags else " " if " " in flags else ""
+    elif "#" in flags and kind == "o":
+        digits = digits if digits.startswith("0") else "0" + digits
+    elif "#" in flags and kind in "xX" and value:
+        prefix = "0" + kind
+    return _pad(digits.encode(), width, flags, prefix.encode())
+
+
+def _format_float(value: float, kind: str, flags: str, width: int | None, precision: int | None) -> bytes:
+    sign = "-" if math.copysign(1.0, value) < 0 else "+" if "+" in flags else " " if " " in flags else ""
+    magnitude = abs(value)
+    if math.isinf(value) or math.isnan(value):
+        text = "nan" if math.isnan(value) else "inf"
+        return _pad((text.upper() if kind.isupper() else text).encode(), width, flags.replace("0", ""), sign.encode())
+    if kind in "aA":
+        text = _hexadecimal(magnitude, precision, "#" in flags)
+        prefix, text = sign + "0x", text[2:]
+        if kind == "A":
+            prefix, text = prefix.upper(), text.upper()
+        return _pad(text.encode(), width, flags, prefix.encode())
+    alternate = "#" if "#" in flags else ""
+    text = f"%{alternate}.{6 if precision is None else precision}{kind}" % magnitude
+    return _pad(text.encode(), width, flags, sign.encode())
+
+
+def _hexadecimal(value: float, precision: int | None, keep_point: bool) -> str:
+    """C's ``%a`` of a value that is not negative."""
+    if value == 0:
+        digits, exponent, lead = 0, 0, 0
+    else:
+        fraction, exponent = math.frexp(value)
+        exponent -= 1
+        lead = 1
+        if exponent < -1022:  # subnormal: C libraries print them with the least exponent
+            lead, fraction, exponent = 0, math.ldexp(value, 1022), -1022
+            digits = int(math.ldexp(fraction, 52))
+        else:
+            digits = int(math.ldexp(fraction * 2 - 1, 52))
+    if precision is not None and precision < 13:
+        shift = 4 * (13 - precision)
+        whole = (lead << 52) | digits
+        low, half = whole & ((1 << shift) - 1), 1 << (shift - 1)
+        whole >>= shift
+        if low > half or (low == half and whole & 1):
+            whole += 1
+        lead, text = whole >> (4 * precision), ""
+        if precision:
+            text = f"{whole & ((1 << 4 * precision) - 1):0{precision}x}"
+    else:
+        text = f"{digits:013x}"
+        text = text.rstrip("0") if precision is None else text.ljust(precision, "0")
+    point = "." if text or keep_point else ""
+    return f"0x{lead}{point}{text}p{exponent:+d}"
+
+
+def _pad(text: bytes, width: int | None, flags: str, prefix: bytes = b"") -> bytes:
+    missing = (width or 0) - len(prefix) - len(text)
+    if missing <= 0:
+        return prefix + text
+    if "-" in flags:
+        return prefix + text + b" " * missing
+    if "0" in flags:
+        return prefix + b"0" * missing + text
+    return b" " * missing + prefix + text

@@ -1,0 +1,145 @@
+"""From single threads' accesses back to a warp's requests.
+
+Hardware executes a load once for a warp: 32 lanes, one *request*. Traced code reports each lane on its own. A request
+is put together from the lanes of a warp that pass the same place for the same time: the k-th visit of each lane. Where
+lanes run a loop a different number of times, that is a request with fewer lanes, as on hardware. Where lanes of a warp
+take different ways inside a loop, visits are first lined up by the way each lane took (:mod:`.divergence`). """
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from cudalab.sim.abi import WARP
+
+_MATRIX_ROWS = 1 << 16
+
+
+@dataclass
+class Visits:
+    """Records of one or more blocks, each with the request it belongs to."""
+
+    site: np.ndarray
+    """int64[n]"""
+    lane: np.ndarray
+    """int64[n]: 0 … 31"""
+    address: np.ndarray
+    """uint64[n]"""
+    request: np.ndarray
+    """int64[n]: requests are numbered by site, then warp, then visit."""
+    request_site: np.ndarray
+    """int64[requests]"""
+    request_warp: np.ndarray
+    """int64[requests]: numbered through all blocks."""
+
+    @property
+    def requests(self) -> int:
+        return len(self.request_site)
+
+
+def stable_order(keys: np.ndarray, bound: int) -> np.ndarray:
+    """Indices that sort integer `keys` below `bound`, equal ones in their present order.
+
+    NumPy sorts 16-bit keys by counting, several times faster than wider ones; wider keys take one pass for 16 bits.
+    """
+    order = np.argsort((keys & 0xFFFF).astype(np.uint16), kind="stable")
+    shift = 16
+    while bound >> shift:
+        digit = ((keys >> shift) & 0xFFFF).astype(np.uint16)
+        order = order[np.argsort(digit[order], kind="stable")]
+        shift += 16
+    return order
+
+
+def occurrences(keys: np.ndarray, bound: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How many equal keys come before each one; and each distinct key with its number of times."""
+    count = len(keys)
+    if not count:
+        empty = np.zeros(0, np.int64)
+        return empty, empty, empty
+    order = stable_order(keys, bound)
+    ordered = keys[order]
+    first = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    times = np.diff(np.append(first, count))
+    result = np.empty(count, np.int64)
+    result[order] = np.arange(count) - np.repeat(first, times)
+    return result, ordered[first], times
+
+
+def visits(
+    site: np.ndarray, thread: np.ndarray, address: np.ndarray, sites: int, warps: int, visit: np.ndarray | None = None
+) -> Visits:
+    """Number the requests.
+
+    Args:
+        site: index of each record's site.
+        thread: each record's thread, numbered through all blocks, each block padded to whole warps.
+        address: each record's address.
+        sites: number of sites.
+        warps: number of warps in all blocks.
+        visit: which visit of its site each record is; by default counted for each thread.
+    """
+    site = site.astype(np.int64)
+    thread = thread.astype(np.int64)
+    warp = thread // WARP
+    place = site * warps + warp
+    if visit is None:
+        visit, keys, times = occurrences(thread * sites + site, warps * WARP * sites)
+        most = np.zeros(sites * warps, np.int64)
+        np.maximum.at(most, keys % sites * warps + keys // sites // WARP, times)
+    else:
+        most = np.zeros(sites * warps, np.int64)
+        np.maximum.at(most, place, visit + 1)
+    base = np.cumsum(most) - most
+    places = np.repeat(np.arange(sites * warps), most)
+    return Visits(site, thread % WARP, address, base[place] + visit, places // warps, places % warps)
+
+
+def matrices(found: Visits, chosen: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Requests of the chosen sites as matrices with a column a lane.
+
+    Args:
+        found: the visits.
+        chosen: bool[sites]: which sites to take.
+
+    Yields:
+        request numbers int64[r], addresses uint64[r, 32], active lanes bool[r, 32]; some thousand requests at a time.
+    """
+    wanted = np.flatnonzero(chosen[found.request_site])
+    if not len(wanted):
+        return
+    row_of = np.full(found.requests, -1, np.int64)
+    row_of[wanted] = np.arange(len(wanted))
+    row = row_of[found.request]
+    for start in range(0, len(wanted), _MATRIX_ROWS):
+        stop = min(start + _MATRIX_ROWS, len(wanted))
+        inside = (row >= start) & (row < stop)
+        rows, lanes = row[inside] - start, found.lane[inside]
+        addresses = np.zeros((stop - start, WARP), np.uint64)
+        active = np.zeros((stop - start, WARP), np.bool_)
+        addresses[rows, lanes] = found.address[inside]
+        active[rows, lanes] = True
+        yield wanted[start:stop], addresses, active
+
+
+def distinct(values: np.ndarray, active: np.ndarray) -> np.ndarray:
+    """How many different values each row has among its active columns."""
+    filled = _filled(values, active)
+    steps = filled[:, 1:] != filled[:, :-1]
+    backwards = (filled[:, 1:] < filled[:, :-1]).any(axis=1)
+    if backwards.any():
+        rows = np.sort(filled[backwards], axis=1)
+        steps[backwards] = rows[:, 1:] != rows[:, :-1]
+    return np.where(active.any(axis=1), steps.sum(axis=1) + 1, 0)
+
+
+def _filled(values: np.ndarray, active: np.ndarray) -> np.ndarray:
+    """Inactive columns repeat an active column of their row, so that they add no value of their own."""
+    if active.all():
+        return values
+    columns = np.where(active, np.arange(values.shape[1]), -1)
+    last = np.maximum.accumulate(columns, axis=1)
+    first = np.argmax(active, axis=1)
+    return np.take_along_axis(values, np.where(last >= 0, last, first[:, None]), axis=1)

@@ -1,0 +1,93 @@
+"""Barriers and warp operations that not all threads reach as they must.
+
+CUDA C++ Programming Guide: ``__syncthreads()`` "is allowed in conditional code but only if the conditional evaluates
+identically across the entire thread block"; each lane that calls ``__syncwarp(mask)`` or a shuffle must be named in
+its own mask. Hardware since Volta counts exited threads as arrived and does not tell two barriers apart, so such code
+often runs, with threads waiting for each other at different places. The rule is checked, not the luck.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cudalab.sim.abi import WARP, SiteKind
+from cudalab.sim.compiler.program import Kernel
+from cudalab.sim.machine.batch import Batch, synchronises
+
+
+@dataclass(frozen=True)
+class SyncError:
+    """A barrier or warp operation used against its rule."""
+
+    rule: str
+    """``"divergent barrier"``, ``"barrier after exit"`` or ``"lane not in mask"``."""
+    site: int
+    other_site: int
+    """Where the other threads were: another barrier, or -1."""
+    block: int
+    thread: int
+    """A thread at `site`."""
+    arrived: int
+    """Threads that came to `site`; for a mask, the mask."""
+    count: int = 1
+
+
+def find_sync_errors(batch: Batch, kernel: Kernel) -> list[SyncError]:
+    """Barrier and mask errors in the finished blocks of a batch."""
+    return _barrier_errors(batch) + _mask_errors(batch, kernel)
+
+
+def _barrier_errors(batch: Batch) -> list[SyncError]:
+    at = np.flatnonzero((batch.kind == SiteKind.BARRIER) & batch.finished[batch.block])
+    if not len(at):
+        return []
+    epochs = int(batch.epoch[at].max()) + 1
+    key = batch.block[at] * epochs + batch.epoch[at]
+    places = len(batch.blocks) * epochs
+    arrived = np.bincount(key, minlength=places)
+    low, high = np.full(places, np.iinfo(np.int64).max), np.full(places, -1)
+    np.minimum.at(low, key, batch.site[at])
+    np.maximum.at(high, key, batch.site[at])
+    errors: dict[tuple[str, int, int], list[SyncError]] = {}
+    for place in np.flatnonzero((arrived > 0) & ((arrived < batch.threads) | (low != high))):
+        mine = at[key == place] if len(at) < 1 << 16 else at[np.flatnonzero(key == place)]
+        rule = "divergent barrier" if low[place] != high[place] else "barrier after exit"
+        site = int(low[place])
+        here = mine[batch.site[mine] == site]
+        other = int(high[place]) if low[place] != high[place] else -1
+        error = SyncError(rule, site, other, int(batch.blocks[place // epochs]), int(batch.thread[here[0]]), len(here))
+        errors.setdefault((rule, site, other), []).append(error)
+        if len(errors) > 64:
+            break
+    return [_counted(found) for found in errors.values()]
+
+
+def _counted(found: list[SyncError]) -> SyncError:
+    first = found[0]
+    return SyncError(first.rule, first.site, first.other_site, first.block, first.thread, first.arrived, len(found))
+
+
+def _mask_errors(batch: Batch, kernel: Kernel) -> list[SyncError]:
+    waits = np.array([s.kind == SiteKind.WARP and synchronises(s.opcode) for s in kernel.sites])
+    if not waits.any():
+        return []
+    at = np.flatnonzero(waits[batch.site])
+    mask = batch.address[at].astype(np.int64) & 0xFFFF_FFFF
+    wrong = at[(mask >> (batch.thread[at] % WARP)) & 1 == 0]
+    if not len(wrong):
+        return []
+    sites, example, count = np.unique(batch.site[wrong], return_index=True, return_counts=True)
+    return [
+        SyncError(
+            "lane not in mask",
+            int(site),
+            -1,
+            int(batch.blocks[batch.block[wrong[i]]]),
+            int(batch.thread[wrong[i]]),
+            int(batch.address[wrong[i]]) & 0xFFFF_FFFF,
+            int(n),
+        )
+        for site, i, n in zip(sites, example, count, strict=True)
+    ]

@@ -1,0 +1,181 @@
+"""Running blocks in traced code: every access, barrier and basic block of every thread, one record each.
+
+The traced variant of a kernel does what the plain one does and appends a 16-byte record before each event. Profile and
+sanitizer read nothing else. Blocks run one at a time, and what they store is taken back afterwards.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cudalab.sim.abi import Fault, Record, Status, Stop
+from cudalab.sim.machine import workspace as workspaces
+from cudalab.sim.machine.launch import NotStopped, run_blocks
+from cudalab.sim.machine.undo import UndoLog
+
+if TYPE_CHECKING:
+    from cudalab.sim.abi import Context
+    from cudalab.sim.machine.findings import Triple
+    from cudalab.sim.machine.module import LoadedKernel
+
+RECORD = np.dtype([("address", "<u8"), ("site", "<u4"), ("thread", "<u2"), ("flags", "<u2")])
+assert RECORD.itemsize == ctypes.sizeof(Record)
+
+_FUEL = 1 << 12
+"""Traced code looks at ``stop`` more often: its loops are slower and its time limits shorter."""
+
+
+@dataclass
+class BlockTrace:
+    """What one block did."""
+
+    block: int
+    """Linear index in the grid."""
+    records: np.ndarray
+    """Of type ``RECORD``; a thread's records are in program order."""
+    lost: int
+    """Records that no longer fitted."""
+    status: Status
+    timed_out: bool = False
+    fault: Fault | None = None
+    """A copy of the native fault when `status` says FAULT."""
+
+    @property
+    def complete(self) -> bool:
+        return not self.lost and self.status == Status.DONE
+
+
+class Tracer:
+    """Runs chosen blocks of one launch in traced code.
+
+    Use it as a context manager: on leaving it, all stores to global memory are taken back.
+
+    Args:
+        kernel: the kernel.
+        grid: blocks in x, y, z.
+        block: threads in x, y, z.
+        args: the parameter buffer.
+        shared: dynamic shared memory a block, bytes.
+        records: most records kept of one block; further ones are counted only.
+        seed: shuffle the order of threads by it.
+        prepare: called with the context before each block, to set it up further.
+    """
+
+    def __init__(
+        self,
+        kernel: LoadedKernel,
+        grid: Triple,
+        block: Triple,
+        args: bytes,
+        shared: int = 0,
+        *,
+        records: int = 1 << 20,
+        seed: int | None = None,
+        prepare: Callable[[Context], None] | None = None,
+    ) -> None:
+        self.kernel, self.grid, self.block, self.args, self.shared = kernel, grid, block, args, shared
+        self._entry = kernel.entry("traced")
+        self._space = workspaces.borrow()
+        self._undo = UndoLog(kernel.module.memory)
+        self._prepare = prepare
+        self._buffer = _borrow_buffer(records)
+        self._records = records
+        self._order: np.ndarray | None = None
+        if seed is not None:
+            threads = block[0] * block[1] * block[2]
+            self._order = np.random.default_rng(seed).permutation(threads).astype(np.uint32)
+
+    def __enter__(self) -> Tracer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._undo.rollback()
+        _give_back_buffer(self._buffer)
+        if not isinstance(error, NotStopped):
+            workspaces.give_back(self._space)
+
+    def run(self, index: int, *, time_limit: float = 10.0) -> BlockTrace:
+        """Run block `index` and return what it did. The records are valid until the next run."""
+        space, context = self._space, self._space.context
+        space.prepare(self.kernel, self.grid, self.block, self.args, self.shared, prints=False)
+        context.fuel = _FUEL
+        if self._order is not None:
+            context.thread_order = self._order.ctypes.data
+        context.trace.data = self._buffer.ctypes.data
+        context.trace.capacity = self._records * RECORD.itemsize
+        if self._prepare is not None:
+            self._prepare(context)
+        self._undo.attach(context)
+        try:
+            status = Status(run_blocks(self._entry, space, index, index + 1, time_limit=time_limit))
+        finally:
+            self._undo.detach(context)
+        fault = None
+        if status == Status.FAULT:
+            fault = Fault.from_buffer_copy(context.fault)
+        return BlockTrace(
+            index,
+            self._buffer[: context.trace.used // RECORD.itemsize],
+            context.trace.lost,
+            status,
+            context.stop == Stop.TIMEOUT,
+            fault,
+        )
+
+    @property
+    def footprint(self) -> int:
+        """Bytes of the different allocations that the parameters point to."""
+        return sum(a.size for a in {id(a): a for a in self._space.allocations}.values())
+
+    @property
+    def context(self) -> Context:
+        """The context of the last run, for explaining its fault."""
+        return self._space.context
+
+
+def trace(
+    kernel: LoadedKernel,
+    grid: Triple,
+    block: Triple,
+    args: bytes,
+    shared: int = 0,
+    *,
+    blocks: Sequence[int] | None = None,
+    seed: int | None = None,
+    records: int = 1 << 22,
+    time_limit: float = 10.0,
+) -> Iterator[BlockTrace]:
+    """Run blocks in traced code, one after the other, and yield what each did.
+
+    Stores are seen by later blocks, and taken back when the iteration ends. With `seed`, threads and blocks run in a
+    shuffled order.
+    """
+    order = list(blocks) if blocks is not None else list(range(grid[0] * grid[1] * grid[2]))
+    if seed is not None:
+        np.random.default_rng(seed).shuffle(order)
+    with Tracer(kernel, grid, block, args, shared, records=records, seed=seed) as tracer:
+        for index in order:
+            yield tracer.run(index, time_limit=time_limit)
+
+
+_buffers: list[np.ndarray] = []
+
+
+def _borrow_buffer(records: int) -> np.ndarray:
+    for index, buffer in enumerate(_buffers):
+        if len(buffer) >= records:
+            return _buffers.pop(index)
+    return np.empty(records, RECORD)
+
+
+def _give_back_buffer(buffer: np.ndarray) -> None:
+    if len(_buffers) < 2 and buffer.nbytes <= 64 << 20:
+        _buffers.append(buffer)

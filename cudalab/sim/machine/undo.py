@@ -1,0 +1,130 @@
+"""Taking stores back: the log of old bytes that traced code writes, and its replay in reverse.
+
+Timing samples and the sanitizer run real blocks on real memory and must leave no trace. Before each store or atomic to
+global memory, traced code appends the address and the bytes it is about to change. Undoing writes them back, newest
+first, so that the oldest value of each byte is what remains.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from cudalab.sim.abi import Buffer, Context, Undo
+from cudalab.sim.machine.memory import Memory
+
+ENTRY = np.dtype([("address", "<u8"), ("size", "<u8"), ("old", "u1", 16)])
+assert ENTRY.itemsize == ctypes.sizeof(Undo)
+DRAIN = ctypes.CFUNCTYPE(None, ctypes.POINTER(Context), ctypes.POINTER(Buffer))
+
+
+class UndoLog:
+    """Collects undo entries of traced runs over one memory.
+
+    Attach it to a context before the run; after the run call :meth:`collect`, then :meth:`rollback`.
+    """
+
+    def __init__(self, memory: Memory, entries: int = 4096) -> None:
+        self.memory = memory
+        self._buffer = np.zeros(entries, ENTRY)
+        self._chunks: list[np.ndarray] = []
+        self._drain = DRAIN(self._take)
+
+    def attach(self, context: Context) -> None:
+        undo = context.undo
+        undo.data = self._buffer.ctypes.data
+        undo.capacity = self._buffer.nbytes
+        undo.used = undo.lost = 0
+        undo.drain = ctypes.cast(self._drain, ctypes.c_void_p).value or 0
+
+    def detach(self, context: Context) -> None:
+        """Take the rest of the log, and stop logging."""
+        self._take(None, ctypes.pointer(context.undo))
+        undo = context.undo
+        undo.data = undo.capacity = undo.drain = 0
+
+    def _take(self, _context: object, buffer: ctypes._Pointer[Buffer]) -> None:
+        used = buffer.contents.used // ENTRY.itemsize
+        if used:
+            self._chunks.append(self._buffer[:used].copy())
+        buffer.contents.used = 0
+
+    @property
+    def entries(self) -> np.ndarray:
+        """All entries so far, oldest first."""
+        if not self._chunks:
+            return np.zeros(0, ENTRY)
+        if len(self._chunks) > 1:
+            self._chunks = [np.concatenate(self._chunks)]
+        return self._chunks[0]
+
+    def rollback(self) -> None:
+        """Put every changed byte back to what it was before the first logged store."""
+        entries = self.entries
+        self._chunks = []
+        if len(entries):
+            offsets, old = _expand(entries, self.memory.arena.base)
+            self._write(offsets[::-1], old[::-1])
+
+    def take_back(self) -> HeldStores:
+        """Like :meth:`rollback`, but remember what was stored, to apply it later."""
+        entries = self.entries
+        if not len(entries):
+            return HeldStores(self.memory, np.zeros(0, np.int64), np.zeros(0, np.uint8))
+        offsets, _ = _expand(entries, self.memory.arena.base)
+        offsets = np.unique(offsets)
+        held = HeldStores(self.memory, offsets, self._read(offsets))
+        self.rollback()
+        return held
+
+    def _read(self, offsets: np.ndarray) -> np.ndarray:
+        inside = _inside(offsets, self.memory)
+        values = np.empty(len(offsets), np.uint8)
+        values[inside] = self.memory.arena.bytes[offsets[inside]]
+        for index in np.flatnonzero(~inside):
+            values[index] = ctypes.c_uint8.from_address(int(offsets[index]) + self.memory.arena.base).value
+        return values
+
+    def _write(self, offsets: np.ndarray, values: np.ndarray) -> None:
+        write_bytes(self.memory, offsets, values)
+
+
+class HeldStores:
+    """Stores that a run made and that were taken back; :meth:`apply` makes them again."""
+
+    def __init__(self, memory: Memory, offsets: np.ndarray, values: np.ndarray) -> None:
+        self._memory, self._offsets, self._values = memory, offsets, values
+
+    def __len__(self) -> int:
+        """Bytes held."""
+        return len(self._offsets)
+
+    def apply(self) -> None:
+        write_bytes(self._memory, self._offsets, self._values)
+
+
+def write_bytes(memory: Memory, offsets: np.ndarray, values: np.ndarray) -> None:
+    """Write single bytes at `offsets` from the arena's base; of equal offsets the last one stays."""
+    inside = _inside(offsets, memory)
+    # Assignment through an index array goes in order, so the last of equal indices wins (NumPy, "Indexing").
+    memory.arena.bytes[offsets[inside]] = values[inside]
+    for index in np.flatnonzero(~inside):  # registered host memory: rare
+        ctypes.c_uint8.from_address(int(offsets[index]) + memory.arena.base).value = int(values[index])
+
+
+def _inside(offsets: np.ndarray, memory: Memory) -> np.ndarray:
+    return (offsets >= 0) & (offsets < memory.arena.size)
+
+
+def _expand(entries: np.ndarray, base: int) -> tuple[np.ndarray, np.ndarray]:
+    """One element a byte, in order: its offset from `base`, and its old value."""
+    start = (entries["address"] - np.uint64(base)).astype(np.int64)
+    size = entries["size"].astype(np.int64)
+    if len(size) and (size == size[0]).all():
+        width = int(size[0])
+        offsets = (start[:, None] + np.arange(width)).ravel()
+        return offsets, np.ascontiguousarray(entries["old"][:, :width]).ravel()
+    offsets = np.repeat(start - np.concatenate(([0], np.cumsum(size)[:-1])), size) + np.arange(int(size.sum()))
+    columns = np.arange(16)[None, :] < size[:, None]
+    return offsets, entries["old"][columns]

@@ -1,0 +1,200 @@
+"""Tuners: run the same work with another block size, stride, tile or number of streams, and see the curve grow.
+
+A tuner launches nothing by itself: it calls the function that the learner wrote, which ends in ``cudalab.benchmark``.
+Each run sits behind a button, and the button is off while it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import ipywidgets
+
+from cudalab.plots.picture import Picture
+from cudalab.plots.style import number
+from cudalab.plots.tuning import Point, tuning
+from cudalab.widgets.output import NEUTRAL, WAITING, Shown, error, message, show_live
+
+_WIDE = ipywidgets.Layout(width="max-content")
+
+
+class Timing(Protocol):
+    """What ``cudalab.benchmark`` returns, as far as a tuner looks."""
+
+    @property
+    def microseconds(self) -> float: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+Run = Callable[[int, Any], Timing]
+
+
+def tune(
+    run: Run,
+    *,
+    sizes: Mapping[str, int],
+    size: str | None = None,
+    bytes: Callable[[int], float] | None = None,
+    sweep: bool | Sequence[float] = True,
+    unit: str = "",
+    peak: float | None = None,
+    **parameter: Sequence[float],
+) -> Tuner:
+    """Show controls that run work with another parameter, and the curve of what has run.
+
+    ``cudalab.tune(time_add, sizes={"1 M": 1 << 20}, bytes=lambda n: 12 * n, block=[64, 128, 256])`` calls
+    ``time_add(1 << 20, 64)`` and so on.
+
+    Args:
+        run: ``run(size, value)`` does the work once and returns what ``cudalab.benchmark`` returned.
+        sizes: the problem sizes to choose from, by the name shown.
+        size: the name of the size chosen first; the last one when left out.
+        bytes: bytes the work of one size must move; the tuner then shows GB/s.
+        sweep: run all values (or those given) of the first size at once when the cell runs; False: none.
+        unit: of the parameter, for the axis (``"threads"``).
+        peak: the device's memory bandwidth in GB/s; without it no share of the peak is shown.
+        **parameter: exactly one; its name is shown, its values are what can be chosen.
+
+    Raises:
+        TypeError: no parameter, or more than one.
+        ValueError: no sizes, no values, or a ``size`` that is not among ``sizes``.
+    """
+    tuner = Tuner(run, sizes=sizes, size=size, bytes=bytes, unit=unit, peak=peak, **parameter)
+    tuner.show()
+    if sweep is not False:
+        tuner.sweep(None if sweep is True else sweep)
+    return tuner
+
+
+class Tuner(Shown):
+    """Controls, the points that have run, and the picture of them."""
+
+    def __init__(
+        self,
+        run: Run,
+        *,
+        sizes: Mapping[str, int],
+        size: str | None = None,
+        bytes: Callable[[int], float] | None = None,
+        unit: str = "",
+        peak: float | None = None,
+        **parameter: Sequence[float],
+    ) -> None:
+        if len(parameter) != 1:
+            raise TypeError(f"tune takes exactly one parameter with its values, e.g. block=[64, 128]; got {parameter}")
+        ((self.name, values),) = parameter.items()
+        if not sizes or not len(values):
+            raise ValueError("tune needs at least one size and one value of the parameter")
+        if size is not None and size not in sizes:
+            raise ValueError(f"tune: size must be one of {list(sizes)}; got {size!r}")
+        self.run, self.sizes, self.values, self.bytes = run, dict(sizes), list(values), bytes
+        self.label = f"{self.name} ({unit})" if unit else self.name
+        self.peak = peak
+        self.kind = ""
+        self.points: dict[str, list[Point]] = {name: [] for name in sizes}
+        """The runs of each size, in the order they ran."""
+        self.size_choice = ipywidgets.Dropdown(
+            options=list(sizes), value=size or list(sizes)[-1], description="size", layout=_WIDE
+        )
+        self.value_choice = ipywidgets.Dropdown(options=self.values, description=self.name, layout=_WIDE)
+        self.run_button = ipywidgets.Button(description="Run", icon="play", button_style="primary", layout=_WIDE)
+        self.all_button = ipywidgets.Button(description="Run all", icon="forward", layout=_WIDE)
+        self.progress = ipywidgets.IntProgress(layout=ipywidgets.Layout(width="12em", visibility="hidden"))
+        self.status = ipywidgets.HTML(message(WAITING, "Choose, then press **Run**."))
+        self.run_button.on_click(lambda _button: self._pressed([self.value_choice.value]))
+        self.all_button.on_click(lambda _button: self._pressed(self.values))
+        self.picture: Picture | None = None
+
+    def show(self) -> None:
+        """Emit the controls and, as an output of its own, the picture with its sentence."""
+        row = ipywidgets.HBox(
+            [self.size_choice, self.value_choice, self.run_button, self.all_button, self.progress],
+            layout=ipywidgets.Layout(flex_flow="row wrap", align_items="center"),
+        )
+        show_live(ipywidgets.VBox([row, self.status]), "controls of the tuner")
+
+    def sweep(self, values: Iterable[float] | None = None) -> None:
+        """Run ``values`` (all when None) of the chosen size, with progress, then draw. An interrupt keeps what ran."""
+        chosen = list(self.values if values is None else values)
+        self._busy(len(chosen))
+        try:
+            for value in chosen:
+                self.measure(value)
+                self.progress.value += 1
+        finally:
+            self._idle()
+            self.draw()
+
+    def measure(self, value: float, size: str | None = None) -> Point:
+        """Run once with ``value`` (of the chosen size, or of ``size``) and keep the point."""
+        name = size or self.size_choice.value
+        timing = self.run(self.sizes[name], value)
+        self.kind = timing.kind
+        rate = None
+        if self.bytes is not None:
+            rate = self.bytes(self.sizes[name]) / timing.microseconds / 1e3
+        point = Point(value, timing.microseconds, rate)
+        self.points[name].append(point)
+        self.status.value = message(NEUTRAL, self._said(point, name))
+        return point
+
+    @property
+    def best(self) -> float:
+        """The value of the parameter with the shortest time, of the chosen size."""
+        return self._best().value
+
+    @property
+    def best_microseconds(self) -> float:
+        """That time."""
+        return self._best().microseconds
+
+    def _best(self) -> Point:
+        points = self.points[self.size_choice.value]
+        if not points:
+            raise ValueError(f"tune: nothing has run yet for {self.size_choice.value}; press Run, or call sweep()")
+        return min(points, key=lambda point: point.microseconds)
+
+    def draw(self) -> None:
+        """Draw the points of the chosen size in the place of the picture before."""
+        name = self.size_choice.value
+        picture = tuning(
+            self.points[name],
+            parameter=self.label,
+            kind=self.kind or "no run yet",
+            title=name,
+            peak=self.peak,
+            choices=self.values,
+        )
+        if self.picture is None:
+            picture.show()
+        else:
+            self.picture.replace(picture)
+        self.picture = picture
+
+    def _pressed(self, values: Sequence[float]) -> None:
+        try:
+            self.sweep(values)
+        except KeyboardInterrupt:
+            self.status.value = message(WAITING, "Stopped. The points so far are kept.")
+        except Exception as problem:
+            self.status.value = error(problem)
+
+    def _said(self, point: Point, size: str) -> str:
+        text = f"{size}, {self.name} {number(point.value)}: **{number(point.microseconds)} µs**"
+        if point.gigabytes_per_second is not None:
+            text += f", {number(point.gigabytes_per_second)} GB/s"
+            if self.peak:
+                text += f", {point.gigabytes_per_second / self.peak:.0%} of the peak"
+        return f"{text} ({self.kind})"
+
+    def _busy(self, steps: int) -> None:
+        self.run_button.disabled = self.all_button.disabled = True
+        self.progress.max, self.progress.value = steps, 0
+        self.progress.layout.visibility = "visible"
+
+    def _idle(self) -> None:
+        self.run_button.disabled = self.all_button.disabled = False
+        self.progress.layout.visibility = "hidden"

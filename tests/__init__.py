@@ -1,0 +1,1 @@
+"""Tests of cudalab, mirroring the package."""

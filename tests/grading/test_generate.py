@@ -1,0 +1,72 @@
+"""`exercises/` is what `solutions/` generates, byte for byte, and gives no solution away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from cudalab.grading.generate import answer_source, generate, generate_all, solution, starter
+
+ROOT = Path(__file__).parents[2]
+SOLUTIONS = sorted((ROOT / "solutions").glob("*.ipynb"))
+
+CELL = """int i = 0;
+    // BEGIN SOLUTION
+    if (i < n) y[i] = x[i];
+    // STARTER
+    //| y[i] = x[i];
+    //|
+    //|     deeper();
+    // END SOLUTION
+}
+"""
+
+
+def test_there_are_solutions() -> None:
+    assert SOLUTIONS
+
+
+@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda p: p.stem)
+def test_exercise_is_in_step_with_its_solution(path: Path) -> None:
+    stored = (ROOT / "exercises" / path.name).read_text(encoding="utf-8")
+    assert stored == generate(path), "run `make exercises`"
+
+
+@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda p: p.stem)
+def test_no_solution_line_is_left_in_the_exercise(path: Path) -> None:
+    exercise = nbformat.read(ROOT / "exercises" / path.name, as_version=4)
+    text = "\n".join(cell.source for cell in exercise.cells)
+    assert "SOLUTION" not in text and "STARTER" not in text
+    assert not any(cell.get("outputs") for cell in exercise.cells)
+
+
+def test_no_exercise_without_a_solution() -> None:
+    assert {p.name for p in (ROOT / "exercises").glob("*.ipynb")} == {p.name for p in SOLUTIONS}
+
+
+def test_generate_all_writes_only_what_changed(tmp_path: Path) -> None:
+    assert len(generate_all(ROOT / "solutions", tmp_path)) == len(SOLUTIONS)
+    assert generate_all(ROOT / "solutions", tmp_path) == []
+
+
+def test_starter_keeps_the_indent_of_its_lines() -> None:
+    assert starter(CELL) == "int i = 0;\n    y[i] = x[i];\n\n        deeper();\n}\n"
+
+
+def test_solution_keeps_the_solution_alone() -> None:
+    assert solution(CELL) == "int i = 0;\n    if (i < n) y[i] = x[i];\n}\n"
+
+
+def test_a_starter_line_without_its_mark_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"begins with //\|"):
+        starter(CELL.replace("//| y[i]", "y[i]"))
+
+
+def test_duplicate_answers_are_refused() -> None:
+    notebook = nbformat.read(SOLUTIONS[0], as_version=4)
+    answers = [c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("solution")]
+    notebook.cells.append(answers[0])
+    with pytest.raises(LookupError, match="2 cells"):
+        answer_source(notebook, answers[0].metadata["nbgrader"]["grade_id"])
