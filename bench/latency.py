@@ -1,9 +1,10 @@
-"""Time from an edited cell to its first result, cold and cached, and from a notebook kernel's start to chapter 04's first.
+"""Time from an edited cell to its first result, cold and cached, and from a notebook kernel's start to its first.
 
     python -m bench.latency [--repeats 9] [--json FILE]
 
-An *edited cell* is source text never compiled before, with the compiler helper warm: NVRTC, parsing, lowering, LLVM, the
-timing sample, the launch and the copy back. *Cached* is the same text in a process that has not seen it, compiled before.
+An *edited cell* is source text never compiled before, with the compiler helper warm: NVRTC, parsing, lowering, LLVM,
+the timing sample, the launch and the copy back. *Cached* is the same text, compiled before, in a process that has not
+seen it.
 """
 
 from __future__ import annotations
@@ -75,11 +76,11 @@ def chapter_first_result(kernel_name: str = "python3") -> float:
         manager.shutdown_kernel(now=True)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     rows = {}
     for label in ("vector add 1048576", "tiled matmul 256", "block reduction, shared 1048576"):
         tag = f"{time.time_ns()}"

@@ -1,6 +1,7 @@
 """The programs that `bench/speed.py` times: CUDA C++, the same work in scalar C, in NumPy, and for Numba's simulator.
 
-Each `Case` is one program at one size. `arrays(n)` makes the inputs (NumPy, seeded); `launch(n)` gives grid and block; `numpy_form(inputs, n)` is both the competitor and the oracle.
+Each `Case` is one program at one size. `arrays(n)` makes the inputs (NumPy, seeded); `launch(n)` gives grid and block;
+`numpy_form(inputs, n)` is both the competitor and the oracle.
 """
 
 from __future__ import annotations
@@ -130,7 +131,9 @@ extern "C" __global__ void kernel(const float* a, const float* b, float* c, int 
     if (i < n) c[i] = a[i] + b[i];
 }
 """
-VECTOR_ADD_C = "void run(const float* a, const float* b, float* c, int n) { for (int i = 0; i < n; i++) c[i] = a[i] + b[i]; }"
+VECTOR_ADD_C = (
+    "void run(const float* a, const float* b, float* c, int n) { for (int i = 0; i < n; i++) c[i] = a[i] + b[i]; }"
+)
 VECTOR_ADD_NUMBA = """
 def kernel(a, b, c, n):
     i = cuda.grid(1)
@@ -530,4 +533,3 @@ def cases() -> list[Case]:
              BLOCK_SCAN_NUMBA, False),
     ]  # fmt: skip
     return table + others
-

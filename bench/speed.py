@@ -156,7 +156,11 @@ def main() -> None:
             if options.numba and (pair := measure_numba(case, options.repeats)):
                 row["numba_small"], row["simulated_small"] = pair
             rows.append(row)
-            tail = f"   Numba's simulator: {row['numba_small'] / row['simulated_small']:,.0f}x" if "numba_small" in row else ""
+            tail = (
+                f"   Numba's simulator: {row['numba_small'] / row['simulated_small']:,.0f}x"
+                if "numba_small" in row
+                else ""
+            )
             print(
                 f"{case.label:32} {times['simulated']:8.2f} ms {times['gcc -O2']:6.2f} ms {times['NumPy']:6.2f} ms"
                 f" {row['ratio']:8.2f}x{tail}",

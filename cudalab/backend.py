@@ -83,7 +83,7 @@ def decide(
     ``request`` is the text of ``CUDALAB_DEVICE`` (empty when unset), ``found`` what the driver says, ``problem`` tells
     why a GPU cannot be used from Python, ``profiles`` lists the simulated devices. Raises ``DeviceChoiceError``.
     """
-    wanted, _, profile = request.strip().lower().partition(":")
+    wanted, _, profile = request.partition(":")
     if wanted not in ("", "gpu", "sim") or (profile and wanted != "sim"):
         raise DeviceChoiceError(
             f"{VARIABLE} is {request!r}, which names no device. Use gpu, sim, or sim:PROFILE, or leave it unset."
@@ -96,7 +96,7 @@ def decide(
                 f"{VARIABLE} asks for the simulated device {profile!r}, which does not exist. "
                 f"There are: {', '.join(known)}."
             )
-        return Choice("sim", profile, f"{VARIABLE}={request.strip()} asks for the simulated device.")
+        return Choice("sim", profile, f"{VARIABLE}={request} asks for the simulated device.")
     trouble = found.reason if isinstance(found, NoGpu) else problem(found)
     if wanted == "gpu":
         if trouble is not None:
@@ -123,17 +123,11 @@ def choice() -> Choice:
     return decide(os.environ.get(VARIABLE, ""), probe())
 
 
-def _current_device() -> ModuleType:
-    process = import_module("cudalab.sim.device.process")
-    process.select(choice().profile)
-    return process
-
-
 def simulated_device() -> Any:
     """The simulated device of this process (``cudalab.sim.device.Device``), made when it is first needed."""
     if choice().kind != "sim":
         raise DeviceChoiceError("This process uses a real GPU; there is no simulated device to ask.")
-    return _current_device().current()
+    return import_module("cudalab.sim.device").current_device()
 
 
 _MODULES = {
@@ -149,8 +143,6 @@ _MODULES = {
 def __getattr__(name: str) -> ModuleType:
     if name not in ("cp", "cudart", "driver"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if choice().kind == "sim":
-        _current_device()
     module = import_module(_MODULES[name, choice().kind])
     if module.__name__ == "cudalab.recording":
         module = module.cp

@@ -109,9 +109,22 @@ def benchmark(
 
 def modelled(kernel: Any, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], shared_mem: int) -> Timing:
     """The cost model's time of a launch, from sampled blocks on a private copy."""
-    found = kernel.time_launch(grid, block, args, shared_mem=shared_mem)
+    from cudalab.sim.cupy._core.arguments import pack
+    from cudalab.sim.cupy._core.call import driver_errors
+
+    device, function = backend.simulated_device(), kernel.kernel
+    declared = device.function_info(function.ptr).kernel
+    packed = pack(function.name, declared.parameters, tuple(args), declared.parameter_bytes)
+    with driver_errors():  # as a launch raises them
+        device.synchronize()  # what the kernel reads must be there, as it is when a launch follows earlier work
+        found = device.time_launch(function.ptr, _three(grid), _three(block), packed, shared_mem)
     terms = {name: nanoseconds / 1000 for name, nanoseconds in found.terms.items()}
     return Timing((found.ns / 1000,), "modelled", found.bound, terms)
+
+
+def _three(dimensions: Sequence[int]) -> tuple[int, int, int]:
+    x, y, z = (*dimensions, 1, 1)[:3]
+    return int(x), int(y), int(z)
 
 
 def measured(work: Callable[[], Any], repeats: int | None, warm_up: int) -> Timing:

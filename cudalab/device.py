@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from cudalab import backend
@@ -46,6 +47,9 @@ class DeviceBanner:
     properties: dict[str, Any]
     """The fields of ``cudaDeviceProp`` by name; sizes in bytes."""
 
+    memory_bandwidth: float
+    """Peak of global memory in GB/s: memory clock × two transfers a clock × bus width."""
+
     @property
     def limits(self) -> dict[str, str]:
         """The limits that a launch meets first, as text with units (guide, "Technical Specifications")."""
@@ -66,6 +70,7 @@ class DeviceBanner:
             "constant memory": f"{of['totalConstMem'] / 1024:.0f} KiB",
             "L2 cache": f"{of['l2CacheSize'] / MIB:.0f} MiB",
             "global memory": f"{of['totalGlobalMem'] / GIB:.1f} GiB",
+            "memory bandwidth": f"{self.memory_bandwidth:,.0f} GB/s",
             "copy engines": f"{of['asyncEngineCount']}",
         }
 
@@ -119,7 +124,15 @@ def device() -> DeviceBanner:
         capability=(properties["major"], properties["minor"]),
         driver=f"{version // 1000}.{version % 1000 // 10}",
         properties=properties,
+        memory_bandwidth=_memory_bandwidth(cudart),
     )
+
+
+def _memory_bandwidth(cudart: Any) -> float:
+    wanted = cudart.cudaDeviceAttr
+    _, kilohertz = cudart.cudaDeviceGetAttribute(wanted.cudaDevAttrMemoryClockRate, 0)
+    _, bits = cudart.cudaDeviceGetAttribute(wanted.cudaDevAttrGlobalMemoryBusWidth, 0)
+    return 2 * int(kilohertz) * 1e3 * int(bits) / 8 / 1e9
 
 
 def _fields(found: Any) -> dict[str, Any]:
@@ -151,4 +164,5 @@ def reset() -> None:
             "as long. Restart the notebook's kernel (menu Kernel, Restart Kernel), then run the cells again. "
             "%%isolated runs a cell in a process of its own, so that this is not needed."
         )
-    backend.simulated_device().reset()
+    backend.simulated_device()
+    import_module("cudalab.sim.device").reset()

@@ -21,6 +21,7 @@ def command(root: Path, notebook: str | None = None, *, browser: bool, port: int
     where = (notebook or FIRST).replace("\\", "/")
     line = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root}", f"--ServerApp.port={port}"]
     line += [f"--ServerApp.ip={address}", f"--LabApp.default_url=/lab/tree/{where}"]
+    line.append("--Application.log_level=WARN")  # the address is told all the same
     if not browser:
         line.append("--no-browser")
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container, say; JupyterLab refuses root without it
@@ -54,13 +55,17 @@ def trust(root: Path) -> int:
 
 
 def start(notebook: str | None = None, *, browser: bool = True, port: int = 8888, address: str = "localhost") -> int:
-    """Start JupyterLab and wait for it to end; returns its exit code."""
+    """Start JupyterLab, on POSIX in the place of this process; returns the exit code."""
     root = project_root()
     if notebook is not None and not (root / notebook).is_file():
         print(f"lab: there is no file {notebook!r} in {root}; name one relative to that folder.", file=sys.stderr)
         return 1
     trust(root)
     line = command(root, notebook, browser=browser, port=port, address=address)
+    print(f"JupyterLab starts on {notebook or FIRST}. Stop it with Ctrl-C.", flush=True)
+    if os.name == "posix":  # become JupyterLab, so that signals reach it
+        os.chdir(root)
+        os.execve(line[0], line, environment())
     try:
         return subprocess.run(line, cwd=root, env=environment(), check=False).returncode
     except KeyboardInterrupt:

@@ -72,6 +72,7 @@ class RawKernel(cupy.RawKernel):
     def __init__(self, code: str, name: str, *args: Any, **kwargs: Any) -> None:
         super().__init__(code, name, *args, **kwargs)
         self._checked: set[tuple[str, ...]] = set()
+        self._declared_as = name
 
     @property
     def name_expressions(self) -> tuple[str, ...]:
@@ -91,13 +92,13 @@ class RawKernel(cupy.RawKernel):
         if types in self._checked:
             return
         self._checked.add(types)
-        plain = self.name.partition("<")[0].rpartition("::")[2]
+        plain = self._declared_as.partition("<")[0].rpartition("::")[2]
         for parameter, found in zip(declared_parameters(self.code, plain, len(types)), types, strict=True):
             wanted = pointed_element(_without_name(parameter.text, parameter.name)) if found else None
             if wanted is not None and found in _NUMBERS and not same_elements(np.dtype(found), wanted):
                 warnings.warn(
-                    f"kernel {self.name!r}, parameter {parameter.name!r} is {parameter.text!r}, but the array holds "
-                    f"{found}. CuPy passes its address as it is, so the kernel reads these bytes as {wanted}. "
+                    f"kernel {self._declared_as!r}, parameter {parameter.name!r} is {parameter.text!r}, but the array "
+                    f"holds {found}. CuPy passes its address as it is, so the kernel reads these bytes as {wanted}. "
                     f"Convert the array with .astype(np.{wanted}), or change the kernel.",
                     stacklevel=3,
                 )
@@ -114,7 +115,8 @@ class ModuleKernel(RawKernel):
     """A kernel that ``RawModule.get_function`` gives: CuPy's own object does the work."""
 
     def __init__(self, module: RawModule, name: str, kernel: Any) -> None:
-        super().__init__(module.code, name, module.options)
+        super().__init__(module.code, kernel.name, module.options)
+        self._declared_as = name
         self._kernel_of_module = kernel
         self._module_expressions = tuple(module.name_expressions or ())
 

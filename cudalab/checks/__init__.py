@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from cudalab.checks.answer import read_answer
-from cudalab.checks.exercise import PARTS, Exercise, Finding, Mutant, PartResult, Result
+from cudalab.checks.exercise import PARTS, Exercise, Finding, Mutant, PartName, PartResult, Result
 from cudalab.checks.workbench import Workbench
 
 __all__ = ["Exercise", "Finding", "Mutant", "PartResult", "Result", "check", "exercises", "find"]
@@ -50,10 +50,13 @@ def check(exercise_id: str, answer: object, *, seed: int | None = None) -> Resul
     return Result(exercise.id, exercise.title, tuple(_part(bench, name) for name in PARTS if name in exercise.points))
 
 
-def _part(bench: Workbench, name: str) -> PartResult:
+def _part(bench: Workbench, name: PartName) -> PartResult:
+    maximum = bench.exercise.points[name]
     findings = tuple(f for f in bench.findings if f.part == name)
-    maximum = bench.exercise.points[name]  # type: ignore[index]
-    skipped = name == "efficiency" and any(f.part != "efficiency" for f in bench.findings)
-    earned = 0.0 if findings or skipped else maximum
-    note = "" if findings or skipped else "; ".join(bench.notes.get(name, ()))
-    return PartResult(name, earned, maximum, () if skipped else findings, skipped, note)  # type: ignore[arg-type]
+    # Points of a part count only when the parts before it hold: an empty kernel is sound, and fast.
+    earlier = PARTS[: PARTS.index(name)]
+    waits = any(f.part in earlier for f in bench.findings)
+    if waits and (name == "efficiency" or not findings):
+        return PartResult(name, 0.0, maximum, skipped=True)
+    note = "" if findings else "; ".join(bench.notes.get(name, ()))
+    return PartResult(name, 0.0 if findings else maximum, maximum, findings, note=note)

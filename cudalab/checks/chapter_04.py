@@ -61,7 +61,9 @@ REVERSE = Exercise(
         Mutant("whole blocks only", (("i < n", "i < n / blockDim.x * blockDim.x"),), "correctness", "wrong values"),
         Mutant("off by one in the index", (("n - 1 - i", "n - i"),), "soundness", "out of bounds"),
         Mutant("copied, not reversed", (("y[n - 1 - i]", "y[i]"),), "correctness", "wrong values"),
-        Mutant("guard on the thread, not on the element", (("i < n", "threadIdx.x < n"),), "soundness", "out of bounds"),
+        Mutant(
+            "guard on the thread, not on the element", (("i < n", "threadIdx.x < n"),), "soundness", "out of bounds"
+        ),
         Mutant(
             "changes its input",
             (("y[n - 1 - i] = x[i]", "{ y[n - 1 - i] = x[i]; ((float*)x)[i] = 0.0f; }"),),
@@ -93,7 +95,9 @@ def _column_sum(bench: Workbench) -> None:
     rows, columns = 96, 256
     matrix = bench.random((rows, columns))
     m, sums = bench.input("m", matrix), bench.zeroed("sums", (columns,), np.float32)
-    counts = bench.profile((2,), (128,), (m, sums, np.int32(rows), np.int32(columns)), f"{rows} rows x {columns} columns")
+    counts = bench.profile(
+        (2,), (128,), (m, sums, np.int32(rows), np.int32(columns)), f"{rows} rows x {columns} columns"
+    )
     bench.gate("sectors per request of the global loads", counts.global_loads.sectors_per_request, 4, baseline=32)
     # One lane alone also makes few sectors a request, so the requests are counted, too.
     needed = rows * columns // 32
@@ -102,7 +106,10 @@ def _column_sum(bench: Workbench) -> None:
 
 def _sum_mistakes(matrix: np.ndarray) -> tuple[Known, ...]:
     rows, columns = matrix.shape
-    found = [Known("only the last row is added", matrix[-1]), Known("the first row is left out", matrix[1:].sum(axis=0))]
+    found = [
+        Known("only the last row is added", matrix[-1]),
+        Known("the first row is left out", matrix[1:].sum(axis=0)),
+    ]
     if rows == columns:
         found.append(Known("rows are summed, not columns: row and column are swapped", matrix.sum(axis=1)))
     elif rows > columns:
@@ -177,14 +184,17 @@ def _pitched_smooth(bench: Workbench) -> None:
             source = bench.input("source", image, pitch=512 * (1 + width * 4 // 512))
             result = bench.output("result", (height, width), np.float32, pitch=512 * (2 + width * 4 // 512))
             grid = ((width + block[0] - 1) // block[0], (height + block[1] - 1) // block[1])
-            bench.launch(grid, block, _smooth_arguments(source, result, width, height), f"{width} x {height} pixels")
+            case = f"{width} x {height} pixels, blocks of {block[0]} x {block[1]}"
+            bench.launch(grid, block, _smooth_arguments(source, result, width, height), case)
             bench.expect(
                 result,
                 _smooth(image),
                 tolerance=1e-5,
                 known=(
                     Known("the image comes out unchanged", image),
-                    Known("x and y are swapped", _smooth(image.T).reshape(height, width) if height == width else image * 0),
+                    Known(
+                        "x and y are swapped", _smooth(image.T).reshape(height, width) if height == width else image * 0
+                    ),
                 ),
                 look="how a row's address is computed: (const float*)((const char*)base + row * pitch), pitch in bytes",
             )
@@ -192,7 +202,9 @@ def _pitched_smooth(bench: Workbench) -> None:
     image = bench.random((height, width))
     source = bench.input("source", image, pitch=1536)
     result = bench.output("result", (height, width), np.float32, pitch=2048)
-    counts = bench.profile((16, 2), (16, 16), _smooth_arguments(source, result, width, height), f"{width} x {height} pixels")
+    counts = bench.profile(
+        (16, 2), (16, 16), _smooth_arguments(source, result, width, height), f"{width} x {height} pixels"
+    )
     bench.gate("sectors per request of the global loads", counts.global_loads.sectors_per_request, 6, baseline=32)
     bench.gate("sectors per request of the global stores", counts.global_stores.sectors_per_request, 4, baseline=32)
 
@@ -209,8 +221,12 @@ SMOOTH = Exercise(
     points={"correctness": 3, "soundness": 1, "efficiency": 1},
     examine=_pitched_smooth,
     mutants=(
-        Mutant("source pitch ignored", (("y * source_pitch", "y * width * sizeof(float)"),), "correctness", "wrong values"),
-        Mutant("result pitch ignored", (("y * result_pitch", "y * width * sizeof(float)"),), "correctness", "wrong values"),
+        Mutant(
+            "source pitch ignored", (("y * source_pitch", "y * width * sizeof(float)"),), "correctness", "wrong values"
+        ),
+        Mutant(
+            "result pitch ignored", (("y * result_pitch", "y * width * sizeof(float)"),), "correctness", "wrong values"
+        ),
         Mutant("one pitch used for both", (("y * result_pitch", "y * source_pitch"),), "correctness", "wrong values"),
         Mutant(
             "pitch counted in elements",

@@ -1,8 +1,8 @@
 """What an exercise is, and what a check says of an answer.
 
-A check has up to three parts, taken in order: *correctness* (whole arrays against a NumPy oracle), *soundness* (what the
-sanitizer finds) and *efficiency* (structural counts, never seconds). Efficiency is looked at only when the first two
-hold: a fast wrong answer is not fast.
+A check has up to three parts, taken in order: *correctness* (whole arrays against a NumPy oracle), *soundness* (what
+the sanitizer finds) and *efficiency* (structural counts, never seconds). The points of a part count only when the parts
+before it hold: an empty kernel is sound, and a fast wrong answer is not fast.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PartResult:
     """Points to earn; 0 for a part that is required but carries none."""
     findings: tuple[Finding, ...] = ()
     skipped: bool = False
-    """True when an earlier part failed, so that this one was not looked at."""
+    """True when an earlier part failed: points of this one count only when that is mended."""
     note: str = ""
     """What was measured when the part passed, e.g. ``4.0 sectors per request (at most 4)``."""
 
@@ -85,7 +85,8 @@ class Result:
             if part.note:
                 lines.append(f"      {part.note}")
             for finding in part.findings:
-                lines.append(f"      {finding.rule}: {finding.text}")
+                text = finding.text.replace("\n", "\n      ")
+                lines.append(f"      {finding.rule}: {text}")
                 if finding.mistake:
                     lines.append(f"      This looks like a known mistake: {finding.mistake}")
                 if finding.look:
@@ -115,17 +116,19 @@ class Result:
                 f"<td style='text-align:left'>{part.name}</td><td style='text-align:left'>{worth}</td>"
                 f"<td style='text-align:left'>{body}</td></tr>"
             )
-        head = f"<b>{html.escape(self.exercise)} {html.escape(self.title)}</b>: {self.points:g} of {self.maximum:g} points"
+        head = (
+            f"<b>{html.escape(self.exercise)} {html.escape(self.title)}</b>: {self.points:g} of {self.maximum:g} points"
+        )
         return f"<div>{head}<table>{''.join(rows)}</table></div>"
 
 
-_MARK = {"passed": "[+]", "failed": "[x]", "not looked at yet": "[ ]"}
-_COLOR = {"passed": "#009E73", "failed": "#D55E00", "not looked at yet": "#000000"}
+_MARK = {"passed": "[+]", "failed": "[x]", "waits for the parts above": "[ ]"}
+_COLOR = {"passed": "#009E73", "failed": "#D55E00", "waits for the parts above": "#000000"}
 
 
 def _state(part: PartResult) -> str:
     if part.skipped:
-        return "not looked at yet"
+        return "waits for the parts above"
     return "passed" if part.passed else "failed"
 
 
@@ -149,7 +152,7 @@ class Mutant:
         return solution
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Exercise:
     id: str
     """``CHAPTER.NUMBER``, e.g. ``04.2``."""

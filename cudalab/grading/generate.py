@@ -21,7 +21,9 @@ from typing import Any
 import nbformat
 
 REGION = re.compile(
-    r"^[ \t]*(?://|#) BEGIN SOLUTION\n(?P<solution>.*?)^[ \t]*(?://|#) STARTER\n(?P<starter>.*?)^[ \t]*(?://|#) END SOLUTION\n?",
+    r"^[ \t]*(?://|#) BEGIN SOLUTION\n(?P<solution>.*?)"
+    r"^[ \t]*(?://|#) STARTER\n(?P<starter>.*?)"
+    r"^[ \t]*(?://|#) END SOLUTION\n?",
     re.MULTILINE | re.DOTALL,
 )
 _STARTER_LINE = re.compile(r"^([ \t]*)(?://|#)\|[ ]?(.*)$")

@@ -100,9 +100,10 @@ def ring(axes: Axes, x: float, y: float, text: str) -> None:
     )
 
 
-def frame(axes: Axes, x: Numbers, *, xlabel: str, ylabel: str, title: str) -> None:
-    """Axes of a curve: ``y`` from zero, a tick at every ``x``, light horizontal lines."""
-    low, high = min(x), max(x)
+def frame(axes: Axes, x: Numbers, *, xlabel: str, ylabel: str, title: str, reach: Numbers = ()) -> None:
+    """Axes of a curve: ``y`` from zero, a tick at every ``x``, light horizontal lines; as wide as ``reach`` where the
+    curve is to grow."""
+    low, high = min([*x, *reach]), max([*x, *reach])
     if low > 0 and high / low > 8:
         axes.set_xscale("log", base=2)
         axes.set_xlim(low / (high / low) ** 0.05, high * (high / low) ** 0.05)
@@ -128,5 +129,10 @@ def _sentence(x: Numbers, series: Mapping[str, Numbers], xlabel: str, ylabel: st
         low = min(range(len(x)), key=lambda at: values[at])
         high = max(range(len(x)), key=lambda at: values[at])
         who = f"{name}: " if name else ""
-        parts.append(f"{who}{number(values[low])} at {number(x[low])} to {number(values[high])} at {number(x[high])}")
+        if values[high] < 1.02 * values[low]:
+            parts.append(f"{who}{number(values[low])} throughout")
+        else:
+            parts.append(
+                f"{who}{number(values[low])} at {number(x[low])} to {number(values[high])} at {number(x[high])}"
+            )
     return f"**{ylabel}** against {xlabel}: " + "; ".join(parts) + "."

@@ -97,7 +97,7 @@ def roofline(
         share = reached / min(arithmetic, bandwidth * intensity)
         words.append(f"{name} reaches **{share:.0%}** of what {bound} allows ({kind})")
     return Picture(
-        figure, "Roofline: " + "; ".join(words) + ".", f"Roofline with {len(kernels)} kernels: {', '.join(kernels)}."
+        figure, "Roofline: " + "; ".join(words) + ".", f"Roofline with a mark for {', '.join(kernels)}."
     )
 
 

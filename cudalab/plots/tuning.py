@@ -59,7 +59,8 @@ def tuning(
         line(left, [point.value for point in ordered], [point.microseconds for point in ordered])
         frame(
             left,
-            sorted({*choices, *latest}),
+            sorted(latest),
+            reach=choices,
             xlabel=parameter,
             ylabel=f"time of one run (µs), {kind}",
             title=title,

@@ -66,7 +66,7 @@ class Prediction(Shown):
         if self.choices and sum(map(len, self.choices)) < 60:
             lines.append(" · ".join(self.choices))
         else:
-            lines += [f"- {choice}" for choice in self.choices] or [f"- {name}: ?" for name in self.numbers]
+            lines += [f"- {choice}" for choice in self.choices] or [" · ".join(f"{name}: ?" for name in self.numbers)]
         show_text("\n".join(lines))
         controls = [self.choice] if self.choices else list(self.fields.values())
         row = ipywidgets.HBox(controls, layout=ipywidgets.Layout(flex_flow="row wrap"))

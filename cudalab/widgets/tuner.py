@@ -16,7 +16,8 @@ from cudalab.plots.style import number
 from cudalab.plots.tuning import Point, tuning
 from cudalab.widgets.output import NEUTRAL, WAITING, Shown, error, message, show_live
 
-_WIDE = ipywidgets.Layout(width="max-content")
+_WIDE = ipywidgets.Layout(width="max-content", margin="2px 10px 2px 2px")
+_LABEL = {"description_width": "auto"}
 
 
 class Timing(Protocol):
@@ -97,9 +98,9 @@ class Tuner(Shown):
         self.points: dict[str, list[Point]] = {name: [] for name in sizes}
         """The runs of each size, in the order they ran."""
         self.size_choice = ipywidgets.Dropdown(
-            options=list(sizes), value=size or list(sizes)[-1], description="size", layout=_WIDE
+            options=list(sizes), value=size or list(sizes)[-1], description="size", style=_LABEL, layout=_WIDE
         )
-        self.value_choice = ipywidgets.Dropdown(options=self.values, description=self.name, layout=_WIDE)
+        self.value_choice = ipywidgets.Dropdown(options=self.values, description=self.name, style=_LABEL, layout=_WIDE)
         self.run_button = ipywidgets.Button(description="Run", icon="play", button_style="primary", layout=_WIDE)
         self.all_button = ipywidgets.Button(description="Run all", icon="forward", layout=_WIDE)
         self.progress = ipywidgets.IntProgress(layout=ipywidgets.Layout(width="12em", visibility="hidden"))

@@ -53,7 +53,7 @@ def decode(kind: type[T], data: Any, blobs: Blobs) -> T:
         return typing.cast(T, _decoder(_any(kind))(data, blobs))
     except CodecError:
         raise
-    except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError, RecursionError) as error:
         raise CodecError(f"not an encoded {kind.__name__}: {error}") from None
 
 

@@ -8,12 +8,13 @@ declaration that a macro makes up is not, and its parameters stay nameless.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 _IGNORED = re.compile(
-    r"""R"(?P<mark>[^()\\\s]{0,16})\((?:.*?)\)(?P=mark)"   # raw string
+    r"""R"(?P<mark>[^()\\\s]{0,16})\(.*?(?:\)(?P=mark)"|\Z)   # raw string
       | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'          # string, character
       | //(?:\\\r?\n|[^\n])* | /\*.*?(?:\*/|\Z)            # comments
       | ^[ \t]*\#(?:\\\r?\n|[^\n])*                        # preprocessor lines
@@ -71,9 +72,11 @@ def blank(source: str, *, keep_strings: bool = False) -> str:
     return _IGNORED.sub(fill, _DIGIT_SEPARATOR.sub("_", source))
 
 
-def find_kernels(source: str) -> list[Declaration]:
+@functools.lru_cache(maxsize=8)
+def find_kernels(source: str) -> tuple[Declaration, ...]:
     """All ``__global__`` functions that stand in ``source`` as such, in order."""
     text = blank(source)
+    with_strings = blank(source, keep_strings=True)
     c_blocks, namespaces = _blocks(source, text)
     found = []
     for match in re.finditer(r"\b__global__\b", text):
@@ -85,7 +88,7 @@ def find_kernels(source: str) -> list[Declaration]:
         if closing < 0:
             continue
         begin = max(text.rfind(mark, 0, match.start()) for mark in ";}{") + 1
-        head = blank(source, keep_strings=True)[begin:start]
+        head = with_strings[begin:start]
         linked = re.search(r'\bextern\s*"C"', head) is not None
         found.append(
             Declaration(
@@ -94,10 +97,10 @@ def find_kernels(source: str) -> list[Declaration]:
                 c_linkage=linked or any(low < start < high for low, high in c_blocks),
                 template=re.search(r"\btemplate\s*<", head) is not None,
                 scope="::".join(label for label, low, high in namespaces if label and low < start < high),
-                parameters=tuple(_parameters(source, text, opening + 1, closing)),
+                parameters=tuple(_parameters(text, opening + 1, closing)),
             )
         )
-    return found
+    return tuple(found)
 
 
 def parameter_names(source: str, name: str, count: int) -> tuple[str, ...]:
@@ -162,7 +165,7 @@ def _blocks(source: str, text: str) -> tuple[list[tuple[int, int]], list[tuple[s
     return linkage, spaces
 
 
-def _parameters(source: str, text: str, start: int, end: int) -> Iterator[DeclaredParameter]:
+def _parameters(text: str, start: int, end: int) -> Iterator[DeclaredParameter]:
     for low, high in _split(text, start, end):
         piece = text[low:high]
         default = _top_level(piece, "=")

@@ -231,7 +231,7 @@ class _Reader:
         self.expect("I")
         arguments: list[Type] = []
         while not self.take("E"):
-            arguments.append(self.template_argument())
+            arguments.extend(self.types() if self.peek("Dp") else [self.template_argument()])
         return tuple(arguments)
 
     def template_argument(self) -> Type:
@@ -240,7 +240,7 @@ class _Reader:
         if self.take("J"):
             elements: list[Type] = []
             while not self.take("E"):
-                elements.append(self.template_argument())
+                elements.extend(self.types() if self.peek("Dp") else [self.template_argument()])
             return Type(", ".join(map(str, elements)), elements=tuple(elements))
         if self.peek("X"):
             raise self.fail("an expression")

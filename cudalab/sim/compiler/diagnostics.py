@@ -236,13 +236,25 @@ def _line_of(text: str, source: str) -> int:
     return source.count("\n", 0, place.start()) + 1 if place else 0
 
 
-def compile_error(log: str, source: str, name: str, options: Sequence[str] = ()) -> CompileError:
-    """The exception for a failed compile with this ``log``."""
+def _with_hints(found: tuple[Diagnostic, ...], source: str) -> tuple[Diagnostic, ...]:
+    """Hints for the errors that are shown; looking for similar names takes time."""
     from cudalab.sim.compiler.hints import hint
 
+    hinted = []
+    errors = 0
+    for index, entry in enumerate(found):
+        errors += entry.severity == "error"
+        if entry.severity == "error" and errors <= _ERRORS:
+            following = found[index + 1].text if index + 1 < len(found) else ""
+            entry = replace(entry, hint=hint(entry, source, following))
+        hinted.append(entry)
+    return tuple(hinted)
+
+
+def compile_error(log: str, source: str, name: str, options: Sequence[str] = ()) -> CompileError:
+    """The exception for a failed compile with this ``log``."""
     found = parse_log(log, source, name)
-    texts = [entry.text for entry in found]
-    found = tuple(replace(entry, hint=hint(entry, source, texts[index + 1 :])) for index, entry in enumerate(found))
+    found = _with_hints(found, source)
     blocks: list[list[str]] = []
     for entry in found:
         if entry.severity == "error":

@@ -81,7 +81,7 @@ def set_limits(new: Limits | None = None, **changes: Any) -> Limits:
 
 class HelperFailure(Exception):
     """A request without a result. ``kind``: ``time``, ``memory``, ``crash``, ``depth``, ``size``,
-    ``missing``, ``internal``, ``source``, ``ptx`` or ``interrupted``; ``fields`` is what came with it."""
+    ``missing``, ``internal``, ``source``, ``include`` or ``ptx``; ``fields``: ``log``, ``file``, ``line``."""
 
     def __init__(self, kind: str, message: str, **fields: Any) -> None:
         super().__init__(message)
@@ -368,7 +368,7 @@ def call(
                 pool.start()  # the next request finds a warm one
         raise
     error = reply.get("error")
-    failure = HelperFailure(**{"kind": "internal", "message": "", **error}) if isinstance(error, dict) else None
+    failure = _failure(error) if isinstance(error, dict) else None
     if failure and failure.kind in ("memory", "crash"):
         pool.discard(helper)
         pool.start()
@@ -378,6 +378,17 @@ def call(
     if failure:
         raise failure
     return reply, blobs
+
+
+def _failure(error: dict[str, Any]) -> HelperFailure:
+    line = error.get("line")
+    return HelperFailure(
+        str(error.get("kind", "internal")),
+        str(error.get("message", "")),
+        log=str(error.get("log", "")),
+        file=str(error.get("file", "")),
+        line=line if isinstance(line, int) else 0,
+    )
 
 
 def prewarm(count: int = 1, *, jailed: bool = False) -> None:

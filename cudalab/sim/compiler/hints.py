@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cudalab.sim.compiler.headers import provider
@@ -70,10 +70,11 @@ def _undefined(match: re.Match[str], diagnostic: Diagnostic, source: str) -> str
     line = _line(source, diagnostic.line)
     if re.match(r"\s*template\b", line):
         return f"declare {name} in the template's parameter list."
+    name = name[:64]
     close = difflib.get_close_matches(name, _KNOWN, n=1, cutoff=0.75)
     if close:
         return f"did you mean {close[0]}?"
-    own = sorted(set(re.findall(r"[A-Za-z_]\w*", source)) - {name})
+    own = sorted(set(re.findall(r"\b[A-Za-z_]\w{,63}\b", source)) - {name})[:2000]
     close = difflib.get_close_matches(name, own, n=1, cutoff=0.8)
     if close:
         return f"did you mean {close[0]}? Otherwise declare {name} ahead of this line, or pass it as a parameter."
@@ -159,12 +160,10 @@ _TABLE: tuple[tuple[re.Pattern[str], Hint], ...] = tuple(
 )  # fmt: skip
 
 
-def hint(diagnostic: Diagnostic, source: str, following: Sequence[str] = ()) -> str:
-    """A sentence on what to try, or ``""``. Only errors get one. ``following`` are the texts of the messages behind
-    it, which may say more."""
-    if diagnostic.severity != "error":
-        return ""
-    if following and "excessive constexpr" in following[0]:
+def hint(diagnostic: Diagnostic, source: str, following: str = "") -> str:
+    """A sentence on what to try with an error, or ``""``. ``following`` is the text of the message behind it, which
+    may say more."""
+    if "excessive constexpr" in following:
         return "the compiler gives up on so long a computation; do it on the host, or in the kernel."
     for pattern, sentence in _TABLE:
         match = pattern.search(diagnostic.text)

@@ -17,15 +17,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_SPLICE = re.compile(r"(?:\\|\?\?/)[ \t]*\r?\n")
+_SPLICE = re.compile(r"(?:\\|\?\?/)\r?\n")
 _HASH = r"(?:\#|%:|\?\?=)"
-_GAP = r"(?:[ \t\f\v\r]|/\*.*?\*/)*"
-_DIRECTIVE = re.compile(  # first on its line, but for the end of a comment
-    rf"^(?:[^\n]*\*/)?\s*{_HASH}(?:\s|/\*.*?\*/)*(include_next|include|import|embed)\b{_GAP}"
+# Each pattern takes time linear in the source, whatever the source: a comment matches in one way only, and one that
+# never ends matches to the end of the text.
+_BLANK = r"[ \t\f\v\r\x1f]"  # \x1f stands for a line break within a comment
+_GAP = rf"(?:{_BLANK}|/\*(?:[^*]|\*(?!/)){{0,1000}}\*/)*"
+_DIRECTIVE = re.compile(  # first on its line, or on the line where a comment ends
+    rf"(?:\A|(?<=[\n\x1f])|(?<=\*/))[ \t\f\v\r]*{_HASH}{_GAP}(include_next|include|import|embed)\b{_GAP}"
     r"(?:\"([^\"\n]*)\"|<([^>\n]*)>|([^\n]*))",
-    re.DOTALL | re.MULTILINE,
+    re.DOTALL,
 )
-_COMMENT = re.compile(r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|//[^\n]*|/\*.*?\*/""", re.DOTALL)
+_COMMENT = re.compile(r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|//[^\n]*|/\*.*?(?:\*/|\Z)""", re.DOTALL)
 _QUERY = re.compile(
     rf"\b(__has_include(?:_next)?|__has_embed){_GAP}\(?{_GAP}(?:\"([^\"\n]*)\"|<([^>\n]*)>|([^\n)]*))", re.S
 )
@@ -63,16 +66,21 @@ def find_includes(source: str, *, queries: bool = False) -> list[Include]:
         return []
     text, breaks = _spliced(source)
     if 'R"' not in text:  # in a raw string, what looks like a comment may be none
-        text = _COMMENT.sub(lambda match: match[1] or re.sub(r"[^\n]", " ", match[0]), text)
+        text = _COMMENT.sub(lambda match: match[1] or _blank(match[0]), text)
     found = []
     for pattern in (_DIRECTIVE, _QUERY) if queries else (_DIRECTIVE,):
         for match in pattern.finditer(text):
             directive, quoted, angled, other = match.groups()
-            line = text.count("\n", 0, match.start(1)) + 1 + sum(1 for at in breaks if at < match.start(1))
+            before = text.count("\n", 0, match.start(1)) + text.count("\x1f", 0, match.start(1))
+            line = before + 1 + sum(1 for at in breaks if at < match.start(1))
             target = quoted if quoted is not None else angled if angled is not None else ""
             words = target or " ".join((other or "").split())
             found.append(Include(directive, target, quoted is not None, line, words))
     return found
+
+
+def _blank(comment: str) -> str:
+    return "".join("\x1f" if character == "\n" else " " for character in comment)
 
 
 def _spliced(source: str) -> tuple[str, list[int]]:

@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Any, BinaryIO
 
-from cudalab.sim.compiler import codec, jail, resources, signature
+from cudalab.sim.compiler import codec, includes, jail, resources, signature
 from cudalab.sim.compiler.nvrtc import Nvrtc, NvrtcError, Output
 from cudalab.sim.compiler.ptx.errors import PtxError
 
@@ -81,7 +81,12 @@ class Worker:
         if self.nvrtc is None:
             raise _Refused("missing", self.missing)
         source, expressions = request["source"], request["expressions"]
-        probes = list(request["probes"])
+        if request["restricted"]:
+            try:
+                includes.check_bundled(source, self.folders)
+            except includes.IncludeError as error:
+                raise _Refused("include", str(error), line=error.line) from None
+        probes = list(signature.probe_names(source))
         output = self._run(source, request, probes)
         if output.failed and probes and signature.broken_by_probe(output.log):
             output, probes = self._run(source, request, []), []
@@ -95,7 +100,7 @@ class Worker:
         _check_size(ptx, request)
         signatures = signature.signatures(ptx, source, output.lowered)
         lowered = {name: symbol for name, symbol in output.lowered.items() if name in expressions}
-        return self._reply(ptx, source, log, lowered, signatures, resources.parse_resources(output.log), request["key"])
+        return self._reply(ptx, source, log, lowered, signatures, resources.parse_resources(output.log))
 
     def _run(self, source: str, request: dict[str, Any], probes: list[str]) -> Output:
         assert self.nvrtc is not None
@@ -115,7 +120,7 @@ class Worker:
     def _build(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         ptx = request["ptx"]
         _check_size(ptx, request)
-        return self._reply(ptx, "", "", {}, signature.signatures(ptx, "", {}), {}, request["key"])
+        return self._reply(ptx, "", "", {}, signature.signatures(ptx, "", {}), {})
 
     def _reply(
         self,
@@ -125,7 +130,6 @@ class Worker:
         lowered: dict[str, str],
         signatures: dict[str, Any],
         used: dict[str, Any],
-        key: str,
     ) -> tuple[dict[str, Any], list[bytes]]:
         from cudalab.sim.compiler.build import build_program
 
@@ -147,7 +151,7 @@ class Worker:
 
     def warm(self) -> None:
         """Compile a first kernel: the libraries are loaded and their tables built before anybody waits."""
-        request = {"source": _WARM_SOURCE, "name": "warm.cu", "expressions": [], "probes": ["warm"], "key": ""}
+        request = {"source": _WARM_SOURCE, "name": "warm.cu", "expressions": [], "restricted": False}
         request["arguments"] = ["--gpu-architecture=sm_90", "-lineinfo", "--ptxas-options=-v"]
         reply, blobs = self.answer({"do": "compile", **request}, [])
         if "program" in reply:
@@ -168,8 +172,13 @@ def _is_memory(text: str) -> bool:
 
 
 def _unsupported(error: PtxError) -> dict[str, Any]:
-    file, line = (error.location.file, error.location.line) if error.location else ("", 0)
-    return {"kind": "ptx", "message": str(error).removeprefix(f"{file}:{line}: "), "file": file, "line": line}
+    message, place = str(error), error.location
+    if place is not None:
+        message = message.removeprefix(f"{place.file}:{place.line}: ")
+        while os.path.isabs(place.file) and place.inlined_at is not None:
+            place = place.inlined_at  # out of CUDA's headers, to the learner's own line
+    file, line = (place.file, place.line) if place is not None else ("", 0)
+    return {"kind": "ptx", "message": message, "file": file, "line": line}
 
 
 def _limit_memory(most: int) -> None:

@@ -11,7 +11,8 @@ from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import CudaError, current_device
 from cudalab.sim.device.binding import handle, signed, unsigned, void_pointer
 
-_HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+"""The C type of a host function: it takes the user data."""
 
 
 @api(1)
@@ -83,7 +84,7 @@ def cudaLaunchHostFunc(stream: Any, fn: Any, userData: Any) -> None:
     address, data = int(fn) if fn is not None else 0, void_pointer(userData)
     if not address:
         raise device.fail(cudaError_t.cudaErrorInvalidValue, "cudaLaunchHostFunc: the function is null")
-    function = _HOST_FUNCTION(address)
+    function = HOST_FUNCTION(address)
     device.launch_host_function(lambda: function(data or None), handle(stream))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any, ParamSpec
 
@@ -18,8 +19,6 @@ from cuda.bindings import runtime
 from cudalab.sim.device.error import CudaError, NotSimulated
 
 P = ParamSpec("P")
-Answer = tuple[Any, ...]
-
 _PURE = ("make_", "sizeof")
 
 
@@ -38,7 +37,7 @@ def taken_over(real: ModuleType) -> dict[str, Any]:
 def missing(real: ModuleType, name: str) -> AttributeError:
     """The error for a name that the simulated module does not have."""
     short = real.__name__.rpartition(".")[2]
-    if hasattr(real, name) and not name.startswith("_"):
+    if callable(getattr(real, name, None)) and not name.startswith("_"):
         return NotSimulated(
             f"{real.__name__}.{name} exists, but the simulated device does not have it. "
             f"It runs on a machine with an NVIDIA GPU (CUDALAB_DEVICE=gpu)"
@@ -46,8 +45,16 @@ def missing(real: ModuleType, name: str) -> AttributeError:
     return AttributeError(f"module {short!r} has no attribute {name!r}")
 
 
+class Answer(tuple[Any, ...]):
+    """``(error, values…)`` as the bindings return it. On failure ``note`` says what the number cannot."""
+
+    note = ""
+
+
 def answering(
-    success: Any, translate: Callable[[CudaError], Any]
+    success: Any,
+    translate: Callable[[CudaError], Any],
+    around: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> Callable[[int], Callable[[Callable[P, Any]], Callable[P, Answer]]]:
     """Make functions answer as the bindings do: ``(error, values…)``, with ``None`` for each value on failure."""
 
@@ -57,14 +64,20 @@ def answering(
 
             @functools.wraps(function)
             def call(*args: P.args, **kwargs: P.kwargs) -> Answer:
-                takes.bind(*args, **kwargs)  # a TypeError here is the caller's, as with the real function
                 try:
-                    result = function(*args, **kwargs)
+                    takes.bind(*args, **kwargs)
+                except TypeError as error:  # the caller's mistake, as with the real function
+                    raise TypeError(f"{function.__name__}{takes}: {error}") from None
+                try:
+                    with around():
+                        result = function(*args, **kwargs)
                 except CudaError as error:
-                    return (translate(error), *(None,) * values)
+                    answer = Answer((translate(error), *(None,) * values))
+                    answer.note = error.note
+                    return answer
                 if values == 0:
-                    return (success,)
-                return (success, result) if values == 1 else (success, *result)
+                    return Answer((success,))
+                return Answer((success, result) if values == 1 else (success, *result))
 
             return call
 

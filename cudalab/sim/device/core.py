@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from cuda.bindings.runtime import cudaError_t
@@ -81,6 +82,8 @@ class Core:
         self._depth = 0
         self._in_host_function: int | None = None
         self._last_error: dict[int, cudaError_t] = {}
+        self._last_note: dict[int, str] = {}
+        self._driver_threads: set[int] = set()
         self._recorder = Recorder(self.profile.name, on=record)
         self._reset_state()
 
@@ -116,8 +119,27 @@ class Core:
     # -- errors --------------------------------------------------------------------------------------------------------
 
     def _remember(self, error: CudaError) -> None:
-        if error.code != cudaError_t.cudaErrorNotReady:
-            self._last_error[threading.get_ident()] = error.code
+        thread = threading.get_ident()
+        self._last_note[thread] = error.note
+        if error.code != cudaError_t.cudaErrorNotReady and thread not in self._driver_threads:
+            self._last_error[thread] = error.code
+
+    @contextmanager
+    def driver_call(self) -> Iterator[None]:
+        """Calls made inside come from the driver API, whose errors ``cudaGetLastError`` does not know."""
+        thread = threading.get_ident()
+        nested = thread in self._driver_threads
+        self._driver_threads.add(thread)
+        try:
+            yield
+        finally:
+            if not nested:
+                self._driver_threads.discard(thread)
+
+    @property
+    def last_note(self) -> str:
+        """What the last error of this host thread means: where, which rule, which value, what to try."""
+        return self._last_note.get(threading.get_ident(), "")
 
     def _raise_if_lost(self) -> None:
         if self._lost is not None:

@@ -1,29 +1,30 @@
 """How long work takes on the modelled device: named terms, of which the largest binds.
 
-A kernel's time is ``start + fill + max(terms)``. *Start* is what an empty kernel takes. *Fill* is the time that the
-first block needs from its first instruction to its last: nothing can be faster than that. The terms are what the whole
-launch asks of one resource over what that resource can give:
+A kernel's time is ``start + max(latency, fill + max(the other terms))``. *Start* is what an empty kernel takes; *fill* is
+the time of one block with nobody else in the way: starting its warps, its chain of loads, its instructions, barriers and
+stores. The terms are what the whole launch asks of one resource over what that resource can give:
 
 ``dispatch``
-    blocks handed to SMs, one after the other for the whole device; many tiny blocks are bound by it.
+    blocks handed to SMs, one after the other for the whole device; many small blocks are bound by it.
 ``issue``
     warp instructions over what the schedulers of the SMs that have blocks can issue.
 ``memory``
-    bytes from and to DRAM over its bandwidth. The full bandwidth needs enough bytes in flight (Little's law: bandwidth
-    times latency); with fewer, the part reached is ``1 - exp(-in flight / needed)``. A block's slots stand empty between
-    its last warp's end and its successor's first load, so large blocks keep fewer bytes in flight.
+    bytes from and to DRAM over its bandwidth, which is less for a mix of reads and writes. A read moves at least 64
+    bytes, a store of part of a sector makes DRAM read the rest of it, and each 128-byte line visited costs a little.
 ``L2``
-    sectors over the L2's bandwidth, and 128-byte lines over the rate at which it looks them up.
+    sectors that SMs exchange with the L2 over what all SMs can.
 ``shared``
     shared-memory wavefronts, one a cycle and SM.
 ``atomics``
     atomic operations on global memory; those on one 128-byte line go one after the other.
 ``latency``
-    waves of blocks times the time of one block.
+    waves of blocks times the time of a wave: a block's fill, and the bytes of all blocks on its SM through the SM's port
+    to the L2. Too few bytes in flight show here: this term is the largest when occupancy or accesses are too small to
+    reach the memory's bandwidth.
 
 What is simplified: warps do not drift apart, clocks never change, and caches are simple. What a launch touches twice is in
-the L2 the second time; and when all that it touches fits half of the L2, it is taken to be there from the start, as it is
-in a repeated measurement. A learner would notice in the first launch over small data: it takes as long as the second.
+the L2 the second time; and when all that it touches fits about half of the L2, it is taken to be there from the start, as
+it is in a repeated measurement. A learner would notice in the first launch over small data: it takes as long as the second.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from cudalab.sim.device.profile import Profile
 WARP = 32
 SECTOR = 32
 LINE = 128
+GRANULE = 64
 
 
 @dataclass(frozen=True)
@@ -49,22 +51,21 @@ class Workload:
     """Resident blocks an SM, by occupancy."""
     instructions: float = 0.0
     """Warp instructions."""
-    read_sectors: float = 0.0
-    """32-byte sectors that loads ask of the L2."""
-    write_sectors: float = 0.0
-    """32-byte sectors that stores send to the L2."""
-    lines: float = 0.0
-    """128-byte lines touched by the requests of warps."""
+    sectors: float = 0.0
+    """32-byte sectors that SMs exchange with the L2."""
     dram_read: float = 0.0
     """Bytes that must come from DRAM."""
     dram_write: float = 0.0
     """Bytes that go to DRAM in the end."""
+    lines_read: float = 0.0
+    """128-byte lines of DRAM visited by reads."""
+    lines_written: float = 0.0
     shared_wavefronts: float = 0.0
     atomics: float = 0.0
     """Atomic operations of single threads on global memory."""
     hottest_atomics: float = 0.0
     """Atomic operations on the 128-byte line that gets most of them; they go one after the other."""
-    chain_loads: float = 1.0
+    chain_loads: float = 0.0
     """Global loads of one warp that wait for one another."""
     chain_instructions: float = 0.0
     """Instructions of one warp."""
@@ -72,8 +73,10 @@ class Workload:
     """Shared-memory loads of one warp that wait for one another."""
     barriers: float = 0.0
     """Barriers that one block passes."""
+    stores: bool = False
+    """Does it store to global memory?"""
     fits_l2: bool = False
-    """Is everything that the launch touches smaller than the L2?"""
+    """Does everything that the launch touches stay in the L2?"""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ class KernelTime:
     """The modelled time of one launch.
 
     ``terms`` are in ns; ``bound`` names the largest of those that run side by side; ``peak_fraction`` is the part of that
-    resource's peak that is reached (of DRAM bandwidth when memory binds, and so on).
+    resource's peak that is reached (of DRAM bandwidth when memory or latency binds, and so on).
     """
 
     ns: int
@@ -104,83 +107,76 @@ def kernel_time(profile: Profile, work: Workload) -> KernelTime:
     cycle = 1.0 / c["clock"]
     sms = profile.sms
     capacity = sms * max(1, work.blocks_per_sm)
-    busy_sms = min(sms, work.blocks)
-    per_sm = math.ceil(work.blocks / sms)
-    balance = per_sm * busy_sms / work.blocks if work.blocks > sms else 1.0
+    busy = min(sms, work.blocks)
+    # with more blocks than SMs, some SMs get one block more than others
+    balance = math.ceil(work.blocks / sms) * sms / work.blocks if work.blocks > sms else 1.0
     waves = work.blocks / capacity
-
-    fill = _chain(profile, work)
-    resident = min(work.blocks, capacity)
+    fill = _fill(profile, work)
     terms = {
         "dispatch": work.blocks * c["block_dispatch"],
-        "issue": balance * work.instructions * cycle / (busy_sms * c["issue_per_cycle"] * c["issue_efficiency"]),
-        "memory": _memory(profile, work, fill, resident),
-        "L2": _l2(profile, work, busy_sms),
-        "shared": balance * work.shared_wavefronts * c["shared_wavefront"] * cycle / busy_sms,
-        "atomics": max(work.atomics * c["atomic_throughput"], work.hottest_atomics * c["atomic_same_address"]),
-        "latency": max(0.0, waves - 1.0) * fill,
+        "issue": balance * work.instructions * cycle / (busy * c["issue_per_cycle"] * c["issue_efficiency"]),
+        "memory": _memory(profile, work),
+        "L2": work.sectors * SECTOR / (busy * c["sm_port"]),
+        "shared": balance * work.shared_wavefronts * c["shared_wavefront"] * cycle / busy,
+        "atomics": max(work.atomics * c["atomic_throughput"], work.hottest_atomics * c["atomic_same_line"]),
+        "latency": _latency(profile, work, fill, waves),
     }
-    bound = max(terms, key=lambda name: terms[name])
-    longest = terms[bound]
-    ns = round(c["kernel_start"] + fill + longest)
-    if longest < fill:
-        bound = "latency"
+    side_by_side = {name: term + (0.0 if name == "latency" else fill) for name, term in terms.items()}
+    bound = max(side_by_side, key=lambda name: side_by_side[name])
+    ns = round(c["kernel_start"] + side_by_side[bound])
     share = min(1.0, waves)
     whole = math.floor(waves - 1e-9)
-    tail = waves - whole
-    moved = 0.0 if work.fits_l2 else (work.dram_read + work.dram_write) / (c["dram_bandwidth"] * 1e3)
     return KernelTime(
         ns=ns,
-        terms={"start": c["kernel_start"], "fill": fill, **terms},
+        terms={name: float(term) for name, term in {"start": c["kernel_start"], "fill": fill, **terms}.items()},
         bound=bound,
         peak_fraction=_fraction(profile, work, bound, ns),
         share=share,
-        tail_share=min(share, tail),
+        tail_share=min(share, waves - whole),
         tail_from=whole / waves if waves > 1.0 else 1.0,
-        demand=min(1.0, moved / ns),
+        demand=min(1.0, terms["memory"] / ns),
     )
 
 
-def _chain(profile: Profile, work: Workload) -> float:
-    """ns from the first instruction of a block to its end, with nobody else in the way."""
+def _fill(profile: Profile, work: Workload) -> float:
+    """ns from the start of a block to its end, with nobody else in the way."""
     c = profile.device
-    latency = c["l2_latency"] if work.fits_l2 else c["dram_latency"]
+    load = c["l2_latency"] if work.fits_l2 else c["dram_latency"]
     return (
-        c["block_start"]
-        + work.chain_loads * latency
+        math.ceil(work.threads / WARP) * c["warp_start"]
+        + work.chain_loads * load
         + work.chain_instructions * c["dependent_issue"] / c["clock"]
         + work.chain_shared * c["shared_latency"]
         + work.barriers * (c["barrier"] + c["barrier_thread"] * work.threads)
+        + (c["store_latency"] if work.stores else 0.0)
     )
 
 
-def _memory(profile: Profile, work: Workload, fill: float, resident: int) -> float:
-    """ns for the bytes of the launch, with the bandwidth that its bytes in flight allow."""
+def _latency(profile: Profile, work: Workload, fill: float, waves: float) -> float:
+    """ns for all waves: in each, every SM's blocks wait out their chains and share the SM's port to the L2."""
+    on_one_sm = min(max(1, work.blocks_per_sm), math.ceil(work.blocks / profile.sms))
+    wave = fill + on_one_sm * work.sectors * SECTOR / work.blocks / profile.device["sm_port"]
+    return max(1.0, waves) * wave
+
+
+def _memory(profile: Profile, work: Workload) -> float:
+    """ns for the bytes that DRAM moves."""
     c = profile.device
     moved = work.dram_read + work.dram_write
-    if moved <= 0:
+    if work.fits_l2 or moved <= 0:
         return 0.0
-    peak = (c["l2_bandwidth"] if work.fits_l2 else c["dram_bandwidth"]) * 1e3  # bytes a ns
-    rounds = max(1.0, work.chain_loads)
-    emptiness = min(1.0, c["block_turnover"] / fill) / max(1, min(work.blocks_per_sm, work.blocks))
-    in_flight = moved / work.blocks / rounds * resident * (1.0 - emptiness)
-    return moved / (peak * -math.expm1(-in_flight * rounds / (peak * fill)))
-
-
-def _l2(profile: Profile, work: Workload, busy_sms: int) -> float:
-    c = profile.device
-    sectors = work.read_sectors + work.write_sectors
-    peak = c["l2_bandwidth"] * 1e3 * min(1.0, busy_sms / profile.sms)
-    return max(sectors * SECTOR / peak, work.lines * c["l2_line"] * 1e-3)
+    written = work.dram_write / moved
+    bandwidth = c["dram_bandwidth"] * 1e3 * (1.0 - c["dram_mix"] * written * (1.0 - written))  # bytes a ns
+    lines = (work.lines_read * c["dram_read_line"] + work.lines_written * c["dram_write_line"]) * 1e-3
+    return max(moved / bandwidth, lines)
 
 
 def _fraction(profile: Profile, work: Workload, bound: str, ns: int) -> float:
     c = profile.device
     if bound == "issue":
-        most = profile.sms * c["issue_per_cycle"] * c["clock"] * ns
-        return min(1.0, work.instructions / most)
-    if bound == "L2":
-        return min(1.0, (work.read_sectors + work.write_sectors) * SECTOR / (c["l2_bandwidth"] * 1e3 * ns))
+        return min(1.0, work.instructions / (profile.sms * c["issue_per_cycle"] * c["clock"] * ns))
+    if bound == "L2" or (work.fits_l2 and bound == "latency"):
+        return min(1.0, work.sectors * SECTOR / (profile.sms * c["sm_port"] * ns))
     if bound == "shared":
         return min(1.0, work.shared_wavefronts / (profile.sms * c["clock"] * ns))
     return min(1.0, (work.dram_read + work.dram_write) / (c["dram_bandwidth"] * 1e3 * ns))
@@ -196,7 +192,8 @@ def bus_copy(profile: Profile, size: int, direction: str) -> int:
 
 def device_copy(profile: Profile, size: int) -> int:
     """ns of a copy within device memory: each byte is read and written."""
-    return round(profile.device["copy_d2d_start"] + 2 * size / (profile.device["dram_bandwidth"] * 1e3))
+    bandwidth = profile.device["dram_bandwidth"] * 1e3 * (1.0 - profile.device["dram_mix"] / 4)
+    return round(profile.device["copy_d2d_start"] + 2 * size / bandwidth)
 
 
 def staged_copy(profile: Profile, size: int) -> int:
@@ -215,6 +212,7 @@ def memset(profile: Profile, size: int) -> int:
 def array_operation(profile: Profile, moved: int, flops: float) -> int:
     """ns of an array function that reads and writes ``moved`` bytes and computes ``flops`` operations."""
     c = profile.device
-    memory = moved / (c["dram_bandwidth"] * 1e3)
+    bandwidth = c["dram_bandwidth"] * 1e3 * (1.0 - c["dram_mix"] / 4)
+    memory = moved / bandwidth
     issue = flops / (profile.sms * c["issue_per_cycle"] * WARP * c["issue_efficiency"] * c["clock"])
-    return round(c["kernel_start"] + c["block_start"] + c["dram_latency"] + max(memory, issue))
+    return round(c["kernel_start"] + c["dram_latency"] + c["store_latency"] + max(memory, issue))

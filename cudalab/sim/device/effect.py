@@ -32,8 +32,8 @@ class Effects:
 
     def begin(self, operation: Operation) -> int:
         """The operation starts; returns its duration (ns)."""
-        duration = operation.begin()
         self.in_flight.append(operation)
+        duration = operation.begin()
         if operation.starts_at_once:
             operation.hold()
         return duration

@@ -18,7 +18,8 @@ class CudaError(RuntimeError):
     """
 
     def __init__(self, code: cudaError_t, note: str = "", *, sticky: bool = False) -> None:
-        super().__init__(f"{code.name}: {note}" if note else code.name)
+        named = note.startswith(code.name) or not note
+        super().__init__(note or code.name if named else f"{code.name}: {note}")
         self.code = code
         self.note = note
         self.sticky = sticky

@@ -45,7 +45,8 @@ def _transfer(access: Callable[[int, int, int], bool], address: int, data: np.nd
     local = data.__array_interface__["data"][0]
     if address <= 0 or address + data.size >= 1 << 63 or not access(local, address, data.size):
         raise UnmappedAddress(
-            f"cannot {verb} {data.size} bytes of host memory at {address:#x}: this process has no such memory. "
+            f"cannot {verb} {data.size} bytes of host memory at {address:#x}: this process has no such memory"
+            f"{' that it may change' if verb == 'write' else ''}. "
             "Pass the address of an array that is still alive, array.ctypes.data of a NumPy array say"
         )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cuda.bindings.runtime import cudaError_t
 
+from cudalab.sim.compiler import prefetch
 from cudalab.sim.compiler.program import Kernel, Program
 from cudalab.sim.device import cost
 from cudalab.sim.device.core import call
@@ -68,6 +69,7 @@ class KernelCalls(StreamCalls):
         """Load a compiled program: a handle. Its global variables are allocated and initialised."""
         handle = self._handle()
         self._modules[handle] = Module(program, self.memory)
+        prefetch(program)  # object code is made in the background until the first launch asks for it
         return handle
 
     @call()
@@ -106,6 +108,10 @@ class KernelCalls(StreamCalls):
             raise CudaError(cudaError_t.cudaErrorSymbolNotFound, str(error.args[0])) from None
         self._recorder.allocated(address, size)
         return address, size
+
+    def function_names(self, module: int) -> list[str]:
+        """The kernels of a module, as in the PTX. No call, takes no modelled time."""
+        return list(self._module(module).program.kernels)
 
     def _module(self, handle: int) -> Module:
         module = self._modules.get(handle)

@@ -38,6 +38,7 @@ class Scheduler:
         self.host_ns = 0
         self._on_fault, self._on_end = on_fault, on_end
         self._sequence = 0
+        self._raised: BaseException | None = None
         self._pending: dict[int, Operation] = {}
         self._switch = round(profile.device["engine_switch"])
         self._submit = round(profile.device["submit"])
@@ -107,15 +108,23 @@ class Scheduler:
 
     def _begin(self, operation: Operation) -> int:
         operation.start = self.loop.now
-        return self.effects.begin(operation)
+        try:
+            return self.effects.begin(operation)
+        except Exception as error:
+            self._raised = self._raised or error
+            return 0
 
     def _end(self, operation: Operation) -> None:
         operation.end = self.loop.now
         try:
             self.effects.end(operation)
-        except CudaError as error:
-            self._on_fault(operation, error)
-            return
+        except (Exception, KeyboardInterrupt) as error:
+            if isinstance(error, CudaError) and error.sticky:
+                self._on_fault(operation, error)
+                return
+            # an interrupt of a long kernel, or a mistake of our own: the call that drives the loop raises it, and the
+            # operation counts as ended, so that the device stays usable
+            self._raised = self._raised or error
         operation.done = True
         del self._pending[operation.sequence]
         self._on_end(operation)
@@ -124,8 +133,8 @@ class Scheduler:
             if other.waiting:
                 continue
             time = self.loop.now
-            if operation.lane != other.lane and "" not in (operation.lane, other.lane):
-                time += self._switch
+            if other.engine in ("h2d", "d2h") and operation.lane not in ("", other.engine):
+                time += self._switch  # a copy engine is told by another engine; kernels wait for copies at no cost
             if time > other.earliest:
                 other.held_by = self._rule(operation, other)
             self.loop.at(max(time, other.earliest), lambda other=other: self._ready(other))  # type: ignore[misc]
@@ -145,18 +154,27 @@ class Scheduler:
         """The host was busy for ``ns``; the device went on meanwhile."""
         self.host_ns += round(ns)
         self.loop.run_until(self.host_ns)
+        self._raise()
 
     def wait_for(self, operation: Operation | None) -> None:
         """Block the host until an operation has ended."""
         if operation is not None and not operation.done:
-            self.loop.run_while(lambda: not operation.done)
+            self.loop.run_while(lambda: not operation.done and self._raised is None)
+            self._raise()
             self.host_ns = max(self.host_ns, self.loop.now + round(self.profile.host["wake"]))
 
     def wait_for_all(self) -> None:
         """Block the host until everything has ended."""
         if self._pending:
-            self.loop.run_while(lambda: bool(self._pending))
+            self.loop.run_while(lambda: bool(self._pending) and self._raised is None)
+            self._raise()
             self.host_ns = max(self.host_ns, self.loop.now + round(self.profile.host["wake"]))
+
+    def _raise(self) -> None:
+        """Raise in this call what went wrong while the loop ran."""
+        error, self._raised = self._raised, None
+        if error is not None:
+            raise error
 
     @property
     def idle(self) -> bool:

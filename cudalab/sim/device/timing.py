@@ -19,10 +19,10 @@ from collections.abc import Sequence
 
 from cudalab.sim.abi import WARP, SiteKind, Space
 from cudalab.sim.compiler.program import Kernel
-from cudalab.sim.device.cost import LINE, SECTOR, KernelTime, Workload, kernel_time
+from cudalab.sim.device.cost import GRANULE, LINE, SECTOR, KernelTime, Workload, kernel_time
 from cudalab.sim.device.launch import Launch
 from cudalab.sim.device.profile import Profile
-from cudalab.sim.machine.counters import Counts
+from cudalab.sim.machine.counts import Counts
 from cudalab.sim.machine.limits import DeviceLimits
 from cudalab.sim.machine.module import LoadedKernel
 from cudalab.sim.machine.occupancy import kernel_occupancy
@@ -73,34 +73,54 @@ def _normalised(kernel: LoadedKernel, args: bytes) -> tuple[object, ...]:
 
 
 def workload(kernel: Kernel, counts: Counts, profile: Profile, limits: DeviceLimits, shared: int) -> Workload:
-    """What sampled counters say that a launch asks of the device."""
-    warps = counts.blocks * -(-counts.threads // WARP)
-    loads, stores, atomics = counts.global_loads, counts.global_stores, counts.global_atomics
-    local = (counts.local_loads.sectors, counts.local_stores.sectors)
-    read = min(counts.sectors_loaded_once * SECTOR, float(counts.footprint_bytes))
-    written = min(counts.sectors_stored_once * SECTOR, float(counts.footprint_bytes))
-    per_warp = _chains(kernel, counts, warps)
+    """What sampled counters say that a launch asks of the device.
+
+    Blocks that touch the same bytes find them in the L2: no launch moves more different bytes than its parameters'
+    allocations have.
+    """
+    warps = max(1, counts.blocks * -(-counts.threads // WARP))
+    stores, atomics = counts.global_stores, counts.global_atomics
+    local = counts.local_loads.sectors + counts.local_stores.sectors
+    loaded, stored, lines_read = counts.sectors_loaded_once, counts.sectors_stored_once, counts.lines_loaded_once
+    filled = _filled(counts)
+    read = counts.granules_loaded_once * GRANULE + filled * SECTOR
+    # a line of which one sector is written costs DRAM more than that sector
+    written = max(stored * SECTOR, min(counts.lines_stored_once * 2, stored) * profile.device["dram_write_granule"])
+    per_line = counts.lines_stored_once / stored if stored else 0.0
+    rounds = _rounds(kernel, counts, (Space.GLOBAL, Space.GENERIC)), _rounds(kernel, counts, (Space.SHARED,))
+    unique = float(counts.footprint_bytes) / max(1.0, (loaded + stored) * SECTOR)
+    reuse = min(1.0, unique)
     return Workload(
         blocks=counts.blocks,
         threads=counts.threads,
         blocks_per_sm=kernel_occupancy(kernel, counts.threads, shared, limits=limits).blocks_per_sm,
         instructions=counts.instructions,
-        read_sectors=counts.sectors_loaded_once + local[0],
-        write_sectors=stores.sectors + atomics.sectors + local[1],
-        lines=loads.lines + stores.lines + atomics.lines,
-        dram_read=read,
-        dram_write=written,
+        sectors=loaded + stores.sectors + atomics.sectors + filled + local,
+        dram_read=read * reuse,
+        dram_write=written * reuse,
+        lines_read=(lines_read + filled * per_line) * reuse,
+        lines_written=counts.lines_stored_once * reuse,
         shared_wavefronts=counts.shared_loads.wavefronts
         + counts.shared_stores.wavefronts
         + counts.shared_atomics.wavefronts,
         atomics=atomics.accesses,
         hottest_atomics=_hottest(counts),
-        chain_loads=per_warp[0],
-        chain_instructions=counts.instructions / max(1, warps),
-        chain_shared=per_warp[1],
-        barriers=counts.barriers / max(1, warps),
+        chain_loads=rounds[0] / warps,
+        chain_instructions=counts.instructions / warps,
+        chain_shared=rounds[1] / warps,
+        barriers=counts.barriers / warps,
+        stores=stored > 0,
         fits_l2=counts.footprint_bytes <= profile.device["l2_reach"] * profile.properties["l2CacheSize"],
     )
+
+
+def _filled(counts: Counts) -> float:
+    """Sectors that are stored to in part and not loaded anyway: DRAM reads them to fill in the rest."""
+    stored = counts.sectors_stored_once
+    if not stored:
+        return 0.0
+    covered = min(1.0, (counts.global_stores.bytes + counts.global_atomics.bytes) / (stored * SECTOR))
+    return (stored - counts.sectors_loaded_and_stored) * min(1.0, 2.0 * (1.0 - covered))
 
 
 def _hottest(counts: Counts) -> float:
@@ -113,16 +133,9 @@ def _hottest(counts: Counts) -> float:
     return atomics.operations * max(1.0, atomics.sectors / atomics.requests) / lines
 
 
-def _chains(kernel: Kernel, counts: Counts, warps: int) -> tuple[float, float]:
-    """Rounds of global and of shared loads of one warp: basic blocks with such loads, by how often they are run."""
+def _rounds(kernel: Kernel, counts: Counts, spaces: Sequence[Space]) -> float:
+    """Rounds of loads, summed over warps: basic blocks that load, by how often they are run."""
     requests = {id(entry.site): entry.requests for entry in counts.sites}
-    return (
-        _rounds(kernel, requests, (Space.GLOBAL, Space.GENERIC)) / max(1, warps),
-        _rounds(kernel, requests, (Space.SHARED,)) / max(1, warps),
-    )
-
-
-def _rounds(kernel: Kernel, requests: dict[int, float], spaces: Sequence[Space]) -> float:
     total = most = 0.0
     for site in sorted(kernel.sites, key=lambda site: site.ptx_line):
         if site.kind == SiteKind.BLOCK:

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from cuda.bindings.runtime import cudaError_t
 
+from cudalab.sim.device import host_address
 from cudalab.sim.device.effect import hold_by_comparison
+from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.operation import Operation, Range, Reach
 from cudalab.sim.device.region import Region
 from cudalab.sim.device.stream import Stream
@@ -59,7 +62,10 @@ class Copy(Operation):
     def run(self) -> None:
         assert self._data is not None
         if self.destination_here:
-            self.destination.scatter(self._memory, self._data)
+            try:
+                self.destination.scatter(self._memory, self._data)
+            except host_address.UnmappedAddress as error:
+                raise CudaError(cudaError_t.cudaErrorInvalidValue, f"{self.name}: {error}") from None
         if self.on_deliver is not None:
             self.on_deliver(self._data)
         self._data = None

@@ -15,6 +15,7 @@ import ctypes
 import mmap
 import sys
 import weakref
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,10 @@ class Arena:
         self._skew = self.base - start
         self._raw = raw
         self.bytes = raw[self._skew : self._skew + self.size]
+        owner: Any = raw
+        while isinstance(owner, (np.ndarray, memoryview)):
+            owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+        self._mapping = owner
         self._raw_shadow = _reserve(self.size // GRANULE * 2)
         self.shadow = self._raw_shadow.view(np.uint16)
         self.extent = 0
@@ -95,12 +100,9 @@ class Arena:
         return _address(self._raw_shadow)
 
     def _advise(self, option: int, offset: int, size: int) -> None:
-        mapping = self._raw.base
-        while not isinstance(mapping, mmap.mmap):
-            mapping = mapping.obj if isinstance(mapping, memoryview) else mapping.base  # type: ignore[union-attr]
         size = min(size, self.size - offset)
         try:
-            mapping.madvise(option, self._skew + offset, size)
+            self._mapping.madvise(option, self._skew + offset, size)
         except OSError:
             pass  # advice only: without it memory is slower to touch, or returned later
 
@@ -139,7 +141,7 @@ def _reserve_windows(size: int) -> np.ndarray:
     address = kernel32.VirtualAlloc(None, size, _MEM_RESERVE, _PAGE_NOACCESS)
     if not address:
         raise OSError("VirtualAlloc")
-    region_type = type("Region", (ctypes.c_uint8 * size,), {})
+    region_type: Any = type("Region", (ctypes.c_uint8 * size,), {})
     region = region_type.from_address(address)
     weakref.finalize(region, kernel32.VirtualFree, address, 0, _MEM_RELEASE).atexit = False
     return np.frombuffer(memoryview(region), dtype=np.uint8)

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from cudalab.sim.machine.module import LoadedKernel
 
 
+EXITED = 0xFFFF_FFFF
+FLAGS = 0x6000_0000
+"""Bits that the block driver adds to a resume point: ready to go on, or held back."""
+
+
 def who_waits(states: int, context: Context, kernel: LoadedKernel, block: Triple) -> str:
     """A sentence a place: how many threads wait there, and the first of them.
 
@@ -52,5 +57,8 @@ def site_of_state(state: int, kernel: Kernel) -> Site | None:
 
     Resume points count suspension points from 1, in the order of their sites.
     """
+    if state == EXITED:
+        return None
     points = [site for site in kernel.sites if site.kind in (SiteKind.BARRIER, SiteKind.WARP)]
-    return points[state - 1] if 1 <= state <= len(points) else None
+    number = state & ~FLAGS
+    return points[number - 1] if 1 <= number <= len(points) else None

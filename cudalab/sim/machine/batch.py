@@ -7,7 +7,8 @@ turns are ordered too, where the operation named them both.
 CUDA C++ Programming Guide, "Synchronization Functions": ``__syncthreads()`` makes memory accesses of the block's
 threads before it visible to all of them after it, ``__syncwarp(mask)`` those of the lanes in `mask`. Shuffles and
 votes promise no memory ordering there, but make their lanes wait for each other; they count as order here, so that
-what cannot happen is not reported. """
+what cannot happen is not reported.
+"""
 
 from __future__ import annotations
 

@@ -84,8 +84,8 @@ def check_configuration(
         x, y, z = block
         raise LaunchError(
             INVALID_CONFIGURATION,
-            f"a block of {x} x {y} x {z} = {threads} threads is larger than the {limits.threads_per_block} threads that a "
-            "block may have. Use smaller blocks and more of them.",
+            f"a block of {x} x {y} x {z} = {threads} threads is larger than the {limits.threads_per_block} that "
+            "a block may have. Use smaller blocks and more of them.",
         )
     _check_registers(kernel, threads, limits)
     _check_shared(kernel, shared, max_dynamic_shared, limits)
@@ -117,8 +117,8 @@ def _check_registers(kernel: Kernel, threads: int, limits: DeviceLimits) -> None
     if threads > kernel.max_threads:
         raise LaunchError(
             OUT_OF_RESOURCES,
-            f"kernel {kernel.name} was compiled with __launch_bounds__({kernel.max_threads}) and is launched with blocks "
-            f"of {threads} threads. Use at most {kernel.max_threads}, or raise the bound.",
+            f"kernel {kernel.name} was compiled with __launch_bounds__({kernel.max_threads}) and is launched with "
+            f"blocks of {threads} threads. Use at most {kernel.max_threads}, or raise the bound.",
             driver_code=INVALID_VALUE,
         )
     registers = kernel.resources.registers if kernel.resources else 0
@@ -128,8 +128,8 @@ def _check_registers(kernel: Kernel, threads: int, limits: DeviceLimits) -> None
         fitting = limits.registers_per_block // each * limits.warp_size
         raise LaunchError(
             OUT_OF_RESOURCES,
-            f"kernel {kernel.name} uses {registers} registers a thread; {threads} threads need {warps * each}, and a block "
-            f"has {limits.registers_per_block}. Use at most {fitting} threads a block, or compile with "
+            f"kernel {kernel.name} uses {registers} registers a thread; {threads} threads need {warps * each}, and a "
+            f"block has {limits.registers_per_block}. Use at most {fitting} threads a block, or compile with "
             f"__launch_bounds__({threads}).",
             driver_code=OUT_OF_RESOURCES,
         )

@@ -11,169 +11,16 @@ memory move data. See Nsight Compute's documentation, "Metrics Decoder".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 
 import numpy as np
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WARP, WINDOW_SIZE, SiteKind, Space
 from cudalab.sim.compiler.program import Kernel, Site
+from cudalab.sim.machine.counts import GRANULE, LINE, SECTOR, AccessCounts, Counts, SiteCounts
 from cudalab.sim.machine.divergence import aligned_visits, branches
-from cudalab.sim.machine.requests import Visits, distinct, matrices, visits
+from cudalab.sim.machine.requests import Visits, distinct, matrices, passes, visits
 from cudalab.sim.machine.wavefronts import wavefronts
-
-SECTOR = 32
-LINE = 128
-
-
-@dataclass
-class AccessCounts:
-    """Accesses of one kind to global or local memory."""
-
-    requests: float = 0.0
-    """Warp instructions."""
-    sectors: float = 0.0
-    """32-byte sectors touched, summed over requests."""
-    lines: float = 0.0
-    """128-byte lines touched, summed over requests."""
-    accesses: float = 0.0
-    """Accesses of single threads."""
-    bytes: float = 0.0
-    """Bytes that threads asked for."""
-    operations: float = 0.0
-    """For atomics: the longest chain of threads on one address, summed over requests."""
-
-    @property
-    def sectors_per_request(self) -> float:
-        return self.sectors / self.requests if self.requests else 0.0
-
-    @property
-    def bytes_moved(self) -> float:
-        """Bytes of the sectors touched."""
-        return self.sectors * SECTOR
-
-    @property
-    def efficiency(self) -> float:
-        """Bytes asked for over bytes moved; above 1 where lanes share an element."""
-        return self.bytes / self.bytes_moved if self.sectors else 0.0
-
-
-@dataclass
-class SharedCounts:
-    """Accesses of one kind to shared memory."""
-
-    requests: float = 0.0
-    wavefronts: float = 0.0
-    """Turns that the 32 banks took, summed over requests."""
-    bank_conflicts: float = 0.0
-    """Wavefronts more than the requests would take without conflicts."""
-    accesses: float = 0.0
-    bytes: float = 0.0
-
-    @property
-    def wavefronts_per_request(self) -> float:
-        return self.wavefronts / self.requests if self.requests else 0.0
-
-
-@dataclass
-class SiteCounts:
-    """What one memory instruction of the kernel did."""
-
-    site: Site
-    requests: float = 0.0
-    sectors: float = 0.0
-    wavefronts: float = 0.0
-    bank_conflicts: float = 0.0
-    accesses: float = 0.0
-
-    @property
-    def sectors_per_request(self) -> float:
-        return self.sectors / self.requests if self.requests else 0.0
-
-
-@dataclass
-class Counts:
-    """Counters of a whole launch. Numbers scaled from sampled blocks are not whole."""
-
-    blocks: int = 0
-    """Blocks of the grid."""
-    sampled: int = 0
-    """Blocks that were run to count."""
-    threads: int = 0
-    """Threads a block."""
-    complete: bool = True
-    """False when a sampled block was cut short, or faulted: the counts are then too low or extrapolated."""
-
-    instructions: float = 0.0
-    """PTX instructions executed by warps."""
-    thread_instructions: float = 0.0
-    """PTX instructions executed by threads."""
-    branches: float = 0.0
-    divergent_branches: float = 0.0
-    """Branches at which the active lanes of a warp went different ways."""
-    barriers: float = 0.0
-    """Block barriers reached, counted by warp."""
-    warp_operations: float = 0.0
-    """Shuffles, votes and warp barriers, counted by warp."""
-
-    global_loads: AccessCounts = field(default_factory=AccessCounts)
-    global_stores: AccessCounts = field(default_factory=AccessCounts)
-    global_atomics: AccessCounts = field(default_factory=AccessCounts)
-    local_loads: AccessCounts = field(default_factory=AccessCounts)
-    local_stores: AccessCounts = field(default_factory=AccessCounts)
-    shared_loads: SharedCounts = field(default_factory=SharedCounts)
-    shared_stores: SharedCounts = field(default_factory=SharedCounts)
-    shared_atomics: SharedCounts = field(default_factory=SharedCounts)
-    constant_loads: AccessCounts = field(default_factory=AccessCounts)
-
-    sectors_loaded_once: float = 0.0
-    """Different sectors that each block loads, summed over blocks: what is left after a perfect L1 cache."""
-    sectors_stored_once: float = 0.0
-    """The same for stores and atomics."""
-    footprint_bytes: int = 0
-    """Size of the allocations that the parameters point to: no launch moves more different bytes of them."""
-    longest_warp: float = 0.0
-    """PTX instructions of the warp that executed most."""
-    longest_warp_accesses: float = 0.0
-    """Global load requests of that kind, for the warp with most of them: the chain that latency acts on."""
-    sites: list[SiteCounts] = field(default_factory=list)
-    """Each memory instruction on its own, in the order of ``Kernel.sites``."""
-
-    @property
-    def branch_efficiency(self) -> float:
-        """Share of branches at which no warp diverged, 0 to 1."""
-        return 1 - self.divergent_branches / self.branches if self.branches else 1.0
-
-    @property
-    def thread_efficiency(self) -> float:
-        """Active threads a warp instruction, over 32."""
-        return self.thread_instructions / (WARP * self.instructions) if self.instructions else 1.0
-
-    @property
-    def bank_conflicts(self) -> float:
-        return self.shared_loads.bank_conflicts + self.shared_stores.bank_conflicts
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The counters under Nsight Compute's names."""
-        out: dict[str, float] = {}
-        for name, kind in (("ld", self.global_loads), ("st", self.global_stores)):
-            out[f"l1tex__t_requests_pipe_lsu_mem_global_op_{name}.sum"] = kind.requests
-            out[f"l1tex__t_sectors_pipe_lsu_mem_global_op_{name}.sum"] = kind.sectors
-            out[f"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{name}.ratio"] = kind.sectors_per_request
-            out[f"smsp__sass_data_bytes_mem_global_op_{name}.sum"] = kind.bytes
-        out["l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum"] = self.global_atomics.requests
-        for name, kind in (("ld", self.local_loads), ("st", self.local_stores)):
-            out[f"l1tex__t_requests_pipe_lsu_mem_local_op_{name}.sum"] = kind.requests
-            out[f"l1tex__t_sectors_pipe_lsu_mem_local_op_{name}.sum"] = kind.sectors
-        for name, shared in (("ld", self.shared_loads), ("st", self.shared_stores), ("atom", self.shared_atomics)):
-            out[f"smsp__inst_executed_op_shared_{name}.sum"] = shared.requests
-            out[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{name}.sum"] = shared.wavefronts
-            out[f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{name}.sum"] = shared.bank_conflicts
-        out["smsp__inst_executed.sum"] = self.instructions
-        out["smsp__thread_inst_executed.sum"] = self.thread_instructions
-        out["smsp__thread_inst_executed_per_inst_executed.ratio"] = WARP * self.thread_efficiency
-        out["smsp__sass_average_branch_targets_threads_uniform.pct"] = 100 * self.branch_efficiency
-        return out
 
 
 @dataclass
@@ -215,29 +62,32 @@ def count(kernel: Kernel, traced: Traced) -> Counts:
     if not len(traced.site):
         return counts
     kinds = np.array([site.kind for site in sites])
+    passed = passes(traced.site, traced.thread, len(sites), traced.warps)
     found = visits(
         traced.site,
         traced.thread,
         traced.address,
         len(sites),
         traced.warps,
-        aligned_visits(traced.site, traced.thread, kinds, traced.warps),
+        passed,
+        aligned_visits(traced.site, traced.thread, kinds, traced.warps, passed),
     )
     weight = traced.weights[found.request_warp]
     requests = np.bincount(found.request_site, weight, len(sites))
     accesses = np.bincount(traced.site, traced.weights[traced.thread // WARP], len(sites))
     _count_instructions(counts, sites, kinds, found, traced, requests, accesses)
-    per_site = {i: SiteCounts(s, requests[i], accesses=accesses[i]) for i, s in enumerate(sites) if _is_access(s)}
+    per_site = {
+        i: SiteCounts(s, float(requests[i]), accesses=float(accesses[i])) for i, s in enumerate(sites) if _is_access(s)
+    }
     for chosen, space in _classes(sites, traced):
         if space == Space.SHARED:
             _count_shared(counts, per_site, sites, chosen, found, weight)
         elif space == Space.CONSTANT:
-            for index in np.flatnonzero(chosen):
-                _add(counts.constant_loads, sites[index], requests[index], 0.0, accesses[index])
+            for index in np.flatnonzero(chosen).tolist():
+                _add(counts.constant_loads, sites[index], per_site[index])
         else:
             _count_sectors(counts, per_site, sites, chosen, space, found, weight)
-    counts.sectors_loaded_once = _different_sectors(sites, traced, (SiteKind.LOAD,))
-    counts.sectors_stored_once = _different_sectors(sites, traced, (SiteKind.STORE, SiteKind.ATOMIC))
+    _count_different(counts, sites, traced)
     counts.sites = [entry for entry in per_site.values() if entry.requests]
     return counts
 
@@ -294,21 +144,11 @@ def space_of(address: int) -> Space:
     return Space.GLOBAL
 
 
-def _add(
-    counts: AccessCounts,
-    site: Site,
-    requests: float,
-    sectors: float,
-    accesses: float,
-    chain: float = 0,
-    lines: float = 0,
-) -> None:
-    counts.requests += requests
-    counts.sectors += sectors
-    counts.lines += lines
-    counts.accesses += accesses
-    counts.bytes += accesses * site.size
-    counts.operations += chain
+def _add(counts: AccessCounts, site: Site, entry: SiteCounts) -> None:
+    counts.requests += entry.requests
+    counts.sectors += entry.sectors
+    counts.accesses += entry.accesses
+    counts.bytes += entry.accesses * site.size
 
 
 def _count_sectors(
@@ -332,8 +172,8 @@ def _count_sectors(
         if here.any():
             longest = _longest_chain(addresses[here], active[here])
             chains += np.bincount(site[here], longest * weight[rows][here], len(sites))
-    for index in np.flatnonzero(chosen):
-        entry = per_site[int(index)]
+    for index in np.flatnonzero(chosen).tolist():
+        entry = per_site[index]
         entry.sectors = float(touched[index])
         kind = sites[index].kind
         if space == Space.LOCAL:
@@ -342,8 +182,9 @@ def _count_sectors(
             target = counts.global_atomics
         else:
             target = counts.global_loads if kind == SiteKind.LOAD else counts.global_stores
-        chain, touched_lines = float(chains[index]), float(lines[index])
-        _add(target, sites[index], entry.requests, entry.sectors, entry.accesses, chain, touched_lines)
+        _add(target, sites[index], entry)
+        target.lines += float(lines[index])
+        target.operations += float(chains[index])
 
 
 def _local_sectors(addresses: np.ndarray) -> np.ndarray:
@@ -379,8 +220,8 @@ def _count_shared(
             took, least = wavefronts(addresses, active, size)
             total += np.bincount(site, took * weight[rows], len(sites))
             ideal += np.bincount(site, least * weight[rows], len(sites))
-        for index in np.flatnonzero(mask):
-            entry = per_site[int(index)]
+        for index in np.flatnonzero(mask).tolist():
+            entry = per_site[index]
             entry.wavefronts = float(total[index])
             entry.bank_conflicts = float(total[index] - ideal[index])
             kind = sites[index].kind
@@ -394,34 +235,40 @@ def _count_shared(
             target.bytes += entry.accesses * size
 
 
-def _different_sectors(sites: Sequence[Site], traced: Traced, kinds: tuple[SiteKind, ...]) -> float:
-    """Different sectors of global memory that each block touches, weighted and summed over blocks."""
-    wanted = np.array([s.kind in kinds and s.space in (Space.GLOBAL, Space.GENERIC) for s in sites])
+def _count_different(counts: Counts, sites: Sequence[Site], traced: Traced) -> None:
+    """Different sectors, DRAM granules and lines of global memory that each block touches, summed over blocks."""
+    global_space = (Space.GLOBAL, Space.GENERIC)
+    loads = np.array([s.kind == SiteKind.LOAD and s.space in global_space for s in sites])
+    stores = np.array([s.kind in (SiteKind.STORE, SiteKind.ATOMIC) and s.space in global_space for s in sites])
+    loaded, stored = _different(loads, traced), _different(stores, traced)
+    both = np.intersect1d(loaded, stored, assume_unique=True)
+    counts.sectors_loaded_once = _weigh(loaded, traced, 1)
+    counts.sectors_stored_once = _weigh(stored, traced, 1)
+    counts.sectors_loaded_and_stored = _weigh(both, traced, 1)
+    counts.granules_loaded_once = _weigh(loaded, traced, GRANULE // SECTOR)
+    counts.lines_loaded_once = _weigh(loaded, traced, LINE // SECTOR)
+    counts.lines_stored_once = _weigh(stored, traced, LINE // SECTOR)
+
+
+_BLOCK_SHIFT = 44
+"""Sector numbers of one allocation space need fewer bits."""
+
+
+def _different(wanted: np.ndarray, traced: Traced) -> np.ndarray:
+    """Sorted numbers, the block in the upper bits and the sector below, of what sites of `wanted` touch."""
     chosen = wanted[traced.site]
     address = traced.address[chosen]
-    if not len(address):
-        return 0.0
-    block = traced.thread[chosen] // (WARP * traced.warps_per_block)
     device = address >= np.uint64(LOCAL_WINDOW + WINDOW_SIZE)
-    sector = (address[device] - address.min()) // np.uint64(SECTOR)
-    keys = np.unique(sector + block[device].astype(np.uint64) * np.uint64(1 << 44))
-    each = np.bincount((keys >> np.uint64(44)).astype(np.int64), minlength=traced.warps // traced.warps_per_block)
-    return float(each @ traced.weights[:: traced.warps_per_block])
+    block = traced.thread[chosen][device] // (WARP * traced.warps_per_block)
+    sector = address[device] // np.uint64(SECTOR)
+    return np.unique(sector + (block.astype(np.uint64) << np.uint64(_BLOCK_SHIFT)))
 
 
-def scale(counts: Counts, factor: float) -> None:
-    """Multiply every additive counter by `factor`, in place."""
-    for entry in fields(counts):
-        value = getattr(counts, entry.name)
-        if isinstance(value, float):
-            setattr(counts, entry.name, value * factor)
-        elif isinstance(value, (AccessCounts, SharedCounts)):
-            _scale_numbers(value, factor)
-    for site in counts.sites:
-        _scale_numbers(site, factor)
-
-
-def _scale_numbers(counts: object, factor: float) -> None:
-    for name, value in vars(counts).items():
-        if isinstance(value, float):
-            setattr(counts, name, value * factor)
+def _weigh(keys: np.ndarray, traced: Traced, unit: int) -> float:
+    """How many different groups of `unit` sectors, each counted for as many blocks as its block stands for."""
+    if not len(keys):
+        return 0.0
+    groups = keys // np.uint64(unit)
+    first = np.concatenate(([True], groups[1:] != groups[:-1]))
+    block = (keys[first] >> np.uint64(_BLOCK_SHIFT)).astype(np.int64)
+    return float(traced.weights[block * traced.warps_per_block].sum())

@@ -17,13 +17,15 @@ import numpy as np
 
 from cudalab.sim.abi import WARP, SiteKind
 from cudalab.sim.compiler.program import Site
-from cudalab.sim.machine.requests import Visits, occurrences
+from cudalab.sim.machine.requests import Passes, Visits, occurrences, stable_order
 
 _LONGEST_REPLAY = 200_000
 """Basic blocks replayed one by one for a batch of records; beyond it, visits are only counted."""
 
 
-def aligned_visits(site: np.ndarray, thread: np.ndarray, kinds: np.ndarray, warps: int) -> np.ndarray | None:
+def aligned_visits(
+    site: np.ndarray, thread: np.ndarray, kinds: np.ndarray, warps: int, passed: Passes
+) -> np.ndarray | None:
     """For each record the number of the visit it belongs to, or None where counting visits gives the same.
 
     Counting is right while the lanes of a warp that are still running go the same way, and for code that no lane
@@ -32,9 +34,8 @@ def aligned_visits(site: np.ndarray, thread: np.ndarray, kinds: np.ndarray, warp
     is_block = kinds[site] == SiteKind.BLOCK
     if not is_block.any():
         return None
-    sites = len(kinds)
-    visit, _, times = occurrences(thread * sites + site, warps * WARP * sites)
-    if not len(times) or times.max() == 1:
+    visit = passed.number
+    if not len(passed.times) or passed.times.max() == 1:
         return None
     crooked = _crooked_warps(site[is_block], thread[is_block], visit[is_block], warps)
     if not crooked.any():
@@ -126,11 +127,11 @@ def branches(sites: Sequence[Site], found: Visits, thread: np.ndarray, weights: 
     A basic block that goes on to more than one other block, in any warp of the sample, ends in a branch. Going back to
     where all lanes go is none.
     """
-    kinds = np.array([site.kind for site in sites] or [0])
+    kinds = np.array([int(site.kind) for site in sites], np.int64)
     flow = np.flatnonzero((kinds[found.site] == SiteKind.BLOCK) | (kinds[found.site] == SiteKind.EXIT))
     if not len(flow):
         return 0.0, 0.0
-    flow = flow[np.argsort(thread[flow], kind="stable")]
+    flow = flow[stable_order(thread[flow], len(weights) * WARP)]
     site, owner = found.site[flow], thread[flow]
     following = np.append(site[1:], -1)
     following[np.append(owner[1:] != owner[:-1], True)] = -1

@@ -131,12 +131,11 @@ def from_context(context: Context, kernel: LoadedKernel, grid: Triple, block: Tr
 def time_limit_fault(context: Context, kernel: LoadedKernel, grid: Triple, block: Triple, limit: float) -> Fault:
     """The launch was stopped because no block had finished for `limit` seconds."""
     raw = context.fault
-    place, thread = None, None
-    if raw.site or raw.thread or raw.block:  # where the loop was when it was stopped
-        place = place_of(_site(kernel, raw.site).location, kernel.module.program)
-        thread = triple(raw.thread, block)
+    known = raw.site < len(kernel.kernel.sites)  # where the loop was when it was stopped
+    place = place_of(_site(kernel, raw.site).location, kernel.module.program) if known else None
     place = place or place_of(kernel.kernel.location, kernel.module.program)
-    running = raw.block if raw.block else context.blocks_done
+    thread = triple(raw.thread, block) if known else None
+    running = raw.block if known else context.blocks_done
     finding = Finding(
         rule="endless loop",
         headline=f"No block finished for {limit:g} seconds",
@@ -246,9 +245,9 @@ def _access_finding(
 
 def _assert_finding(raw: ctypes.Structure, kernel: LoadedKernel, where: _Where) -> tuple[Finding, str]:
     memory = kernel.module.memory
-    from cudalab.sim.machine.launch import read_string
+    from cudalab.sim.machine.launch import read_string  # which imports this module
 
-    words = (ctypes.c_uint64 * 5).from_address(raw.detail) if raw.detail else raw.extra  # type: ignore[attr-defined]
+    words = (ctypes.c_uint64 * 5).from_address(raw.detail) if raw.detail else raw.extra
     message, file, function = (read_string(memory, words[index]).decode("utf-8", "replace") for index in (0, 1, 3))
     line = int(words[2]) & 0xFFFF_FFFF
     text = (

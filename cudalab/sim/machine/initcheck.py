@@ -3,7 +3,8 @@
 Shared memory holds whatever the block before left there; new device memory whatever its last owner did. Reading it is
 no error to the hardware, and often gives zeros, until it does not. Checked are shared memory, from the start of each
 block, and global memory, from its allocation on: copies and memsets are known exactly, plain launches count as writing
-all that they can reach (:mod:`.initialised`), the launch that is checked is followed byte by byte. """
+all that they can reach (:mod:`.initialised`), the launch that is checked is followed byte by byte.
+"""
 
 from __future__ import annotations
 

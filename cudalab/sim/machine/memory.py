@@ -19,7 +19,8 @@ from __future__ import annotations
 import ctypes
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,8 +45,8 @@ class OutOfMemory(Exception):
     def __init__(self, asked: int, in_use: int, limit: int, reason: str) -> None:
         self.asked, self.in_use, self.limit = asked, in_use, limit
         super().__init__(
-            f"cannot allocate {_bytes(asked)}: {_bytes(in_use)} are in use and {reason}. The simulated device keeps its "
-            "memory in the host's RAM, so this limit is your machine's, not the 141 GB of an H200. "
+            f"cannot allocate {_bytes(asked)}: {_bytes(in_use)} are in use and {reason}. The simulated device keeps "
+            "its memory in the host's RAM, so this limit is your machine's, not the 141 GB of an H200. "
             "Free arrays that are no longer needed, or use a smaller size."
         )
 
@@ -187,6 +188,27 @@ class Memory:
         self.in_use -= allocation.size
         return allocation
 
+    @contextmanager
+    def set_aside(self, pointers: Iterable[int], why: str) -> Iterator[None]:
+        """For a while, treat the allocations at `pointers` as freed: a memory pool holds them, but no array does."""
+        aside = [self._live[pointer] for pointer in pointers if pointer in self._live]
+        freed = self._freed
+        self._freed = deque([*freed, *aside])
+        for allocation in aside:
+            allocation.freed_where = why
+            del self._live[allocation.pointer]
+            del self._starts[bisect_right(self._starts, allocation.pointer) - 1]
+            self.arena.set_dead(allocation.pointer - self.arena.base, allocation.size)
+        try:
+            yield
+        finally:
+            self._freed = freed
+            for allocation in aside:
+                allocation.freed_where = ""
+                self._starts.insert(bisect_right(self._starts, allocation.pointer), allocation.pointer)
+                self._live[allocation.pointer] = allocation
+                self.arena.set_live(allocation.pointer - self.arena.base, allocation.size)
+
     def free_all(self) -> None:
         """Free everything, as a device reset does."""
         for pointer in list(self._starts):
@@ -306,7 +328,7 @@ class Memory:
         Raises:
             InvalidPointer: the range does not lie in one live allocation.
         """
-        return memoryview(self.array(address, size, write=write))
+        return self.array(address, size, write=write).data
 
     def array(self, address: int, count: int, dtype: object = np.uint8, *, write: bool = True) -> np.ndarray:
         """Like :meth:`view`, as a flat NumPy array of `count` elements; it stays valid after a free (reads zeros)."""
@@ -381,7 +403,9 @@ class Memory:
         return 0, 0
 
     def _rebuild_ranges(self) -> None:
-        self.range_table = (Range * len(self._ranges))(*self._ranges) if self._ranges else None
+        self.range_table = (
+            (Range * len(self._ranges))(*(Range(*entry) for entry in self._ranges)) if self._ranges else None
+        )
         self.range_address = ctypes.addressof(self.range_table) if self.range_table is not None else 0
 
 

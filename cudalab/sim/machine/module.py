@@ -20,6 +20,13 @@ ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctype
 """``int32 run(Context *, uint64 first_block, uint64 end_block)``; ctypes releases the GIL around it."""
 
 
+class MissingSymbol(KeyError):
+    """A module has no kernel or variable of that name; the message lists those it has."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class NativeCode(Protocol):
     """Object code in memory. It stays usable while this object lives."""
 
@@ -81,14 +88,14 @@ class Module:
         """A kernel by its name in the PTX, or by a name expression that the program was compiled with.
 
         Raises:
-            LookupError: no such kernel; the message lists those there are.
+            MissingSymbol: no such kernel; the message lists those there are.
         """
         lowered = self.program.lowered_names.get(name, name)
         loaded = self._kernels.get(lowered)
         if loaded is None:
             if lowered not in self.program.kernels:
                 known = ", ".join(sorted(self.program.kernels)) or "none"
-                raise LookupError(
+                raise MissingSymbol(
                     f"the module has no kernel {name!r} (it has: {known}). C++ names are mangled: declare the kernel "
                     'extern "C", or ask for it by a name expression.'
                 )
@@ -99,13 +106,13 @@ class Module:
         """``(address, bytes)`` of a variable, by its PTX name or a name expression.
 
         Raises:
-            LookupError: no such variable; the message lists those there are.
+            MissingSymbol: no such variable; the message lists those there are.
         """
         lowered = self.program.lowered_names.get(name, name)
         lowered = self.program.lowered_names.get("&" + name, lowered) if lowered not in self._addresses else lowered
         if lowered not in self._addresses:
             known = ", ".join(sorted(n for n in self._addresses if not n.startswith("$"))) or "none"
-            raise LookupError(f"the module has no global variable {name!r} (it has: {known})")
+            raise MissingSymbol(f"the module has no global variable {name!r} (it has: {known})")
         return self._addresses[lowered], self.program.globals[lowered].size
 
     def native(self, variant: str) -> NativeCode:

@@ -171,13 +171,13 @@ def _miss(subject: Subject, target: Allocation) -> Problem:
 
 
 def _freed_problem(subject: Subject, freed: Allocation) -> Problem:
-    when = f", at {freed.freed_where}" if freed.freed_where else ""
+    when = f" ({freed.freed_where})" if freed.freed_where else ""
     of, _, _ = subject.owner(freed)
     offset = subject.address - freed.pointer
     return (
         "use after free",
         f"Address {subject.address:#x} is {offset} bytes into the {freed.describe()}{of}, which was freed{when}.",
-        "keep the array alive until the last launch that uses it has ended; a pointer taken as an integer keeps nothing.",
+        "keep the array alive until the last launch that uses it has ended; an address taken as an integer does not.",
     )
 
 

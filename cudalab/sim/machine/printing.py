@@ -6,7 +6,8 @@ packed as C's variable arguments, each promoted and aligned to its size (CUDA C+
 Output").
 
 Output is ordered by block, and within a block as its threads came to it; a GPU orders it as warps happen to run. When
-the buffer is full further output is dropped and counted. """
+the buffer is full further output is dropped and counted.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ FIFO_BYTES = 1 << 20
 MOST_TEXT = 1 << 16
 
 _SPECIFICATION = re.compile(
-    rb"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<precision>\*|\d+)?(?P<dot>))?(?P<size>hh|h|ll|l|L|j|z|t)?(?P<type>.)",
+    rb"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<precision>\*|\d+)?(?P<dot>))?"
+    rb"(?P<size>hh|h|ll|l|L|j|z|t)?(?P<type>.)",
     re.DOTALL,
 )
 _LONG = 4 if sys.platform == "win32" else 8
@@ -41,7 +43,7 @@ class _Arguments:
             return 0  # fewer arguments than the format asks for: undefined in C; zero here
         (value,) = struct.unpack_from("<" + code, self._data, self._offset)
         self._offset += size
-        return value  # type: ignore[no-any-return]
+        return value
 
 
 def decode(buffer: bytes, read_string: Callable[[int], bytes], *, stride: int = 8) -> list[tuple[int, int, str]]:

@@ -320,7 +320,7 @@ class BlockRaces:
 
     def races(self) -> list[Race]:
         """Races between blocks seen so far."""
-        if self.skipped or not self._parts:
+        if self.skipped or not self._size:
             return []
         part = np.concatenate(self._parts)
         order = np.lexsort((part["block"], part["unit"]))

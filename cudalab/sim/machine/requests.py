@@ -3,7 +3,8 @@
 Hardware executes a load once for a warp: 32 lanes, one *request*. Traced code reports each lane on its own. A request
 is put together from the lanes of a warp that pass the same place for the same time: the k-th visit of each lane. Where
 lanes run a loop a different number of times, that is a request with fewer lanes, as on hardware. Where lanes of a warp
-take different ways inside a loop, visits are first lined up by the way each lane took (:mod:`.divergence`). """
+take different ways inside a loop, visits are first lined up by the way each lane took (:mod:`.divergence`).
+"""
 
 from __future__ import annotations
 
@@ -68,8 +69,31 @@ def occurrences(keys: np.ndarray, bound: int) -> tuple[np.ndarray, np.ndarray, n
     return result, ordered[first], times
 
 
+@dataclass
+class Passes:
+    """How often each thread has passed each site."""
+
+    number: np.ndarray
+    """int64[n]: how many earlier records have the same thread and site."""
+    keys: np.ndarray
+    """Distinct ``thread * sites + site``."""
+    times: np.ndarray
+    """How often each of them occurs."""
+
+
+def passes(site: np.ndarray, thread: np.ndarray, sites: int, warps: int) -> Passes:
+    """Count the passes of `thread` (numbered through `warps` warps) through `site`."""
+    return Passes(*occurrences(thread * sites + site, warps * WARP * sites))
+
+
 def visits(
-    site: np.ndarray, thread: np.ndarray, address: np.ndarray, sites: int, warps: int, visit: np.ndarray | None = None
+    site: np.ndarray,
+    thread: np.ndarray,
+    address: np.ndarray,
+    sites: int,
+    warps: int,
+    passed: Passes,
+    visit: np.ndarray | None = None,
 ) -> Visits:
     """Number the requests.
 
@@ -79,16 +103,15 @@ def visits(
         address: each record's address.
         sites: number of sites.
         warps: number of warps in all blocks.
-        visit: which visit of its site each record is; by default counted for each thread.
+        passed: from :func:`passes`.
+        visit: which visit of its site each record is; by default the passes of its thread.
     """
-    site = site.astype(np.int64)
-    thread = thread.astype(np.int64)
     warp = thread // WARP
     place = site * warps + warp
     if visit is None:
-        visit, keys, times = occurrences(thread * sites + site, warps * WARP * sites)
+        visit = passed.number
         most = np.zeros(sites * warps, np.int64)
-        np.maximum.at(most, keys % sites * warps + keys // sites // WARP, times)
+        np.maximum.at(most, passed.keys % sites * warps + passed.keys // sites // WARP, passed.times)
     else:
         most = np.zeros(sites * warps, np.int64)
         np.maximum.at(most, place, visit + 1)

@@ -129,7 +129,8 @@ class _Run:
             self._add(fault.finding)
         if trace.lost:
             self._note(
-                f"block {trace.block} did more than could be recorded; its first {len(trace.records)} events were checked"
+                f"block {trace.block} did more than could be recorded; "
+                f"its first {len(trace.records)} events were checked"
             )
         if self._records < MOST_RECORDS:
             self._pending.append((trace.block, trace.records.copy(), trace.complete))

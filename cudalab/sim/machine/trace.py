@@ -130,6 +130,15 @@ class Tracer:
             fault,
         )
 
+    def take_back(self) -> None:
+        """Take back what the blocks run so far have stored."""
+        self._undo.rollback()
+
+    @property
+    def threads(self) -> int:
+        """Threads a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
     @property
     def footprint(self) -> int:
         """Bytes of the different allocations that the parameters point to."""

@@ -2,7 +2,8 @@
 
 Native code holds no Python lock while it runs. The launching thread waits in short slices: a KeyboardInterrupt reaches
 it at once, and it can see whether blocks still finish. Threads are kept for the next launch; a hand-over costs about
-ten microseconds. They have a large stack, because device functions that call themselves use it. """
+ten microseconds. They have a large stack, because device functions that call themselves use it.
+"""
 
 from __future__ import annotations
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 FUEL = 1 << 16
 """Back-edges between two looks at ``context.stop``; some 0.1 ms."""
+NO_SITE = 0xFFFF_FFFF
+"""In ``context.fault.site`` until something stops the launch."""
 _ROOT = struct.Struct("<QQ")
 _ADDRESS = struct.Struct("<Q")
 
@@ -112,6 +114,7 @@ class Workspace:
         trace.data = trace.capacity = trace.used = trace.lost = trace.drain = 0
         undo.data = undo.capacity = undo.used = undo.lost = undo.drain = 0
         ctypes.memset(ctypes.addressof(context.fault), 0, ctypes.sizeof(context.fault))
+        context.fault.site = NO_SITE
         self._keep = (module, memory.range_table, args)
 
     def _fill_roots(self, loaded: LoadedKernel, args: bytes) -> None:
@@ -137,7 +140,7 @@ class Workspace:
                 base, length = (found.pointer, found.size) if found else (0, 0)
             else:
                 base, length = at.get(where, (0, 0))
-            _ROOT.pack_into(table, 16 * index, base, length)
+            _ROOT.pack_into(table, 16 * index, base, length)  # type: ignore[arg-type]
         self.context.roots = self.roots.address
 
     def printed(self) -> bytes:

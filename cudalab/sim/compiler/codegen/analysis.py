@@ -14,6 +14,7 @@ from cudalab.sim.compiler.passes.accesses import Access, Extent, Group
 from cudalab.sim.compiler.passes.control_flow import Block, End, back_edges, build_blocks
 from cudalab.sim.compiler.passes.inlining import CallGraph, inline_waiting_functions
 from cudalab.sim.compiler.passes.liveness import Liveness, find_liveness
+from cudalab.sim.compiler.passes.not_a_number import find_computed
 from cudalab.sim.compiler.passes.pointer_roots import Root, Roots, find_roots
 from cudalab.sim.compiler.passes.regions import Point, Region, find_points, find_regions, frame_slots
 from cudalab.sim.compiler.passes.rematerialisation import Recomputed, find_recomputed
@@ -46,6 +47,7 @@ class Plan:
     other_sites: dict[Instruction, int] = field(default_factory=dict)  # calls and traps
     block_sites: list[int] = field(default_factory=list)
     exit_site: int = 0
+    first_site: int = 0  # of this function among its sites
     root_sources: list[RootSource] = field(default_factory=list)
     parameter_offsets: dict[str, int] = field(default_factory=dict)
     parameter_bytes: int = 0
@@ -56,11 +58,16 @@ class Plan:
     frame_size: int = 0  # local memory of one activation
     local_bytes: int = 0  # a kernel's, with all it calls
     recursive: bool = False
+    computed: set[Register] = field(default_factory=set)  # floats whose NaN would be the host's
 
     @property
     def frame_bytes(self) -> int:
-        """Bytes of a warp's frame."""
+        """Bytes of the frames of one warp."""
         return max((offset + 32 * max(1, register.bits // 8) for register, offset in self.slots.items()), default=0)
+
+    def site_of_point(self, number: int) -> int:
+        """The site of a suspension point; points come first among the kernel's own sites."""
+        return self.first_site + number - 1
 
     @property
     def scratch_bytes(self) -> int:
@@ -107,6 +114,7 @@ class ModulePlan:
         liveness = find_liveness(blocks, recomputed.bits())
         roots = find_roots(blocks, lambda name: self._variable(function, name), kernel=function.is_kernel)
         plan = Plan(function, blocks, recomputed, liveness, roots, back_edges(blocks))
+        plan.computed = find_computed(blocks)
         _lay_out_locals(plan)
         plan.recursive = function.name in self.graph.recursive
         if plan.recursive:
@@ -234,11 +242,11 @@ class ModulePlan:
                 access.space = Space.SHARED
         elif root.kind == "local" and (access.space is Space.LOCAL or generic) and root.generic == generic:
             access.window = root.generic
-            access.extent = Extent.VARIABLE
+            access.extent = Extent.LOCAL_VARIABLE
             variable = self._variable(plan.function, root.key)
             assert variable is not None
             access.low, access.length = plan.local_offsets[root.key], variable.size
-            access.aligned = aligned and access.low % access.size == 0 and not plan.recursive
+            access.aligned = aligned and access.low % access.size == 0
             if generic:
                 access.space = Space.LOCAL
         elif access.space in (Space.GLOBAL, Space.GENERIC, Space.CONSTANT):
@@ -290,6 +298,7 @@ def _align(size: int, alignment: int) -> int:
 def _number_sites(plan: Plan, sites: list[Site]) -> None:
     """Append the function's sites: suspension points, accesses, calls and traps, basic blocks, exit."""
     lines = _Lines()
+    plan.first_site = len(sites)
     for point in plan.points:
         opcode = point.instruction.opcode
         barrier = opcode.startswith("bar") and ".warp" not in opcode

@@ -18,7 +18,6 @@ from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler.passes.accesses import Access, Extent, Group
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.ptx.nodes import Address, Register, Symbol
-from cudalab.sim.compiler.runtime.layout import field
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.threads import ThreadCode
@@ -92,9 +91,9 @@ def _extent(e: ThreadCode, group: Group) -> tuple[str, str, str]:
         low = e.cached(("root low", access.root), Level.LAUNCH, lambda: e.new(f"ptrtoint ptr {start} to i64"))
         return start, low, _root_limit(e, group, low)
     start = e.local_base() if access.space is Space.LOCAL else e.shared_base()
-    if access.extent is Extent.VARIABLE:
+    if access.extent in (Extent.VARIABLE, Extent.LOCAL_VARIABLE):
         low = str(access.low)
-        if access.space is Space.LOCAL and e.stack() != "0":
+        if access.extent is Extent.LOCAL_VARIABLE and e.stack() != "0":
             low = e.new(f"add i64 {e.stack()}, {access.low}")
         return start, low, str(max(0, access.length - span + 1))
     if access.extent is Extent.LOCAL:
@@ -129,7 +128,11 @@ def _root_limit(e: ThreadCode, group: Group, low: str) -> str:
     def make() -> str:
         value = e.parameter_word(source.parameter_offset)
         even = e.new(f"icmp eq i64 {e.new(f'and i64 {value}, {alignment - 1}')}, 0")
-        return e.new(f"select i1 {even}, i64 {limit}, i64 0")
+        chosen = e.new(f"select i1 {even}, i64 {limit}, i64 0")
+        # Through memory, or LLVM would take the select apart and test the alignment at every access again.
+        place = e.alloca("i64")
+        e.emit(f"store volatile i64 {chosen}, ptr {place}")
+        return e.new(f"load volatile i64, ptr {place}")
 
     return e.cached(("aligned limit", access.root, group.span, alignment), Level.LAUNCH, make)
 
@@ -193,7 +196,3 @@ def _record(e: ThreadCode, access: Access, pointer: str) -> None:
     if access.kind is not SiteKind.LOAD and access.space in (Space.GENERIC, Space.GLOBAL):
         e.runtime("cl_undo", "void", f"ptr {e.context}", f"ptr {pointer}", f"i64 {access.size}")
 
-
-def context_offset(name: str) -> int:
-    """Byte offset of a field of the context."""
-    return field(name)

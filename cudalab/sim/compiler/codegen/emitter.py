@@ -243,6 +243,7 @@ class Emitter:
                     literal = self.plan.recomputed.constants[operand]
                     value = str(literal.value & (_INTEGER_LIMIT[operand.bits] - 1))
                 else:
+                    value = self.canonical(operand, value)
                     value = self.new(f"bitcast {register_type(operand)} {value} to i{operand.bits}")
             if operand.bits == bits:
                 return value
@@ -344,6 +345,10 @@ class Emitter:
             raise self.error(f"{instruction.opcode} with {len(instruction.operands)} operands") from None
 
     # -- what a skeleton supplies
+
+    def canonical(self, source: object, value: str) -> str:
+        """A float whose bits are about to be looked at."""
+        raise NotImplementedError
 
     def special(self, name: str) -> tuple[str, int]:
         """A special register: its value and how many bits it has."""

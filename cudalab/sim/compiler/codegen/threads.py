@@ -9,11 +9,12 @@ from cudalab.sim.compiler.codegen.unit import Unit
 from cudalab.sim.compiler.passes.accesses import Group
 from cudalab.sim.compiler.passes.control_flow import Block, End
 from cudalab.sim.compiler.passes.rematerialisation import Level
-from cudalab.sim.compiler.ptx.nodes import Address, Symbol
+from cudalab.sim.compiler.ptx.nodes import Address, Register, Symbol
 from cudalab.sim.compiler.runtime import layout
 
 #: SMs that ``%smid`` and ``%nsmid`` speak of. Blocks are spread over them in order; a GPU promises nothing.
 _SM_COUNT = 132
+_NAN = 0x7FFF_FFFF
 _ONE_CLUSTER = {"clusterid": "ctaid", "nclusterid": "nctaid"}
 _LANE_MASKS = {
     "%lanemask_eq": "{bit}",
@@ -141,6 +142,21 @@ class ThreadCode(Emitter):
             raise self.unsupported(f"the address of the function {name} is taken; call it by name", "function pointer")
         raise self.error(f"the symbol {name} is not defined in this module; link everything into one source")
 
+    def parameter_variable(self, name: str) -> str:
+        """Memory of a parameter of a call: an array on the native stack."""
+        variable = self.plan.function.variables.get(name)
+        if variable is None or variable.space != "param":
+            raise self.error(f"{name} is no parameter")
+        kind = f"[{max(variable.size, 8)} x i8]"
+        return self.cached(("parameter of a call", name), Level.LAUNCH, lambda: self.alloca(kind, 16))
+
+    def canonical(self, source: object, value: str) -> str:
+        """A float on its way to memory: a NaN that was computed becomes the device's."""
+        if not isinstance(source, Register) or source not in self.plan.computed or source.bits != 32:
+            return value
+        missing = self.new(f"fcmp uno float {value}, {value}")
+        return self.new(f"select i1 {missing}, float bitcast (i32 {_NAN} to float), float {value}")
+
     # -- special registers
 
     def special(self, name: str) -> tuple[str, int]:
@@ -241,6 +257,13 @@ class ThreadCode(Emitter):
     def exit(self) -> None:
         """Write what ``exit`` does."""
         self.leave()
+
+    def unwind(self, status: str) -> None:
+        """Leave because a called function returned ``status``."""
+        self.emit(
+            f"switch i32 {status}, label %fault [ i32 {layout.FUNCTION_STOPPED}, label %stopped "
+            f"i32 {layout.FUNCTION_EXIT}, label %leave ]"
+        )
 
     def suspend(self, block: Block) -> None:
         """Write the end of a block that waits."""

@@ -73,6 +73,16 @@ class Row:
                 return None
         return parts[1:] if at == len(parts) else None
 
+    def cover(self) -> list[str]:
+        """Opcodes of this row in which every alternative of every slot appears at least once."""
+        base = [alternatives[0] if required else "" for required, alternatives in self.slots]
+        found = {".".join([self.name, *[token for token in base if token]]): None}
+        for position, (_, alternatives) in enumerate(self.slots):
+            for alternative in alternatives:
+                tokens = [*base[:position], alternative, *base[position + 1 :]]
+                found[".".join([self.name, *[token for token in tokens if token]])] = None
+        return list(found)
+
     def opcodes(self) -> Iterator[str]:
         """Every opcode of this row."""
         choices = [alternatives if required else ("", *alternatives) for required, alternatives in self.slots]

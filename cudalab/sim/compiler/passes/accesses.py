@@ -42,11 +42,12 @@ class Extent(IntEnum):
     object when a check fails."""
 
     ROOT = 0  # the allocation of a root
-    VARIABLE = 1  # a shared variable, or a function's local memory: [low, low + length)
+    VARIABLE = 1  # a shared variable: [low, low + length)
     DYNAMIC_SHARED = 2
     SHARED = 3  # all of the block's shared memory
     LOCAL = 4  # all of the thread's local memory
     SHADOW = 5  # any live allocation
+    LOCAL_VARIABLE = 6  # a function's local memory: [stack + low, stack + low + length)
 
 
 @dataclass(eq=False)

@@ -15,7 +15,7 @@ from cudalab.sim.compiler.passes.operands import definitions, uses
 class Liveness:
     """Bit sets for each block: live at its start, live at its end, written in it, and read before being written.
 
-    ``live_out`` of a block that ends in a suspension point does not contain the results of the operation: they
+    ``ever_read`` holds every register that some instruction reads. ``live_out`` of a block that ends in a suspension point does not contain the results of the operation: they
     come into being when it is resolved.
     """
 
@@ -23,20 +23,24 @@ class Liveness:
     live_out: list[int]
     written: list[int]
     exposed: list[int]
+    ever_read: int = 0
 
 
 def find_liveness(blocks: list[Block], ignored: int = 0) -> Liveness:
     """Solve liveness for ``blocks``; registers in the bit set ``ignored`` are taken as never live."""
     count = len(blocks)
     written, exposed, results = [0] * count, [0] * count, [0] * count
+    ever_read = 0
     for block in blocks:
         define = use = 0
         for instruction in block.instructions:
             for register in uses(instruction):
+                ever_read |= 1 << register.index
                 use |= (1 << register.index) & ~define
             for register in definitions(instruction):
                 define |= 1 << register.index
         for register in registers_read(block):
+            ever_read |= 1 << register.index
             use |= (1 << register.index) & ~define
         for register in registers_written(block):
             results[block.index] |= 1 << register.index
@@ -64,4 +68,4 @@ def find_liveness(blocks: list[Block], ignored: int = 0) -> Liveness:
                 if predecessor not in queued:
                     queued.add(predecessor)
                     work.append(predecessor)
-    return Liveness(live_in, live_out, written, exposed)
+    return Liveness(live_in, live_out, written, exposed, ever_read)

@@ -94,8 +94,8 @@ def _region(
 def frame_slots(points: list[Point], registers: list[Register]) -> dict[Register, int]:
     """Give each register that is live at a suspension point a place in its thread's frame.
 
-    Registers that never wait at the same point share a place. Returns byte offsets into the warp's frame, where
-    each place holds 32 values side by side.
+    Registers that never wait at the same point share a place. Returns byte offsets for one warp, where each place
+    holds 32 values side by side; in a block of several warps all offsets grow by their number.
     """
     together: dict[int, int] = {}
     for point in points:

@@ -1,8 +1,9 @@
 """Memory that compiled kernels share with the block driver in the runtime object.
 
-*Scratch* is what the lanes of one warp write down when they wait at a warp operation or a barrier: an array of 32 words
-for each operand, so that operand *k* of lane *i* is word ``32·k + i``. *Block* is the driver's record of the block that
-runs. Offsets are bytes.
+*Scratch* is what threads write down when they wait at a warp operation or a barrier: for each operand an array of one word
+a thread. *Frames* hold what threads need later, likewise an array over the threads for each value. Offsets into both are
+given for one warp and are multiplied by the number of warps of the block. *Block* is the driver's record of the block
+that runs. Offsets are bytes.
 """
 
 from __future__ import annotations
@@ -14,27 +15,34 @@ from cudalab.sim import abi
 
 _ROW = 4 * abi.WARP
 #: Scratch: the mask of a warp operation; operands; results. Operand A of 64 bits has its upper words in A_HIGH.
-MASK, A, B, C, RESULT, PREDICATE, A_HIGH = (number * _ROW for number in range(7))
+ROWS = tuple(number * _ROW for number in range(7))
+MASK, A, B, C, RESULT, PREDICATE, A_HIGH = ROWS
 SCRATCH_BYTES = 7 * _ROW
 
-#: Block: linear index (u64), ctaid (3 × u32), and tables over the threads of a block: their x, y, z (u32 each), and
-#: in traced code the order of lanes (u8 a thread; null: ascending).
-LINEAR, CTAID, TID_X, TID_Y, TID_Z, LANE_ORDER = 0, 8, 24, 32, 40, 48
+#: Block: linear index (u64), ctaid (3 × u32), tables over the threads of a block: their x, y, z (u32 each), and in traced
+#: code the order in which a region takes them (u32 each; null: ascending).
+LINEAR, CTAID, TID_X, TID_Y, TID_Z, ORDER = 0, 8, 24, 32, 40, 48
 BLOCK_BYTES = 64
 
-#: What a region returns in its low 32 bits when not all lanes wait at one point; the lanes still alive stand above.
+#: What a region returns, unless all its threads wait at one point: that point's number.
 DIVERGED = 0x7FFF_FFFF
 FAULTED = 0x7FFF_FFFE
 STOPPED = 0x7FFF_FFFD
-#: States of a thread: the number of the point where it waits; READY added once it may go on; EXITED.
+#: States of a thread: the number of the point where it waits; READY added once it may go on; EXITED (-1).
 READY = 0x4000_0000
-EXITED = 0xFFFF_FFFF
+EXITED = -1
 #: Flag on a warp's state in the driver: not released by the barrier that others left.
 HOLD = 0x2000_0000
 
-#: Descriptor of a kernel: number of points (u32), frame bytes, scratch bytes a warp (u32), then pointers to the regions'
-#: functions and to the kinds (u8), both indexed by state.
-DESCRIPTOR = "{i32, i32, i32, i32, ptr, ptr}"
+#: Descriptor of a kernel: site of its first point (u64), then pointers to the regions' functions, to the kinds of its points
+#: (u8), and to the operands of its points that are literals; all indexed by state.
+DESCRIPTOR = "{i64, ptr, ptr, ptr}"
+#: Literal operands of a point: which are (bits), mask, b, c. Threads do not write those into scratch memory.
+LITERALS = "{i32, i32, i32, i32}"
+LITERAL_BYTES = 16
+LITERAL_MASK, LITERAL_B, LITERAL_C = 1, 2, 4
+#: Further bit: nobody reads the predicate that the operation leaves.
+NO_PREDICATE = 8
 
 #: What a function returns.
 RETURNED, FUNCTION_FAULT, FUNCTION_STOPPED, FUNCTION_EXIT = 0, 1, 2, 3

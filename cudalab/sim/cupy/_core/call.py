@@ -2,11 +2,13 @@
 
 The device raises ``CudaError`` with a number and a note. CuPy's wrappers of the runtime raise ``CUDARuntimeError``,
 those of the driver (module load, launch, function attributes) ``CUDADriverError``. Both carry ``status`` and the text
-that CUDA has for the number; the device's explanation goes into the exception's notes.
+that CUDA has for the number; the device's explanation goes into the exception's notes. CuPy has a CUDA runtime of its
+own, so ``cudart.cudaGetLastError`` knows nothing of them.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -19,14 +21,15 @@ Result = TypeVar("Result")
 
 def device() -> sim_device.Device:
     """The simulated device of this process."""
-    return sim_device.current()
+    return sim_device.current_device()
 
 
 @contextmanager
 def runtime_errors() -> Iterator[None]:
     """Within it a device error is raised as ``CUDARuntimeError``."""
     try:
-        yield
+        with device().driver_call():
+            yield
     except sim_device.CudaError as error:
         raise _noted(CUDARuntimeError(int(error.code)), error) from None
 
@@ -35,7 +38,8 @@ def runtime_errors() -> Iterator[None]:
 def driver_errors() -> Iterator[None]:
     """Within it a device error is raised as ``CUDADriverError``."""
     try:
-        yield
+        with device().driver_call():
+            yield
     except sim_device.CudaError as error:
         raise _noted(CUDADriverError(int(error.code)), error) from None
 
@@ -72,7 +76,6 @@ def integer(value: Any) -> int:
         raise TypeError("an integer is required") from None
 
 
-def epoch() -> tuple[int, int]:
+def epoch() -> Any:
     """Changes when the device is reset or replaced: pointers and handles of an earlier epoch are dead."""
-    current = device()
-    return id(current), int(getattr(current, "resets", 0))
+    return weakref.ref(device()._scheduler)

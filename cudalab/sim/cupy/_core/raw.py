@@ -68,7 +68,7 @@ def _compile(code: str, options: tuple[str, ...], backend: str, name_expressions
     try:
         return compile(code, options=options, name_expressions=name_expressions or ())
     except CompileError as error:
-        raised = CompileException(error.log or str(error), code, error.name, options, backend)
+        raised = CompileException((error.log or str(error)).rstrip("\n") + "\n", code, error.name, options, backend)
         notes = [str(error)] if error.log else []
         for note in [*notes, *getattr(error, "__notes__", ())]:
             raised.add_note(note)

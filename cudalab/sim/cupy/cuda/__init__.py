@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -116,3 +117,15 @@ def using_allocator(allocator: Callable[[int], MemoryPointer] | None = None) -> 
         yield
     finally:
         memory.exchange_thread_allocator(before)
+
+
+@contextmanager
+def profile() -> Iterator[None]:
+    """Deprecated in CuPy: marks a range for an outside profiler. There is none here; see ``cudalab.profile``."""
+    text = "cupy.cuda.profile has been deprecated since CuPy v10 and will be removed in the future. Use cupyx.profiler.profile instead."
+    warnings.warn(text, stacklevel=3)
+    profiler.start()
+    try:
+        yield
+    finally:
+        profiler.stop()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from cudalab.sim.cupy._core import catalogue
@@ -56,6 +57,15 @@ class PinnedMemoryPointer:
         offset: bytes from its start.
     """
 
+    mem: Any
+    ptr: int
+
+    def __new__(cls, mem: Any, offset: int) -> PinnedMemoryPointer:
+        size = int(mem.size) - offset
+        buffer = _buffer_type(cls, size)
+        found: PinnedMemoryPointer = buffer.from_address(mem.ptr + offset) if size else buffer()
+        return found
+
     def __init__(self, mem: Any, offset: int) -> None:
         self.mem = mem
         self.ptr = mem.ptr + offset
@@ -75,17 +85,14 @@ class PinnedMemoryPointer:
         """Bytes from here to the end of the memory."""
         return int(self.mem.size - (self.ptr - self.mem.ptr))
 
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        return {"shape": (self.size(),), "typestr": "|i1", "data": (self.ptr, False), "version": 3}
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.ptr:#x}, {self.size()} bytes>"
 
-    def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self._bytes())
 
-    def _bytes(self) -> Any:
-        buffer = (ctypes.c_byte * self.size()).from_address(self.ptr)
-        buffer._owner = self  # keeps the memory as long as an array uses it
-        return buffer
+@cache
+def _buffer_type(cls: type, size: int) -> Any:
+    """``cls`` with the buffer protocol over ``size`` bytes; Python lets a class have it only from C, so from ctypes."""
+    return type(cls.__name__, (cls, ctypes.c_byte * size), {"__new__": object.__new__, "__doc__": cls.__doc__})
 
 
 class PooledPinnedMemory(PinnedMemory):

@@ -1,0 +1,7 @@
+"""All benchmarks: `python -m bench`. Arguments go to `bench.speed`."""
+
+from bench import latency, speed
+
+if __name__ == "__main__":
+    speed.main()
+    latency.main([])

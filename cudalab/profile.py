@@ -1,0 +1,301 @@
+"""Count what a launch does: ``cudalab.profile(kernel, grid, block, args)``.
+
+Sectors per request, bank conflicts, instructions and occupancy, under the names of Nsight Compute. The launch runs on
+the simulated device in traced form, also on a machine with a GPU; counts that depend on addresses alone (requests,
+sectors, wavefronts) are the hardware's. Instructions are PTX instructions, which the assembler turns into somewhat
+different machine instructions. Nothing here is a time."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cudalab.mirror import mirrored
+from cudalab.sim.abi import SiteKind, Space
+from cudalab.sim.compiler.program import Program
+from cudalab.sim.machine.configuration import check_configuration
+from cudalab.sim.machine.counts import AccessCounts, Counts, SharedCounts
+from cudalab.sim.machine.findings import Place, Triple, place_of
+from cudalab.sim.machine.occupancy import Occupancy, kernel_occupancy
+from cudalab.sim.machine.sample import count_launch
+
+
+@dataclass(frozen=True)
+class LineCounts:
+    """What one kind of access on one source line did."""
+
+    place: Place
+    kind: str
+    """``"global load"``, ``"shared store"`` …"""
+    requests: float
+    sectors: float
+    """32-byte sectors, for global and local memory."""
+    wavefronts: float
+    """For shared memory."""
+    bank_conflicts: float
+
+    @property
+    def sectors_per_request(self) -> float:
+        return self.sectors / self.requests if self.requests else 0.0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What `cudalab.profile` counted. The counters are attributes: ``profile.global_loads.sectors_per_request``."""
+
+    kernel: str
+    grid: Triple
+    block: Triple
+    shared: int
+    """Dynamic shared memory a block, bytes."""
+    counts: Counts
+    occupancy: Occupancy
+    lines: tuple[LineCounts, ...]
+    """Memory accesses by source line."""
+
+    @property
+    def exact(self) -> bool:
+        """True when every block was run to its end; False when counts were scaled from some of them."""
+        return self.counts.complete and self.counts.sampled == self.counts.blocks
+
+    @property
+    def global_loads(self) -> AccessCounts:
+        return self.counts.global_loads
+
+    @property
+    def global_stores(self) -> AccessCounts:
+        return self.counts.global_stores
+
+    @property
+    def global_atomics(self) -> AccessCounts:
+        return self.counts.global_atomics
+
+    @property
+    def local_loads(self) -> AccessCounts:
+        return self.counts.local_loads
+
+    @property
+    def local_stores(self) -> AccessCounts:
+        return self.counts.local_stores
+
+    @property
+    def shared_loads(self) -> SharedCounts:
+        return self.counts.shared_loads
+
+    @property
+    def shared_stores(self) -> SharedCounts:
+        return self.counts.shared_stores
+
+    @property
+    def shared_atomics(self) -> SharedCounts:
+        return self.counts.shared_atomics
+
+    @property
+    def bank_conflicts(self) -> float:
+        """Extra wavefronts of shared loads and stores."""
+        return self.counts.bank_conflicts
+
+    @property
+    def instructions(self) -> float:
+        """PTX instructions executed by warps."""
+        return self.counts.instructions
+
+    @property
+    def branch_efficiency(self) -> float:
+        """Share of branches at which no warp diverged, 0 to 1."""
+        return self.counts.branch_efficiency
+
+    @property
+    def thread_efficiency(self) -> float:
+        """Active threads a warp instruction, over 32."""
+        return self.counts.thread_efficiency
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The counters under Nsight Compute's names."""
+        percent = 100 * self.occupancy.fraction
+        return {**self.counts.metrics, "sm__maximum_warps_per_active_cycle_pct": percent}
+
+    @property
+    def summary(self) -> str:
+        """One sentence."""
+        parts = []
+        for name, kind in (("global loads", self.global_loads), ("global stores", self.global_stores)):
+            if kind.requests:
+                parts.append(f"{name} take {kind.sectors_per_request:.3g} sectors per request")
+        if self.shared_loads.requests or self.shared_stores.requests:
+            parts.append(f"shared memory has {self.bank_conflicts:.4g} bank conflicts")
+        parts.append(str(self.occupancy))
+        return f"{self.kernel}: " + "; ".join(parts) + "."
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """The table: name, value, Nsight Compute's metric."""
+        c = self.counts
+        table: list[tuple[str, str, str]] = []
+        for name, op, kind in (("Global loads", "ld", c.global_loads), ("Global stores", "st", c.global_stores)):
+            if kind.requests:
+                end = f"pipe_lsu_mem_global_op_{op}"
+                table += [
+                    (f"{name}: requests", _number(kind.requests), f"l1tex__t_requests_{end}.sum"),
+                    (f"{name}: sectors", _number(kind.sectors), f"l1tex__t_sectors_{end}.sum"),
+                    (
+                        f"{name}: sectors per request",
+                        f"{kind.sectors_per_request:.3g}",
+                        f"l1tex__average_t_sectors_per_request_{end}.ratio",
+                    ),
+                    (f"{name}: bytes used of bytes moved", f"{min(1.0, kind.efficiency):.0%}", ""),
+                ]
+        if c.global_atomics.requests:
+            table.append(("Global atomics: requests", _number(c.global_atomics.requests), ""))
+        if c.local_loads.requests or c.local_stores.requests:
+            table.append(("Local memory: sectors", _number(c.local_loads.sectors + c.local_stores.sectors), ""))
+        for name, op, shared in (("Shared loads", "ld", c.shared_loads), ("Shared stores", "st", c.shared_stores)):
+            if shared.requests:
+                end = f"pipe_lsu_mem_shared_op_{op}.sum"
+                table += [
+                    (
+                        f"{name}: wavefronts",
+                        _number(shared.wavefronts),
+                        f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum",
+                    ),
+                    (f"{name}: bank conflicts", _number(shared.bank_conflicts), f"l1tex__data_bank_conflicts_{end}"),
+                ]
+        table += [
+            ("Warp instructions (PTX)", _number(c.instructions), "smsp__inst_executed.sum"),
+            (
+                "Threads active a warp instruction",
+                f"{32 * c.thread_efficiency:.3g} of 32",
+                "smsp__thread_inst_executed_per_inst_executed.ratio",
+            ),
+            (
+                "Branches without divergence",
+                f"{c.branch_efficiency:.0%}",
+                "smsp__sass_average_branch_targets_threads_uniform.pct",
+            ),
+            (
+                "Theoretical occupancy",
+                f"{self.occupancy.fraction:.0%}, limited by {self.occupancy.limiter}",
+                "sm__maximum_warps_per_active_cycle_pct",
+            ),
+        ]
+        return table
+
+    def _how(self) -> str:
+        c = self.counts
+        how = f"counted in all {c.blocks} blocks" if self.exact else f"scaled from {c.sampled} of {c.blocks} blocks"
+        if not c.complete:
+            how += "; a block was cut short, so these are estimates"
+        return how
+
+    def __repr__(self) -> str:
+        rows = self.rows()
+        width = max(len(name) for name, _, _ in rows)
+        body = "\n".join(f"  {name:<{width}}  {value}" for name, value, _ in rows)
+        lines = "\n".join(
+            f"  {line.place}: {line.kind}, {_per_request(line)}   {line.place.text}".rstrip() for line in self.lines
+        )
+        head = f"{self.kernel}, grid {self.grid}, block {self.block} ({self._how()})"
+        return "\n".join(part for part in (head, body, lines) if part)
+
+    def _repr_html_(self) -> str:
+        left = "style='text-align:left'"
+        body = "".join(
+            f"<tr><td {left}>{html.escape(name)}</td><td>{html.escape(value)}</td>"
+            f"<td {left}><code>{html.escape(metric)}</code></td></tr>"
+            for name, value, metric in self.rows()
+        )
+        lines = "".join(
+            f"<tr><td {left}>{html.escape(str(line.place))}</td><td>{html.escape(line.kind)}: "
+            f"{html.escape(_per_request(line))}</td><td {left}><code>{html.escape(line.place.text)}</code></td></tr>"
+            for line in self.lines
+        )
+        head = html.escape(f"{self.kernel}, grid {self.grid}, block {self.block} ({self._how()})")
+        return f"<div>{head}<table><tbody>{body}{lines}</tbody></table></div>"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _per_request(line: LineCounts) -> str:
+    if line.wavefronts:
+        return f"{line.wavefronts / line.requests:.3g} wavefronts per request"
+    return f"{line.sectors_per_request:.3g} sectors per request"
+
+
+_KINDS = {SiteKind.LOAD: "load", SiteKind.STORE: "store", SiteKind.ATOMIC: "atomic"}
+
+
+def _by_line(counts: Counts, program: Program) -> tuple[LineCounts, ...]:
+    """Accesses summed by line and kind, in the order of the lines."""
+    found: dict[tuple[Place, str], list[float]] = {}
+    for entry in counts.sites:
+        place = place_of(entry.site.location, program)
+        if place is None or not (entry.sectors or entry.wavefronts):
+            continue
+        space = "shared" if entry.wavefronts else "local" if entry.site.space == Space.LOCAL else "global"
+        numbers = found.setdefault((place, f"{space} {_KINDS[entry.site.kind]}"), [0.0] * 4)
+        for index, value in enumerate((entry.requests, entry.sectors, entry.wavefronts, entry.bank_conflicts)):
+            numbers[index] += value
+    ordered = sorted(found.items(), key=lambda item: (item[0][0].file, item[0][0].line))
+    return tuple(LineCounts(place, kind, *numbers) for (place, kind), numbers in ordered)
+
+
+def profile(
+    kernel: Any,
+    grid: Any,
+    block: Any,
+    args: Sequence[Any],
+    *,
+    shared: int = 0,
+    sample: int | None = None,
+) -> Profile:
+    """Count the memory requests, bank conflicts and instructions of one launch.
+
+    The launch leaves nothing behind: what the kernel writes is taken back, nothing is printed, and no modelled time
+    passes. Work that was enqueued before is finished first. On a GPU the arrays are copied to the simulator.
+
+    Args:
+        kernel: a ``RawKernel``, a function of a ``RawModule``, or what ``%%cuda`` bound.
+        grid: blocks, a number or a tuple of up to three.
+        block: threads a block, a number or a tuple of up to three.
+        args: the kernel's arguments, as for a launch.
+        shared: dynamic shared memory a block, bytes.
+        sample: how many blocks to run, spread over the grid; the counts are scaled. By default all blocks of a small
+            launch and some of a large one.
+
+    Returns:
+        A :class:`Profile`. ``profile.exact`` says whether every block was counted.
+
+    Raises:
+        TypeError: arguments that do not fit the kernel's declaration.
+        LaunchError: a configuration that CUDA refuses.
+        MirrorError: on a GPU, an argument that cannot be copied to the simulator.
+
+    Guide: Nsight Compute, "Metrics Decoder"; CUDA C++ Programming Guide, "Maximize Memory Throughput".
+    """
+    if sample is not None and sample < 1:
+        raise ValueError(f"profile: sample must be at least 1 block (got {sample})")
+    with mirrored(kernel, grid, block, args, shared, "profile") as launch:
+        loaded = launch.kernel
+        check_configuration(
+            loaded.kernel,
+            launch.grid,
+            launch.block,
+            launch.shared,
+            max_dynamic_shared=loaded.max_dynamic_shared,
+            limits=launch.limits,
+        )
+        counts = count_launch(loaded, launch.grid, launch.block, launch.args, launch.shared, blocks=sample)
+        x, y, z = launch.block
+        return Profile(
+            loaded.name,
+            launch.grid,
+            launch.block,
+            launch.shared,
+            counts,
+            kernel_occupancy(loaded.kernel, x * y * z, launch.shared, limits=launch.limits),
+            _by_line(counts, loaded.module.program),
+        )

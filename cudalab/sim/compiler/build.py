@@ -1,0 +1,191 @@
+"""The back half of the compiler: PTX in, description and object code out.
+
+``build_program`` describes the kernels for the machine, ``generate`` makes their native code. Both rest on the same plan
+of the module (``codegen.analysis``), so sites, roots and frames agree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping
+from functools import cache
+
+from cudalab.sim.abi import Space
+from cudalab.sim.compiler.codegen.analysis import ModulePlan, Plan, plan_module
+from cudalab.sim.compiler.codegen.device import DeviceFunction
+from cudalab.sim.compiler.codegen.region import write_waiting_kernel
+from cudalab.sim.compiler.codegen.simple import SimpleKernel
+from cudalab.sim.compiler.codegen.unit import VARIANTS, Unit
+from cudalab.sim.compiler.loader import bundle
+from cudalab.sim.compiler.object_code import compile_object
+from cudalab.sim.compiler.program import GlobalVariable, Kernel, Parameter, Program, Resources
+from cudalab.sim.compiler.ptx.errors import PtxError
+from cudalab.sim.compiler.ptx.nodes import Immediate, Module, Variable
+from cudalab.sim.compiler.ptx.parser import parse_ptx
+from cudalab.sim.compiler.runtime import barriers, collectives, driver, faults, records, rounding, states
+from cudalab.sim.compiler.runtime.assembler import Library
+
+_MOST_THREADS = 1024
+_planned: dict[str, ModulePlan] = {}
+
+
+def plan_of(ptx: str | Module) -> ModulePlan:
+    """The plan of a module; the last few are remembered by their text."""
+    text = ptx.text if isinstance(ptx, Module) else ptx
+    key = hashlib.sha256(text.encode()).hexdigest()
+    if key not in _planned:
+        if len(_planned) >= 8:
+            _planned.pop(next(iter(_planned)))
+        _planned[key] = plan_module(ptx if isinstance(ptx, Module) else parse_ptx(ptx))
+    return _planned[key]
+
+
+def build_program(
+    ptx: str | Module,
+    source: str = "",
+    log: str = "",
+    lowered_names: Mapping[str, str] | None = None,
+    signatures: Mapping[str, tuple[Parameter, ...]] | None = None,
+    resources: Mapping[str, Resources] | None = None,
+) -> Program:
+    """Describe a module for the machine.
+
+    Args:
+        ptx: the module, parsed or as text.
+        source: the CUDA C++ it came from.
+        log: what the compilers said.
+        lowered_names: name expression → PTX name.
+        signatures: parameters of each kernel as its C++ declaration spells them; without them the PTX is all there is.
+        resources: what ptxas said of each kernel.
+
+    Raises:
+        PtxError: PTX that is not valid or not in the scope of the simulated device.
+    """
+    plan = plan_of(ptx)
+    generate_text(plan, "plain")  # whatever is out of scope is reported here, not at the first launch
+    kernels = {}
+    for each in plan.kernels:
+        name = each.function.name
+        kernels[name] = _kernel(each, (signatures or {}).get(name), (resources or {}).get(name))
+    text = plan.module.text
+    return Program(
+        source=source,
+        ptx=text,
+        log=log,
+        kernels=kernels,
+        globals={variable.name: _global(variable) for variable in plan.globals},
+        lowered_names=dict(lowered_names or {}),
+        key=hashlib.sha256(text.encode()).hexdigest(),
+    )
+
+
+def _kernel(plan: Plan, signature: tuple[Parameter, ...] | None, resources: Resources | None) -> Kernel:
+    function = plan.function
+    threads = _MOST_THREADS
+    for directive in ("maxntid", "reqntid"):
+        if directive in function.directives:
+            x, y, z = (*function.directives[directive], 1, 1)[:3]
+            threads = min(_MOST_THREADS, x * y * z)
+    parameters = _parameters(plan, signature)
+    return Kernel(
+        name=function.name,
+        parameters=parameters,
+        resources=resources,
+        parameter_bytes=plan.parameter_bytes,
+        static_shared=plan.static_shared,
+        local_bytes=plan.local_bytes,
+        frame_bytes=plan.frame_bytes,
+        scratch_bytes=plan.scratch_bytes,
+        roots=tuple(plan.root_sources),
+        sites=tuple(plan.sites),
+        max_threads=threads,
+        uses_dynamic_shared=plan.uses_dynamic_shared,
+        location=function.location,
+    )
+
+
+def _parameters(plan: Plan, signature: tuple[Parameter, ...] | None) -> tuple[Parameter, ...]:
+    declared = plan.function.parameters
+    if signature is not None and len(signature) == len(declared):
+        return tuple(signature)
+    found = []
+    for index, variable in enumerate(declared):
+        kind = "struct" if variable.count > 1 else "float" if variable.type[0] == "f" else "unknown"
+        offset = plan.parameter_offsets[variable.name]
+        found.append(Parameter(index, f"parameter {index + 1}", "", kind, variable.size, variable.alignment, offset))
+    return tuple(found)
+
+
+def _global(variable: Variable) -> GlobalVariable:
+    """A module variable with its initial bytes; addresses in it are filled in by the machine."""
+    if variable.external:
+        raise PtxError(f"the variable {variable.name} is declared extern and defined in no module")
+    data = bytearray()
+    pointers: list[tuple[int, str, int]] = []
+    width = variable.element_bytes
+    for value in variable.initial:
+        if isinstance(value, tuple):
+            pointers.append((len(data), value[0], value[1]))
+            data += bytes(width)
+        elif isinstance(value, Immediate):
+            data += _float_bytes(value, width)
+        else:
+            data += (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+    space = Space.CONSTANT if variable.space == "const" else Space.GLOBAL
+    initial = bytes(data) + bytes(variable.size - len(data)) if any(data) or pointers else b""
+    return GlobalVariable(variable.name, variable.size, variable.alignment, space, initial, tuple(pointers))
+
+
+def _float_bytes(value: Immediate, width: int) -> bytes:
+    if value.kind == "f64" and width == 4:
+        (number,) = struct.unpack("<d", value.value.to_bytes(8, "little"))
+        return struct.pack("<f", number)
+    return value.value.to_bytes(8, "little")[:width]
+
+
+def generate_text(plan: ModulePlan, variant: str) -> str:
+    """The LLVM IR of one variant."""
+    if variant not in VARIANTS:
+        raise ValueError(f"variant is one of {', '.join(VARIANTS)} (got {variant!r})")
+    unit = Unit(plan, variant)
+    for function in plan.functions:
+        unit.functions.append(DeviceFunction(unit, function).write())
+    for kernel in plan.kernels:
+        if kernel.points:
+            write_waiting_kernel(unit, kernel)
+        else:
+            unit.functions.append(SimpleKernel(unit, kernel).write())
+    return unit.text()
+
+
+def generate(ptx: str | Module, variant: str) -> bytes:
+    """Native code of a module for this machine, with an entry point ``run_NAME`` for each kernel.
+
+    Args:
+        ptx: the module, parsed or as text.
+        variant: ``plain``, ``atomic`` or ``traced``.
+
+    Returns:
+        Bytes for :func:`cudalab.sim.compiler.loader.load`.
+
+    Raises:
+        PtxError: PTX that is not valid or not in scope.
+    """
+    plan = plan_of(ptx)
+    entries = [f"run_{kernel.function.name}" for kernel in plan.kernels]
+    return bundle(entries, runtime_object(), compile_object(generate_text(plan, variant)))
+
+
+def runtime_text() -> str:
+    """The LLVM IR of the runtime object."""
+    library = Library()
+    for part in (faults, records, collectives, states, barriers, driver, rounding):
+        part.write(library)
+    return library.text()
+
+
+@cache
+def runtime_object() -> bytes:
+    """The block driver and what else compiled kernels call; made once in a process."""
+    return compile_object(runtime_text(), optimise="runtime")

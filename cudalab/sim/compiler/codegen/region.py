@@ -1,0 +1,284 @@
+"""The skeleton of a kernel that waits: one function for each region, run for a range of the block's threads.
+
+``region(ctx, block, first, end, state)`` takes threads ``first … end − 1`` one after the other from their suspension point up
+to the next. What a thread needs later it stores into its frame. The region returns the point where all its threads wait
+now, or ``EXITED`` when all have left the kernel; else ``DIVERGED`` after writing each thread's state to
+``context.states``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cudalab.sim.compiler.codegen.analysis import Plan
+from cudalab.sim.compiler.codegen.emitter import register_type
+from cudalab.sim.compiler.codegen.threads import ThreadCode
+from cudalab.sim.compiler.codegen.unit import Unit
+from cudalab.sim.compiler.lowering.warp import take_results
+from cudalab.sim.compiler.passes.control_flow import Block
+from cudalab.sim.compiler.passes.regions import Point, Region
+from cudalab.sim.compiler.passes.rematerialisation import Level
+from cudalab.sim.compiler.passes.suspension import PointKind
+from cudalab.sim.compiler.ptx.nodes import Register
+from cudalab.sim.compiler.runtime import layout
+
+
+_LITERAL_BITS = {
+    layout.MASK: layout.LITERAL_MASK,
+    layout.B: layout.LITERAL_B,
+    layout.C: layout.LITERAL_C,
+}
+
+
+@dataclass
+class PointTables:
+    """``kinds``: what each point waits for; ``literals``: those of its operands that are literals, by scratch row."""
+
+    kinds: dict[int, PointKind] = field(default_factory=lambda: {0: PointKind.ENTRY})
+    literals: dict[int, dict[int, int]] = field(default_factory=dict)
+
+
+class RegionKernel(ThreadCode):
+    """Writes one region. ``points`` collects what the driver must know of each suspension point."""
+
+    def __init__(self, unit: Unit, plan: Plan, region: Region, points: PointTables) -> None:
+        super().__init__(unit, plan)
+        self.region = region
+        self.kinds, self.literals = points.kinds, points.literals
+        self.waits: list[tuple[int, str]] = []  # (point, label it comes from)
+        self.points = {point.block: point for point in plan.points}
+        self.point: Point | None = None
+        self.exits = region.exits or any(
+            instruction.opcode.startswith("call")
+            for index in region.blocks
+            for instruction in plan.blocks[index].instructions
+        )
+
+    def level_here(self, level: Level) -> Level:
+        return level if level is Level.THREAD else (Level.THREAD if level is Level.ROW else Level.LAUNCH)
+
+    def tid(self, axis: int) -> str:
+        """From the driver's tables: a warp's lanes may span rows of the block."""
+        table = self.block_field((layout.TID_X, layout.TID_Y, layout.TID_Z)[axis], "ptr")
+
+        def make() -> str:
+            place = self.new(f"getelementptr i32, ptr {table}, i32 %thread")
+            return self.new(f"load i32, ptr {place}, !invariant.load !0")
+
+        return self.cached(("tid", axis), Level.THREAD, make)
+
+    # -- places in frames and scratch memory
+
+    def _row(self, field: str, offset: int) -> str:
+        """The start of an array over the threads of the block."""
+
+        def make() -> str:
+            base = self._load_field(field, "ptr")
+            if not offset:
+                return base
+            warps = self.context_field("warps", "i32")
+            wide = self.cached("warps wide", Level.LAUNCH, lambda: self.new(f"zext i32 {warps} to i64"))
+            return self.new(f"getelementptr i8, ptr {base}, i64 {self.new(f'mul i64 {wide}, {offset}')}")
+
+        return self.cached((field, offset), Level.LAUNCH, make)
+
+    def _frame_place(self, register: Register) -> str:
+        row = self._row("frames", self.plan.slots[register])
+        return self.new(f"getelementptr {_memory_type(register)}, ptr {row}, i64 %thread.wide")
+
+    def _scratch_place(self, row: int) -> str:
+        return self.new(f"getelementptr i32, ptr {self._row('scratch', row)}, i64 %thread.wide")
+
+    # -- waiting
+
+    def note(self, row: int, value: str) -> None:
+        """Write an operand of this thread into scratch memory, unless it is a literal that the descriptor can hold."""
+        assert self.point is not None
+        literals = self.literals.setdefault(self.point.number, {})
+        if value[0] != "%" and row in _LITERAL_BITS:
+            literals[row] = int(value)
+            return
+        self.emit(f"store i32 {value}, ptr {self._scratch_place(row)}")
+
+    def result(self, row: int) -> str:
+        """Read what the driver left for this thread."""
+        return self.new(f"load i32, ptr {self._scratch_place(row)}")
+
+    def suspend(self, block: Block) -> None:
+        self.point = self.points[block.index]
+        assert block.ending is not None
+        self.lower(block.ending)
+
+    def wait(self, kind: PointKind) -> None:
+        """Keep what is needed and wait at the current point."""
+        point = self.point
+        assert point is not None
+        self.kinds[point.number] = kind
+        if self.unit.traced:
+            mask = "0"
+            literal = self.literals.get(point.number, {}).get(layout.MASK)
+            if literal is not None:
+                mask = str(literal)
+            elif kind >= PointKind.SYNC and kind is not PointKind.ACTIVE_MASK:
+                word = self.new(f"load i32, ptr {self._scratch_place(layout.MASK)}")
+                mask = self.new(f"zext i32 {word} to i64")
+            self.record(self.plan.site_of_point(point.number), mask)
+        for register in self._registers(point.live & self.region.written):
+            value = self.value(register)
+            if register.type == "pred":
+                value = self.new(f"zext i1 {value} to i8")
+            self.emit(f"store {_memory_type(register)} {value}, ptr {self._frame_place(register)}")
+        self.waits.append((point.number, self.label_now))
+        self.emit("br label %wait")
+
+    def _registers(self, bits: int) -> list[Register]:
+        registers = self.plan.function.registers
+        return [register for register in self.plan.slots if bits >> register.index & 1 and registers]
+
+    def leave(self) -> None:
+        if self.unit.traced:
+            self.record(self.plan.exit_site)
+        self.emit("br label %leave")
+
+    # -- text
+
+    def write(self, name: str) -> str:
+        """The function's text."""
+        needed = self.region.written
+        for index in self.region.blocks:
+            needed |= self.plan.liveness.exposed[index]
+        for number, start in self.region.starts:
+            self._write_start(number, start, needed)
+        self.write_blocks(self.region.blocks)
+        if len(self.region.starts) == 1:
+            enter = f"br label %start.{self.region.starts[0][0]}"
+        else:
+            cases = " ".join(f"i32 {number}, label %start.{number}" for number, _ in self.region.starts)
+            enter = f"switch i32 %state, label %start.0 [ {cases} ]"
+        latch = self._latch()
+        loop = self._threads()
+        lines = [
+            f'define internal i32 @"{name}"(ptr noalias %ctx, ptr noalias %blk, i32 %first, i32 %end, i32 %state) '
+            "nounwind {",
+            "entry:",
+            *self.allocas,
+            *self.prologues[Level.LAUNCH],
+            *loop,
+            *self.prologues[Level.THREAD],
+            enter,
+            *self.body,
+            *self.failures,
+            *latch,
+            "fault:",
+            f"ret i32 {layout.FAULTED}",
+            "stopped:",
+            f"ret i32 {layout.STOPPED}",
+            "}",
+        ]
+        return "\n".join(lines)
+
+    def _write_start(self, number: int, start: int, needed: int) -> None:
+        """Where threads go on from a point: fetch kept values and the operation's results."""
+        self.values, self.dirty = {}, {}
+        self.label(f"start.{number}")
+        if number:
+            point = self.plan.points[number - 1]
+            for register in self._registers(point.live & needed):
+                value = self.new(f"load {_memory_type(register)}, ptr {self._frame_place(register)}")
+                if register.type == "pred":
+                    value = self.new(f"trunc i8 {value} to i1")
+                self.emit(f"store {register_type(register)} {value}, ptr {self.slot(register)}")
+            self.instruction = point.instruction
+            take_results(self, point.instruction)
+            self.flush(-1)
+        self.emit(f"br label %b{start}")
+
+    def _threads(self) -> list[str]:
+        """The head of the loop over threads."""
+        lines = [
+            "br label %thread.start",
+            "thread.start:",
+            "%position = phi i32 [ %first, %entry ], [ %position.next, %latch ]",
+            "%or = phi i32 [ 0, %entry ], [ %or.next, %latch ]",
+            "%and = phi i32 [ -1, %entry ], [ %and.next, %latch ]",
+        ]
+        if self.unit.traced:
+            order = self.block_field(layout.ORDER, "ptr")
+            self.unit.declare("cl_thread", "declare i32 @cl_thread(ptr, i32) nounwind")
+            lines.append(f"%thread = call i32 @cl_thread(ptr {order}, i32 %position)")
+        else:
+            lines.append("%thread = add i32 %position, 0")
+        return [*lines, "%thread.wide = zext nneg i32 %thread to i64"]
+
+    def _latch(self) -> list[str]:
+        """The end of the loop over threads, and what is returned."""
+        arrivals = [f"[ {number}, %{label} ]" for number, label in self.waits]
+        lines = []
+        if self.waits:
+            lines += ["wait:", f"%point = phi i32 {', '.join(arrivals)}", "br label %latch"]
+        sources = ["[ %point, %wait ]"] if self.waits else []
+        if self.exits:
+            lines += ["leave:", "br label %latch"]
+            sources.append(f"[ {layout.EXITED}, %leave ]")
+        lines += ["latch:", f"%next = phi i32 {', '.join(sources)}"] if sources else ["latch:", "%next = add i32 0, 0"]
+        if len(self.region.ends) + self.exits > 1:
+            states = self.context_field("states", "ptr")
+            lines += [f"%state.at = getelementptr i32, ptr {states}, i64 %thread.wide", "store i32 %next, ptr %state.at"]
+        return [
+            *lines,
+            "%or.next = or i32 %or, %next",
+            "%and.next = and i32 %and, %next",
+            "%position.next = add nuw nsw i32 %position, 1",
+            "%more = icmp ult i32 %position.next, %end",
+            "br i1 %more, label %thread.start, label %done",
+            "done:",
+            "%same = icmp eq i32 %or.next, %and.next",
+            f"%answer = select i1 %same, i32 %or.next, i32 {layout.DIVERGED}",
+            "ret i32 %answer",
+        ]
+
+
+def _memory_type(register: Register) -> str:
+    return "i8" if register.type == "pred" else register_type(register)
+
+
+def write_waiting_kernel(unit: Unit, plan: Plan) -> None:
+    """Add a kernel's regions, its descriptor and its entry point to the unit."""
+    name = plan.function.name
+    tables = PointTables()
+    functions: dict[int, str] = {}
+    for number, region in enumerate(plan.regions):
+        symbol = f"region_{name}_{number}"
+        unit.functions.append(RegionKernel(unit, plan, region, tables).write(symbol))
+        for point, _ in region.starts:
+            functions[point] = symbol
+    count = len(plan.points) + 1
+    table = ", ".join(f'ptr @"{functions[number]}"' for number in range(count))
+    regions = unit.constant("regions", f"[{count} x ptr] [{table}]")
+    bytes_ = ", ".join(f"i8 {int(tables.kinds[number])}" for number in range(count))
+    kinds = unit.constant("kinds", f"[{count} x i8] [{bytes_}]")
+    rows = ", ".join(_literal_record(plan, tables, number) for number in range(count))
+    literals = unit.constant("literals", f"[{count} x {layout.LITERALS}] [{rows}]")
+    descriptor = unit.constant(
+        "kernel",
+        f"{layout.DESCRIPTOR} {{i64 {plan.site_of_point(1)}, ptr {regions}, ptr {kinds}, ptr {literals}}}",
+    )
+    unit.declare("cl_run", "declare i32 @cl_run(ptr, i64, i64, ptr)")
+    unit.functions.append(
+        f'define i32 @"run_{name}"(ptr %ctx, i64 %first, i64 %end) nounwind {{\n'
+        f"%status = tail call i32 @cl_run(ptr %ctx, i64 %first, i64 %end, ptr {descriptor})\nret i32 %status\n}}"
+    )
+
+
+def _literal_record(plan: Plan, tables: PointTables, number: int) -> str:
+    """The literal operands of one point, as the driver reads them."""
+    found = tables.literals.get(number, {})
+    flags = sum(_LITERAL_BITS[row] for row in found)
+    if number and len(plan.points[number - 1].results) > 1:
+        second = plan.points[number - 1].results[1]
+        if not plan.liveness.ever_read >> second.index & 1:
+            flags |= layout.NO_PREDICATE
+    elif number:
+        flags |= layout.NO_PREDICATE
+    mask, b, c = (found.get(row, 0) for row in _LITERAL_BITS)
+    return f"{layout.LITERALS} {{i32 {flags}, i32 {mask}, i32 {b}, i32 {c}}}"

@@ -1,0 +1,41 @@
+"""Which float registers may hold a NaN that arithmetic made.
+
+An NVIDIA GPU gives every single-precision NaN result the bits ``0x7fffffff``; host processors have another pattern, or
+hand on an operand's. The difference shows only when the bits are looked at: in memory, or as an integer. There such a
+value is made canonical; values that were only loaded, moved or selected keep their bits, as on a GPU.
+"""
+
+from __future__ import annotations
+
+from cudalab.sim.compiler.passes.control_flow import Block
+from cudalab.sim.compiler.passes.operands import definitions, uses
+from cudalab.sim.compiler.ptx.nodes import Instruction, Register
+
+_CARRIERS = frozenset(["mov", "selp", "slct", "neg", "abs", "copysign"])
+_INNOCENT = frozenset(["ld", "ldu", "atom", "set", "setp", "shfl", "tex", "call"])
+
+
+def find_computed(blocks: list[Block]) -> set[Register]:
+    """Single-precision registers that arithmetic writes, or that get their value from one of those."""
+    found: set[Register] = set()
+    carriers: list[tuple[Register, Instruction]] = []
+    for block in blocks:
+        for instruction in block.instructions:
+            name = instruction.opcode.split(".", 1)[0]
+            if name in _INNOCENT:
+                continue
+            for register in definitions(instruction):
+                if register.type != "f32":
+                    continue
+                if name in _CARRIERS:
+                    carriers.append((register, instruction))
+                else:
+                    found.add(register)
+    changed = bool(carriers)
+    while changed:
+        changed = False
+        for register, instruction in carriers:
+            if register not in found and any(source in found for source in uses(instruction)):
+                found.add(register)
+                changed = True
+    return found

@@ -1,0 +1,303 @@
+"""The block driver: runs the regions of a kernel that waits.
+
+As long as all threads of the block wait at the same point, they run one region after the other together; warp operations
+are resolved warp by warp in between. When they part, each warp runs by itself until it waits at a barrier or has left the
+kernel. A warp that has diverged runs one group of lanes after the other, each from its own point, and resolves a warp
+operation as soon as all lanes it names wait at one of its kind; a group that waits lets the others run, as independent
+thread scheduling does. ``activemask`` is answered last, when nothing else can go on.
+
+When all warps wait, the barrier is released: at once if every warp waits at barrier 0 of the whole block, else barrier by
+barrier (``barriers``). If nothing can be released, the block is deadlocked.
+"""
+
+from __future__ import annotations
+
+from cudalab.sim import abi
+from cudalab.sim.abi import FaultKind, Status
+from cudalab.sim.compiler.passes.suspension import PointKind
+from cudalab.sim.compiler.runtime import layout
+from cudalab.sim.compiler.runtime.assembler import Function, Library, Variable
+from cudalab.sim.compiler.runtime.states import (
+    call_region,
+    exists,
+    is_stop,
+    kind_of,
+    lanes_of,
+    literals_of,
+    stop_requested,
+)
+
+_MOST_THREADS = 1024
+_MOST_WARPS = _MOST_THREADS // abi.WARP
+
+
+def write(library: Library) -> None:
+    """Add the functions of this module."""
+    _run_warp(library)
+    _split(library)
+    _run_together(library)
+    _run_apart(library)
+    _deadlock(library)
+    _tables(library)
+    _run(library)
+
+
+def _run_warp(library: Library) -> None:
+    """Run a warp until it waits at a barrier or has left. Returns its state."""
+    f = library.function("cl_run_warp", "i32", "ptr ctx, ptr blk, i32 warp, i32 state, ptr kernel", "noinline")
+    with f.if_(f.compare("eq", "i32", "%state", layout.DIVERGED)):
+        f.ret(f.call("cl_run_lanes", "i32", "ptr %ctx", "ptr %blk", "i32 %warp", "ptr %kernel"))
+    state = f.variable("i32", "%state")
+    first = f.op("shl i32 %warp, 5")
+    threads = f.load("i32", "%ctx", layout.field("threads"))
+    end = f.call("llvm.umin.i32", "i32", f"i32 {f.op(f'add i32 {first}, 32')}", f"i32 {threads}")
+    lanes = lanes_of(f, "%warp")
+    with f.loop():
+        outcome = call_region(f, state.get(), first, end)
+        final = f.op(f"or i1 {is_stop(f, outcome)}, {f.compare('eq', 'i32', outcome, layout.EXITED)}")
+        with f.if_(final):
+            f.ret(outcome)
+        with f.if_(f.compare("eq", "i32", outcome, layout.DIVERGED)):
+            f.ret(f.call("cl_run_lanes", "i32", "ptr %ctx", "ptr %blk", "i32 %warp", "ptr %kernel"))
+        state.set(outcome)
+        kind = kind_of(f, outcome)
+        with f.if_(f.compare("ult", "i32", kind, int(PointKind.SYNC))):
+            f.ret(outcome)
+        _resolve_warp(f, "%warp", outcome, kind, lanes)
+        with f.if_(stop_requested(f)):
+            f.ret(layout.STOPPED)
+
+
+def _resolve_warp(f: Function, warp: str, state: str, kind: str, lanes: str) -> None:
+    """Resolve an operation at which all lanes of a warp wait."""
+    literals = literals_of(f, state)
+    f.call("cl_resolve_warp", "void", "ptr %ctx", f"i32 {warp}", f"i32 {kind}", f"i32 {lanes}", f"ptr {literals}")
+
+
+def _run_together(library: Library) -> None:
+    """Run the block's threads together from ``state``. Returns a point with a barrier that is not simply released, or
+    what a region returned; after DIVERGED the states of all threads are in ``context.states``."""
+    f = library.function("cl_run_together", "i32", "ptr ctx, ptr blk, i32 first, ptr kernel", "noinline")
+    state = f.variable("i32", "%first")
+    threads = f.load("i32", "%ctx", layout.field("threads"))
+    warps = f.load("i32", "%ctx", layout.field("warps"))
+    with f.loop():
+        outcome = call_region(f, state.get(), "0", threads)
+        with f.if_(f.op(f"xor i1 {_is_point(f, outcome)}, true")):
+            f.ret(outcome)
+        state.set(outcome)
+        kind = kind_of(f, outcome)
+        with f.if_(f.compare("eq", "i32", kind, int(PointKind.NAMED_BARRIER))):
+            f.ret(outcome)
+        with f.if_(f.compare("uge", "i32", kind, int(PointKind.SYNC))), f.count_up("i32", warps) as warp:
+            lanes = lanes_of(f, warp)
+            _resolve_warp(f, warp, outcome, kind, lanes)
+        with f.if_(stop_requested(f)):
+            f.ret(layout.STOPPED)
+
+
+def _is_point(f: Function, outcome: str) -> str:
+    """Whether a region returned a point."""
+    return f.compare("ult", "i32", outcome, layout.HOLD)
+
+
+def _split(library: Library) -> None:
+    """Each warp's state after the block's threads have parted: their common state, or DIVERGED."""
+    f = library.function("cl_split", "void", "ptr ctx, ptr warps", "noinline")
+    states = f.load("ptr", "%ctx", layout.field("states"))
+    with f.count_up("i32", f.load("i32", "%ctx", layout.field("warps"))) as warp:
+        own = f.at(states, f.op(f"shl i64 {f.wide(warp)}, 7"))
+        either, both = f.variable("i32", 0), f.variable("i32", -1)
+        left = f.op(f"sub i32 {f.load('i32', '%ctx', layout.field('threads'))}, {f.op(f'shl i32 {warp}, 5')}")
+        with f.count_up("i32", f.call("llvm.umin.i32", "i32", f"i32 {left}", f"i32 {abi.WARP}")) as lane:
+            state = f.load("i32", f.element(own, "i32", lane))
+            either.update("or", state)
+            both.update("and", state)
+        same = f.compare("eq", "i32", either.get(), both.get())
+        common = f.op(f"select i1 {same}, i32 {both.get()}, i32 {layout.DIVERGED}")
+        f.store("i32", common, f.element("%warps", "i32", warp))
+    f.ret()
+
+
+def _run_apart(library: Library) -> None:
+    """Run each warp by itself until the threads of the block are together again, or have all left.
+
+    ``warps`` holds a state for each warp. Returns the common point, EXITED, FAULTED or STOPPED.
+    """
+    f = library.function("cl_run_apart", "i32", "ptr ctx, ptr blk, ptr warps, ptr kernel", "noinline")
+    count = f.load("i32", "%ctx", layout.field("warps"))
+    with f.loop():
+        slow, either, both = f.variable("i1", "false"), f.variable("i32", 0), f.variable("i32", -1)
+        with f.count_up("i32", count) as warp:
+            entry = f.element("%warps", "i32", warp)
+            state = f.load("i32", entry)
+            with f.if_(_runnable(f, state)):
+                outcome = f.call(
+                    "cl_run_warp", "i32", "ptr %ctx", "ptr %blk", f"i32 {warp}", f"i32 {state}", "ptr %kernel"
+                )
+                with f.if_(is_stop(f, outcome)):
+                    f.ret(outcome)
+                f.store("i32", outcome, entry)
+            _note(f, f.load("i32", entry), slow, either, both)
+        same = f.compare("eq", "i32", either.get(), both.get())
+        with f.if_(f.op(f"and i1 {same}, {f.op(f'xor i1 {slow.get()}, true')}")):
+            f.ret(either.get())
+        with f.if_(f.op(f"xor i1 {slow.get()}, true")), f.count_up("i32", count) as warp:
+            entry = f.element("%warps", "i32", warp)
+            state = f.load("i32", entry)
+            with f.if_(f.compare("ne", "i32", state, layout.EXITED)):
+                f.store("i32", f.op(f"and i32 {state}, {~layout.HOLD}"), entry)
+        with f.if_(slow.get()):
+            released = f.call("cl_release", "i1", "ptr %ctx", "ptr %warps", "ptr %kernel")
+            with f.if_(f.op(f"xor i1 {released}, true")):
+                f.call("cl_deadlock", "void", "ptr %ctx", "ptr %blk", "ptr %kernel")
+                f.ret(layout.FAULTED)
+        with f.if_(stop_requested(f)):
+            f.ret(layout.STOPPED)
+
+
+def _runnable(f: Function, state: str) -> str:
+    """Neither gone nor held back."""
+    gone = f.compare("eq", "i32", state, layout.EXITED)
+    held = f.compare("ne", "i32", f.op(f"and i32 {state}, {layout.HOLD}"), 0)
+    whole = f.compare("ne", "i32", state, layout.DIVERGED)
+    held = f.op(f"and i1 {held}, {whole}")
+    return f.op(f"xor i1 {f.op(f'or i1 {gone}, {held}')}, true")
+
+
+def _note(f: Function, state: str, slow: Variable, either: Variable, both: Variable) -> None:
+    """Take a warp's state into account: is it at barrier 0 of the block, or gone?"""
+    gone = f.compare("eq", "i32", state, layout.EXITED)
+    whole = f.op(f"or i1 {gone}, {f.compare('eq', 'i32', state, layout.DIVERGED)}")
+    state = f.op(f"select i1 {whole}, i32 {state}, i32 {f.op(f'and i32 {state}, {~layout.HOLD}')}")
+    either.update("or", state)
+    both.update("and", state)
+    with f.if_(f.op(f"xor i1 {gone}, true")):
+        with f.if_else(_is_point(f, state)) as otherwise:
+            with f.if_(f.compare("ne", "i32", kind_of(f, state), int(PointKind.BARRIER))):
+                slow.set("true")
+            otherwise()
+            slow.set("true")
+
+
+def _deadlock(library: Library) -> None:
+    """Record that the block cannot go on, at the first thread that waits."""
+    f = library.function("cl_deadlock", "void", "ptr ctx, ptr blk, ptr kernel", "cold noinline")
+    states = f.load("ptr", "%ctx", layout.field("states"))
+    found = f.variable("i32", 0)
+    with f.count_up("i32", f.load("i32", "%ctx", layout.field("threads"))) as thread:
+        found.set(thread)
+        with f.if_(exists(f, f.load("i32", f.element(states, "i32", thread)))):
+            f.break_()
+    thread = found.get()
+    state = f.load("i32", f.element(states, "i32", thread))
+    first_site = f.op(f"trunc i64 {f.load('i64', '%kernel')} to i32")
+    site = f.op(f"add i32 {first_site}, {f.op(f'sub i32 {state}, 1')}")
+    kind = f"i32 {int(FaultKind.DEADLOCK)}"
+    f.call("cl_fault", "void", "ptr %ctx", "ptr %blk", f"i32 {thread}", kind, f"i32 {site}", "i64 0", "i32 0")
+    f.store("i64", f.op(f"ptrtoint ptr {states} to i64"), "%ctx", layout.field("fault.detail"))
+    f.ret()
+
+
+def _tables(library: Library) -> None:
+    """Fill the tables of x, y and z over the threads of a block."""
+    f = library.function("cl_fill_tables", "void", "ptr ctx, ptr x, ptr y, ptr z")
+    nx, ny = (f.load("i32", "%ctx", layout.field("block") + 4 * axis) for axis in (0, 1))
+    x, y, z = (f.variable("i32", 0) for _ in range(3))
+    with f.count_up("i32", f.load("i32", "%ctx", layout.field("threads"))) as thread:
+        for table, value in (("%x", x), ("%y", y), ("%z", z)):
+            f.store("i32", value.get(), f.element(table, "i32", thread))
+        x.update("add", 1)
+        with f.if_(f.compare("uge", "i32", x.get(), nx)):
+            x.set(0)
+            y.update("add", 1)
+            with f.if_(f.compare("uge", "i32", y.get(), ny)):
+                y.set(0)
+                z.update("add", 1)
+    f.ret()
+
+
+def _run(library: Library) -> None:
+    """``cl_run(ctx, first, end, kernel)``: blocks first … end − 1, in ``context.block_order`` if set."""
+    f = library.function("cl_run", "i32", "ptr ctx, i64 first, i64 end, ptr kernel")
+    block = f.array(layout.BLOCK_BYTES)
+    tables = [f.array(4 * _MOST_THREADS) for _ in range(3)]
+    f.call("cl_fill_tables", "void", "ptr %ctx", *[f"ptr {table}" for table in tables])
+    for offset, table in zip((layout.TID_X, layout.TID_Y, layout.TID_Z), tables, strict=True):
+        f.store("ptr", table, block, offset)
+    _thread_order(f, block)
+    warps = f.array(4 * _MOST_WARPS)
+    sequence = f.load("ptr", "%ctx", layout.field("block_order"))
+    grid = [f.op(f"zext i32 {f.load('i32', '%ctx', layout.field('grid') + 4 * axis)} to i64") for axis in (0, 1)]
+    with f.count_up("i64", "%end", "%first") as index:
+        with f.if_(stop_requested(f)):
+            f.ret(int(Status.STOPPED))
+        linear = f.variable("i64", index)
+        with f.if_(f.compare("ne", "ptr", sequence, "null")):
+            linear.set(f.load("i64", f.element(sequence, "i64", index, "i64")))
+        number = linear.get()
+        f.store("i64", number, block, layout.LINEAR)
+        above = f.op(f"udiv i64 {number}, {grid[0]}")
+        x, y = f.op(f"urem i64 {number}, {grid[0]}"), f.op(f"urem i64 {above}, {grid[1]}")
+        for axis, value in enumerate((x, y, f.op(f"udiv i64 {above}, {grid[1]}"))):
+            f.store("i32", f.op(f"trunc i64 {value} to i32"), block, layout.CTAID + 4 * axis)
+        _one_block(f, block, warps)
+        done = f.load("i64", "%ctx", layout.field("blocks_done"))
+        f.store("i64", f.op(f"add i64 {done}, 1"), "%ctx", layout.field("blocks_done"))
+    f.ret(int(Status.DONE))
+
+
+def _one_block(f: Function, block: str, warps: str) -> None:
+    """Run a block to its end; leaves the function when it faults or is stopped."""
+    state = f.variable("i32", 0)
+    with f.loop():
+        state.set(f.call("cl_run_together", "i32", "ptr %ctx", f"ptr {block}", f"i32 {state.get()}", "ptr %kernel"))
+        outcome = state.get()
+        with f.if_(_is_point(f, outcome)):  # a barrier with a number: its operands may differ between threads
+            with f.count_up("i32", f.load("i32", "%ctx", layout.field("warps"))) as warp:
+                f.store("i32", f.op(f"or i32 {outcome}, {layout.HOLD}"), f.element(warps, "i32", warp))
+        with f.if_(f.compare("eq", "i32", outcome, layout.DIVERGED)):
+            f.call("cl_split", "void", "ptr %ctx", f"ptr {warps}")
+            _resolve_split(f, warps)
+        apart = f.op(f"or i1 {_is_point(f, outcome)}, {f.compare('eq', 'i32', outcome, layout.DIVERGED)}")
+        with f.if_(apart):
+            state.set(f.call("cl_run_apart", "i32", "ptr %ctx", f"ptr {block}", f"ptr {warps}", "ptr %kernel"))
+        outcome = state.get()
+        with f.if_(f.compare("eq", "i32", outcome, layout.FAULTED)):
+            f.ret(int(Status.FAULT))
+        with f.if_(f.compare("eq", "i32", outcome, layout.STOPPED)):
+            f.ret(int(Status.STOPPED))
+        with f.if_(f.compare("eq", "i32", outcome, layout.EXITED)):
+            f.break_()
+
+
+def _resolve_split(f: Function, warps: str) -> None:
+    """Warps that wait at a warp operation are resolved; those at a barrier must not pass it before the others come."""
+    with f.count_up("i32", f.load("i32", "%ctx", layout.field("warps"))) as warp:
+        entry = f.element(warps, "i32", warp)
+        state = f.load("i32", entry)
+        with f.if_(_is_point(f, state)):
+            kind = kind_of(f, state)
+            with f.if_else(f.compare("ult", "i32", kind, int(PointKind.SYNC))) as otherwise:
+                f.store("i32", f.op(f"or i32 {state}, {layout.HOLD}"), entry)
+                otherwise()
+                lanes = lanes_of(f, warp)
+                _resolve_warp(f, warp, state, kind, lanes)
+
+
+def _thread_order(f: Function, block: str) -> None:
+    """In traced code regions may take the threads in another order. The table keeps warps together, because a warp
+    may run by itself: warps in ascending order, the lanes of each in the order of ``context.thread_order``."""
+    shuffled = f.load("ptr", "%ctx", layout.field("thread_order"))
+    order, filled = f.array(4 * _MOST_THREADS), f.array(4 * _MOST_WARPS)
+    f.store("ptr", "null", block, layout.ORDER)
+    with f.if_(f.compare("ne", "ptr", shuffled, "null")):
+        f.call("llvm.memset.p0.i64", "void", f"ptr {filled}", "i8 0", f"i64 {4 * _MOST_WARPS}", "i1 false")
+        with f.count_up("i32", f.load("i32", "%ctx", layout.field("threads"))) as position:
+            thread = f.load("i32", f.element(shuffled, "i32", position))
+            warp = f.op(f"lshr i32 {thread}, 5")
+            counter = f.element(filled, "i32", warp)
+            rank = f.load("i32", counter)
+            f.store("i32", f.op(f"add i32 {rank}, 1"), counter)
+            f.store("i32", thread, f.element(order, "i32", f.op(f"add i32 {f.op(f'shl i32 {warp}, 5')}, {rank}")))
+        f.store("ptr", order, block, layout.ORDER)

@@ -1,0 +1,198 @@
+"""Checks that failed, faults, and the look at the host when fuel is used up."""
+
+from __future__ import annotations
+
+from cudalab.sim import abi
+from cudalab.sim.abi import FaultKind
+from cudalab.sim.compiler.passes.accesses import Extent
+from cudalab.sim.compiler.runtime import layout
+from cudalab.sim.compiler.runtime.assembler import Function, Library
+
+_ENTRY_BYTES = 40  # of layout.ACCESS
+_LOW, _LENGTH, _SIZE, _SITE, _ROOT, _EXTENT = 8, 16, 24, 28, 32, 36
+
+
+def write(library: Library) -> None:
+    """Add the functions of this module."""
+    _fault(library)
+    _fault_access(library)
+    _slow_access(library)
+    _poll(library)
+
+
+def _fault(library: Library) -> None:
+    """Record a fault: ``cl_fault(ctx, blk, thread, kind, site, address, size)``."""
+    f = library.function(
+        "cl_fault", "void", "ptr ctx, ptr blk, i32 thread, i32 kind, i32 site, i64 address, i32 size", "cold noinline"
+    )
+    for name, type, value in (
+        ("kind", "i32", "%kind"),
+        ("site", "i32", "%site"),
+        ("thread", "i32", "%thread"),
+        ("size", "i32", "%size"),
+        ("address", "i64", "%address"),
+        ("root", "i64", "0"),
+        ("detail", "i64", "0"),
+    ):
+        f.store(type, value, "%ctx", layout.field(f"fault.{name}"))
+    f.store("i64", f.load("i64", "%blk", layout.LINEAR), "%ctx", layout.field("fault.block"))
+    f.ret()
+
+
+def _fault_access(library: Library) -> None:
+    """Find the first access of a group that its extent does not allow, and record it.
+
+    ``base`` is the pointer in its own space, ``stack`` where the activation's local memory begins.
+    """
+    f = library.function(
+        "cl_fault_access",
+        "void",
+        "ptr ctx, ptr blk, i32 thread, i64 base, i64 stack, ptr table, i32 count",
+        "cold noinline",
+    )
+    with f.count_up("i32", "%count") as index:
+        entry = f.at("%table", f.op(f"mul i64 {f.wide(index)}, {_ENTRY_BYTES}"))
+        address = f.op(f"add i64 %base, {f.load('i64', entry)}")
+        size = f.wide(f.load("i32", entry, _SIZE))
+        low, length = f.variable("i64", 0), f.variable("i64", 0)
+        window = f.variable("i64", 0)
+        extent = f.load("i32", entry, _EXTENT)
+        _bounds(f, entry, extent, low, length, window)
+        distance = f.op(f"sub i64 {address}, {low.get()}")
+        room = f.op(f"sub i64 {length.get()}, {size}")
+        fits = f.op(f"and i1 {f.compare('ule', 'i64', size, length.get())}, {f.compare('ule', 'i64', distance, room)}")
+        rest = f.op(f"and i64 {address}, {f.op(f'sub i64 {size}, 1')}")
+        even = f.compare("eq", "i64", rest, 0)
+        fine = f.op(f"and i1 {fits}, {even}")
+        last = f.compare("eq", "i32", f.op(f"add i32 {index}, 1"), "%count")
+        bad = f.op(f"or i1 {f.op(f'xor i1 {fine}, true')}, {last}")
+        with f.if_(bad):
+            kind = f.op(f"select i1 {fits}, i32 {int(FaultKind.MISALIGNED)}, i32 {int(FaultKind.OUT_OF_BOUNDS)}")
+            generic = f.op(f"add i64 {address}, {window.get()}")
+            f.call(
+                "cl_fault",
+                "void",
+                "ptr %ctx",
+                "ptr %blk",
+                "i32 %thread",
+                f"i32 {kind}",
+                f"i32 {f.load('i32', entry, _SITE)}",
+                f"i64 {generic}",
+                f"i32 {f.load('i32', entry, _SIZE)}",
+            )
+            f.store("i64", f.wide(f.load("i32", entry, _ROOT)), "%ctx", layout.field("fault.root"))
+            f.ret()
+    f.ret()
+
+
+def _bounds(f: Function, entry: str, extent: str, low, length, window) -> None:  # type: ignore[no-untyped-def]
+    """What an entry of an access table is checked against: start, length, and the window of its space."""
+    with f.if_(f.compare("eq", "i32", extent, int(Extent.ROOT))):
+        index = f.op(f"sub i32 {f.load('i32', entry, _ROOT)}, 1")
+        roots = f.load("ptr", "%ctx", layout.field("roots"))
+        root = f.at(roots, f.op(f"mul i64 {f.wide(index)}, 16"))
+        low.set(f.load("i64", root))
+        length.set(f.load("i64", root, 8))
+    with f.if_(f.compare("eq", "i32", extent, int(Extent.VARIABLE))):
+        low.set(f.load("i64", entry, _LOW))
+        length.set(f.load("i64", entry, _LENGTH))
+        window.set(abi.SHARED_WINDOW)
+    with f.if_(f.compare("eq", "i32", extent, int(Extent.LOCAL_VARIABLE))):
+        low.set(f.op(f"add i64 %stack, {f.load('i64', entry, _LOW)}"))
+        length.set(f.load("i64", entry, _LENGTH))
+        window.set(abi.LOCAL_WINDOW)
+    shared = f.wide(f.load("i32", "%ctx", layout.field("shared_size")))
+    with f.if_(f.compare("eq", "i32", extent, int(Extent.DYNAMIC_SHARED))):
+        offset = f.wide(f.load("i32", "%ctx", layout.field("dynamic_offset")))
+        low.set(offset)
+        length.set(f.op(f"sub i64 {shared}, {offset}"))
+        window.set(abi.SHARED_WINDOW)
+    with f.if_(f.compare("eq", "i32", extent, int(Extent.SHARED))):
+        length.set(shared)
+        window.set(abi.SHARED_WINDOW)
+    with f.if_(f.compare("eq", "i32", extent, int(Extent.LOCAL))):
+        length.set(f.load("i64", "%ctx", layout.field("local_size")))
+        window.set(abi.LOCAL_WINDOW)
+
+
+def _slow_access(library: Library) -> None:
+    """An address that the shadow does not vouch for. Flags: 1 the address is generic, 2 the access writes.
+
+    Returns where the memory is (registered host memory, or shared and local memory behind their windows), or null
+    after recording a fault.
+    """
+    f = library.function(
+        "cl_slow_access",
+        "ptr",
+        "ptr ctx, ptr blk, i32 thread, i64 address, i32 size, i32 site, i32 flags",
+        "cold noinline",
+    )
+    size = f.wide("%size")
+    rest = f.op(f"and i64 %address, {f.op(f'sub i64 {size}, 1')}")
+    even = f.compare("eq", "i64", rest, 0)
+    generic = f.compare("ne", "i32", f.op("and i32 %flags, 1"), 0)
+    found = f.variable("ptr", "null")
+    with f.if_(generic):
+        for window, field in ((abi.SHARED_WINDOW, "shared"), (abi.LOCAL_WINDOW, "local")):
+            offset = f.op(f"sub i64 %address, {window}")
+            if field == "shared":
+                length = f.wide(f.load("i32", "%ctx", layout.field("shared_size")))
+                start = f.load("ptr", "%ctx", layout.field("shared"))
+            else:
+                length = f.load("i64", "%ctx", layout.field("local_size"))
+                base = f.load("ptr", "%ctx", layout.field("local"))
+                start = f.at(base, f.op(f"mul i64 {f.wide('%thread')}, {length}"))
+            with f.if_(_inside(f, offset, size, length)):
+                found.set(f.at(start, offset))
+    ranges = f.load("ptr", "%ctx", layout.field("ranges"))
+    count = f.load("i64", "%ctx", layout.field("range_count"))
+    with f.count_up("i64", count) as index:
+        entry = f.at(ranges, f.op(f"mul i64 {index}, 16"))
+        low = f.load("i64", entry)
+        with f.if_(_inside(f, f.op(f"sub i64 %address, {low}"), size, f.load("i64", entry, 8))):
+            start = f.load("ptr", entry)
+            found.set(f.at(start, f.op(f"sub i64 %address, {low}")))
+    exists = f.compare("ne", "ptr", found.get(), "null")
+    with f.if_(f.op(f"and i1 {exists}, {even}")):
+        f.ret(found.get())
+    # in live memory, but misaligned: the shadow check fails for both reasons
+    live = f.variable("i1", exists)
+    distance = f.op(f"sub i64 %address, {f.load('i64', '%ctx', layout.field('arena'))}")
+    with f.if_(f.compare("ult", "i64", distance, f.load("i64", "%ctx", layout.field("arena_size")))):
+        shadow = f.load("ptr", "%ctx", layout.field("shadow"))
+        granule = f.op(f"lshr i64 {distance}, {abi.GRANULE.bit_length() - 1}")
+        valid = f.op(f"zext i16 {f.load('i16', f.element(shadow, 'i16', granule, 'i64'))} to i64")
+        within = f.op(f"and i64 {distance}, {abi.GRANULE - 1}")
+        with f.if_(f.compare("ult", "i64", within, valid)):
+            live.set(f.op(f"xor i1 {even}, true"))
+    kind = f.op(f"select i1 {live.get()}, i32 {int(FaultKind.MISALIGNED)}, i32 {int(FaultKind.OUT_OF_BOUNDS)}")
+    f.call(
+        "cl_fault",
+        "void",
+        "ptr %ctx",
+        "ptr %blk",
+        "i32 %thread",
+        f"i32 {kind}",
+        "i32 %site",
+        "i64 %address",
+        "i32 %size",
+    )
+    f.ret("null")
+
+
+def _inside(f: Function, offset: str, size: str, length: str) -> str:
+    room = f.op(f"sub i64 {length}, {size}")
+    return f.op(f"and i1 {f.compare('ule', 'i64', size, length)}, {f.compare('ule', 'i64', offset, room)}")
+
+
+def _poll(library: Library) -> None:
+    """Fuel for the next stretch, or 0 when the host wants the launch to stop; then the place is recorded."""
+    f = library.function("cl_poll", "i32", "ptr ctx, ptr blk, i32 thread, i32 site", "cold noinline")
+    stop = f.load("i32", "%ctx", layout.field("stop"), volatile=True)
+    with f.if_(f.compare("ne", "i32", stop, 0)):
+        f.store("i32", "%site", "%ctx", layout.field("fault.site"))
+        f.store("i32", "%thread", "%ctx", layout.field("fault.thread"))
+        f.store("i64", f.load("i64", "%blk", layout.LINEAR), "%ctx", layout.field("fault.block"))
+        f.ret(0)
+    fuel = f.load("i32", "%ctx", layout.field("fuel"))
+    f.ret(f.call("llvm.umax.i32", "i32", f"i32 {fuel}", "i32 1"))

@@ -1,0 +1,111 @@
+"""The trace, the undo log, ``printf`` and the clock.
+
+``clock64`` and ``globaltimer`` do not measure the host: each look at them advances ``context.clock`` a little, so that
+loops which wait for time to pass end, and results are the same in every run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from cudalab.sim import abi
+from cudalab.sim.compiler.runtime import layout
+from cudalab.sim.compiler.runtime.assembler import Function, Library
+
+_RECORD = ctypes.sizeof(abi.Record)
+_UNDO = ctypes.sizeof(abi.Undo)
+_PRINT_HEADER = 24
+_PRINT_BYTES = 256  # most bytes of arguments taken
+#: Nanoseconds that pass between two looks at the clock, and cycles in a nanosecond (an H200 runs at up to 1.98 GHz).
+_TICK = 16
+_CYCLES = 2
+
+
+def write(library: Library) -> None:
+    """Add the functions of this module."""
+    _record(library)
+    _undo(library)
+    _print(library)
+    for name, scale in (("cl_clock64", _CYCLES), ("cl_globaltimer", 1)):
+        f = library.function(name, "i64", "ptr ctx")
+        now = f.op(f"add i64 {f.load('i64', '%ctx', layout.field('clock'))}, {_TICK}")
+        f.store("i64", now, "%ctx", layout.field("clock"))
+        f.ret(f.op(f"mul i64 {now}, {scale}"))
+
+
+def _room(f: Function, buffer: str, size: str | int) -> tuple[str, str]:
+    """Make room in a buffer: drained if full. Returns whether there is room, and a pointer to it."""
+    base = f.at("%ctx", layout.field(buffer))
+    used = f.variable("i64", f.load("i64", base, 16))
+    capacity = f.load("i64", base, 8)
+    data = f.load("ptr", base)
+    full = f.compare("ugt", "i64", f.op(f"add i64 {used.get()}, {size}"), capacity)
+    with f.if_(full):
+        drain = f.load("ptr", base, 32)
+        with f.if_(f.compare("ne", "ptr", drain, "null")):
+            f.line(f"call void {drain}(ptr %ctx, ptr {base})")
+            used.set(f.load("i64", base, 16))
+    fits = f.compare("ule", "i64", f.op(f"add i64 {used.get()}, {size}"), capacity)
+    with f.if_else(fits) as otherwise:
+        f.store("i64", f.op(f"add i64 {used.get()}, {size}"), base, 16)
+        otherwise()
+        f.store("i64", f.op(f"add i64 {f.load('i64', base, 24)}, 1"), base, 24)
+    return fits, f.at(data, used.get())
+
+
+def _record(library: Library) -> None:
+    f = library.function("cl_record", "void", "ptr ctx, i64 address, i32 site, i32 thread", "noinline")
+    fits, place = _room(f, "trace", _RECORD)
+    with f.if_(fits):
+        f.store("i64", "%address", place)
+        f.store("i32", "%site", place, 8)
+        f.store("i32", "%thread", place, 12)  # thread and, above it, flags 0
+    f.ret()
+
+
+def _undo(library: Library) -> None:
+    """Remember the bytes at ``place`` before they change, if they are global memory and the log is on."""
+    f = library.function("cl_undo", "void", "ptr ctx, ptr place, i64 size", "noinline")
+    data = f.load("ptr", "%ctx", layout.field("undo.data"))
+    address = f.op("ptrtoint ptr %place to i64")
+    with f.if_(f.compare("ne", "ptr", data, "null")):
+        private = f.variable("i1", "false")
+        for field, length in (("shared", "shared_size"), ("local", "local_size")):
+            start = f.load("i64", "%ctx", layout.field(field))
+            if field == "shared":
+                size = f.wide(f.load("i32", "%ctx", layout.field(length)))
+            else:
+                threads = f.wide(f.load("i32", "%ctx", layout.field("threads")))
+                size = f.op(f"mul i64 {f.load('i64', '%ctx', layout.field(length))}, {threads}")
+            with f.if_(f.compare("ult", "i64", f.op(f"sub i64 {address}, {start}"), size)):
+                private.set("true")
+        with f.if_(private.get()):
+            f.ret()
+        fits, place = _room(f, "undo", _UNDO)
+        with f.if_(fits):
+            f.store("i64", address, place)
+            f.store("i64", "%size", place, 8)
+            f.call("llvm.memcpy.p0.p0.i64", "void", f"ptr {f.at(place, 16)}", "ptr %place", "i64 %size", "i1 false")
+    f.ret()
+
+
+def _print(library: Library) -> None:
+    """Append a call of ``printf``: header, then the arguments as they lie in the thread's local memory."""
+    f = library.function("cl_print", "i32", "ptr ctx, ptr blk, i32 thread, i64 template, i64 arguments", "noinline")
+    local_size = f.load("i64", "%ctx", layout.field("local_size"))
+    offset = f.op(f"sub i64 %arguments, {abi.LOCAL_WINDOW}")
+    inside = f.compare("ult", "i64", offset, local_size)
+    rest = f.op(f"sub i64 {local_size}, {offset}")
+    most = f.call("llvm.umin.i64", "i64", f"i64 {rest}", f"i64 {_PRINT_BYTES}")
+    size = f.op(f"select i1 {inside}, i64 {most}, i64 0")
+    padded = f.op(f"and i64 {f.op(f'add i64 {size}, 7')}, -8")
+    fits, place = _room(f, "print", f.op(f"add i64 {padded}, {_PRINT_HEADER}"))
+    with f.if_(fits):
+        f.store("i64", f.load("i64", "%blk", layout.LINEAR), place)
+        f.store("i32", "%thread", place, 8)
+        f.store("i32", f.op(f"trunc i64 {size} to i32"), place, 12)
+        f.store("i64", "%template", place, 16)
+        base = f.load("ptr", "%ctx", layout.field("local"))
+        start = f.at(f.at(base, f.op(f"mul i64 {f.wide('%thread')}, {local_size}")), offset)
+        f.call("llvm.memcpy.p0.p0.i64", "void", f"ptr {f.at(place, 24)}", f"ptr {start}", f"i64 {size}", "i1 false")
+    f.ret(0)

@@ -1,0 +1,212 @@
+"""What the parts of the driver share: states of threads, calls of regions, and the run of a diverged warp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cudalab.sim import abi
+from cudalab.sim.compiler.passes.suspension import PointKind
+from cudalab.sim.compiler.runtime import layout
+from cudalab.sim.compiler.runtime.assembler import Function, Library, Variable
+from cudalab.sim.compiler.runtime.collectives import warp_rows
+
+_REGIONS, _KINDS, _LITERALS = 8, 16, 24  # offsets in layout.DESCRIPTOR
+
+
+def write(library: Library) -> None:
+    """Add the functions of this module."""
+    f = library.function("cl_thread", "i32", "ptr order, i32 position", "noinline")
+    with f.if_(f.compare("eq", "ptr", "%order", "null")):
+        f.ret("%position")
+    f.ret(f.load("i32", f.element("%order", "i32", "%position")))
+    write_literals(library)
+    _run_lanes(library)
+
+
+def exists(f: Function, state: str) -> str:
+    """Whether a thread with this state is still in the kernel."""
+    return f.compare("ne", "i32", state, layout.EXITED)
+
+
+def is_ready(f: Function, state: str) -> str:
+    """Whether the flag READY is set (also true of EXITED)."""
+    return f.compare("ne", "i32", f.op(f"and i32 {state}, {layout.READY}"), 0)
+
+
+def kind_of(f: Function, state: str) -> str:
+    """What a thread that waits at a point waits for, as i32."""
+    kinds = f.load("ptr", "%kernel", _KINDS)
+    return f.op(f"zext i8 {f.load('i8', kinds, f.wide(state))} to i32")
+
+
+def literals_of(f: Function, state: str) -> str:
+    """The record of literal operands of a point."""
+    table = f.load("ptr", "%kernel", _LITERALS)
+    return f.at(table, f.op(f"mul i64 {f.wide(state)}, {layout.LITERAL_BYTES}"))
+
+
+def call_region(f: Function, state: str, first: str, end: str) -> str:
+    """Run a region for a range of threads; returns what it returns."""
+    regions = f.load("ptr", "%kernel", _REGIONS)
+    region = f.load("ptr", f.element(regions, "ptr", state))
+    return f.op(f"call i32 {region}(ptr %ctx, ptr %blk, i32 {first}, i32 {end}, i32 {state})")
+
+
+def is_stop(f: Function, outcome: str) -> str:
+    """FAULTED or STOPPED."""
+    fault = f.compare("eq", "i32", outcome, layout.FAULTED)
+    return f.op(f"or i1 {fault}, {f.compare('eq', 'i32', outcome, layout.STOPPED)}")
+
+
+def stop_requested(f: Function) -> str:
+    """Whether the host wants the launch to stop."""
+    return f.compare("ne", "i32", f.load("i32", "%ctx", layout.field("stop"), volatile=True), 0)
+
+
+def lanes_of(f: Function, warp: str) -> str:
+    """Mask of the lanes that a warp has."""
+    threads = f.load("i32", "%ctx", layout.field("threads"))
+    left = f.op(f"sub i32 {threads}, {f.op(f'shl i32 {warp}, 5')}")
+    full = f.compare("uge", "i32", left, abi.WARP)
+    bit = f.op(f"shl i32 1, {f.op(f'and i32 {left}, 31')}")
+    return f.op(f"select i1 {full}, i32 -1, i32 {f.op(f'sub i32 {bit}, 1')}")
+
+
+def lanes_where(f: Function, states: str, mask: str, test: Callable[[str], str]) -> str:
+    """Mask of the lanes in ``mask`` whose state passes ``test``."""
+    found = f.variable("i32", 0)
+    with f.bits(mask) as lane:
+        passes = f.op(f"zext i1 {test(f.load('i32', f.element(states, 'i32', lane)))} to i32")
+        found.update("or", f.op(f"shl i32 {passes}, {lane}"))
+    return found.get()
+
+
+def _run_lanes(library: Library) -> None:
+    """Run a diverged warp, one group of lanes after the other, until no lane can go on.
+
+    The lanes' states are in ``context.states``. Returns the common state (EXITED when all have left), or DIVERGED.
+    """
+    f = library.function("cl_run_lanes", "i32", "ptr ctx, ptr blk, i32 warp, ptr kernel", "noinline")
+    base = f.load("ptr", "%ctx", layout.field("states"))
+    states = f.at(base, f.op(f"shl i64 {f.wide('%warp')}, 7"))
+    lanes = lanes_of(f, "%warp")
+    with f.loop():
+        with f.if_(stop_requested(f)):
+            f.ret(layout.STOPPED)
+        _run_ready(f, states, lanes)
+        alive = lanes_where(f, states, lanes, lambda state: exists(f, state))
+        with f.if_(f.compare("eq", "i32", alive, 0)):
+            f.ret(layout.EXITED)
+        f.call("cl_literals", "void", "ptr %ctx", "i32 %warp", f"ptr {states}", "ptr %kernel")
+        progress = f.variable("i1", "false")
+        _resolve_complete(f, states, alive, progress)
+        with f.if_(f.op(f"xor i1 {progress.get()}, true")):
+            _resolve_active_mask(f, states, alive, progress)
+        with f.if_(f.op(f"xor i1 {progress.get()}, true")):
+            first = f.load("i32", states)
+            others = lanes_where(f, states, lanes, lambda state: f.compare("ne", "i32", state, first))
+            same = f.compare("eq", "i32", others, 0)
+            f.ret(f.op(f"select i1 {same}, i32 {first}, i32 {layout.DIVERGED}"))
+
+
+def _run_ready(f: Function, states: str, lanes: str) -> None:
+    """Run every lane that is ready, those at one point together, until none is."""
+    with f.loop():
+        ready = lanes_where(
+            f, states, lanes, lambda state: f.op(f"and i1 {exists(f, state)}, {is_ready(f, state)}")
+        )
+        with f.if_(f.compare("eq", "i32", ready, 0)):
+            f.break_()
+        leader = f.call("llvm.cttz.i32", "i32", f"i32 {ready}", "i1 true")
+        state = f.load("i32", f.element(states, "i32", leader))
+        group = lanes_where(f, states, ready, lambda other: f.compare("eq", "i32", other, state))
+        point = f.op(f"xor i32 {state}, {layout.READY}")
+        rest = f.variable("i32", group)
+        with f.loop():  # a region takes lanes that stand side by side
+            left = rest.get()
+            with f.if_(f.compare("eq", "i32", left, 0)):
+                f.break_()
+            first = f.call("llvm.cttz.i32", "i32", f"i32 {left}", "i1 true")
+            shifted = f.op(f"lshr i32 {left}, {first}")
+            length = f.call("llvm.cttz.i32", "i32", f"i32 {f.op(f'xor i32 {shifted}, -1')}", "i1 false")
+            _run_range(f, states, point, first, length)
+            end = f.op(f"add i32 {first}, {length}")
+            above = f.op(f"shl i64 -1, {f.wide(end)}")
+            rest.set(f.op(f"and i32 {left}, {f.op(f'trunc i64 {above} to i32')}"))
+
+
+def _run_range(f: Function, states: str, point: str, first: str, length: str) -> None:
+    """Run ``length`` lanes from lane ``first`` on and note their states."""
+    thread = f.op(f"add i32 {f.op('shl i32 %warp, 5')}, {first}")
+    outcome = call_region(f, point, thread, f.op(f"add i32 {thread}, {length}"))
+    with f.if_(is_stop(f, outcome)):
+        f.ret(outcome)
+    with f.if_(f.compare("ne", "i32", outcome, layout.DIVERGED)), f.count_up("i32", length) as number:
+        f.store("i32", outcome, f.element(states, "i32", f.op(f"add i32 {first}, {number}")))
+
+
+def write_literals(library: Library) -> None:
+    """``cl_literals``: write the literal operands of the points where a warp's lanes wait into scratch memory."""
+    f = library.function("cl_literals", "void", "ptr ctx, i32 warp, ptr states, ptr kernel", "noinline")
+    rows = warp_rows(f, "%warp")
+    with f.bits(lanes_of(f, "%warp")) as lane:
+        state = f.load("i32", f.element("%states", "i32", lane))
+        with f.if_(f.op(f"and i1 {exists(f, state)}, {f.op(f'xor i1 {is_ready(f, state)}, true')}")):
+            record = literals_of(f, state)
+            flags = f.load("i32", record)
+            for bit, row, offset in (
+                (layout.LITERAL_MASK, layout.MASK, 4),
+                (layout.LITERAL_B, layout.B, 8),
+                (layout.LITERAL_C, layout.C, 12),
+            ):
+                with f.if_(f.compare("ne", "i32", f.op(f"and i32 {flags}, {bit}"), 0)):
+                    f.store("i32", f.load("i32", record, offset), f.element(rows[row], "i32", lane))
+    f.ret()
+
+
+def _resolve_complete(f: Function, states: str, alive: str, progress: Variable) -> None:
+    """Resolve every warp operation whose lanes have all arrived."""
+    masks = warp_rows(f, "%warp")[layout.MASK]
+    with f.bits(alive) as lane:
+        state = f.load("i32", f.element(states, "i32", lane))
+        with f.if_(f.op(f"xor i1 {is_ready(f, state)}, true")):
+            kind = kind_of(f, state)
+            above = f.compare("uge", "i32", kind, int(PointKind.SYNC))
+            below = f.compare("ult", "i32", kind, int(PointKind.ACTIVE_MASK))
+            with f.if_(f.op(f"and i1 {above}, {below}")):
+                mask = f.op(f"and i32 {f.load('i32', f.element(masks, 'i32', lane))}, {alive}")
+                needed = f.op(f"or i32 {mask}, {f.op(f'shl i32 1, {lane}')}")
+                absent = lanes_where(f, states, needed, lambda other: _waits_elsewhere(f, other, kind))
+                unlike = f.variable("i32", absent)
+                with f.bits(needed) as other:
+                    theirs = f.op(f"and i32 {f.load('i32', f.element(masks, 'i32', other))}, {alive}")
+                    unlike.update("or", f.op(f"xor i32 {theirs}, {mask}"))
+                with f.if_(f.compare("eq", "i32", unlike.get(), 0)):
+                    _resolve(f, states, kind, needed, alive)
+                    progress.set("true")
+
+
+def _waits_elsewhere(f: Function, state: str, kind: str) -> str:
+    """Whether a lane does not wait at an operation of this kind. A state with READY set has no kind to look up."""
+    ready = is_ready(f, state)
+    point = f.op(f"select i1 {ready}, i32 0, i32 {state}")
+    return f.op(f"or i1 {ready}, {f.compare('ne', 'i32', kind_of(f, point), kind)}")
+
+
+def _resolve(f: Function, states: str, kind: str, members: str, alive: str) -> None:
+    f.call("cl_resolve", "void", "ptr %ctx", "i32 %warp", f"i32 {kind}", f"i32 {members}", f"i32 {alive}")
+    with f.bits(members) as lane:
+        place = f.element(states, "i32", lane)
+        f.store("i32", f.op(f"or i32 {f.load('i32', place)}, {layout.READY}"), place)
+
+
+def _resolve_active_mask(f: Function, states: str, alive: str, progress: Variable) -> None:
+    """Nothing else can go on: lanes at the same ``activemask`` are the active ones."""
+    with f.bits(alive) as lane:
+        state = f.load("i32", f.element(states, "i32", lane))
+        with f.if_(f.op(f"xor i1 {is_ready(f, state)}, true")):
+            kind = kind_of(f, state)
+            with f.if_(f.compare("eq", "i32", kind, int(PointKind.ACTIVE_MASK))):
+                group = lanes_where(f, states, alive, lambda other: f.compare("eq", "i32", other, state))
+                _resolve(f, states, kind, group, alive)
+                progress.set("true")

@@ -1,0 +1,113 @@
+"""Shapes and strides: what array functions know of a result before anything is computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+Shape = tuple[int, ...]
+
+
+def shape_of(value: Any) -> Shape:
+    """A shape from a number or a sequence of numbers."""
+    entries: Iterable[Any] = value if isinstance(value, (tuple, list, np.ndarray)) else (value,)
+    result = []
+    for entry in entries:
+        if not hasattr(entry, "__index__"):
+            raise TypeError(f"{type(entry).__name__!r} object cannot be interpreted as an integer")
+        number = int(entry.__index__())
+        if number < 0:
+            raise ValueError("Negative dimensions are not allowed")
+        if number >= 1 << 63:
+            raise OverflowError("Python int too large to convert to C ssize_t")
+        result.append(number)
+    return tuple(result)
+
+
+def contiguous_strides(shape: Shape, itemsize: int, order: str = "C") -> Shape:
+    """Strides in bytes of an array without gaps."""
+    strides = [0] * len(shape)
+    step = itemsize
+    axes = range(len(shape)) if order == "F" else reversed(range(len(shape)))
+    for axis in axes:
+        strides[axis] = step
+        step *= max(1, shape[axis])
+    return tuple(strides)
+
+
+def is_contiguous(shape: Shape, strides: Shape, itemsize: int, order: str) -> bool:
+    """Are the elements without gaps, in C or Fortran order? Axes of length 1 do not matter."""
+    if 0 in shape:
+        return True
+    step = itemsize
+    axes = range(len(shape)) if order == "F" else reversed(range(len(shape)))
+    for axis in axes:
+        if shape[axis] != 1:
+            if strides[axis] != step:
+                return False
+            step *= shape[axis]
+    return True
+
+
+def kept_strides(shape: Shape, strides: Shape, itemsize: int) -> Shape:
+    """Strides without gaps that keep the order of axes (order ``K``)."""
+    by_stride = sorted(range(len(shape)), key=lambda axis: (-abs(strides[axis]), axis))
+    result = [0] * len(shape)
+    step = itemsize
+    for axis in reversed(by_stride):
+        result[axis] = step
+        step *= max(1, shape[axis])
+    return tuple(result)
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """The common shape. Raises ``ValueError`` naming the shapes."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        listed = " ".join(str(shape) for shape in shapes)
+        raise ValueError(f"operands could not be broadcast together with shapes {listed}") from None
+
+
+def normal_axis(axis: Any, ndim: int) -> int:
+    """``axis`` counted from 0. Raises ``AxisError``."""
+    if not hasattr(axis, "__index__"):
+        raise TypeError(f"{type(axis).__name__!r} object cannot be interpreted as an integer")
+    number = int(axis.__index__())
+    if not -ndim <= number < ndim:
+        raise np.exceptions.AxisError(number, ndim)
+    return number % ndim
+
+
+def normal_axes(axis: Any, ndim: int) -> Shape:
+    """Axes of a reduction, counted from 0 and sorted; all of them for None."""
+    if axis is None:
+        return tuple(range(ndim))
+    entries: Sequence[Any] = axis if isinstance(axis, (tuple, list)) else (axis,)
+    found = [normal_axis(entry, ndim) for entry in entries]
+    if len(set(found)) != len(found):
+        raise ValueError("duplicate value in 'axis'")
+    return tuple(sorted(found))
+
+
+def reduced(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
+    """The shape after a reduction over ``axes``."""
+    if keepdims:
+        return tuple(1 if axis in axes else n for axis, n in enumerate(shape))
+    return tuple(n for axis, n in enumerate(shape) if axis not in axes)
+
+
+def reshaped(size: int, shape: Any) -> Shape:
+    """``shape`` with one -1 filled in."""
+    wanted = [int(entry) for entry in (shape if isinstance(shape, (tuple, list)) else (shape,))]
+    if wanted.count(-1) > 1:
+        raise ValueError("can only specify one unknown dimension")
+    known = math.prod(entry for entry in wanted if entry != -1)
+    if -1 in wanted and known and size % known == 0:
+        wanted[wanted.index(-1)] = size // known
+    if math.prod(wanted) != size or any(entry < 0 for entry in wanted):
+        raise ValueError(f"cannot reshape array of size {size} into shape {tuple(shape) if isinstance(shape, list) else shape}")
+    return tuple(wanted)

@@ -1,0 +1,142 @@
+"""``cuda.bindings.driver`` on the simulated device: same names, signatures, types, return values and errors.
+
+Types, enums and constants are those of the installed ``cuda.bindings``; functions answer ``(CUresult, values…)`` as there.
+A function that exists in the real module and is not simulated raises an error that names it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cuda.bindings import driver as _real
+
+from cudalab.sim.device import binding as _binding
+from cudalab.sim.driver.contexts import (
+    cuCtxGetCurrent,
+    cuCtxGetDevice,
+    cuCtxGetFlags,
+    cuCtxGetLimit,
+    cuCtxGetStreamPriorityRange,
+    cuCtxPopCurrent,
+    cuCtxPushCurrent,
+    cuCtxSetCurrent,
+    cuCtxSetLimit,
+    cuCtxSynchronize,
+    cuDeviceComputeCapability,
+    cuDeviceGet,
+    cuDeviceGetAttribute,
+    cuDeviceGetCount,
+    cuDeviceGetName,
+    cuDeviceGetUuid,
+    cuDevicePrimaryCtxGetState,
+    cuDevicePrimaryCtxRelease,
+    cuDevicePrimaryCtxReset,
+    cuDevicePrimaryCtxRetain,
+    cuDeviceTotalMem,
+    cuDriverGetVersion,
+    cuGetErrorName,
+    cuGetErrorString,
+    cuInit,
+    cuProfilerStart,
+    cuProfilerStop,
+)
+from cudalab.sim.driver.launches import (
+    cuLaunchCooperativeKernel,
+    cuLaunchHostFunc,
+    cuLaunchKernel,
+    cuLaunchKernelEx,
+)
+from cudalab.sim.driver.memory import (
+    cuMemAlloc,
+    cuMemAllocAsync,
+    cuMemAllocHost,
+    cuMemAllocManaged,
+    cuMemAllocPitch,
+    cuMemFree,
+    cuMemFreeAsync,
+    cuMemFreeHost,
+    cuMemGetAddressRange,
+    cuMemGetInfo,
+    cuMemHostAlloc,
+    cuMemHostGetDevicePointer,
+    cuMemHostGetFlags,
+    cuMemHostRegister,
+    cuMemHostUnregister,
+    cuMemcpy,
+    cuMemcpy2D,
+    cuMemcpy2DAsync,
+    cuMemcpy3D,
+    cuMemcpy3DAsync,
+    cuMemcpyAsync,
+    cuMemcpyDtoD,
+    cuMemcpyDtoDAsync,
+    cuMemcpyDtoH,
+    cuMemcpyDtoHAsync,
+    cuMemcpyHtoD,
+    cuMemcpyHtoDAsync,
+    cuMemsetD16,
+    cuMemsetD16Async,
+    cuMemsetD2D16,
+    cuMemsetD2D32,
+    cuMemsetD2D8,
+    cuMemsetD32,
+    cuMemsetD32Async,
+    cuMemsetD8,
+    cuMemsetD8Async,
+    cuPointerGetAttribute,
+)
+from cudalab.sim.driver.modules import (
+    cuFuncGetAttribute,
+    cuFuncGetModule,
+    cuFuncGetName,
+    cuFuncGetParamCount,
+    cuFuncGetParamInfo,
+    cuFuncIsLoaded,
+    cuFuncLoad,
+    cuFuncSetAttribute,
+    cuFuncSetCacheConfig,
+    cuModuleEnumerateFunctions,
+    cuModuleGetFunction,
+    cuModuleGetFunctionCount,
+    cuModuleGetGlobal,
+    cuModuleGetLoadingMode,
+    cuModuleLoad,
+    cuModuleLoadData,
+    cuModuleLoadDataEx,
+    cuModuleUnload,
+    cuOccupancyAvailableDynamicSMemPerBlock,
+    cuOccupancyMaxActiveBlocksPerMultiprocessor,
+    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+    cuOccupancyMaxPotentialBlockSize,
+)
+from cudalab.sim.driver.streams import (
+    cuEventCreate,
+    cuEventDestroy,
+    cuEventElapsedTime,
+    cuEventQuery,
+    cuEventRecord,
+    cuEventRecordWithFlags,
+    cuEventSynchronize,
+    cuStreamCreate,
+    cuStreamCreateWithPriority,
+    cuStreamDestroy,
+    cuStreamGetCtx,
+    cuStreamGetDevice,
+    cuStreamGetFlags,
+    cuStreamGetId,
+    cuStreamGetPriority,
+    cuStreamIsCapturing,
+    cuStreamQuery,
+    cuStreamSynchronize,
+    cuStreamWaitEvent,
+)
+
+globals().update(_binding.taken_over(_real))
+
+
+def __getattr__(name: str) -> Any:
+    raise _binding.missing(_real, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(name for name in globals() if hasattr(_real, name) and not name.startswith("_"))

@@ -1,0 +1,180 @@
+"""Kernel launches. Parameters come in each form that the real binding takes: a tuple of values and a tuple of ctypes
+types, or the address of an array with one pointer to each value.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from cuda.bindings.driver import CUlaunchAttributeID, CUlaunchConfig, CUresult
+
+from cudalab.sim.compiler.program import Kernel
+from cudalab.sim.cudart.streams import HOST_FUNCTION
+from cudalab.sim.device import current_device, host_address
+from cudalab.sim.device.binding import handle, struct, unsigned, void_pointer
+from cudalab.sim.driver.answer import api, failed
+
+_IGNORED = frozenset(
+    {
+        CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_IGNORE,
+        CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+    }
+)
+
+
+@api()
+def cuLaunchKernel(
+    f: Any,
+    gridDimX: Any,
+    gridDimY: Any,
+    gridDimZ: Any,
+    blockDimX: Any,
+    blockDimY: Any,
+    blockDimZ: Any,
+    sharedMemBytes: Any,
+    hStream: Any,
+    kernelParams: Any,
+    extra: Any,
+) -> None:
+    grid, block = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
+    _launch(f, grid, block, sharedMemBytes, hStream, kernelParams, extra)
+
+
+@api()
+def cuLaunchCooperativeKernel(
+    f: Any,
+    gridDimX: Any,
+    gridDimY: Any,
+    gridDimZ: Any,
+    blockDimX: Any,
+    blockDimY: Any,
+    blockDimZ: Any,
+    sharedMemBytes: Any,
+    hStream: Any,
+    kernelParams: Any,
+) -> None:
+    grid, block = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
+    _launch(f, grid, block, sharedMemBytes, hStream, kernelParams, 0, cooperative=True)
+
+
+@api()
+def cuLaunchKernelEx(config: CUlaunchConfig | None, f: Any, kernelParams: Any, extra: Any) -> None:
+    if config is None:
+        raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, "cuLaunchKernelEx: no configuration (None)")
+    struct(config, "config", CUlaunchConfig)
+    cooperative = False
+    for attribute in list(config.attrs)[: config.numAttrs]:
+        if attribute.id not in _IGNORED:
+            raise failed(
+                CUresult.CUDA_ERROR_NOT_SUPPORTED,
+                f"cuLaunchKernelEx: the launch attribute {attribute.id.name} is not simulated",
+            )
+        if attribute.id == CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+            cooperative = bool(attribute.value.cooperative)
+    grid = (config.gridDimX, config.gridDimY, config.gridDimZ)
+    block = (config.blockDimX, config.blockDimY, config.blockDimZ)
+    _launch(f, grid, block, config.sharedMemBytes, config.hStream, kernelParams, extra, cooperative=cooperative)
+
+
+def _launch(
+    f: Any,
+    grid: tuple[Any, Any, Any],
+    block: tuple[Any, Any, Any],
+    shared: Any,
+    stream: Any,
+    parameters: Any,
+    extra: Any,
+    *,
+    cooperative: bool = False,
+) -> None:
+    device, function = current_device(), handle(f)
+    gx, gy, gz = map(unsigned, grid)
+    bx, by, bz = map(unsigned, block)
+    if extra is not None and int(extra):
+        raise failed(CUresult.CUDA_ERROR_NOT_SUPPORTED, "packed parameters (extra) are not simulated; use kernelParams")
+    kernel = device.function_info(function).kernel
+    args = _pack(kernel, parameters)
+    device.launch(function, (gx, gy, gz), (bx, by, bz), args, unsigned(shared), handle(stream), cooperative)
+
+
+def _pack(kernel: Kernel, parameters: Any) -> bytes:
+    """The parameter buffer. Without parameters it is zeros: hardware takes whatever the buffer held before."""
+    buffer = bytearray(kernel.parameter_bytes)
+    if isinstance(parameters, tuple):
+        values = _converted(parameters)
+        if len(values) < len(kernel.parameters):
+            raise failed(
+                CUresult.CUDA_ERROR_INVALID_VALUE,
+                f"kernel {kernel.name} takes {len(kernel.parameters)} parameters (got {len(values)})",
+            )
+        for parameter, data in zip(kernel.parameters, values, strict=False):
+            piece = data[: parameter.size].ljust(parameter.size, b"\0")
+            buffer[parameter.offset : parameter.offset + parameter.size] = piece
+        return bytes(buffer)
+    array = _array(parameters)
+    if array:
+        try:
+            pointers = host_address.read(array, 8 * len(kernel.parameters)).view(np.uint64)
+            for parameter, pointer in zip(kernel.parameters, pointers, strict=True):
+                data = host_address.read(int(pointer), parameter.size)
+                buffer[parameter.offset : parameter.offset + parameter.size] = data.tobytes()
+        except host_address.UnmappedAddress as error:
+            raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, f"kernelParams: {error}") from None
+    return bytes(buffer)
+
+
+def _array(parameters: Any) -> int:
+    """The address of an array of pointers."""
+    if parameters is None:
+        return 0
+    try:
+        return void_pointer(parameters)
+    except TypeError:
+        raise TypeError(
+            "Argument 'kernelParams' is not a valid type: tuple[tuple[Any, ...], tuple[Any, ...]] or "
+            "PyObject implimenting Buffer Protocol or Int"
+        ) from None
+
+
+def _converted(parameters: tuple[Any, ...]) -> list[bytes]:
+    if len(parameters) != 2 or not all(isinstance(side, tuple) for side in parameters):
+        raise TypeError("Argument 'kernelParams' must be a tuple of two tuples: values, and their ctypes types")
+    values, types = parameters
+    if len(values) != len(types):
+        raise TypeError("Argument 'kernelParams' has tuples with different length")
+    return [_bytes_of(value, kind) for value, kind in zip(values, types, strict=True)]
+
+
+def _bytes_of(value: Any, kind: Any) -> bytes:
+    """One value as its C type lies in memory. Without a type: a ctypes structure, or a type of the bindings."""
+    if isinstance(value, (ctypes.Structure, ctypes.Union)):
+        return bytes(value)
+    if hasattr(value, "getPtr"):
+        return _behind(value)
+    number = isinstance(kind, type) and issubclass(kind, ctypes._SimpleCData)
+    if number and value is not None and not isinstance(value, (str, ctypes._SimpleCData)):
+        plain = value.item() if isinstance(value, np.generic) else value
+        return bytes(kind(plain))
+    raise TypeError(
+        f"Provided argument is of type {type(value)} but expected Type {type(ctypes.Structure)}, {type(ctypes.c_int)} or "
+        "CUDA Binding structure with getPtr() attribute"
+    )
+
+
+def _behind(value: Any) -> bytes:
+    """What a value of the bindings' own types holds: handles and device pointers are 8 bytes."""
+    try:
+        return int(value).to_bytes(8, "little")
+    except (TypeError, ValueError):
+        return bytes(host_address.read(int(value.getPtr()), 4096 - int(value.getPtr()) % 4096))
+
+
+@api()
+def cuLaunchHostFunc(hStream: Any, fn: Any, userData: Any) -> None:
+    address, data = int(fn) if fn is not None else 0, void_pointer(userData)
+    if not address:
+        raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, "cuLaunchHostFunc: the function is null")
+    function = HOST_FUNCTION(address)
+    current_device().launch_host_function(lambda: function(data or None), handle(hStream))
