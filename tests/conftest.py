@@ -1,0 +1,105 @@
+"""What holds for every test: the device, what CI must not skip, and that a full run collects all there is."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+
+# Before anything imports cudalab: tests run on the simulated device unless told otherwise.
+os.environ.setdefault("CUDALAB_DEVICE", "sim")
+
+import pytest
+
+from tests.browser import chromium
+
+ROOT = Path(__file__).parent.parent
+TESTS = "tests"
+CI = os.environ.get("CI") == "true"
+# A skip for one of these reasons is right also where everything is installed.
+RIGHTFUL_SKIPS = ("only on Windows", "not on Windows", "a GPU is here")
+
+
+def _missing(what: str) -> None:
+    """A missing program is a failure in CI, where the tests must run, and a skip on a learner's machine."""
+    if CI:
+        pytest.fail(f"{what} is missing, and with CI=true that is a failure")
+    pytest.skip(f"{what} is missing")
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """The path of Chromium."""
+    path = chromium.find()
+    if path is None:
+        _missing("chromium")
+    assert path is not None
+    return path
+
+
+@pytest.fixture(scope="session")
+def bwrap_path() -> str:
+    """The path of bubblewrap."""
+    path = shutil.which("bwrap")
+    if path is None:
+        _missing("bwrap")
+    assert path is not None
+    return path
+
+
+class Completeness:
+    """Counts what ran; a full run that left a test file out, or in CI skipped something, fails."""
+
+    def __init__(self) -> None:
+        self.ran: Counter[str] = Counter()
+        self.skipped: list[str] = []
+        self.problems: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        path = report.nodeid.split("::")[0]
+        if report.when == "setup":
+            self.ran[path] += 1
+        if report.skipped and not hasattr(report, "wasxfail"):
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            self.skipped.append(f"{report.nodeid}: {reason}")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        config = session.config
+        # `--maxfail`, an interrupt or a chosen file leave things out on purpose
+        if config.args_source is not pytest.Config.ArgsSource.TESTPATHS or config.option.keyword or session.shouldstop:
+            return
+        if CI:
+            self.problems += [
+                f"skipped with CI=true: {text}"
+                for text in self.skipped
+                if not any(reason in text for reason in RIGHTFUL_SKIPS)
+            ]
+        for path in missing_files(set(self.ran), config.option.markexpr):
+            self.problems.append(f"no test of {path} was collected")
+        if self.problems and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.problems:
+            terminalreporter.section("incomplete run", red=True, bold=True)
+            for problem in self.problems:
+                terminalreporter.line(problem, red=True)
+
+
+def missing_files(ran: set[str], markers: str) -> list[str]:
+    """Test files of the suite that took no part, though the marker expression does not rule them out as a whole."""
+    if markers != "not gpu and not long":
+        return []
+    expected = []
+    for file in sorted((ROOT / TESTS).rglob("test_*.py")):
+        if not re.search(r"^pytestmark = .*mark\.(?:gpu|long)", file.read_text(encoding="utf-8"), re.MULTILINE):
+            expected.append(file.relative_to(ROOT).as_posix())
+    return [path for path in expected if path not in ran]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # xdist's workers report to the one that has none
+        config.pluginmanager.register(Completeness(), "completeness")

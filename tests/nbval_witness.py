@@ -1,0 +1,34 @@
+"""A plugin for the pytest that runs a notebook through nbval: writes down what nbval really did.
+
+nbval leaves a comparison out in silence in several cases (a marker in the wrong place, a cell without an execution
+count). So its own comparison function is watched, and the cells it was called for are written to the file that
+``CUDALAB_WITNESS`` names.
+"""
+
+import json
+import os
+
+import nbval.plugin
+
+collected: list[int] = []
+compared: list[int] = []
+
+
+def pytest_collection_modifyitems(items):
+    collected.extend(item.cell_num for item in items)
+
+
+def _watch(original):
+    def compare_outputs(self, *args, **kwargs):
+        compared.append(self.cell_num)
+        return original(self, *args, **kwargs)
+
+    return compare_outputs
+
+
+nbval.plugin.IPyNbCell.compare_outputs = _watch(nbval.plugin.IPyNbCell.compare_outputs)
+
+
+def pytest_sessionfinish():
+    with open(os.environ["CUDALAB_WITNESS"], "w", encoding="utf-8") as file:
+        json.dump({"collected": collected, "compared": compared}, file)

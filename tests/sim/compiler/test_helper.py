@@ -1,0 +1,408 @@
+"""Helper processes: bombs, limits, interrupts, forks, the end of the caller."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cudalab.sim.compiler import (
+    CompileError,
+    CompilerUnavailable,
+    Limits,
+    compile,
+    helper,
+    native,
+    prefetch,
+    prewarm,
+    set_limits,
+    translation,
+)
+
+KERNEL = 'extern "C" __global__ void k(int *x) { x[0] = 1; }\n'
+SLOW = """
+template <int N, int M> struct Tree {
+    typedef typename Tree<N - 1, 2 * M>::type left;
+    typedef typename Tree<N - 1, 2 * M + 1>::type right;
+    typedef left type;
+};
+template <int M> struct Tree<0, M> { typedef int type; };
+__device__ Tree<22, 1>::type x;
+"""
+SMALL = Limits(seconds=20, memory=1 << 30, ptx=1 << 20)
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDALAB_CACHE", "off")
+    translation.forget()
+
+
+@pytest.fixture
+def own_helpers() -> Iterator[None]:
+    helper.stop()
+    yield
+    helper.stop()
+
+
+def _processes() -> set[int]:
+    """Helper processes of this one."""
+    pids = {entry.process.pid for pool in helper._pools.values() for entry in pool._helpers if entry.alive()}
+    return {child.pid for child in psutil.Process().children() if child.pid in pids}
+
+
+def _works() -> bool:
+    translation.forget()
+    return list(compile(KERNEL).kernels) == ["k"]
+
+
+# ------------------------------------------------------------------------------------ bombs
+
+MEMORY_BOMBS = {
+    "initialised array": "__device__ int a[2000000000] = {1};\n__global__ void k(int *x) { x[0] = a[x[1]]; }",
+    "template tree": SLOW,
+    "macro": "#define A(x) x x x x x x x x x x\n#define B(x) A(A(A(x)))\n#define C(x) B(B(B(x)))\n"
+    "__device__ void f(int *p) { C(p[0] += 1;) }",
+}
+
+
+@pytest.mark.parametrize("bomb", MEMORY_BOMBS)
+def test_memory_limit(bomb: str) -> None:
+    with pytest.raises(CompileError, match=r"memory limit of 1,024 MB") as caught:
+        compile(MEMORY_BOMBS[bomb], limits=SMALL)
+    assert caught.value.limit == "memory"
+    assert "large array with an initialiser" in caught.value.__notes__[0]
+    assert _works()
+
+
+def test_time_limit() -> None:
+    start = time.monotonic()
+    with pytest.raises(CompileError, match=r"time limit of 0.5 s") as caught:
+        compile(SLOW, limits=Limits(seconds=0.5))
+    assert caught.value.limit == "time"
+    assert time.monotonic() - start < 10
+    assert _works()
+
+
+def test_size_limit() -> None:
+    body = "".join(f"x[{i}] = sinf(x[{i + 1}]);\n" for i in range(40))
+    with pytest.raises(CompileError, match=r"size limit: \d+ bytes of PTX, at most 4,096") as caught:
+        compile(f'extern "C" __global__ void k(float *x) {{ {body} }}', limits=Limits(ptx=4096))
+    assert caught.value.limit == "size"
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        'extern "C" __global__ void k(int *x) { x[0] = ' + "(" * 2_000_000 + "1" + ")" * 2_000_000 + "; }",
+        'extern "C" __global__ void k(int *x) { ' + "{" * 2_000_000 + "}" * 2_000_000 + " }",
+        "#include __FILE__\n",
+        "template <int N> struct F { static const int v = F<N + 1>::v; };\n__device__ int x = F<0>::v;",
+        "constexpr long f(long n) { return n < 2 ? n : f(n - 1) + f(n - 2); }\n__device__ int x[f(90) > 0];",
+    ],
+    ids=["brackets", "braces", "includes itself", "endless template", "constexpr"],
+)
+def test_other_bombs(bomb: str) -> None:
+    with pytest.raises(CompileError):
+        compile(bomb, limits=SMALL)
+    assert _works()
+
+
+@pytest.mark.parametrize("source", ["", "\n", "\ud800", "\x00", "\x1a\x7f\x01", "é" * 1000, "\\", '"', "/*", 'R"x('])
+def test_odd_sources_end_well(source: str) -> None:
+    try:
+        compile(source)
+    except CompileError:
+        pass
+    assert _works()
+
+
+@pytest.mark.parametrize("ptx", ["", "not PTX", ".version 9.0\n.target sm_90\n.entry k(", "\x00"])
+def test_odd_ptx_ends_well(ptx: str) -> None:
+    from cudalab.sim.compiler import compile_ptx
+
+    try:
+        compile_ptx(ptx)
+    except CompileError:
+        pass
+    assert _works()
+
+
+# ------------------------------------------------------------------------------- processes
+
+
+def test_helper_is_kept_warm(own_helpers: None) -> None:
+    _works()
+    first = _processes()
+    _works()
+    assert _processes() == first and len(first) == 1
+
+
+def test_warm_compile_is_fast(own_helpers: None) -> None:
+    times = []
+    for number in range(8):
+        start = time.perf_counter()
+        compile(KERNEL + f"// {number}\n")
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.05
+
+
+def test_prewarm_returns_at_once(own_helpers: None) -> None:
+    start = time.perf_counter()
+    prewarm()
+    assert time.perf_counter() - start < 0.5
+    prewarm()
+    assert len(_processes()) == 1
+    assert _works()
+
+
+def test_killed_helper_is_replaced(own_helpers: None) -> None:
+    _works()
+    (pid,) = _processes()
+    os.kill(pid, signal.SIGKILL)
+    psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=5)
+    assert _works()
+    assert pid not in _processes()
+
+
+def test_helper_killed_at_work(own_helpers: None) -> None:
+    _works()
+    (pid,) = _processes()
+    threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
+    with pytest.raises(CompileError, match="crashed.*SIGKILL"):
+        compile(SLOW)
+    assert _works()
+
+
+def test_two_at_a_time(own_helpers: None) -> None:
+    """Two slow requests take one time limit together, not two; a third waits for its turn."""
+    prewarm(2)
+    _works()
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            compile(SLOW, limits=Limits(seconds=1.0))
+        except CompileError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    most = 0
+    while any(thread.is_alive() for thread in threads):
+        most = max(most, len(_processes()))
+        time.sleep(0.02)
+    assert [getattr(error, "limit", "") for error in errors] == ["time"] * 3
+    assert most == 2
+
+
+def test_requests_of_many_threads_do_not_mix(own_helpers: None) -> None:
+    results: dict[int, str] = {}
+
+    def work(number: int) -> None:
+        results[number] = compile(KERNEL.replace("x[0] = 1", f"x[0] = {7000 + number}")).ptx
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [str(7000 + number) in results[number] for number in range(12)] == [True] * 12
+
+
+def test_prefetch_and_native_agree(own_helpers: None) -> None:
+    program = compile(KERNEL)
+    prefetch(program, ("plain", "traced"))
+    codes = {variant: native(program, variant) for variant in ("plain", "traced")}
+    assert program.objects == codes
+    translation.forget()
+    again = compile(KERNEL)
+    assert again is not program
+    assert {variant: native(again, variant) for variant in codes} == codes
+
+
+def test_unknown_variant() -> None:
+    program = compile(KERNEL)
+    with pytest.raises(ValueError, match="variant must be one of plain, atomic, traced, got 'fast'"):
+        native(program, "fast")
+    with pytest.raises(ValueError, match="got 'fast'"):
+        prefetch(program, ("fast",))
+
+
+def test_memory_is_watched_where_the_system_cannot(own_helpers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    _works()
+    monkeypatch.setattr(helper, "_WATCH_MEMORY", True)
+    with pytest.raises(CompileError, match="memory limit of 300 MB") as caught:
+        compile(SLOW, limits=Limits(seconds=20, memory=300 << 20))
+    assert caught.value.limit == "memory"
+    assert _works()
+
+
+def test_limits_can_be_set() -> None:
+    former = set_limits(seconds=7)
+    try:
+        assert helper.limits().seconds == 7 and helper.limits().memory == former.memory
+    finally:
+        set_limits(former)
+    assert helper.limits() == former
+
+
+def test_nothing_to_compile_with(own_helpers: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(helper.headers, "nvrtc_library", lambda: tmp_path / "libnvrtc.so.13")
+    with pytest.raises(CompilerUnavailable, match="pip install nvidia-cuda-nvrtc"):
+        compile(KERNEL)
+    assert isinstance(CompilerUnavailable("x"), ImportError)
+
+
+def test_macos_is_told_of_the_container() -> None:
+    assert "container" in translation.unavailable_message("", "darwin")
+
+
+# ---------------------------------------------------------------------------- other processes
+
+
+@contextmanager
+def _python(program: str) -> Iterator[subprocess.Popen[str]]:
+    """Another Python process that runs ``program``; ended when the test is."""
+    environment = {**os.environ, "CUDALAB_CACHE": "off"}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    with subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def _run(program: str) -> tuple[str, str]:
+    with _python(program) as child:
+        return child.communicate(timeout=60)
+
+
+INTERRUPTED = f"""
+import os, sys, time
+from cudalab.sim.compiler import compile, helper
+SLOW = {SLOW!r}
+KERNEL = {KERNEL!r}
+compile(KERNEL)
+pid = helper._pools[False]._helpers[0].process.pid
+print("ready", flush=True)
+try:
+    compile(SLOW)
+except KeyboardInterrupt:
+    start = time.monotonic()
+    gone = not os.path.exists(f"/proc/{{pid}}")
+    compile(KERNEL + "//")
+    print("interrupted", gone, flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+def test_interrupt() -> None:
+    with _python(INTERRUPTED) as child:
+        assert child.stdout is not None and child.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        start = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        output, errors = child.communicate(timeout=30)
+    assert output == "interrupted True\n", errors
+    assert time.monotonic() - start < 10
+
+
+def _gone(pid: int, seconds: float = 10.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("at_work", [False, True])
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGKILL")
+def test_helpers_end_with_their_parent(at_work: bool) -> None:
+    program = f"""
+    import threading, time
+    from cudalab.sim.compiler import compile, helper
+    compile({KERNEL!r})
+    if {at_work}:
+        threading.Thread(target=compile, args=({SLOW!r},), daemon=True).start()
+        time.sleep(0.3)
+    print(helper._pools[False]._helpers[0].process.pid, flush=True)
+    time.sleep(60)
+    """
+    with _python(program) as child:
+        assert child.stdout is not None
+        pid = int(child.stdout.readline())
+        assert psutil.pid_exists(pid)
+        child.kill()
+    assert _gone(pid)
+
+
+def test_helpers_end_when_the_program_does() -> None:
+    program = f"""
+    from cudalab.sim.compiler import compile, helper
+    compile({KERNEL!r})
+    print(helper._pools[False]._helpers[0].process.pid, helper._empty_folder())
+    """
+    output, errors = _run(program)
+    pid, folder = output.split()
+    assert errors == ""
+    assert _gone(int(pid))
+    assert not os.path.exists(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_fork() -> None:
+    """A forked child gets helpers of its own, and its end does not touch the parent's."""
+    program = f"""
+    import os, sys, warnings
+    warnings.simplefilter("ignore")
+    from cudalab.sim.compiler import compile, helper
+    compile({KERNEL!r})
+    mine = helper._pools[False]._helpers[0].process.pid
+    pid = os.fork()
+    if pid == 0:
+        assert list(compile({KERNEL!r} + "// child").kernels) == ["k"]
+        assert helper._pools[False]._helpers[0].process.pid != mine
+        sys.exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert list(compile({KERNEL!r} + "// parent").kernels) == ["k"]
+    assert helper._pools[False]._helpers[0].process.pid == mine
+    print("both")
+    """
+    output, errors = _run(program)
+    assert (output, errors) == ("both\n", "")
+
+
+def test_a_file_in_the_current_folder_stands_in_for_nothing(tmp_path: Path) -> None:
+    for name in ("json.py", "types.py", "cudalab.py", "numpy.py", "llvmlite.py", "struct.py"):
+        (tmp_path / name).write_text("raise SystemExit('wrong module')\n")
+    program = f"""
+    import sys
+    import json, types, struct
+    from cudalab.sim.compiler import compile
+    import os
+    os.chdir({str(tmp_path)!r})
+    sys.path.insert(0, "")
+    sys.path.insert(0, os.getcwd())
+    print(list(compile({KERNEL!r}).kernels))
+    """
+    output, errors = _run(program)
+    assert output == "['k']\n", errors
+
+
+def test_no_file_names_of_this_machine_in_the_result() -> None:
+    program = compile(KERNEL)
+    assert '"kernel.cu"' in program.ptx
+    assert helper._empty_folder() not in program.ptx + program.log

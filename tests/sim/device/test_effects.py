@@ -1,0 +1,161 @@
+"""When effects become visible: a forgotten wait gives old data, every time; with the wait it is right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.sim.device.conftest import Bench
+
+N = 1 << 16
+SIZE = 4 * N
+
+
+def add_one(bench, pointer, stream, name="add one"):
+    """x += 1 as an array operation, long enough to overlap with what follows."""
+
+    def run():
+        np.frombuffer(bench.device.view(pointer, SIZE), np.float32)[:] += 1
+
+    bench.device.array_operation(name, run, [(pointer, SIZE)], [(pointer, SIZE)], stream, flops=1e12)
+
+
+@pytest.fixture
+def streams(bench):
+    return bench.device.stream_create(1), bench.device.stream_create(1)
+
+
+def test_a_pinned_buffer_is_old_until_the_host_has_waited(bench, streams):
+    pinned, view = bench.pinned(N)
+    bench.device.memcpy(pinned, bench.upload(np.ones(N, np.float32)), SIZE, 2, streams[0], True)
+    assert not view.any()
+    bench.device.stream_synchronize(streams[0])
+    assert view.all()
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_a_copy_in_another_stream_takes_old_data_without_a_wait(bench, streams, wait):
+    device = bench.device
+    pointer = bench.upload(np.zeros(N, np.float32))
+    pinned, view = bench.pinned(N)
+    add_one(bench, pointer, streams[0])
+    if wait:
+        event = device.event_create(2)
+        device.event_record(event, streams[0])
+        device.stream_wait_event(streams[1], event)
+    device.memcpy(pinned, pointer, SIZE, 2, streams[1], True)
+    device.synchronize()
+    assert view.tolist() == [1.0 if wait else 0.0] * N
+    assert bench.download(pointer, N, np.float32).tolist() == [1.0] * N
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_an_operation_computes_from_what_was_there_when_it_began(bench, streams, wait):
+    """The copy commits while the operation is in flight: the operation must not see its bytes."""
+    device = bench.device
+    pointer = bench.upload(np.zeros(N, np.float32))
+    pinned, view = bench.pinned(N)
+    view[:] = 100
+    add_one(bench, pointer, streams[0])
+    if wait:
+        device.stream_synchronize(streams[0])
+    device.memcpy(pointer, pinned, SIZE, 1, streams[1], True)
+    if wait:
+        device.stream_synchronize(streams[1])
+        add_one(bench, pointer, streams[0])
+    device.synchronize()
+    expected = 101.0 if wait else 1.0  # without the wait: 0 + 1, made visible after the copy
+    assert bench.download(pointer, N, np.float32).tolist() == [expected] * N
+
+
+def test_held_back_stores_leave_other_bytes_alone(bench, streams):
+    """Only bytes that the operation changed are written at its end."""
+    device = bench.device
+    pointer = bench.upload(np.zeros(N, np.float32))
+    pinned, view = bench.pinned(N)
+    view[:] = 5
+
+    def first_half():
+        np.frombuffer(device.view(pointer, SIZE // 2), np.float32)[:] = 1
+
+    device.array_operation("half", first_half, [(pointer, SIZE)], [(pointer, SIZE)], streams[0], flops=1e12)
+    device.memcpy(pointer, pinned, SIZE, 1, streams[1], True)
+    device.synchronize()
+    assert bench.download(pointer, N, np.float32).tolist() == [1.0] * (N // 2) + [5.0] * (N // 2)
+
+
+def test_a_copy_takes_its_source_when_it_starts(bench, streams):
+    """A pinned buffer reused too early: the copy has taken the old bytes, the next one takes the new ones."""
+    device = bench.device
+    first, second = device.malloc(SIZE), device.malloc(SIZE)
+    pinned, view = bench.pinned(N)
+    view[:] = 1
+    device.memcpy(first, pinned, SIZE, 1, streams[0], True)
+    device.memcpy(second, pinned, SIZE, 1, streams[0], True)
+    device.host_work(5_000)  # the first copy has begun, the second has not
+    view[:] = 2
+    device.synchronize()
+    assert bench.download(first, N, np.float32).tolist() == [1.0] * N
+    assert bench.download(second, N, np.float32).tolist() == [2.0] * N
+
+
+def test_pageable_sources_are_taken_at_the_call(bench, streams):
+    array = np.ones(1024, np.float32)
+    pointer = bench.device.malloc(4096)
+    add_one(bench, bench.upload(np.zeros(N, np.float32)), streams[0])
+    bench.device.memcpy(pointer, array.ctypes.data, 4096, 1, streams[0], True)
+    array[:] = 2
+    bench.device.synchronize()
+    assert bench.download(pointer, 1024, np.float32).tolist() == [1.0] * 1024
+
+
+def test_an_operation_on_pinned_memory_reads_it_when_it_starts(bench, streams):
+    device = bench.device
+    pinned, view = bench.pinned(N)
+    pointer = device.malloc(SIZE)
+    view[:] = 1
+
+    def copy():
+        device.view(pointer, SIZE)[:] = device.view(pinned, SIZE)
+
+    device.array_operation("copy", copy, [(pinned, SIZE)], [(pointer, SIZE)], streams[0], flops=1e12)
+    device.host_work(10_000)
+    view[:] = 2
+    assert not np.frombuffer(device.view(pointer, SIZE), np.float32).any()
+    device.synchronize()
+    assert bench.download(pointer, N, np.float32).tolist() == [1.0] * N
+
+
+def test_two_operations_that_touch_nothing_in_common_run_in_place(bench, streams):
+    one, two = (bench.upload(np.zeros(N, np.float32)) for _ in range(2))
+    add_one(bench, one, streams[0])
+    add_one(bench, two, streams[1])
+    bench.device.synchronize()
+    assert bench.download(one, N, np.float32).tolist() == bench.download(two, N, np.float32).tolist() == [1.0] * N
+
+
+def test_an_operation_runs_exactly_once():
+    bench = Bench()
+    streams = [bench.device.stream_create(1) for _ in range(3)]
+    pointer = bench.upload(np.zeros(N, np.float32))
+    runs = []
+
+    def count():
+        runs.append(1)
+
+    for stream in streams:
+        bench.device.array_operation("count", count, [(pointer, SIZE)], [(pointer, SIZE)], stream, flops=1e11)
+        bench.device.memset(pointer, 0, SIZE, stream)
+    bench.device.synchronize()
+    assert len(runs) == 3
+
+
+def test_an_exception_in_an_array_operation_reaches_the_caller(bench):
+    def fail():
+        raise ZeroDivisionError("mine")
+
+    bench.device.array_operation("fail", fail, [], [], 0)
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        bench.device.synchronize()
+    bench.device.synchronize()
+    assert bench.device.stream_query(0)

@@ -1,0 +1,420 @@
+"""Planted mistakes and their repairs: races, uninitialised reads, barriers, several faults in one report."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cudalab.sim.abi import SHARED_WINDOW, FaultKind, SiteKind, Space
+from cudalab.sim.machine.memory import Memory
+from cudalab.sim.machine.sanitizer import check_launch
+from tests.sim.machine.handmade import Block, make, pack, pointer, site
+
+S = SHARED_WINDOW
+FULL = 0xFFFF_FFFF
+
+
+@pytest.fixture(scope="module")
+def memory() -> Memory:
+    return Memory(1 << 30)
+
+
+def check(body, sites, *, memory: Memory, grid=1, block=64, args: bytes = b"", parameters=(), shared=4096, **options):
+    kernel = make(body, sites=sites, parameters=parameters, static_shared=shared, memory=memory)
+    return check_launch(kernel, grid, block, args, **options)
+
+
+def rules(checked) -> list[tuple[str, int]]:
+    return [(f.rule, f.line) for f in checked.findings]
+
+
+STORE = site(SiteKind.STORE, Space.SHARED, line=3)
+LOAD = site(SiteKind.LOAD, Space.SHARED, line=5)
+ATOMIC = site(SiteKind.ATOMIC, Space.SHARED, line=6)
+BARRIER = site(SiteKind.BARRIER, line=4, opcode="bar.sync")
+SYNCWARP = site(SiteKind.WARP, line=4, opcode="bar.warp.sync")
+
+
+def reverse(barrier: int | None, mask: int = FULL, width: int = 64):
+    """s[t] = …; (barrier) … = s[width - 1 - t]"""
+
+    def body(block: Block) -> None:
+        for t in block.threads():
+            block.store(0, t, S + 4 * t, t)
+        if barrier is not None:
+            for t in block.threads():
+                block.record(barrier, t, mask)
+        for t in block.threads():
+            block.load(1, t, S + 4 * (t // width * width + width - 1 - t % width))
+
+    return body
+
+
+SITES = [STORE, LOAD, ATOMIC, BARRIER, SYNCWARP]
+
+
+def test_a_missing_barrier_is_a_race(memory: Memory) -> None:
+    checked = check(reverse(None), SITES, memory=memory)
+    (finding,) = checked.findings
+    assert (finding.rule, finding.tool, finding.line, finding.count) == ("race", "racecheck", 5, 64)
+    assert finding.headline == "RAW hazard in __shared__ memory"
+    assert "writes at kernel.cu:3 (line 3;)" in finding.detail and "reads at kernel.cu:5" in finding.detail
+    assert "__syncthreads()" in finding.advice
+
+
+def test_a_barrier_repairs_it(memory: Memory) -> None:
+    assert check(reverse(3), SITES, memory=memory).findings == []
+
+
+def test_syncwarp_orders_lanes_of_one_warp(memory: Memory) -> None:
+    assert check(reverse(4, width=32), SITES, memory=memory).findings == []
+
+
+def test_syncwarp_does_not_order_two_warps(memory: Memory) -> None:
+    assert rules(check(reverse(4), SITES, memory=memory)) == [("race", 5)]
+
+
+def test_a_mask_orders_only_the_lanes_it_names(memory: Memory) -> None:
+    def body(block: Block) -> None:
+        for t in range(32):
+            block.store(0, t, S + 4 * t, t)
+        for t in range(16):
+            block.record(4, t, 0xFFFF)
+        for t in range(16):
+            block.load(1, t, S + 4 * (reach - t))
+
+    for reach, expected in ((15, []), (31, [("race", 5)])):
+        assert rules(check(body, SITES, memory=memory, block=32)) == expected
+
+
+def test_activemask_orders_nothing(memory: Memory) -> None:
+    sites = [STORE, LOAD, ATOMIC, BARRIER, site(SiteKind.WARP, line=4, opcode="activemask.b32")]
+    assert rules(check(reverse(4, width=32), sites, memory=memory)) == [("race", 5)]
+
+
+def test_a_barrier_too_few_in_a_loop(memory: Memory) -> None:
+    def body(block: Block) -> None:
+        for _ in range(3):  # store, barrier, load, and then the next pass stores at once
+            for t in block.threads():
+                block.store(0, t, S + 4 * t, t)
+            for t in block.threads():
+                block.record(3, t)
+            for t in block.threads():
+                block.load(1, t, S + 4 * (63 - t))
+
+    (finding,) = check(body, SITES, memory=memory).findings
+    assert finding.headline == "WAR hazard in __shared__ memory"
+
+
+def test_everybody_writes_one_word(memory: Memory) -> None:
+    def body(block: Block) -> None:
+        for t in block.threads():
+            block.store(0, t, S, t)
+
+    (finding,) = check(body, SITES, memory=memory).findings
+    assert finding.headline == "WAW hazard in __shared__ memory"
+
+
+def test_atomics_do_not_race_with_each_other_but_with_plain_accesses(memory: Memory) -> None:
+    def body(block: Block) -> None:
+        block.store(0, 0, S, 0)
+        for t in block.threads():
+            block.record(3, t)
+        for t in block.threads():
+            block.store(2, t, S, 1)
+        if late:
+            for t in block.threads():
+                block.record(3, t)
+        block.load(1, 40, S)
+
+    for late, expected in ((True, []), (False, [("race", 5)])):
+        assert rules(check(body, SITES, memory=memory)) == expected
+
+
+def test_one_thread_alone_never_races(memory: Memory) -> None:
+    def body(block: Block) -> None:
+        for t in block.threads():
+            block.store(0, t, S + 4 * t, 0)
+            block.load(1, t, S + 4 * t)
+            block.store(0, t, S + 4 * t, 1)
+
+    assert check(body, SITES, memory=memory).findings == []
+
+
+def test_neighbouring_bytes_are_different_places(memory: Memory) -> None:
+    sites = [site(SiteKind.STORE, Space.SHARED, 1, line=3), site(SiteKind.STORE, Space.SHARED, 4, line=4)]
+
+    def body(block: Block) -> None:
+        for t in block.threads():
+            block.store(0, t, S + t, 0, code="b")
+        if wide:
+            block.store(1, 5, S + 8, 0)
+
+    for wide, expected in ((False, []), (True, [("race", 4)])):
+        assert rules(check(body, sites, memory=memory)) == expected
+
+
+def test_wide_accesses_overlap(memory: Memory) -> None:
+    sites = [site(SiteKind.STORE, Space.SHARED, 16, line=3), site(SiteKind.LOAD, Space.SHARED, 4, line=4)]
+
+    def body(block: Block) -> None:
+        block.record(0, 0, S)
+        block.load(1, 40, S + 12)
+
+    assert rules(check(body, sites, memory=memory, tools=["racecheck"])) == [("race", 4)]
+
+
+GLOBAL_STORE = site(SiteKind.STORE, line=7)
+GLOBAL_LOAD = site(SiteKind.LOAD, line=7)
+GLOBAL_ATOMIC = site(SiteKind.ATOMIC, line=8, opcode="atom.global.add.u32")
+
+
+def accumulate(atomic: bool):
+    """sum[0] += 1 by every thread of every block."""
+
+    def body(block: Block) -> None:
+        out = block.argument("Q", 0)
+        for t in block.threads():
+            if atomic:
+                block.store(2, t, out, 1)
+            else:
+                block.load(1, t, out)
+                block.store(0, t, out, 1)
+
+    return body
+
+
+@pytest.mark.parametrize(("grid", "block"), [(1, 64), (4, 1), (4, 64)])
+def test_adding_up_without_atomics(memory: Memory, grid: int, block: int) -> None:
+    out = memory.allocate(4)
+    memory.view(out, 4)
+    sites = [GLOBAL_STORE, GLOBAL_LOAD, GLOBAL_ATOMIC]
+    launch = dict(memory=memory, grid=grid, block=block, args=pack(out), parameters=[pointer(0, "out")])
+    checked = check(accumulate(False), sites, **launch)
+    assert checked.findings and {f.rule for f in checked.findings} == {"race"}
+    assert all("__global__" in f.headline for f in checked.findings)
+    assert check(accumulate(True), sites, **launch).findings == []
+
+
+def test_blocks_that_share_a_word(memory: Memory) -> None:
+    out = memory.allocate(4096)
+    memory.view(out, 4096)
+
+    def body(block: Block) -> None:
+        for t in block.threads():
+            block.store(0, t, block.argument("Q", 0) + 4 * (t + step * block.index), 1)
+
+    launch = dict(memory=memory, grid=4, block=32, args=pack(out), parameters=[pointer(0, "out")])
+    step = 31
+    (finding,) = check(body, [GLOBAL_STORE], **launch).findings
+    assert finding.headline == "WAW hazard in __global__ memory"
+    assert "of block (0, 0, 0)" in finding.detail and "of block (1, 0, 0)" in finding.detail
+    assert finding.count == 3
+    step = 32
+    assert check(body, [GLOBAL_STORE], **launch).findings == []
+
+
+def test_sanitizing_leaves_memory_as_it_was(memory: Memory) -> None:
+    out = memory.allocate(4096)
+    memory.array(out, 1024, np.int32)[:] = np.arange(1024)
+
+    def body(block: Block) -> None:
+        for t in block.threads():
+            for k in range(16):
+                block.store(0, t, block.argument("Q", 0) + 4 * (t * 16 + k), -1)
+
+    check(body, [GLOBAL_STORE], memory=memory, grid=3, block=64, args=pack(out), parameters=[pointer(0, "out")])
+    assert np.array_equal(memory.array(out, 1024, np.int32), np.arange(1024))
+
+
+# -- initcheck ----------------------------------------------------------------------------------------------------------
+
+
+def test_reading_shared_memory_that_nobody_wrote(memory: Memory) -> None:
+    def body(block: Block) -> None:
+        for t in range(63):
+            block.store(0, t, S + 4 * t, t)
+        for t in block.threads():
+            block.record(3, t)
+        for t in block.threads():
+            block.load(1, t, S + 4 * t)
+
+    checked = check(body, SITES, memory=memory, grid=3)
+    (finding,) = checked.findings
+    assert (finding.rule, finding.tool, finding.line) == ("uninitialised read", "initcheck", 5)
+    assert (finding.thread, finding.count) == ((63, 0, 0), 3)
+    assert "Nothing has written shared memory, offset 252." in finding.detail
+
+
+def test_each_block_starts_with_unwritten_shared_memory(memory: Memory) -> None:
+    def body(block: Block) -> None:
+        if block.index == 0:
+            block.store(0, 0, S, 1)
+        block.load(1, 0, S)
+
+    (finding,) = check(body, SITES, memory=memory, grid=2, block=1).findings
+    assert finding.block == (1, 0, 0)
+
+
+def test_an_atomic_on_unwritten_memory_reads_it(memory: Memory) -> None:
+    def body(block: Block) -> None:
+        for t in block.threads():
+            block.store(2, t, S, 1)
+
+    assert rules(check(body, SITES, memory=memory)) == [("uninitialised read", 6)]
+
+
+def copy_kernel(block: Block) -> None:
+    a, out = block.argument("Q", 0), block.argument("Q", 8)
+    for t in block.threads():
+        i = block.index * block.context.threads + t
+        block.load(1, t, a + 4 * i)
+        block.store(0, t, out + 4 * i, 1)
+
+
+def test_reading_device_memory_that_nobody_wrote(memory: Memory) -> None:
+    a, out = memory.allocate(512), memory.allocate(512)
+    launch = dict(memory=memory, grid=2, block=64, args=pack(a, out), parameters=[pointer(0, "a"), pointer(1, "out")])
+    sites = [GLOBAL_STORE, GLOBAL_LOAD]
+    memory.view(a, 400)
+    (finding,) = check(copy_kernel, sites, **launch).findings
+    assert (finding.rule, finding.line, finding.count) == ("uninitialised read", 7, 28)
+    assert "byte 400 of the 512-byte device allocation" in finding.detail
+    memory.mark_written(a, 512)
+    assert check(copy_kernel, sites, **launch).findings == []
+    assert memory.find(out).written.empty  # what the check wrote was taken back
+
+
+def test_what_an_earlier_block_wrote_counts(memory: Memory) -> None:
+    out = memory.allocate(400)
+
+    def body(block: Block) -> None:
+        p = block.argument("Q", 0)
+        if block.index == 0:
+            block.store(0, 0, p, 1)
+        else:
+            block.load(1, 0, p)
+
+    launch = dict(memory=memory, grid=2, block=1, args=pack(out), parameters=[pointer(0, "out")])
+    assert check(body, [GLOBAL_STORE, GLOBAL_LOAD], tools=["initcheck"], **launch).findings == []
+
+
+# -- synccheck ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_barrier_that_some_have_left_behind(memory: Memory) -> None:
+    def body(block: Block) -> None:
+        for t in range(40):
+            block.record(3, t)
+
+    (finding,) = check(body, SITES, memory=memory, grid=2).findings
+    assert (finding.rule, finding.tool, finding.line, finding.count) == ("barrier after exit", "synccheck", 4, 2)
+    assert "40 of 64 threads wait at kernel.cu:4" in finding.detail
+
+
+def test_two_barriers_taken_for_one(memory: Memory) -> None:
+    sites = [*SITES, site(SiteKind.BARRIER, line=9, opcode="bar.sync")]
+
+    def body(block: Block) -> None:
+        for t in range(64):
+            block.record(3 if t < 32 else 5, t)
+
+    (finding,) = check(body, sites, memory=memory).findings
+    assert finding.rule == "divergent barrier"
+    assert "32 threads wait at kernel.cu:4 (line 4;), the others at kernel.cu:9 (line 9;)" in finding.detail
+
+
+def test_a_lane_that_its_mask_does_not_name(memory: Memory) -> None:
+    def body(block: Block) -> None:
+        for t in range(32):
+            block.record(4, t, 0xFFFF)
+
+    (finding,) = check(body, SITES, memory=memory, block=32).findings
+    assert (finding.rule, finding.count, finding.thread) == ("lane not in mask", 16, (16, 0, 0))
+
+
+def test_barriers_in_step_are_fine(memory: Memory) -> None:
+    def body(block: Block) -> None:
+        for _ in range(5):
+            for t in block.threads():
+                block.record(3, t)
+
+    assert check(body, SITES, memory=memory, grid=3).findings == []
+
+
+# -- memcheck -----------------------------------------------------------------------------------------------------------
+
+
+def test_several_faults_in_one_report(memory: Memory) -> None:
+    out = memory.allocate(256)
+    memory.view(out, 256)
+
+    def body(block: Block) -> None:
+        p = block.argument("Q", 0)
+        block.store(0, 1, p + 256 * block.index, 1, root=1)
+        if block.index == 0:
+            block.load(1, 2, p + 2)
+
+    checked = check(
+        body,
+        [GLOBAL_STORE, site(SiteKind.LOAD, line=9)],
+        memory=memory,
+        grid=4,
+        args=pack(out),
+        parameters=[pointer(0, "out")],
+        tools=["memcheck"],
+    )
+    assert rules(checked) == [("misaligned address", 9), ("out of bounds", 7)]
+    assert [f.count for f in checked.findings] == [1, 3]
+    assert checked.blocks == 4
+
+
+def test_a_faulting_block_makes_no_false_barrier_report(memory: Memory) -> None:
+    def body(block: Block) -> None:
+        for t in range(10):
+            block.record(3, t)
+        block.fault(FaultKind.TRAP, 0, 10)
+
+    assert [f.rule for f in check(body, SITES, memory=memory).findings] == ["trap"]
+
+
+def test_the_order_of_threads_follows_the_seed(memory: Memory) -> None:
+    orders = []
+
+    def body(block: Block) -> None:
+        orders.append((block.index, tuple(block.threads())))
+
+    check(body, SITES, memory=memory, grid=4, seed=1)
+    first, orders = orders, []
+    check(body, SITES, memory=memory, grid=4, seed=1)
+    assert orders == first
+    assert sorted(index for index, _ in first) == [0, 1, 2, 3]
+    assert sorted(first[0][1]) == list(range(64)) != list(first[0][1])
+
+
+def test_memory_set_aside_counts_as_freed(memory: Memory) -> None:
+    out = memory.allocate(256)
+    memory.view(out, 256)
+
+    def body(block: Block) -> None:
+        block.store(0, 0, block.argument("Q", 0), 1)
+
+    launch = dict(memory=memory, args=pack(out), parameters=[pointer(0, "out")])
+    with memory.set_aside([out], "the memory pool took it back"):
+        (finding,) = check(body, [GLOBAL_STORE], **launch).findings
+    assert finding.rule == "use after free" and "the memory pool took it back" in finding.detail
+    assert check(body, [GLOBAL_STORE], **launch).findings == []
+
+
+def test_unknown_tools(memory: Memory) -> None:
+    with pytest.raises(ValueError, match="tools must be among memcheck.*got 'leakcheck'"):
+        check(lambda block: None, SITES, memory=memory, tools=["leakcheck"])
+
+
+def test_report_text(memory: Memory) -> None:
+    (finding,) = check(reverse(None), SITES, memory=memory).findings
+    lines = str(finding).splitlines()
+    assert lines[0] == "RAW hazard in __shared__ memory in kernel k"
+    assert lines[1].startswith("[block (0,0,0), thread (")
+    assert "race — near kernel.cu:5" in lines[1]
+    assert "&" not in finding._repr_html_() or "&#x27;" in finding._repr_html_()

@@ -1,0 +1,76 @@
+"""Stores are taken back byte for byte, in whatever order and size they overlapped."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from cudalab.sim.abi import Context
+from cudalab.sim.machine.memory import Memory
+from cudalab.sim.machine.undo import DRAIN, ENTRY, UndoLog
+
+
+def run_stores(log: UndoLog, memory: Memory, pointer: int, stores: list[tuple[int, bytes]]) -> None:
+    context = Context()
+    log.attach(context)
+    for offset, data in stores:
+        undo = context.undo
+        if undo.used + ENTRY.itemsize > undo.capacity:
+            DRAIN(undo.drain)(ctypes.pointer(context), ctypes.pointer(undo))
+        entry = np.zeros(1, ENTRY)
+        view = memory.view(pointer + offset, len(data))
+        entry["address"], entry["size"] = pointer + offset, len(data)
+        entry["old"][0, : len(data)] = np.frombuffer(view, np.uint8)
+        ctypes.memmove(undo.data + undo.used, entry.ctypes.data, ENTRY.itemsize)
+        undo.used += ENTRY.itemsize
+        view[:] = data
+    log.detach(context)
+
+
+def test_random_overlapping_stores() -> None:
+    rng = np.random.default_rng(0)
+    memory = Memory(1 << 20)
+    pointer = memory.allocate(1000)
+    before = rng.integers(0, 256, 1000).astype(np.uint8)
+    for sizes in ([4], [1, 2, 4, 8, 16]):
+        memory.array(pointer, 1000)[:] = before
+        stores = []
+        for _ in range(500):
+            size = int(rng.choice(sizes))
+            offset = int(rng.integers(0, 1000 // size - 1)) * size
+            stores.append((offset, rng.integers(0, 256, size).astype(np.uint8).tobytes()))
+        log = UndoLog(memory, entries=64)
+        run_stores(log, memory, pointer, stores)
+        after = memory.array(pointer, 1000).copy()
+        held = log.take_back()
+        assert np.array_equal(memory.array(pointer, 1000), before)
+        held.apply()
+        assert np.array_equal(memory.array(pointer, 1000), after)
+        assert (before != after).any()
+
+
+def test_nothing_stored() -> None:
+    memory = Memory(1 << 20)
+    log = UndoLog(memory)
+    log.rollback()
+    assert len(log.take_back()) == 0
+
+
+def test_registered_host_memory_is_restored() -> None:
+    memory = Memory(1 << 20)
+    host = np.arange(64, dtype=np.uint8)
+    log = UndoLog(memory)
+    context = Context()
+    log.attach(context)
+    entry = np.zeros(1, ENTRY)
+    entry["address"], entry["size"] = host.ctypes.data + 8, 8
+    entry["old"][0, :8] = host[8:16]
+    ctypes.memmove(context.undo.data, entry.ctypes.data, ENTRY.itemsize)
+    context.undo.used = ENTRY.itemsize
+    host[8:16] = 200
+    log.detach(context)
+    held = log.take_back()
+    assert np.array_equal(host, np.arange(64))
+    held.apply()
+    assert (host[8:16] == 200).all()

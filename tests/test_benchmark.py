@@ -1,0 +1,95 @@
+"""`cudalab.benchmark` on the simulated device; tests/test_gpu.py has the real one."""
+
+import numpy as np
+import pytest
+
+import cudalab
+from cudalab import cp
+
+ADD = """
+extern "C" __global__ void add(const float *a, const float *b, float *c, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) c[i] = a[i] + b[i];
+}
+"""
+INCREMENT = 'extern "C" __global__ void increment(float *a) { a[blockIdx.x * blockDim.x + threadIdx.x] += 1; }'
+
+
+@pytest.fixture(scope="module")
+def add():
+    return cp.RawKernel(ADD, "add")
+
+
+def vectors(n):
+    return *(cp.zeros(n, dtype=cp.float32) for _ in range(3)), np.int32(n)
+
+
+def test_time_is_modelled_and_says_so(add):
+    timing = cudalab.benchmark(add, (4096,), (256,), vectors(1 << 20))
+    assert timing.kind == "modelled" and len(timing.times) == 1
+    assert timing.microseconds == timing.median == timing.times[0]
+    assert "modelled" in repr(timing) and "µs" in repr(timing)
+    assert timing.bound in timing.terms
+
+
+def test_more_work_takes_longer_and_the_rate_stays_below_the_peak(add):
+    small, large = (cudalab.benchmark(add, (n // 256,), (256,), vectors(n)) for n in (1 << 20, 1 << 24))
+    assert large.microseconds > 2 * small.microseconds
+    rate = large.gigabytes_per_second(12 * (1 << 24))
+    assert 500 < rate < cudalab.device().memory_bandwidth
+    assert rate == pytest.approx(12 * (1 << 24) / (large.microseconds * 1e-6) / 1e9)
+
+
+def test_same_launch_gives_the_same_time(add):
+    args = vectors(1 << 18)
+    assert cudalab.benchmark(add, (1024,), (256,), args) == cudalab.benchmark(add, (1024,), (256,), args)
+
+
+def test_memory_and_clock_stay_as_they_are():
+    kernel = cp.RawKernel(INCREMENT, "increment")
+    numbers = cp.arange(1 << 16, dtype=cp.float32)
+    cudalab.benchmark(kernel, (256,), (256,), (numbers,))
+    np.testing.assert_array_equal(numbers.get(), np.arange(1 << 16, dtype=np.float32))
+
+
+def test_work_that_is_no_kernel_runs_for_real():
+    numbers = cp.zeros(1 << 20, dtype=cp.float32)
+
+    def work():
+        numbers[:] = 7
+
+    timing = cudalab.benchmark(work)
+    assert timing.kind == "modelled" and timing.microseconds > 0
+    np.testing.assert_array_equal(numbers.get(), np.full(1 << 20, 7, dtype=np.float32))
+
+
+def test_wrong_arguments_are_those_of_a_launch(add):
+    with pytest.raises(TypeError, match="takes 4 arguments"):
+        cudalab.benchmark(add, (1,), (32,), (np.int32(1),))
+    with pytest.raises(cp.cuda.driver.CUDADriverError, match="CUDA_ERROR_INVALID_VALUE"):
+        cudalab.benchmark(add, (1,), (2048,), vectors(32))
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"grid": (1,)}, "both grid and block"),
+        ({"args": (1,)}, "work.. takes no arguments"),
+    ],
+)
+def test_half_a_launch_is_an_error(add, options, words):
+    with pytest.raises(TypeError, match=words):
+        cudalab.benchmark(add, **options)
+
+
+@pytest.mark.parametrize("options", [{"repeats": 0}, {"warm_up": -1}])
+def test_counts_are_checked(add, options):
+    with pytest.raises(ValueError, match="repeats must be at least 1 and warm_up at least 0"):
+        cudalab.benchmark(add, (1,), (32,), vectors(32), **options)
+
+
+def test_median_of_several_times():
+    timing = cudalab.benchmark.__globals__["Timing"]((5.0, 1.0, 3.0), "measured")
+    assert (timing.microseconds, timing.spread) == (3.0, 4.0)
+    assert repr(timing) == "3 µs (measured, median of 3, spread 4 µs)"

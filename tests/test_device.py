@@ -1,0 +1,72 @@
+"""The banner, the host's clock, and reset."""
+
+import pytest
+
+import cudalab
+from cudalab import backend
+
+
+def test_banner_names_device_kind_and_reason():
+    banner = cudalab.device()
+    assert repr(banner).startswith("Device: simulated NVIDIA H200 (compute capability 9.0); times are modelled.\n")
+    assert banner.reason in repr(banner) and banner.reason in banner._repr_html_()
+    assert (banner.kind, banner.label) == ("sim", "modelled")
+
+
+def test_properties_are_those_of_the_runtime():
+    _, properties = cudalab.cudart.cudaGetDeviceProperties(0)
+    found = cudalab.device().properties
+    assert found["name"] == properties.name.decode()
+    assert found["multiProcessorCount"] == properties.multiProcessorCount == 132
+    assert found["maxGridSize"] == tuple(properties.maxGridSize)
+
+
+def test_limits_are_text_with_units():
+    limits = cudalab.device().limits
+    assert limits["shared memory a block"] == "48 KiB, 227 KiB on request"
+    assert limits["L2 cache"] == "60 MiB"
+
+
+def test_bandwidth_is_close_to_the_data_sheet():
+    assert 4600 < cudalab.device().memory_bandwidth < 5000  # GB/s; the data sheet of an H200 says 4.8 TB/s
+
+
+def test_html_is_escaped():
+    banner = cudalab.device()
+    broken = type(banner)(**{**vars(banner), "reason": "<script>"})
+    assert "<script>" not in broken._repr_html_()
+
+
+def test_host_work_advances_the_clock_by_what_it_says():
+    before = cudalab.clock()
+    cudalab.host_work(250)
+    assert cudalab.clock() - before == pytest.approx(250)
+
+
+def test_python_alone_takes_no_modelled_time():
+    before = cudalab.clock()
+    sum(range(100_000))
+    assert cudalab.clock() == before
+
+
+@pytest.mark.parametrize("microseconds", [-1, float("nan")])
+def test_host_work_refuses_what_is_no_time(microseconds):
+    with pytest.raises(ValueError, match="at least 0 microseconds"):
+        cudalab.host_work(microseconds)
+
+
+def test_reset_frees_all_memory_and_the_clock_starts_again():
+    cudalab.reset()
+    free = cudalab.cudart.cudaMemGetInfo()[1]
+    cudalab.cudart.cudaMalloc(1 << 30)
+    assert cudalab.cudart.cudaMemGetInfo()[1] <= free - (1 << 30)
+    cudalab.host_work(1000)
+    cudalab.reset()
+    assert cudalab.cudart.cudaMemGetInfo()[1] == free
+    assert cudalab.clock() < 1000
+
+
+def test_reset_on_a_gpu_explains_the_restart(monkeypatch):
+    monkeypatch.setattr(backend, "choice", lambda: backend.Choice("gpu", "", "a GPU"))
+    with pytest.raises(cudalab.device.__globals__["DeviceError"], match="Restart the notebook's kernel"):
+        cudalab.reset()

@@ -1,0 +1,97 @@
+"""What set-up writes for Jupyter, and the environment it makes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cudalab import environment, kernelspecs, lab
+from cudalab.gpu_probe import Gpu, NoGpu
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_kernelspecs_start_the_interpreter_with_a_device(tmp_path):
+    kernelspecs.install(tmp_path, Path("/somewhere/python"))
+    spec = json.loads((tmp_path / "share/jupyter/kernels/cudalab-gpu/kernel.json").read_text())
+    assert spec["argv"][0] == str(Path("/somewhere/python"))
+    assert spec["env"] == {"CUDALAB_DEVICE": "gpu"}
+    spec = json.loads((tmp_path / "share/jupyter/kernels/cudalab-sim/kernel.json").read_text())
+    assert spec["env"] == {"CUDALAB_DEVICE": "sim:h200"}
+
+
+def test_installing_twice_leaves_one_extension(tmp_path):
+    kernelspecs.install(tmp_path, Path("python"))
+    (tmp_path / "share/jupyter/labextensions/cudalab/old.js").touch()
+    kernelspecs.install(tmp_path, Path("python"))
+    files = [file.name for file in (tmp_path / "share/jupyter/labextensions/cudalab").rglob("*") if file.is_file()]
+    assert sorted(files) == ["package.json", "remoteEntry.js"]
+
+
+@pytest.mark.parametrize(
+    "found, extra",
+    [(NoGpu("none"), ""), (Gpu((12, 8), ("A100",)), "cuda12"), (Gpu((13, 1), ("H200",)), "cuda13")],
+)
+def test_lock_file_is_chosen_by_the_driver(found, extra):
+    assert environment.choose_extra(found) == extra
+    assert (ROOT / environment.LOCKS[extra]).is_file()
+
+
+def test_fingerprint_changes_with_the_lock_file(tmp_path):
+    for name in (*environment.LOCKS.values(), "pyproject.toml", "setup.py"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    (tmp_path / "cudalab").mkdir()
+    (tmp_path / "cudalab/kernelspecs.py").touch()
+    before = environment.fingerprint(tmp_path, "")
+    assert environment.fingerprint(tmp_path, "") == before
+    (tmp_path / "requirements.lock").write_text("changed")
+    assert environment.fingerprint(tmp_path, "") != before
+
+
+def test_set_up_environment_is_left_alone(tmp_path):
+    venv = tmp_path / "venv"
+    python = environment.venv_python(venv)
+    python.parent.mkdir(parents=True)
+    python.touch()
+    stamp = environment.fingerprint(environment.project_root(), "")
+    (venv / environment.STAMP).write_text(stamp)
+    assert environment.setup(venv, extra="") is False
+
+
+def test_pinned_package_comes_with_its_hashes():
+    lock = (ROOT / "requirements.lock").read_text()
+    text = environment.pinned(lock, "uv")
+    assert text.startswith("uv==") and text.count("==") == 1
+    assert text.count("--hash=sha256:") >= 3
+    with pytest.raises(environment.SetupError, match="no nothing-at-all"):
+        environment.pinned(lock, "nothing-at-all")
+
+
+def test_setup_needs_only_the_standard_library():
+    code = (
+        "import sys, cudalab.cli, cudalab.environment\n"
+        "print([name for name, m in sys.modules.items() if 'site-packages' in str(getattr(m, '__file__', ''))])"
+    )
+    ended = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[]"
+
+
+def test_lab_command_opens_the_first_chapter(monkeypatch):
+    line = lab.command(Path("/course"), browser=False, port=1234, address="localhost")
+    assert "--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb" in line
+    assert "--no-browser" in line and "--ServerApp.port=1234" in line
+
+
+def test_lab_environment_finds_programs_and_settings_of_this_python(monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin")
+    found = lab.environment()
+    assert found["PATH"].split(":")[0] == str(Path(sys.executable).parent)
+    disabled = json.loads(Path(found["JUPYTER_CONFIG_PATH"], "labconfig/page_config.json").read_text())
+    assert disabled["disabledExtensions"]["@jupyterlab/apputils-extension:announcements"] is True
+
+
+def test_lab_refuses_a_file_that_is_not_there(capsys):
+    assert lab.start("notebooks/99_nothing.ipynb", browser=False) == 1
+    assert "there is no file" in capsys.readouterr().err

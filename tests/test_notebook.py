@@ -1,0 +1,188 @@
+"""The rules for notebooks, each broken once, and the canonical form."""
+
+import json
+
+import nbformat
+import pytest
+
+from cudalab import notebook as rules
+
+STAMP = {"device": "NVIDIA H200", "driver": "CUDA 13.0", "date": "2026-11-21"}
+
+
+def chapter(*cells, stamped=True):
+    """A notebook with these cells, in order; each code cell carries a fitting stamp."""
+    made = nbformat.v4.new_notebook(cells=list(cells), metadata={"kernelspec": rules.KERNELSPEC})
+    if stamped:
+        hashes = rules.source_hashes(made)
+        for cell in made.cells:
+            if cell.cell_type == "code":
+                cell.metadata["cudalab"] = {"source_hash": hashes[cell.id], **STAMP}
+    return made
+
+
+def code(source, *outputs, name="some-cell", tags=()):
+    metadata = {"tags": list(tags)} if tags else {}
+    return nbformat.v4.new_code_cell(source, id=name, outputs=list(outputs), execution_count=1, metadata=metadata)
+
+
+def printed(text, name="stdout"):
+    return nbformat.v4.new_output("stream", name=name, text=text)
+
+
+def shown(**data):
+    named = {kind.replace("_", "/", 1).replace("__", "+"): value for kind, value in data.items()}
+    return nbformat.v4.new_output("execute_result", data=named, execution_count=1)
+
+
+@pytest.fixture
+def broken(tmp_path):
+    """The rules that a notebook breaks, as texts."""
+
+    def look(made):
+        path = tmp_path / "chapter.ipynb"
+        path.write_text(rules.canonical(made), encoding="utf-8")
+        return [breach.rule for breach in rules.breaches(path)]
+
+    return look
+
+
+def test_a_good_notebook_breaks_no_rule(broken):
+    made = chapter(
+        nbformat.v4.new_markdown_cell("# Title", id="title"),
+        code("x = 1", name="set-x"),
+        code("# NBVAL_CHECK_OUTPUT\nprint(x)", printed("1\n"), name="print-x"),
+    )
+    assert broken(made) == []
+
+
+@pytest.mark.parametrize("name", ["Cell_1", "a1b2c3d4", "0f3c9d2e-1b2c-4d5e"])
+def test_cell_ids_are_readable(broken, name):
+    assert any("not readable" in rule for rule in broken(chapter(code("1", name=name))))
+
+
+def test_cell_ids_stand_once(tmp_path):
+    made = chapter(code("1"), code("2", name="other"))
+    text = rules.canonical(made).replace('"id": "other"', '"id": "some-cell"')
+    path = tmp_path / "chapter.ipynb"
+    path.write_text(text)
+    assert "2 cells have this id; each needs one of its own" in [breach.rule for breach in rules.breaches(path)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "print(1)  # NBVAL_CHECK_OUTPUT",
+        "x = 1\n# NBVAL_CHECK_OUTPUT\nprint(x)",
+        "# NBVAL_CHECK_OUTPUT as on the GPU\nprint(1)",
+        "# NBVAL_SKIP\nprint(1)",
+        "# NBVAL_IGNORE_OUTPUT\nprint(1)",
+    ],
+)
+def test_marker_stands_alone_on_the_first_line(broken, source):
+    assert any("must stand alone on the first line" in rule for rule in broken(chapter(code(source, printed("1\n")))))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time\nstart = time.perf_counter()",
+        "from time import perf_counter",
+        "%timeit add()",
+        "%%time\nadd()",
+        "from datetime import datetime\ndatetime.now()",
+    ],
+)
+def test_host_clock_is_refused(broken, source):
+    assert any("host's clock" in rule for rule in broken(chapter(code(source))))
+
+
+@pytest.mark.parametrize(
+    "source", ["# time.time() would be wrong here\nclock()", "x.kernel_time.sum()", "%%cuda f\nint time;"]
+)
+def test_host_clock_is_not_seen_where_it_is_not(broken, source):
+    assert broken(chapter(code(source))) == []
+
+
+def test_changed_code_makes_its_own_and_later_outputs_stale(broken):
+    made = chapter(
+        code("x = 1", name="first"), code("x = 2", name="second"), code("print(x)", printed("2\n"), name="third")
+    )
+    made.cells[1].source = "x = 3"
+    assert sum("stale" in rule for rule in broken(made)) == 2
+
+
+def test_output_without_a_record_is_named(broken):
+    made = chapter(code("print(1)", printed("1\n")), stamped=False)
+    assert any("never recorded" in rule for rule in broken(made))
+
+
+def test_output_of_the_simulated_device_is_no_record(broken):
+    made = chapter(code("print(1)", printed("1\n")))
+    made.cells[0].metadata["cudalab"]["device"] = "simulated NVIDIA H200"
+    assert any("came from the simulated device" in rule for rule in broken(made))
+
+
+def test_record_without_a_date_is_named(broken):
+    made = chapter(code("print(1)", printed("1\n")))
+    del made.cells[0].metadata["cudalab"]["date"]
+    assert "its record lacks date" in broken(made)
+
+
+@pytest.mark.parametrize("text", ["True\n", "False", " True \n".strip()])
+def test_compared_cell_shows_more_than_a_truth_value(broken, text):
+    assert any("bare True" in rule for rule in broken(chapter(code("# NBVAL_CHECK_OUTPUT\nok", printed(text)))))
+
+
+def test_compared_cell_has_text_only(broken):
+    output = nbformat.v4.new_output("display_data", data={"text/plain": "figure", "image/svg+xml": "<svg/>"})
+    assert any("text only" in rule for rule in broken(chapter(code("# NBVAL_CHECK_OUTPUT\nplot()", output))))
+
+
+def test_compared_cell_has_an_output(broken):
+    assert "it is compared but has no stored output" in broken(chapter(code("# NBVAL_CHECK_OUTPUT\nx = 1")))
+
+
+def test_path_of_the_machine_is_named(broken):
+    made = chapter(code("warn()", printed("/home/someone/course/x.py:3: UserWarning", "stderr")))
+    assert any("names a path" in rule for rule in broken(made))
+
+
+def test_canonical_form_is_stable_and_drops_what_depends_on_the_machine():
+    made = chapter(code("1", shown(text_plain="1")))
+    made.metadata["widgets"] = {"application/vnd.jupyter.widget-state+json": {"state": {}}}
+    made.metadata["language_info"] = {"name": "python", "version": "3.11.7"}
+    made.cells[0].metadata["execution"] = {"iopub.execute_input": "2026-11-21T00:00:00Z"}
+    text = rules.canonical(made)
+    assert rules.canonical(nbformat.reads(text, as_version=4)) == text
+    stored = json.loads(text)
+    assert set(stored["metadata"]) == {"kernelspec", "language_info"}
+    assert set(stored["cells"][0]["metadata"]) == {"cudalab"}
+    assert (stored["nbformat"], stored["nbformat_minor"]) == (4, 5)
+
+
+def test_canonical_form_keeps_the_static_picture_and_drops_the_live_view():
+    view = {"application/vnd.jupyter.widget-view+json": {"model_id": "x"}, "text/plain": "VBox()"}
+    live = nbformat.v4.new_output("display_data", data=view)
+    both = nbformat.v4.new_output("display_data", data={**view, "image/svg+xml": "<svg/>"})
+    stored = json.loads(rules.canonical(chapter(code("tune()", live, both, printed("best: 256\n")))))
+    outputs = stored["cells"][0]["outputs"]
+    assert [output.get("data", output.get("text")) for output in outputs] == [
+        {"image/svg+xml": ["<svg/>"]},
+        ["best: 256\n"],
+    ]
+
+
+def test_file_that_is_no_notebook_is_named(tmp_path):
+    path = tmp_path / "broken.ipynb"
+    path.write_text("{")
+    with pytest.raises(ValueError, match="broken.ipynb is not a notebook"):
+        rules.read(path)
+
+
+def test_check_all_reports_and_fixes(tmp_path, capsys):
+    path = tmp_path / "chapter.ipynb"
+    path.write_text(json.dumps(chapter(code("x = 1")), indent=4))
+    assert rules.check_all([path]) == 1
+    assert "not in canonical form" in capsys.readouterr().out
+    assert rules.check_all([path], fix=True) == 0

@@ -1,0 +1,149 @@
+"""Figures: what they count, what they say, and that they stay readable where style sheets are dropped."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from cudalab.plots import plot
+from cudalab.plots.picture import PNG_LIMIT, Picture
+from cudalab.plots.style import number, tint
+from cudalab.plots.tuning import Point, tuning
+
+LANE = np.arange(32)
+
+PICTURES = {
+    "curve": lambda: plot.curve([1, 2, 4], [3.0, 5.5, 11.0], xlabel="stride", ylabel="time (µs), measured"),
+    "sectors": lambda: plot.sectors({"stride 1": 4 * LANE, "stride 8": 32 * LANE}),
+    "pitch": lambda: plot.pitch({100: 512, 513: 1024}),
+    "memories": lambda: plot.memories(["a", "b"], ["c"], kernel="add"),
+    "image": lambda: plot.image({"grey": np.full((4, 6), 128, np.uint8)}),
+    "roofline": lambda: plot.roofline({"add": (1 / 12, 270)}, bandwidth=4800, arithmetic=60_000, kind="modelled"),
+    "tuning": lambda: tuning([Point(64, 640.0, 1258.0), Point(256, 241.5, 3335.0)], parameter="block", kind="measured"),
+    "empty tuning": lambda: tuning([], parameter="block", kind="modelled", choices=[32, 64]),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_svg_is_the_same_each_time(name):
+    first, second = PICTURES[name](), PICTURES[name]()
+    assert first.svg() == first.svg() == second.svg()
+
+
+@pytest.fixture(params=PICTURES)
+def picture(request: pytest.FixtureRequest) -> Picture:
+    return PICTURES[request.param]()
+
+
+def test_svg_has_presentation_in_attributes_and_a_description(picture):
+    svg = picture.svg()
+    root = ElementTree.fromstring(svg)
+    assert "style" not in svg
+    assert root.get("role") == "img" and root.get("aria-label") == picture.alt
+    assert root[0].tag.endswith("title") and root[0].text == picture.alt
+    assert "fill=" in svg and "stroke=" in svg
+
+
+def test_svg_has_no_text_that_needs_a_font(picture):
+    assert not re.search(r"<text\b", picture.svg())
+
+
+def test_png_stands_beside_the_svg_where_it_is_small(picture):
+    data, metadata = picture.bundle()
+    assert ("image/png" in data) == (len(picture.png()) <= PNG_LIMIT)
+    assert all(entry["alt"] == picture.alt for entry in metadata.values())
+
+
+def test_every_picture_says_in_a_sentence_what_it_shows(picture):
+    assert picture.summary.endswith(".") and picture.alt.endswith(".")
+    assert "\n" not in picture.summary
+
+
+@pytest.mark.parametrize(
+    "addresses, size, count, used",
+    [
+        (4 * LANE, 4, 4, 128),
+        (8 * LANE, 4, 8, 128),
+        (32 * LANE, 4, 32, 128),
+        (4 * (LANE + 1), 4, 5, 128),
+        (8 * LANE, 8, 8, 256),
+        (0 * LANE, 4, 1, 4),
+        (16 * LANE, 4, 16, 128),
+        ([30], 4, 2, 4),
+    ],
+)
+def test_touched_counts_sectors_and_bytes(addresses, size, count, used):
+    found = plot.touched(addresses, size)
+    assert (len(found.sectors), found.used, found.moved) == (count, used, 32 * count)
+
+
+def test_sectors_says_the_counts_in_words():
+    text = plot.sectors({"stride 2": 8 * LANE, "offset 1": 4 * (LANE + 1)}).summary
+    assert "stride 2: **8** (128 of 256 bytes used)" in text
+    assert "offset 1: **5** (128 of 160 bytes used)" in text
+
+
+def test_curve_summary_names_both_ends():
+    text = plot.curve([1, 8], {"stride": [50, 400], "offset": [50, 52]}, xlabel="x", ylabel="µs, modelled").summary
+    assert "stride: 50 at 1 to 400 at 8" in text and "offset: 50 at 1 to 52 at 8" in text and "modelled" in text
+
+
+def test_tuning_names_the_best_point_its_rate_and_its_share_of_the_peak():
+    points = [Point(64, 640.0, 1258.0), Point(256, 400.0, 2013.0), Point(256, 241.5, 3335.0)]
+    text = tuning(points, parameter="block (threads)", kind="measured", title="64 M", peak=4800).summary
+    assert "64 M" in text and "**256** with 242 µs (3335 GB/s, 69% of the peak), measured" in text
+    assert "64 takes 2.65 times as long" in text
+
+
+def test_roofline_says_which_roof_is_near():
+    low = plot.roofline({"add": (1 / 12, 200)}, bandwidth=4800, arithmetic=60_000, kind="measured")
+    high = plot.roofline({"fma": (100, 30_000)}, bandwidth=4800, arithmetic=60_000, kind="measured")
+    assert "**50%** of what memory allows" in low.summary
+    assert "**50%** of what arithmetic allows" in high.summary
+
+
+def test_pitch_lists_widths_with_their_pitch():
+    assert "100 → 512" in plot.pitch({100: 512}).summary
+
+
+@pytest.mark.parametrize(
+    "draw, match",
+    [
+        (lambda: plot.curve([], [], xlabel="x", ylabel="y"), "at least one point"),
+        (lambda: plot.curve([1, 2], [1], xlabel="x", ylabel="y"), "1 values for 2"),
+        (lambda: plot.sectors({}), "at least one pattern"),
+        (lambda: plot.sectors({"far": 4096 * LANE}), "'far' must stay within 0 … 2047"),
+        (lambda: plot.sectors({"negative": LANE - 1}), "must stay within"),
+        (lambda: plot.pitch({600: 512}), "cannot have a pitch of 512"),
+        (lambda: plot.pitch({}), "at least one width"),
+        (lambda: plot.memories([], []), "at least one array"),
+        (lambda: plot.image({"flat": np.zeros(4, np.uint8)}), "two dimensions"),
+        (lambda: plot.image({}), "at least one array"),
+        (lambda: plot.roofline({"add": (0, 1)}, bandwidth=1, arithmetic=1, kind="measured"), "positive"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(draw, match):
+    with pytest.raises(ValueError, match=match):
+        draw()
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [(0, "0"), (7, "7"), (1024, "1024"), (12345.6, "12,346"), (241.49, "241"), (5.649, "5.65"), (0.00513, "0.00513")],
+)
+def test_numbers_have_three_digits(value, text):
+    assert number(value) == text
+
+
+def test_tint_mixes_with_white():
+    assert (tint("#000000", 0), tint("#102030", 1), tint("#000000", 0.5)) == ("#FFFFFF", "#102030", "#808080")
+
+
+def test_outside_a_notebook_a_picture_prints_its_sentence(capsys):
+    picture = plot.pitch({100: 512})
+    picture.show()
+    assert capsys.readouterr().out == picture.summary + "\n"
+    assert repr(picture) == picture.summary
