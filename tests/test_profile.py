@@ -122,7 +122,7 @@ def test_atomics() -> None:
     code = 'extern "C" __global__ void k(int* counts) { atomicAdd(&counts[threadIdx.x % 4], 1); }'
     found = profile(kernel(code), 2, 64, (cp.zeros(4, cp.int32),))
     assert (found.global_atomics.requests, found.global_atomics.accesses) == (4, 128)
-    assert found.global_atomics.sectors == 4 and found.global_atomics.operations == 4 * 8
+    assert found.global_atomics.sectors == found.global_atomics.operations == 4 * 8  # one lane of an address at a time
 
 
 def test_a_large_grid_is_sampled_and_scaled() -> None:

@@ -422,7 +422,9 @@ def test_a_seed_does_not_change_the_findings() -> None:
     plain = sanitize(racy, 4, 256, (a, b))
     for seed in (1, 2):
         shuffled = sanitize(racy, 4, 256, (a, b), seed=seed)
-        assert [(f.rule, f.line, f.count) for f in shuffled.findings] == [(f.rule, f.line, f.count) for f in plain.findings]
+        assert [(f.rule, f.line, f.count) for f in shuffled.findings] == [
+            (f.rule, f.line, f.count) for f in plain.findings
+        ]
 
 
 def test_what_is_no_kernel_and_what_is_no_configuration() -> None:
@@ -432,7 +434,7 @@ def test_what_is_no_kernel_and_what_is_no_configuration() -> None:
         sanitize("k", 1, 1, ())
     with pytest.raises(LaunchError, match="2048 threads"):
         sanitize(kernel(REVERSE), 1, 2048, (cp.zeros(4, cp.int32), cp.zeros(4, cp.int32)))
-    with pytest.raises(TypeError, match="'b'"):
+    with pytest.raises(TypeError, match=r"int\* b is missing"):
         sanitize(kernel(REVERSE), 1, 256, (cp.zeros(256, cp.int32),))
 
 

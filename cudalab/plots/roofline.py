@@ -96,9 +96,7 @@ def roofline(
         bound = "memory" if intensity < ridge else "arithmetic"
         share = reached / min(arithmetic, bandwidth * intensity)
         words.append(f"{name} reaches **{share:.0%}** of what {bound} allows ({kind})")
-    return Picture(
-        figure, "Roofline: " + "; ".join(words) + ".", f"Roofline with a mark for {', '.join(kernels)}."
-    )
+    return Picture(figure, "Roofline: " + "; ".join(words) + ".", f"Roofline with a mark for {', '.join(kernels)}.")
 
 
 def _fraction(value: float) -> str:

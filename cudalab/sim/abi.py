@@ -133,7 +133,7 @@ class Fault(ctypes.Structure):
         ("address", ctypes.c_uint64),
         ("root", ctypes.c_uint64),  # index + 1 into Kernel.roots, or 0
         ("detail", ctypes.c_uint64),
-        ("extra", ctypes.c_uint64 * 5),
+        ("extra", ctypes.c_uint64 * 5),  # access: start and length of the extent that was missed (shared: offsets)
     ]
 
 

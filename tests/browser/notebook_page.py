@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,19 @@ class NotebookPage:
         """Open ``notebook`` and wait until its kernel is idle."""
         self.page.goto(self.server.address(notebook))
         self.page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=timeout * 1000)
+        self._wait_for_kernel(notebook, timeout)
         self.wait_idle(timeout=timeout)
+
+    def _wait_for_kernel(self, notebook: str, timeout: float) -> None:
+        """The indicator also says idle where there is no kernel yet, so the server is asked, then the page."""
+        end = time.monotonic() + timeout
+        while not self.server.kernel_is_idle(notebook):
+            if time.monotonic() > end:
+                raise TimeoutError(f"{notebook} has no idle kernel after {timeout:g} s")
+            self.page.wait_for_timeout(100)
+        self.page.wait_for_function(
+            "() => /\\| Idle/.test(document.querySelector('#jp-main-statusbar').textContent)", timeout=timeout * 1000
+        )
 
     def wait_idle(self, *, timeout: float = 120) -> None:
         """Wait until the kernel is idle and no cell waits for it."""

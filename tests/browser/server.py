@@ -36,6 +36,12 @@ class Server:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}?token={self.token}", timeout=5) as answer:
             return json.load(answer)
 
+    def kernel_is_idle(self, notebook: str) -> bool:
+        """Has ``notebook`` a kernel, and does it wait for work?"""
+        sessions = self.request("/api/sessions")
+        assert isinstance(sessions, list)
+        return any(entry["path"] == notebook and entry["kernel"]["execution_state"] == "idle" for entry in sessions)
+
 
 def free_port() -> int:
     with socket.socket() as probe:

@@ -93,7 +93,9 @@ extern "C" __global__ void k(int* out) {
 # -- headers -----------------------------------------------------------------------------------------------------------
 
 KERNEL = '\nextern "C" __global__ void k(int* out) { *out = 1; }'
-mistake("unknown_header/misspelt", "#include <cuda_fp17.h> // <-" + KERNEL, OUT, *BROKEN, "folder", text="cuda_fp17.h")
+mistake(
+    "unknown_header/misspelt", "#include <cuda_fp17.h> // <-" + KERNEL, OUT, *BROKEN, "cuda_fp16.h", text="cuda_fp17.h"
+)
 mistake(
     "unknown_header/own", '#define WIDTH 4\n#include "tile.cuh" // <-' + KERNEL, OUT, *BROKEN, "folder", text="tile.cuh"
 )

@@ -161,7 +161,9 @@ def test_no_bytes_are_refused():
     assert driver.cuMemAlloc(0) == (INVALID, None)
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("cuMemsetD8", np.uint8), ("cuMemsetD16", np.uint16), ("cuMemsetD32", np.uint32)])
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("cuMemsetD8", np.uint8), ("cuMemsetD16", np.uint16), ("cuMemsetD32", np.uint32)]
+)
 def test_memsets(name, dtype):
     pointer = upload(np.zeros(16, dtype))
     assert getattr(driver, name)(int(pointer) + 4 * np.dtype(dtype).itemsize, 0x7F, 8) == (SUCCESS,)
@@ -195,7 +197,11 @@ def test_ptx_by_address_and_with_its_nul(ptx):
     [
         (b"hello", CUresult.CUDA_ERROR_INVALID_IMAGE, "no PTX"),
         (b"\x7fELF\x02", CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU, "cubin.*Compile to PTX"),
-        (b".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(){ bogus; }", CUresult.CUDA_ERROR_INVALID_PTX, "bogus"),
+        (
+            b".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(){ bogus; }",
+            CUresult.CUDA_ERROR_INVALID_PTX,
+            "bogus",
+        ),
         (0, INVALID, "null"),
         (0x1234, INVALID, "no such memory"),
     ],
@@ -242,7 +248,9 @@ def test_function_attributes(module):
     assert driver.cuFuncGetParamInfo(function(module, "scale"), 2) == (SUCCESS, 12, 4)
 
 
-@pytest.mark.parametrize(("block", "shared", "blocks"), [(32, 0, 32), (256, 0, 8), (1024, 0, 2), (1025, 0, 0), (256, 300000, 0)])
+@pytest.mark.parametrize(
+    ("block", "shared", "blocks"), [(32, 0, 32), (256, 0, 8), (1024, 0, 2), (1025, 0, 0), (256, 300000, 0)]
+)
 def test_occupancy(module, block, shared, blocks):
     f = function(module, "dynamic")
     assert driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(f, block, shared) == (SUCCESS, blocks)
@@ -336,7 +344,9 @@ def test_launch_by_configuration(module):
 
 def test_dynamic_shared_memory(module):
     pointer = upload(np.zeros(256, np.int32))
-    assert launch(function(module, "dynamic"), ((int(pointer),), (ctypes.c_void_p,)), block=256, shared=1024) == (SUCCESS,)
+    assert launch(function(module, "dynamic"), ((int(pointer),), (ctypes.c_void_p,)), block=256, shared=1024) == (
+        SUCCESS,
+    )
     assert download(pointer, 256, np.int32).tolist() == list(range(255, -1, -1))
 
 

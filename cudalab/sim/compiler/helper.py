@@ -59,7 +59,7 @@ class Limits:
     seconds: float = 30.0
     """Wall-clock time."""
     memory: int = 3 << 30
-    """Bytes of address space of the helper (where the system cannot bound that: of resident memory)."""
+    """Bytes of address space that the helper may add (where the system cannot bound that: of resident memory)."""
     ptx: int = 32 << 20
     """Bytes of PTX that are still translated."""
 

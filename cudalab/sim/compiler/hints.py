@@ -9,9 +9,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cudalab.sim.compiler.headers import provider
+from cudalab.sim.compiler.headers import include_directories, provider
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.diagnostics import Diagnostic
@@ -96,11 +97,20 @@ def _missing_header(match: re.Match[str], diagnostic: Diagnostic, source: str) -
         return f"include <{_STANDARD[header]}>, the device's version (wheel nvidia-cuda-cccl)."
     if header in _HOST_HEADERS:
         return f"leave it out: <{header}> is for the host. A kernel has printf, the math functions and cuda/std/…"
+    close = difflib.get_close_matches(header, _cuda_headers(), n=1, cutoff=0.8)
+    if close:
+        return f"did you mean <{close[0]}>?"
     package = provider(header)
     if package:
         wheel, conda = package
         return f"pip install {wheel}, or conda install -c conda-forge {conda}; then restart the notebook's kernel."
     return 'give its folder as an option, as in options=("-I/my/headers",), or paste its text into the source.'
+
+
+def _cuda_headers() -> list[str]:
+    """Names of the headers that CUDA brings and that are here."""
+    folders = [Path(folder) for folder in include_directories()]
+    return sorted({entry.name for folder in folders if folder.is_dir() for entry in folder.glob("*.h")})
 
 
 def _shared(match: re.Match[str], diagnostic: Diagnostic, source: str) -> str:

@@ -11,10 +11,13 @@ after running out of memory, when a compiler's state can no longer be trusted.
 
 from __future__ import annotations
 
+import mmap
 import os
 import sys
 import threading
 import time
+from functools import cache
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from cudalab.sim.compiler import codec, includes, jail, resources, signature
@@ -43,7 +46,6 @@ class Worker:
         self.missing = ""
         self.deadline = 0.0
         try:
-            from pathlib import Path
 
             self.nvrtc = Nvrtc(Path(library) if library else None)
         except OSError as error:
@@ -181,14 +183,25 @@ def _unsupported(error: PtxError) -> dict[str, Any]:
     return {"kind": "ptx", "message": message, "file": file, "line": line}
 
 
+@cache
+def _address_space_at_start() -> int:
+    """Bytes of address space that this process had once its libraries were loaded. Libraries and allocators reserve
+    more of it on machines with many cores, so limits count from here."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * mmap.PAGESIZE
+
+
 def _limit_memory(most: int) -> None:
-    """Bound the address space of this process; where the system cannot, ``helper.py`` watches instead."""
+    """Bound the address space that a request may add; where the system cannot, ``helper.py`` watches instead."""
     try:
         import resource
     except ImportError:
         return
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = most if most > 0 else hard
+    limit = _address_space_at_start() + most if most > 0 else hard
     if hard != resource.RLIM_INFINITY:
         limit = min(limit, hard) if limit != resource.RLIM_INFINITY else hard
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
@@ -234,6 +247,7 @@ def main(configuration: dict[str, Any]) -> None:
         pass
     worker = Worker(configuration["library"], configuration["folders"])
     worker.warm()
+    _address_space_at_start()
     walls = ["landlock"] if configuration["readable"] and jail.restrict(configuration["readable"]) else []
     version = list(worker.nvrtc.version) if worker.nvrtc else []
     threading.Thread(target=_watch, args=(worker, requests.fileno()), daemon=True).start()

@@ -24,9 +24,7 @@ def cudaMemcpyAsync(dst: Any, src: Any, count: Any, kind: cudaMemcpyKind, stream
 
 
 @api()
-def cudaMemcpy2D(
-    dst: Any, dpitch: Any, src: Any, spitch: Any, width: Any, height: Any, kind: cudaMemcpyKind
-) -> None:
+def cudaMemcpy2D(dst: Any, dpitch: Any, src: Any, spitch: Any, width: Any, height: Any, kind: cudaMemcpyKind) -> None:
     _copy_2d(dst, dpitch, src, spitch, width, height, kind, 0, asynchronous=False)
 
 

@@ -1,11 +1,11 @@
 """CuPy on the simulated device: ``from cudalab import cp`` gives this module where there is no GPU.
 
 Names, signatures, results and errors are CuPy's, for the part of it that the course and a curious learner use. A name
-that CuPy has and this module has not says so. Arrays live in the simulated device's memory; their functions are NumPy's,
-enqueued in the current stream with a modelled time; kernels run as your own CUDA C++.
+that CuPy has and this module has not says so. Arrays live in the simulated device's memory; their functions are
+NumPy's, enqueued in the current stream with a modelled time; kernels run as your own CUDA C++.
 
-Where a learner would notice a difference to CuPy on a GPU: random numbers are other ones, the last digits of sums and of
-functions like ``sin`` may differ, an array function counts as one kernel, and arrays do not touch in memory.
+Where a learner would notice a difference to CuPy on a GPU: random numbers are other ones, the last digits of sums and
+of functions like ``sin`` may differ, an array function counts as one kernel, and arrays do not touch in memory.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as _np
 
+from cudalab.sim.cupy import cuda, exceptions
 from cudalab.sim.cupy._core import catalogue as _catalogue
 from cudalab.sim.cupy._core import operators as _operators
-from cudalab.sim.cupy import cuda, exceptions
 from cudalab.sim.cupy._core.array import ndarray
 from cudalab.sim.cupy._core.creation import (
     arange,
@@ -50,7 +50,6 @@ from cudalab.sim.cupy._core.manipulation import (
 )
 from cudalab.sim.cupy._core.manipulation import (
     array_split,
-    at_least as _at_least,
     broadcast_arrays,
     broadcast_to,
     dsplit,
@@ -62,8 +61,13 @@ from cudalab.sim.cupy._core.manipulation import (
     split,
     squeeze,
     transpose,
-    view_function as _view_function,
     vsplit,
+)
+from cudalab.sim.cupy._core.manipulation import (
+    at_least as _at_least,
+)
+from cudalab.sim.cupy._core.manipulation import (
+    view_function as _view_function,
 )
 from cudalab.sim.cupy._core.products import dot, einsum, inner, matmul, outer, tensordot, vdot
 from cudalab.sim.cupy._core.raw import RawKernel, RawModule
@@ -71,13 +75,18 @@ from cudalab.sim.cupy._core.reductions import NAMES as _REDUCTIONS
 from cudalab.sim.cupy._core.reductions import function as _reduction
 from cudalab.sim.cupy._core.routines import (
     Grid as _Grid,
+)
+from cudalab.sim.cupy._core.routines import (
     Joiner as _Joiner,
+)
+from cudalab.sim.cupy._core.routines import (
     apply_along_axis,
     around,
     array2string,
     array_repr,
     array_str,
     byte_bounds,
+    choose,
     clip,
     common_type,
     fill_diagonal,
@@ -115,9 +124,10 @@ __version__ = _catalogue.data()["cupy"]
 # Numbers, types and constants are NumPy's own.
 _OF_NUMPY = (
     "bool", "bool_", "byte", "cdouble", "complex128", "complex64", "complexfloating", "csingle", "double", "dtype", "e",
-    "euler_gamma", "finfo", "float16", "float32", "float64", "floating", "generic", "half", "iinfo", "index_exp", "inexact",
-    "inf", "int16", "int32", "int64", "int8", "int_", "intc", "integer", "intp", "long", "longlong", "nan", "ndindex",
-    "newaxis", "number", "pi", "s_", "short", "signedinteger", "single", "ubyte", "uint", "uint16", "uint32", "uint64",
+    "euler_gamma", "finfo", "float16", "float32", "float64", "floating", "generic", "half", "iinfo", "index_exp",
+    "inexact", "inf", "int16", "int32", "int64", "int8", "int_", "intc", "integer", "intp", "long", "longlong", "nan",
+    "ndindex", "newaxis", "number", "pi", "s_", "short", "signedinteger", "single", "ubyte", "uint", "uint16", "uint32",
+    "uint64",
     "uint8", "uintc", "uintp", "ulong", "ulonglong", "unsignedinteger", "ushort",
 )  # fmt: skip
 globals().update({_name: getattr(_np, _name) for _name in _OF_NUMPY})

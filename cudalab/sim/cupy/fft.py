@@ -1,4 +1,4 @@
-"""``cupy.fft``: Fourier transforms on the device; on a GPU they are cuFFT's. Single precision stays single precision."""
+"""``cupy.fft``: Fourier transforms on the device; on a GPU they are cuFFT's. Single precision stays single."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What ``cudalab.sim.cudart`` and ``cudalab.sim.driver`` share: taking over types, and converting arguments.
 
-The real modules import and make their enums and structs without a GPU, so the simulated ones use those very types. Their
-functions convert arguments in generated code; a struct field of the same C type converts in the same way, so the
+The real modules import and make their enums and structs without a GPU, so the simulated ones use those very types.
+Their functions convert arguments in generated code; a struct field of the same C type converts in the same way, so the
 conversions here go through such fields: same values accepted, same exceptions for the others.
 """
 
@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, Protocol
 
 from cuda.bindings import runtime
 
@@ -51,15 +51,27 @@ class Answer(tuple[Any, ...]):
     note = ""
 
 
+class Marker(Protocol):
+    """Makes one function answer as the bindings do."""
+
+    def __call__(self, function: Callable[P, Any], /) -> Callable[P, Answer]: ...
+
+
+class Api(Protocol):
+    """``@api(n)`` is for a function that returns ``n`` values besides the error."""
+
+    def __call__(self, values: int = 0) -> Marker: ...
+
+
 def answering(
     success: Any,
     translate: Callable[[CudaError], Any],
     around: Callable[[], AbstractContextManager[Any]] = nullcontext,
-) -> Callable[[int], Callable[[Callable[P, Any]], Callable[P, Answer]]]:
+) -> Api:
     """Make functions answer as the bindings do: ``(error, values…)``, with ``None`` for each value on failure."""
 
-    def api(values: int = 0) -> Callable[[Callable[P, Any]], Callable[P, Answer]]:
-        def mark(function: Callable[P, Any]) -> Callable[P, Answer]:
+    def api(values: int = 0) -> Marker:
+        def mark(function: Callable[P, Any], /) -> Callable[P, Answer]:
             takes = inspect.signature(function)
 
             @functools.wraps(function)
@@ -140,6 +152,7 @@ def struct(value: Any, name: str, kind: type) -> Any:
     """A struct passed by value or by pointer: exactly that type."""
     if not isinstance(value, kind):
         raise TypeError(
-            f"Argument '{name}' has incorrect type (expected {kind.__module__}.{kind.__name__}, got {type(value).__name__})"
+            f"Argument '{name}' has incorrect type (expected {kind.__module__}.{kind.__name__}, "
+            f"got {type(value).__name__})"
         )
     return value

@@ -10,8 +10,6 @@ larger ones and copies to pageable memory when they are done; copies within the 
 
 from __future__ import annotations
 
-import struct
-
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
 
@@ -57,7 +55,7 @@ class CopyCalls(MemoryCalls):
             self._spend(self.profile.host["query"])
             raise CudaError(
                 cudaError_t.cudaErrorInvalidPitchValue,
-                f"cudaMemcpy2D: a pitch (destination {dst_pitch}, source {src_pitch}) is less than the width {width} bytes",
+                f"cudaMemcpy2D: a pitch (destination {dst_pitch}, source {src_pitch}) is less than the width {width}",
             )
         self._copy(
             "cudaMemcpy2D",
@@ -149,9 +147,7 @@ class CopyCalls(MemoryCalls):
         self._wait(copy)
         return None
 
-    def _copy_in(
-        self, name: str, stream: Stream, dst: Region, src: Region, src_kind: str, asynchronous: bool
-    ) -> None:
+    def _copy_in(self, name: str, stream: Stream, dst: Region, src: Region, src_kind: str, asynchronous: bool) -> None:
         host = self.profile.host
         if src_kind == "pinned":
             self._spend(host["memcpy_async"])
@@ -170,9 +166,7 @@ class CopyCalls(MemoryCalls):
         duration = cost.staged_copy(self.profile, src.bytes)
         self._wait(self._enqueue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken))
 
-    def _copy_out(
-        self, name: str, stream: Stream, dst: Region, src: Region, dst_kind: str, asynchronous: bool
-    ) -> None:
+    def _copy_out(self, name: str, stream: Stream, dst: Region, src: Region, dst_kind: str, asynchronous: bool) -> None:
         self._spend(self.profile.host["memcpy_async"])
         duration = cost.bus_copy(self.profile, src.bytes, "d2h")
         if dst_kind == "pinned":
@@ -221,7 +215,7 @@ class CopyCalls(MemoryCalls):
         if region.address % element or (region.rows > 1 and region.pitch % element):
             raise self._invalid(f"{name}: {region.address:#x} is not aligned to elements of {element} bytes")
         bits = value & ((1 << 8 * element) - 1)
-        data = struct.pack({1: "<B", 2: "<H", 4: "<I"}[element], bits)
+        data = np.frombuffer(bits.to_bytes(element, "little"), np.uint8)
         self._scheduler.enqueue(Memset(stream, self.memory, region, data, cost.memset(self.profile, region.bytes)))
 
     # -- what lies where -----------------------------------------------------------------------------------------------

@@ -11,20 +11,27 @@ those that only ask for what never changes.
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.gate import Gate
 from cudalab.sim.device.operation import Operation
 from cudalab.sim.device.profile import Profile, load
 from cudalab.sim.device.record import Recorder
 from cudalab.sim.device.scheduler import Scheduler
 from cudalab.sim.machine.limits import DeviceLimits
 from cudalab.sim.machine.memory import Memory
+
+_STAYS = (
+    "This error stays: from now on every call returns it. On a GPU restart the notebook's kernel; on the simulated device "
+    "cudalab.reset() is enough. Arrays and kernels from before are lost in either case."
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,12 +85,13 @@ class Core:
         self.profile = load(profile) if isinstance(profile, str) else profile
         self.memory = memory if memory is not None else Memory()
         self.limits = _limits(self.profile)
-        self._lock = threading.RLock()
+        self._lock = Gate()
         self._depth = 0
         self._in_host_function: int | None = None
         self._last_error: dict[int, cudaError_t] = {}
         self._last_note: dict[int, str] = {}
         self._driver_threads: set[int] = set()
+        self._prints: list[str] = []
         self._recorder = Recorder(self.profile.name, on=record)
         self._reset_state()
 
@@ -97,10 +105,14 @@ class Core:
         if self._in_host_function == threading.get_ident():
             raise CudaError(
                 cudaError_t.cudaErrorNotPermitted,
-                f"{name} was called in a host function (cudaLaunchHostFunc). A host function must not call CUDA: on a GPU "
-                "this can hang. Record an event behind the function instead, and make the call after waiting for it",
+                f"{name} was called in a host function (cudaLaunchHostFunc). A host function must not call CUDA: on a "
+                "GPU this can hang. Record an event behind the function, and make the call after waiting for it",
             )
         self._depth += 1
+
+    def when_free(self, action: Callable[[], None]) -> None:
+        """For destructors: do ``action``, which must not raise, now or when the call that is under way has ended."""
+        self._lock.later(action)
 
     def _spend(self, ns: float, *, even_if_lost: bool = False) -> None:
         """The call takes this long on the host; the device goes on meanwhile. Raises when it is lost by then."""
@@ -109,12 +121,28 @@ class Core:
             self._raise_if_lost()
 
     def _wait(self, operation: Operation | None) -> None:
-        self._scheduler.wait_for(operation)
+        try:
+            self._scheduler.wait_for(operation)
+        finally:
+            self._flush_prints()
         self._raise_if_lost()
 
     def _wait_for_all(self) -> None:
-        self._scheduler.wait_for_all()
+        try:
+            self._scheduler.wait_for_all()
+        finally:
+            self._flush_prints()
         self._raise_if_lost()
+
+    def _printed(self, text: str) -> None:
+        """A kernel printed: shown at the next launch or wait, as CUDA does."""
+        if not self._recorder.replaying:
+            self._prints.append(text)
+
+    def _flush_prints(self) -> None:
+        if self._prints:
+            sys.stdout.write("".join(self._prints))
+            self._prints.clear()
 
     # -- errors --------------------------------------------------------------------------------------------------------
 
@@ -143,7 +171,7 @@ class Core:
 
     def _raise_if_lost(self) -> None:
         if self._lost is not None:
-            raise CudaError(self._lost.code, self._lost.note, sticky=True)
+            raise CudaError(self._lost.code, f"{self._lost.note}\n{_STAYS}".lstrip(), sticky=True)
 
     def _on_fault(self, operation: Operation, error: CudaError) -> None:
         """An operation failed: the device is lost, and what was still to run never does."""

@@ -1,8 +1,8 @@
 """How long work takes on the modelled device: named terms, of which the largest binds.
 
-A kernel's time is ``start + max(latency, fill + max(the other terms))``. *Start* is what an empty kernel takes; *fill* is
-the time of one block with nobody else in the way: starting its warps, its chain of loads, its instructions, barriers and
-stores. The terms are what the whole launch asks of one resource over what that resource can give:
+A kernel's time is ``start + max(terms)``. *Start* is what an empty kernel takes. The terms are what the whole launch
+asks of one resource over what that resource can give; those of memory and dispatch begin or end with the *fill*, the
+time of one block with nobody else in the way: its chain of loads, its instructions, barriers and stores.
 
 ``dispatch``
     blocks handed to SMs, one after the other for the whole device; many small blocks are bound by it.
@@ -18,13 +18,15 @@ stores. The terms are what the whole launch asks of one resource over what that 
 ``atomics``
     atomic operations on global memory; those on one 128-byte line go one after the other.
 ``latency``
-    waves of blocks times the time of a wave: a block's fill, and the bytes of all blocks on its SM through the SM's port
-    to the L2. Too few bytes in flight show here: this term is the largest when occupancy or accesses are too small to
-    reach the memory's bandwidth.
+    waves of blocks times the time of a wave: a block's fill, the bytes of all blocks on its SM through the SM's port to
+    the L2, and the spread of the ends of a block's warps, because a block's place is free only when its last warp has
+    ended. Too few bytes in flight show here: this term is the largest when occupancy or accesses are too small to reach
+    the memory's bandwidth.
 
-What is simplified: warps do not drift apart, clocks never change, and caches are simple. What a launch touches twice is in
-the L2 the second time; and when all that it touches fits about half of the L2, it is taken to be there from the start, as
-it is in a repeated measurement. A learner would notice in the first launch over small data: it takes as long as the second.
+What is simplified: warps do not drift apart, clocks never change, and caches are simple. What a launch touches twice is
+in the L2 the second time; and when all that it touches fits about half of the L2, it is taken to be there from the
+start, as it is in a repeated measurement. A learner would notice in the first launch over small data: it takes as long
+as the second.
 """
 
 from __future__ import annotations
@@ -67,6 +69,8 @@ class Workload:
     """Atomic operations on the 128-byte line that gets most of them; they go one after the other."""
     chain_loads: float = 0.0
     """Global loads of one warp that wait for one another."""
+    l1_hits: float = 0.0
+    """Part of the loaded sectors that the block has loaded before, 0 to 1."""
     chain_instructions: float = 0.0
     """Instructions of one warp."""
     chain_shared: float = 0.0
@@ -83,8 +87,8 @@ class Workload:
 class KernelTime:
     """The modelled time of one launch.
 
-    ``terms`` are in ns; ``bound`` names the largest of those that run side by side; ``peak_fraction`` is the part of that
-    resource's peak that is reached (of DRAM bandwidth when memory or latency binds, and so on).
+    ``terms`` are in ns; ``bound`` names the largest of those that run side by side; ``peak_fraction`` is the part of
+    that resource's peak that is reached (of DRAM bandwidth when memory or latency binds, and so on).
     """
 
     ns: int
@@ -121,9 +125,13 @@ def kernel_time(profile: Profile, work: Workload) -> KernelTime:
         "atomics": max(work.atomics * c["atomic_throughput"], work.hottest_atomics * c["atomic_same_line"]),
         "latency": _latency(profile, work, fill, waves),
     }
-    side_by_side = {name: term + (0.0 if name == "latency" else fill) for name, term in terms.items()}
-    bound = max(side_by_side, key=lambda name: side_by_side[name])
-    ns = round(c["kernel_start"] + side_by_side[bound])
+    first = min(fill, _round(profile, work))
+    ends = {"dispatch": fill, "memory": first, "L2": first, "atomics": first}
+    taken = {name: term + ends.get(name, 0.0) for name, term in terms.items() if term > 0.0 or name == "latency"}
+    bound = max(taken, key=lambda name: taken[name])
+    ns = round(c["kernel_start"] + taken[bound])
+    if bound == "dispatch" and terms["dispatch"] < fill:
+        bound = "latency"  # what counts is the last block's own time
     share = min(1.0, waves)
     whole = math.floor(waves - 1e-9)
     return KernelTime(
@@ -138,13 +146,23 @@ def kernel_time(profile: Profile, work: Workload) -> KernelTime:
     )
 
 
+def _round(profile: Profile, work: Workload) -> float:
+    """ns of one load, and of the store that follows it."""
+    load = _load_latency(profile, work) if work.chain_loads else 0.0
+    return load + (profile.device["store_latency"] if work.stores else 0.0)
+
+
+def _load_latency(profile: Profile, work: Workload) -> float:
+    c = profile.device
+    missed = c["l2_latency"] if work.fits_l2 else c["dram_latency"]
+    return work.l1_hits * c["l1_latency"] + (1.0 - work.l1_hits) * missed
+
+
 def _fill(profile: Profile, work: Workload) -> float:
     """ns from the start of a block to its end, with nobody else in the way."""
     c = profile.device
-    load = c["l2_latency"] if work.fits_l2 else c["dram_latency"]
     return (
-        math.ceil(work.threads / WARP) * c["warp_start"]
-        + work.chain_loads * load
+        work.chain_loads * _load_latency(profile, work)
         + work.chain_instructions * c["dependent_issue"] / c["clock"]
         + work.chain_shared * c["shared_latency"]
         + work.barriers * (c["barrier"] + c["barrier_thread"] * work.threads)
@@ -154,9 +172,14 @@ def _fill(profile: Profile, work: Workload) -> float:
 
 def _latency(profile: Profile, work: Workload, fill: float, waves: float) -> float:
     """ns for all waves: in each, every SM's blocks wait out their chains and share the SM's port to the L2."""
+    c = profile.device
     on_one_sm = min(max(1, work.blocks_per_sm), math.ceil(work.blocks / profile.sms))
-    wave = fill + on_one_sm * work.sectors * SECTOR / work.blocks / profile.device["sm_port"]
-    return max(1.0, waves) * wave
+    wave = fill + on_one_sm * work.sectors * SECTOR / work.blocks / c["sm_port"]
+    if waves <= 1.0:
+        return wave
+    if work.stores and not work.chain_loads:
+        wave -= c["store_latency"]  # nobody waits for stores but the end of the launch
+    return waves * (wave + math.ceil(work.threads / WARP) * c["warp_spread"])
 
 
 def _memory(profile: Profile, work: Workload) -> float:

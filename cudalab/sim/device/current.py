@@ -1,7 +1,7 @@
 """The device that this process uses, its clock, and how to get a new one.
 
-``CUDALAB_DEVICE=sim:PROFILE`` chooses the profile; without it the device is an H200. The device is made when it is first
-asked for.
+``CUDALAB_DEVICE=sim:PROFILE`` chooses the profile; without it the device is an H200. The device is made when it is
+first asked for.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ def reset() -> Device:
     old = set_current_device(None)
     profile = old.profile.name if old is not None else profile_name()
     new = Device(profile, record=old._recorder.on if old is not None else False)
+    if old is not None:
+        new.time_limit, new.workers = old.time_limit, old.workers  # settings, not state
     set_current_device(new)
     return new
 

@@ -127,7 +127,8 @@ class Device(KernelCalls):
         name = self._limit_name(limit)
         if name == "PersistingL2CacheSize" and value > self.properties["persistingL2CacheMaxSize"]:
             raise self._invalid(
-                f"the persisting part of the L2 is at most {self.properties['persistingL2CacheMaxSize']} bytes (got {value})"
+                f"the persisting part of the L2 is at most {self.properties['persistingL2CacheMaxSize']} bytes "
+                f"(got {value})"
             )
         if name == "PrintfFifoSize":
             value = max(value, _LEAST_FIFO)
@@ -157,8 +158,8 @@ class Device(KernelCalls):
     # -- looking, without a call ---------------------------------------------------------------------------------------
 
     def view(self, address: int, size: int) -> memoryview:
-        """The bytes of one device, pinned or managed allocation as they are now. Takes no modelled time; what the device
-        has still to do is not in them. Raises ``InvalidPointer`` (a ``ValueError``)."""
+        """The bytes of one device, pinned or managed allocation as they are now. Takes no modelled time; what the
+        device has still to do is not in them. Raises ``InvalidPointer`` (a ``ValueError``)."""
         return self.memory.view(address, size)
 
     @property

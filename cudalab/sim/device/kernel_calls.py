@@ -78,6 +78,7 @@ class KernelCalls(StreamCalls):
         loaded = self._module(module)
         self._wait_for_all()
         loaded.unload()
+        self._timer.forget()
         del self._modules[module]
         self._functions = {handle: entry for handle, entry in self._functions.items() if entry[0] != module}
 
@@ -192,12 +193,13 @@ class KernelCalls(StreamCalls):
     ) -> None:
         """Enqueue a kernel. ``args`` is the parameter buffer laid out by ``Kernel.parameters``.
 
-        What is wrong with the configuration is raised here, with the code that ``cuLaunchKernel`` gives. What goes wrong
-        in the kernel surfaces at a later call.
+        What is wrong with the configuration is raised here, with the code that ``cuLaunchKernel`` gives. What goes
+        wrong in the kernel surfaces at a later call.
         """
         kernel = self._function(function)
         host = self.profile.host
         self._spend(host["launch"] + len(kernel.kernel.parameters) * host["launch_argument"])
+        self._flush_prints()
         queue = self._scheduler.streams.find(stream)
         self._check(kernel, grid, block, args, shared, cooperative=cooperative)
         launch = Launch(
@@ -210,6 +212,7 @@ class KernelCalls(StreamCalls):
             memory=self.memory,
             limits=self.limits,
             timer=self._timer.launch,
+            show=self._printed,
             time_limit=self.time_limit,
             workers=self.workers,
         )

@@ -10,7 +10,6 @@ import struct
 import sys
 from collections.abc import Callable
 
-import numpy as np
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.abi import SiteKind, Space
@@ -29,7 +28,7 @@ _TRACED_STORE_COST = 64  # comparing this many bytes costs about what tracing on
 
 
 class Launch(Operation):
-    """One launch. ``timer`` gives its modelled time and is asked at its start."""
+    """One launch. ``timer`` gives its modelled time and is asked at its start; ``show`` takes what it prints."""
 
     kind = "kernel"
     engine = "sm"
@@ -46,12 +45,13 @@ class Launch(Operation):
         memory: Memory,
         limits: DeviceLimits,
         timer: Callable[[Launch], KernelTime],
+        show: Callable[[str], None],
         time_limit: float,
         workers: int,
     ) -> None:
         super().__init__(kernel.name, stream)
         self.kernel, self.grid, self.block, self.args, self.shared = kernel, grid, block, args, shared
-        self._memory, self._limits, self._timer = memory, limits, timer
+        self._memory, self._limits, self._timer, self._show = memory, limits, timer, show
         self._time_limit, self._workers = time_limit, workers
         self._reach: Reach = ()
         self._reach_known = False
@@ -99,8 +99,12 @@ class Launch(Operation):
 
     def _check(self, outcome: Outcome) -> None:
         if outcome.text:
-            sys.stdout.write(outcome.text)
+            self._show(outcome.text)
         if outcome.fault is not None:
+            if outcome.fault.assertion:
+                print(outcome.fault.assertion.rstrip("\n"), file=sys.stderr)
+            if outcome.fault.assertion:
+                print(outcome.fault.assertion, file=sys.stderr, flush=True)
             raise CudaError(cudaError_t(outcome.fault.code), str(outcome.fault), sticky=True)
 
     # -- what it may touch ---------------------------------------------------------------------------------------------
@@ -148,9 +152,3 @@ class Launch(Operation):
         sites = [s for s in self.kernel.kernel.sites if s.space in (Space.GLOBAL, Space.GENERIC)]
         kinds = {site.kind for site in sites}
         return SiteKind.ATOMIC in kinds and SiteKind.STORE not in kinds
-
-
-def pack_dimensions(value: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Grid or block as three plain integers; numpy integers become Python's."""
-    x, y, z = (int(np.asarray(v)) for v in value)
-    return x, y, z

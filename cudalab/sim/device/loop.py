@@ -1,9 +1,9 @@
 """The event loop: one modelled clock for the host and everything on the device.
 
 Time is an integer number of nanoseconds. Events are kept in a heap with the key ``(time, priority, sequence)``, so two
-runs of the same program give the same order, whatever Python's hashes are. Nothing runs on its own: a runtime call moves
-the loop forward, up to the host's clock or until what it waits for has happened. Plain Python between two calls takes
-no modelled time at all; that is where a learner would notice the difference to a GPU, which goes on working.
+runs of the same program give the same order, whatever Python's hashes are. Nothing runs on its own: a runtime call
+moves the loop forward, up to the host's clock or until what it waits for has happened. Plain Python between two calls
+takes no modelled time at all; that is where a learner would notice the difference to a GPU, which goes on working.
 """
 
 from __future__ import annotations

@@ -155,8 +155,8 @@ class MemoryCalls(Core):
         self._spend(self.profile.host["malloc_async"] + size * self.profile.host["host_register_byte"])
         if not pointer or size <= 0 or flags & ~_HOST_REGISTER_FLAGS or self.memory.find(pointer) is not None:
             raise self._invalid(
-                f"cudaHostRegister of {size} bytes at {pointer:#x} with flags {flags}: pass host memory that CUDA does not "
-                "own, a size above 0 and flags of cudaHostRegister…"
+                f"cudaHostRegister of {size} bytes at {pointer:#x} with flags {flags}: pass host memory that CUDA does "
+                "not own, a size above 0 and flags of cudaHostRegister…"
             )
         if not self._recorder.replaying:
             try:
@@ -187,7 +187,7 @@ class MemoryCalls(Core):
         """``cudaHostGetDevicePointer``: the address itself, because host and device share one address space."""
         if flags or self._page_locked(pointer) is None:
             raise self._invalid(
-                f"{pointer:#x} is not page-locked: allocate it with cudaHostAlloc, or register it first; flags must be 0"
+                f"{pointer:#x} is not page-locked: allocate it with cudaHostAlloc or register it first; flags must be 0"
             )
         return pointer
 

@@ -139,7 +139,8 @@ class Operation:
 
 
 class EventRecord(Operation):
-    """``cudaEventRecord``: the event is complete, and has its time, when everything before it in the stream has ended."""
+    """``cudaEventRecord``: the event is complete, and has its time, when everything before it in the stream has
+    ended."""
 
     kind = "record"
 

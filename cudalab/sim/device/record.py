@@ -94,14 +94,17 @@ class Log:
             data = json.loads(text)
             if data["version"] != VERSION:
                 raise ValueError(f"a log of version {data['version']}; this cudalab reads version {VERSION}")
-            entries = [Entry(*e[:6], [_unpack(packed) for packed in e[6]]) for e in data["entries"]]
-            tables = [
-                {int(key): [(a, _unpack(packed)) for a, packed in value] for key, value in data[name].items()}
-                for name in ("taken", "written", "delivered")
+            entries = [
+                Entry(name, arguments, keywords, result, error, host_ns, [_unpack(packed) for packed in brought])
+                for name, arguments, keywords, result, error, host_ns, brought in data["entries"]
             ]
+            taken, written, delivered = (
+                {int(key): [(int(a), _unpack(packed)) for a, packed in value] for key, value in data[name].items()}
+                for name in ("taken", "written", "delivered")
+            )
             allocations = [(int(a), int(b)) for a, b in data["allocations"]]
             spans = [(int(s[0]), str(s[1]), str(s[2]), int(s[3]), int(s[4])) for s in data["spans"]]
-            return Log(str(data["profile"]), entries, allocations, *tables, spans)
+            return Log(str(data["profile"]), entries, allocations, taken, written, delivered, spans)
         except (KeyError, TypeError, IndexError, AttributeError, zlib.error) as error:
             raise ValueError(f"not a log of runtime calls: {error!r}") from None
 

@@ -97,9 +97,9 @@ class Region:
                 z, y = divmod(index, self.height)
                 host_address.write(self.address + z * self.slice_pitch + y * self.pitch, row)
 
-    def fill(self, memory: Memory, element: bytes) -> None:
+    def fill(self, memory: Memory, element: np.ndarray) -> None:
         """Write the bytes of ``element`` over and over; ``width`` is a multiple of its length."""
-        row = np.frombuffer(element * (self.width // len(element)), np.uint8) if len(element) > 1 else element[0]
+        row = np.tile(element, self.width // element.size) if element.size > 1 else element
         flat = memory.array(self.address, self.span, write=False)
         self._rows_of(flat)[...] = row
         for start, size in self.ranges():

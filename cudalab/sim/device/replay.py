@@ -30,10 +30,10 @@ _CALLS = frozenset(
     """malloc free malloc_async free_async malloc_pitch malloc_3d malloc_managed malloc_host free_host host_register
     host_unregister host_get_device_pointer host_get_flags memory_info pointer_attributes memcpy memcpy_2d memcpy_3d
     memset memset_3d stream_create stream_destroy stream_synchronize stream_query stream_wait_event stream_get_flags
-    stream_get_priority stream_get_id stream_priority_range launch_host_function event_create event_destroy event_record event_query
-    event_synchronize event_elapsed load_module unload_module get_function get_global function_set_attribute occupancy
-    launch array_operation synchronize get_last_error peek_at_last_error reset host_work attribute get_limit set_limit
-    set_flags get_flags""".split()
+    stream_get_priority stream_get_id stream_priority_range launch_host_function event_create event_destroy event_record
+    event_query event_synchronize event_elapsed load_module unload_module get_function get_global function_set_attribute
+    occupancy launch array_operation synchronize get_last_error peek_at_last_error reset host_work attribute get_limit
+    set_limit set_flags get_flags""".split()
 )
 _ADDRESS_ARGUMENTS = {
     "free": (0,),

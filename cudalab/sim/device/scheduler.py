@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from cuda.bindings.runtime import cudaError_t
+
 from cudalab.sim.device.effect import Effects
 from cudalab.sim.device.engine import CopyEngine, NoEngine, SmArray
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.loop import EventLoop
 from cudalab.sim.device.operation import Operation
 from cudalab.sim.device.profile import Profile
-from cudalab.sim.device.stream import Stream, StreamTable
+from cudalab.sim.device.stream import StreamTable
 from cudalab.sim.machine.memory import Memory
 
 
@@ -110,8 +112,9 @@ class Scheduler:
         operation.start = self.loop.now
         try:
             return self.effects.begin(operation)
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
             self._raised = self._raised or error
+            operation.executed = True  # it ends at once, without an effect
             return 0
 
     def _end(self, operation: Operation) -> None:
@@ -161,6 +164,7 @@ class Scheduler:
         if operation is not None and not operation.done:
             self.loop.run_while(lambda: not operation.done and self._raised is None)
             self._raise()
+            self._check_progress(operation.done)
             self.host_ns = max(self.host_ns, self.loop.now + round(self.profile.host["wake"]))
 
     def wait_for_all(self) -> None:
@@ -168,7 +172,14 @@ class Scheduler:
         if self._pending:
             self.loop.run_while(lambda: bool(self._pending) and self._raised is None)
             self._raise()
+            self._check_progress(not self._pending)
             self.host_ns = max(self.host_ns, self.loop.now + round(self.profile.host["wake"]))
+
+    def _check_progress(self, done: bool) -> None:
+        """A loop that is empty before what is waited for has ended: two operations wait for each other."""
+        if not done and self._pending:
+            stuck = ", ".join(repr(operation) for operation in list(self._pending.values())[:5])
+            raise CudaError(cudaError_t.cudaErrorUnknown, f"nothing is left to run, and these never ended: {stuck}")
 
     def _raise(self) -> None:
         """Raise in this call what went wrong while the loop ran."""

@@ -48,7 +48,9 @@ class StreamCalls(CopyCalls):
     def stream_wait_event(self, stream: int, event: int, flags: int = 0) -> None:
         """``cudaStreamWaitEvent``: later work of the stream waits for the event's last record so far."""
         if flags not in (0, 1):
-            raise self._invalid(f"cudaStreamWaitEvent: flags must be cudaEventWaitDefault (0) or External (1), got {flags}")
+            raise self._invalid(
+                f"cudaStreamWaitEvent: flags must be cudaEventWaitDefault (0) or External (1), got {flags}"
+            )
         queue = self._scheduler.streams.find(stream)
         record = self._scheduler.streams.find_event(event).record
         if record is not None and not record.done:
@@ -115,7 +117,9 @@ class StreamCalls(CopyCalls):
     def event_record(self, event: int, stream: int = 0, flags: int = 0) -> None:
         """``cudaEventRecord``: the event is complete when the work that is in the stream now has ended."""
         if flags not in (0, 1):
-            raise self._invalid(f"cudaEventRecordWithFlags: flags must be 0 or cudaEventRecordExternal (1), got {flags}")
+            raise self._invalid(
+                f"cudaEventRecordWithFlags: flags must be 0 or cudaEventRecordExternal (1), got {flags}"
+            )
         queue = self._scheduler.streams.find(stream)
         target = self._scheduler.streams.find_event(event)
         record = EventRecord(queue, round(self.profile.device["event_record"]))

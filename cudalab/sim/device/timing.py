@@ -7,8 +7,8 @@ same when scalars are equal and pointers lie at the same place of allocations of
 
 Loads of one basic block are taken to be under way together, those of different basic blocks to wait for one another.
 
-A learner would notice in a kernel whose work depends on its data: its modelled time does not follow the data from launch
-to launch unless an argument changes.
+A learner would notice in a kernel whose work depends on its data: its modelled time does not follow the data from
+launch to launch unless an argument changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from cudalab.sim.abi import WARP, SiteKind, Space
 from cudalab.sim.compiler.program import Kernel
-from cudalab.sim.device.cost import GRANULE, LINE, SECTOR, KernelTime, Workload, kernel_time
+from cudalab.sim.device.cost import GRANULE, SECTOR, KernelTime, Workload, kernel_time
 from cudalab.sim.device.launch import Launch
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.machine.counts import Counts
@@ -43,11 +43,9 @@ class Timer:
         """The time of a launch that starts now."""
         return self.time(launch.kernel, launch.grid, launch.block, launch.args, launch.shared)
 
-    def time(
-        self, kernel: LoadedKernel, grid: Dimensions, block: Dimensions, args: bytes, shared: int
-    ) -> KernelTime:
+    def time(self, kernel: LoadedKernel, grid: Dimensions, block: Dimensions, args: bytes, shared: int) -> KernelTime:
         """The time of a launch of this shape, alone on the device; the configuration must be allowed."""
-        key = (id(kernel), grid, block, shared, _normalised(kernel, args))
+        key = (kernel, grid, block, shared, _normalised(kernel, args))
         known = self._known.get(key)
         if known is None:
             counts = sample(kernel, grid, block, args, shared, remember=False)
@@ -56,6 +54,10 @@ class Timer:
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
         return known
+
+    def forget(self) -> None:
+        """Drop all times: kernels were unloaded."""
+        self._known.clear()
 
 
 def _normalised(kernel: LoadedKernel, args: bytes) -> tuple[object, ...]:
@@ -79,33 +81,35 @@ def workload(kernel: Kernel, counts: Counts, profile: Profile, limits: DeviceLim
     allocations have.
     """
     warps = max(1, counts.blocks * -(-counts.threads // WARP))
-    stores, atomics = counts.global_stores, counts.global_atomics
+    loads, stores, atomics = counts.global_loads, counts.global_stores, counts.global_atomics
     local = counts.local_loads.sectors + counts.local_stores.sectors
     loaded, stored, lines_read = counts.sectors_loaded_once, counts.sectors_stored_once, counts.lines_loaded_once
     filled = _filled(counts)
-    read = counts.granules_loaded_once * GRANULE + filled * SECTOR
+    fetched = counts.granules_loaded_once * GRANULE
     # a line of which one sector is written costs DRAM more than that sector
     written = max(stored * SECTOR, min(counts.lines_stored_once * 2, stored) * profile.device["dram_write_granule"])
     per_line = counts.lines_stored_once / stored if stored else 0.0
     rounds = _rounds(kernel, counts, (Space.GLOBAL, Space.GENERIC)), _rounds(kernel, counts, (Space.SHARED,))
-    unique = float(counts.footprint_bytes) / max(1.0, (loaded + stored) * SECTOR)
-    reuse = min(1.0, unique)
+    footprint = float(counts.footprint_bytes)
+    read_once = min(1.0, footprint / (loaded * SECTOR)) if loaded else 1.0
+    written_once = min(1.0, footprint / (stored * SECTOR)) if stored else 1.0
     return Workload(
         blocks=counts.blocks,
         threads=counts.threads,
         blocks_per_sm=kernel_occupancy(kernel, counts.threads, shared, limits=limits).blocks_per_sm,
         instructions=counts.instructions,
         sectors=loaded + stores.sectors + atomics.sectors + filled + local,
-        dram_read=read * reuse,
-        dram_write=written * reuse,
-        lines_read=(lines_read + filled * per_line) * reuse,
-        lines_written=counts.lines_stored_once * reuse,
+        dram_read=fetched * read_once + filled * SECTOR * written_once,
+        dram_write=written * written_once,
+        lines_read=lines_read * read_once + filled * per_line * written_once,
+        lines_written=counts.lines_stored_once * written_once,
         shared_wavefronts=counts.shared_loads.wavefronts
         + counts.shared_stores.wavefronts
         + counts.shared_atomics.wavefronts,
         atomics=atomics.accesses,
         hottest_atomics=_hottest(counts),
         chain_loads=rounds[0] / warps,
+        l1_hits=max(0.0, 1.0 - loaded / loads.sectors) if loads.sectors else 0.0,
         chain_instructions=counts.instructions / warps,
         chain_shared=rounds[1] / warps,
         barriers=counts.barriers / warps,
@@ -124,13 +128,10 @@ def _filled(counts: Counts) -> float:
 
 
 def _hottest(counts: Counts) -> float:
-    """Atomic operations that one 128-byte line gets, one after the other: lanes of a warp on one address, times the
-    sectors of the line that the warp touches. All blocks are taken to use the lines that one block uses."""
-    atomics = counts.global_atomics
-    if not atomics.requests:
-        return 0.0
-    lines = max(1.0, counts.sectors_stored_once / counts.blocks / (LINE / SECTOR))
-    return atomics.operations * max(1.0, atomics.sectors / atomics.requests) / lines
+    """Atomic operations that one 128-byte line gets, one after the other: the L2 takes a warp's lanes on one address
+    one by one, and a sector's at once. All blocks are taken to use the lines that one block uses."""
+    lines = max(1.0, counts.lines_stored_once / counts.blocks)
+    return counts.global_atomics.sectors / lines
 
 
 def _rounds(kernel: Kernel, counts: Counts, spaces: Sequence[Space]) -> float:

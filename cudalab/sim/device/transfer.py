@@ -41,7 +41,7 @@ class Copy(Operation):
         taken: np.ndarray | None = None,
     ) -> None:
         super().__init__(name, stream)
-        self.engine = engine  # type: ignore[misc]
+        self.engine = engine
         self._memory, self.source, self.destination = memory, source, destination
         self._duration = duration
         self._data = taken
@@ -84,7 +84,7 @@ class Memset(Operation):
     kind = "memset"
     engine = "sm"
 
-    def __init__(self, stream: Stream, memory: Memory, region: Region, element: bytes, duration: int) -> None:
+    def __init__(self, stream: Stream, memory: Memory, region: Region, element: np.ndarray, duration: int) -> None:
         super().__init__("memset", stream)
         self._memory, self.region, self._element = memory, region, element
         self._duration = duration

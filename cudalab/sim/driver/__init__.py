@@ -1,7 +1,7 @@
 """``cuda.bindings.driver`` on the simulated device: same names, signatures, types, return values and errors.
 
-Types, enums and constants are those of the installed ``cuda.bindings``; functions answer ``(CUresult, values…)`` as there.
-A function that exists in the real module and is not simulated raises an error that names it.
+Types, enums and constants are those of the installed ``cuda.bindings``; functions answer ``(CUresult, values…)`` as
+there. A function that exists in the real module and is not simulated raises an error that names it.
 """
 
 from __future__ import annotations
@@ -52,16 +52,6 @@ from cudalab.sim.driver.memory import (
     cuMemAllocHost,
     cuMemAllocManaged,
     cuMemAllocPitch,
-    cuMemFree,
-    cuMemFreeAsync,
-    cuMemFreeHost,
-    cuMemGetAddressRange,
-    cuMemGetInfo,
-    cuMemHostAlloc,
-    cuMemHostGetDevicePointer,
-    cuMemHostGetFlags,
-    cuMemHostRegister,
-    cuMemHostUnregister,
     cuMemcpy,
     cuMemcpy2D,
     cuMemcpy2DAsync,
@@ -74,15 +64,25 @@ from cudalab.sim.driver.memory import (
     cuMemcpyDtoHAsync,
     cuMemcpyHtoD,
     cuMemcpyHtoDAsync,
-    cuMemsetD16,
-    cuMemsetD16Async,
+    cuMemFree,
+    cuMemFreeAsync,
+    cuMemFreeHost,
+    cuMemGetAddressRange,
+    cuMemGetInfo,
+    cuMemHostAlloc,
+    cuMemHostGetDevicePointer,
+    cuMemHostGetFlags,
+    cuMemHostRegister,
+    cuMemHostUnregister,
+    cuMemsetD2D8,
     cuMemsetD2D16,
     cuMemsetD2D32,
-    cuMemsetD2D8,
-    cuMemsetD32,
-    cuMemsetD32Async,
     cuMemsetD8,
     cuMemsetD8Async,
+    cuMemsetD16,
+    cuMemsetD16Async,
+    cuMemsetD32,
+    cuMemsetD32Async,
     cuPointerGetAttribute,
 )
 from cudalab.sim.driver.modules import (

@@ -118,8 +118,8 @@ def _pack(kernel: Kernel, parameters: Any) -> bytes:
         try:
             pointers = host_address.read(array, 8 * len(kernel.parameters)).view(np.uint64)
             for parameter, pointer in zip(kernel.parameters, pointers, strict=True):
-                data = host_address.read(int(pointer), parameter.size)
-                buffer[parameter.offset : parameter.offset + parameter.size] = data.tobytes()
+                value = host_address.read(int(pointer), parameter.size)
+                buffer[parameter.offset : parameter.offset + parameter.size] = value.tobytes()
         except host_address.UnmappedAddress as error:
             raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, f"kernelParams: {error}") from None
     return bytes(buffer)
@@ -158,8 +158,8 @@ def _bytes_of(value: Any, kind: Any) -> bytes:
         plain = value.item() if isinstance(value, np.generic) else value
         return bytes(kind(plain))
     raise TypeError(
-        f"Provided argument is of type {type(value)} but expected Type {type(ctypes.Structure)}, {type(ctypes.c_int)} or "
-        "CUDA Binding structure with getPtr() attribute"
+        f"Provided argument is of type {type(value)} but expected Type {type(ctypes.Structure)}, {type(ctypes.c_int)} "
+        "or CUDA Binding structure with getPtr() attribute"
     )
 
 

@@ -51,7 +51,8 @@ def cuMemFreeAsync(dptr: Any, hStream: Any) -> None:
 def cuMemAllocPitch(WidthInBytes: Any, Height: Any, ElementSizeBytes: Any) -> tuple[CUdeviceptr, int]:
     if unsigned(ElementSizeBytes) not in (4, 8, 16):
         raise failed(
-            CUresult.CUDA_ERROR_INVALID_VALUE, f"cuMemAllocPitch: elements have 4, 8 or 16 bytes (got {ElementSizeBytes})"
+            CUresult.CUDA_ERROR_INVALID_VALUE,
+            f"cuMemAllocPitch: elements have 4, 8 or 16 bytes (got {ElementSizeBytes})",
         )
     pointer, pitch = current_device().malloc_pitch(
         _some(size_t(WidthInBytes), "cuMemAllocPitch"), _some(size_t(Height), "cuMemAllocPitch")
@@ -217,9 +218,7 @@ def _copy_3d(copy: Any, stream: int, *, asynchronous: bool) -> None:
         raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, "cuMemcpy3D: no parameters (None)")
     struct(copy, "pCopy", CUDA_MEMCPY3D)
     extent = (copy.WidthInBytes, copy.Height, copy.Depth)
-    current_device().memcpy_3d(
-        _side_3d(copy, "dst"), _side_3d(copy, "src"), extent, _DEFAULT, stream, asynchronous
-    )
+    current_device().memcpy_3d(_side_3d(copy, "dst"), _side_3d(copy, "src"), extent, _DEFAULT, stream, asynchronous)
 
 
 def _side_3d(copy: CUDA_MEMCPY3D, side: str) -> tuple[int, int, int]:

@@ -52,6 +52,13 @@ def who_waits(states: int, context: Context, kernel: LoadedKernel, block: Triple
     return "\n".join(sentences)
 
 
+def waiting_sites(states: int, context: Context, kernel: Kernel) -> list[Site]:
+    """The barriers and warp operations at which threads of the block wait, in the order of their first threads."""
+    values = (ctypes.c_uint32 * context.threads).from_address(states or context.states)
+    sites = (site_of_state(value, kernel) for value in dict.fromkeys(values))
+    return [site for site in sites if site is not None]
+
+
 def site_of_state(state: int, kernel: Kernel) -> Site | None:
     """The barrier or warp operation at which a thread with this resume point waits; None when it has exited.
 

@@ -13,7 +13,7 @@ what cannot happen is not reported.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -147,6 +147,8 @@ class Touches:
     unit: np.ndarray
     """int64: number of the unit, from address 0."""
     unit_bytes: int
+    number: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The unit, numbered anew from 0 by the check that uses it."""
 
 
 def touches(batch: Batch, kernel: Kernel, chosen: np.ndarray) -> Touches:

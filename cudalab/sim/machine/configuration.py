@@ -124,8 +124,10 @@ def _check_registers(kernel: Kernel, threads: int, limits: DeviceLimits) -> None
     registers = kernel.resources.registers if kernel.resources else 0
     warps = -(-threads // limits.warp_size)
     each = -(-registers * limits.warp_size // limits.register_unit) * limits.register_unit
-    if warps * each > limits.registers_per_block:
-        fitting = limits.registers_per_block // each * limits.warp_size
+    # Each scheduler has its own share of the registers.
+    most = limits.registers_per_block // limits.schedulers // each * limits.schedulers if each else warps
+    if warps > most:
+        fitting = most * limits.warp_size
         raise LaunchError(
             OUT_OF_RESOURCES,
             f"kernel {kernel.name} uses {registers} registers a thread; {threads} threads need {warps * each}, and a "

@@ -166,12 +166,14 @@ def _count_sectors(
     for rows, addresses, active in matrices(found, chosen):
         site = found.request_site[rows]
         sectors = _local_sectors(addresses) if space == Space.LOCAL else addresses // np.uint64(SECTOR)
-        touched += np.bincount(site, distinct(sectors, active) * weight[rows], len(sites))
-        lines += np.bincount(site, distinct(sectors // np.uint64(LINE // SECTOR), active) * weight[rows], len(sites))
         here = atomic[site]
+        units = distinct(sectors, active)
         if here.any():
-            longest = _longest_chain(addresses[here], active[here])
+            longest, ranked = _passes(addresses[here], sectors[here], active[here])
+            units[here] = distinct(ranked, active[here])
             chains += np.bincount(site[here], longest * weight[rows][here], len(sites))
+        touched += np.bincount(site, units * weight[rows], len(sites))
+        lines += np.bincount(site, distinct(sectors // np.uint64(LINE // SECTOR), active) * weight[rows], len(sites))
     for index in np.flatnonzero(chosen).tolist():
         entry = per_site[index]
         entry.sectors = float(touched[index])
@@ -193,14 +195,24 @@ def _local_sectors(addresses: np.ndarray) -> np.ndarray:
     return word * np.uint64(WARP * 4 // SECTOR) + np.arange(WARP, dtype=np.uint64) // np.uint64(SECTOR // 4)
 
 
-def _longest_chain(addresses: np.ndarray, active: np.ndarray) -> np.ndarray:
-    """The most lanes of each row that share one address."""
+def _passes(addresses: np.ndarray, sectors: np.ndarray, active: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Atomics of several lanes on one address go in passes, one lane of each address at a time.
+
+    Returns the number of passes of each row, and for each lane its sector and pass in one number: a sector counts anew
+    in each pass, as it does on an H200.
+    """
     lane = np.arange(WARP, dtype=np.uint64)
-    ordered = np.sort(np.where(active, addresses, lane), axis=1)  # inactive ones differ from each other
-    same = np.zeros(ordered.shape, np.int64)
+    apart = np.where(active, addresses, lane)  # lanes that are off differ from all others
+    order = np.argsort(apart, axis=1, kind="stable")
+    ordered = np.take_along_axis(apart, order, axis=1)
+    rank = np.zeros(ordered.shape, np.uint64)
     for column in range(1, WARP):
-        same[:, column] = np.where(ordered[:, column] == ordered[:, column - 1], same[:, column - 1] + 1, 0)
-    return np.where(active.any(axis=1), same.max(axis=1) + 1, 0)
+        again = ordered[:, column] == ordered[:, column - 1]
+        rank[:, column] = np.where(again, rank[:, column - 1] + np.uint64(1), np.uint64(0))
+    of_lane = np.empty_like(rank)
+    np.put_along_axis(of_lane, order, rank, axis=1)
+    longest = np.where(active.any(axis=1), rank.max(axis=1).astype(np.int64) + 1, 0)
+    return longest, sectors * np.uint64(WARP) + of_lane
 
 
 def _count_shared(
@@ -212,12 +224,13 @@ def _count_shared(
     weight: np.ndarray,
 ) -> None:
     sizes = np.array([site.size for site in sites])
-    for size in sorted(set(sizes[chosen].tolist())):
-        mask = chosen & (sizes == size)
+    atomic = np.array([site.kind == SiteKind.ATOMIC for site in sites])
+    for size, is_atomic in sorted(set(zip(sizes[chosen].tolist(), atomic[chosen].tolist(), strict=True))):
+        mask = chosen & (sizes == size) & (atomic == is_atomic)
         total, ideal = np.zeros(len(sites)), np.zeros(len(sites))
         for rows, addresses, active in matrices(found, mask):
             site = found.request_site[rows]
-            took, least = wavefronts(addresses, active, size)
+            took, least = wavefronts(addresses, active, size, atomic=is_atomic)
             total += np.bincount(site, took * weight[rows], len(sites))
             ideal += np.bincount(site, least * weight[rows], len(sites))
         for index in np.flatnonzero(mask).tolist():

@@ -32,7 +32,7 @@ class AccessCounts:
     bytes: float = 0.0
     """Bytes that threads asked for."""
     operations: float = 0.0
-    """For atomics: the longest chain of threads on one address, summed over requests."""
+    """For atomics: passes, one lane of each address at a time, summed over requests."""
 
     @property
     def sectors_per_request(self) -> float:
@@ -154,19 +154,18 @@ class Counts:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The counters under Nsight Compute's names."""
+        """The counters under Nsight Compute's names. Left out is what PTX cannot tell: whether the assembler turns an
+        atomic into a reduction (``op_red``), and instructions that it predicates instead of branching around them."""
         out: dict[str, float] = {}
         for name, kind in (("ld", self.global_loads), ("st", self.global_stores)):
             out[f"l1tex__t_requests_pipe_lsu_mem_global_op_{name}.sum"] = kind.requests
             out[f"l1tex__t_sectors_pipe_lsu_mem_global_op_{name}.sum"] = kind.sectors
             out[f"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{name}.ratio"] = kind.sectors_per_request
             out[f"smsp__sass_data_bytes_mem_global_op_{name}.sum"] = kind.bytes
-        out["l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum"] = self.global_atomics.requests
         for name, kind in (("ld", self.local_loads), ("st", self.local_stores)):
             out[f"l1tex__t_requests_pipe_lsu_mem_local_op_{name}.sum"] = kind.requests
             out[f"l1tex__t_sectors_pipe_lsu_mem_local_op_{name}.sum"] = kind.sectors
         for name, shared in (("ld", self.shared_loads), ("st", self.shared_stores), ("atom", self.shared_atomics)):
-            out[f"smsp__inst_executed_op_shared_{name}.sum"] = shared.requests
             out[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{name}.sum"] = shared.wavefronts
             out[f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{name}.sum"] = shared.bank_conflicts
         out["smsp__inst_executed.sum"] = self.instructions

@@ -15,6 +15,7 @@ import numpy as np
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler.program import Kernel
 from cudalab.sim.machine.batch import Batch, Touches, touches
+from cudalab.sim.machine.grouping import compact, group, spread
 from cudalab.sim.machine.memory import Allocation, Memory
 
 
@@ -28,7 +29,7 @@ class UninitialisedRead:
     thread: int
     address: int
     count: int
-    """Places (4-byte words, or bytes) that this line reads first."""
+    """Reads of this line that find unwritten places (4-byte words, or bytes)."""
 
 
 class InitialisationCheck:
@@ -48,7 +49,7 @@ class InitialisationCheck:
         if not chosen.any():
             return []
         found = touches(batch, self._kernel, chosen)
-        suspects = _read_first(found, batch, batch.block[found.record])
+        suspects = _unwritten_reads(found, batch, self._kernel, batch.block[found.record])
         return self._report(batch, found, suspects, Space.SHARED)
 
     def _check_global(self, batch: Batch) -> list[UninitialisedRead]:
@@ -67,7 +68,9 @@ class InitialisationCheck:
             offset = found.unit * found.unit_bytes - allocation.pointer
             fresh = np.flatnonzero(~bits[offset])
             rest = Touches(found.record[fresh], found.unit[fresh], found.unit_bytes)
-            suspects = _read_first(rest, batch, np.zeros(len(fresh), np.int64))
+            block = batch.block[rest.record]
+            suspects = _unwritten_reads(rest, batch, self._kernel, block)
+            suspects = suspects[~_written_elsewhere(rest, batch, block)[suspects]]
             reports += self._report(batch, rest, suspects, Space.GLOBAL)
             stored = offset[batch.kind[found.record] != SiteKind.LOAD]
             for piece in range(found.unit_bytes):
@@ -101,12 +104,51 @@ class InitialisationCheck:
         ]
 
 
-def _read_first(found: Touches, batch: Batch, owner: np.ndarray) -> np.ndarray:
-    """Touches that are the first of their unit (and owner) and read it. Atomics read before they write."""
+def _unwritten_reads(found: Touches, batch: Batch, kernel: Kernel, owner: np.ndarray) -> np.ndarray:
+    """Touches that read what nothing wrote before.
+
+    A write comes before when it is in an earlier epoch of the block, or earlier in the same thread. A write of another
+    thread in the same epoch counts as before, too: whether it is, is a race, and reported as that. An atomic reads;
+    only for other reads it is a write."""
     if not len(found.unit):
         return np.zeros(0, np.int64)
-    order = np.lexsort((found.record, found.unit, owner))
-    unit, who = found.unit[order], owner[order]
-    first = np.concatenate(([True], (unit[1:] != unit[:-1]) | (who[1:] != who[:-1])))
-    touch = order[first]
-    return touch[batch.kind[found.record[touch]] != SiteKind.STORE]
+    exchange = np.array([".exch" in site.opcode for site in kernel.sites])[batch.site[found.record]]
+    kind = batch.kind[found.record]
+    stores = (kind == SiteKind.STORE) | exchange
+    place, bound = group([owner, compact(found.unit)[0]])
+    loads = kind == SiteKind.LOAD
+    atomics = (kind == SiteKind.ATOMIC) & ~exchange
+    early = _before_all(found, batch, place, bound, ~loads, loads)
+    if atomics.any():
+        early |= _before_all(found, batch, place, bound, stores, atomics)
+    return np.flatnonzero(early)
+
+
+def _before_all(
+    found: Touches, batch: Batch, place: np.ndarray, places: int, writes: np.ndarray, reads: np.ndarray
+) -> np.ndarray:
+    """Which of the `reads` come before all `writes` of their place."""
+    record = found.record
+    epoch = batch.epoch[record]
+    never = np.iinfo(np.int64).max
+    first = np.full(places, never)
+    np.minimum.at(first, place[writes], epoch[writes])
+    early = reads & (epoch <= first[place])
+    if not early.any():
+        return early
+    # Few are left: those of the epoch of the first write, which may be of the same thread.
+    thread, step = batch.thread[record], batch.step[record]
+    then = np.flatnonzero(writes & (epoch == first[place]))
+    low, high = spread(place[then], places, thread[then])
+    first_step = np.full(places, never)
+    np.minimum.at(first_step, place[then], step[then])
+    alone = (low[place] == thread) & (high[place] == thread) & (step < first_step[place])
+    return early & ((epoch < first[place]) | alone)
+
+
+def _written_elsewhere(found: Touches, batch: Batch, block: np.ndarray) -> np.ndarray:
+    """Touches of units that another block of the batch writes: a race between blocks, if anything."""
+    writes = batch.kind[found.record] != SiteKind.LOAD
+    unit, bound = compact(found.unit)
+    low, high = spread(unit[writes], bound, block[writes])
+    return (high[unit] >= 0) & ((low[unit] != block) | (high[unit] != block))

@@ -293,7 +293,7 @@ def _fault(
 def _collect_prints(outcome: Outcome, spaces: list[Workspace], memory: Memory) -> None:
     entries = []
     for space in spaces:
-        if space.context.print.used:
+        if space.context.print.used or space.context.print.lost:
             entries += decode(space.printed(), lambda address: read_string(memory, address))
         outcome.lost_prints += space.context.print.lost
     if len(spaces) > 1:
@@ -303,7 +303,7 @@ def _collect_prints(outcome: Outcome, spaces: list[Workspace], memory: Memory) -
         if outcome.text and not outcome.text.endswith("\n"):
             outcome.text += "\n"
         outcome.text += (
-            f"[{outcome.lost_prints} more calls of printf did not fit into the device's buffer of 1 MB; "
+            f"[{outcome.lost_prints} more calls of printf are not shown: the launch printed more than 64 MB; "
             "print from fewer threads]\n"
         )
 

@@ -38,9 +38,8 @@ Linker = Callable[[Program, str], NativeCode]
 
 def link_with_compiler(program: Program, variant: str) -> NativeCode:
     """Compile (or take from the cache) the native code of `variant` and load it into this process."""
-    from cudalab.sim.compiler.loader import load
-
     from cudalab.sim.compiler import native
+    from cudalab.sim.compiler.loader import load
 
     code: NativeCode = load(native(program, variant))
     return code

@@ -52,6 +52,8 @@ class Subject:
     args: bytes
     shared_size: int
     local_size: int
+    extent: tuple[int, int] = (0, 0)
+    """For shared and local memory: offset and length of the array that was meant, as far as the compiler knows it."""
 
     def parameter_at(self, offset: int) -> Parameter | None:
         for parameter in self.kernel.kernel.parameters:
@@ -182,17 +184,23 @@ def _freed_problem(subject: Subject, freed: Allocation) -> Problem:
 
 
 def _window_problem(subject: Subject, window: int, size: int, what: str, whose: str) -> Problem:
-    offset = subject.address - window if subject.address >= window else subject.address
-    if offset >= window:
-        offset = subject.address
-    over = offset + subject.size - size
-    detail = (
-        f"Offset {offset} is {over} bytes past the end of the {size} bytes of {what} that a {whose} has."
-        if over > 0
-        else f"Offset {offset} is in none of the {whose}'s arrays."
+    offset = subject.address - window
+    low, length = subject.extent
+    if not length and not low:
+        length = size
+    array = (
+        f"the {length}-byte array in {what}" if length < size else f"the {length} bytes of {what} that a {whose} has"
     )
-    if offset >= WINDOW_SIZE // 2 and offset < WINDOW_SIZE:
-        detail = f"Offset {offset - WINDOW_SIZE} is before the start of the {size} bytes of {what} that a {whose} has."
+    index = (
+        f" (index {(offset - low) // subject.size} of {length // subject.size})" if offset % subject.size == 0 else ""
+    )
+    before = low - offset if offset >= 0 else -offset
+    if before > 0 or offset >= WINDOW_SIZE // 2:
+        missing = before if before > 0 else WINDOW_SIZE - offset
+        detail = f"Offset {low - missing} is {missing} bytes before the start of {array}."
+    else:
+        over = offset + subject.size - (low + length)
+        detail = f"Offset {offset} is {over} bytes past the end of {array}{index}."
     advice = (
         "check the index against the array's length; for dynamic shared memory, pass its size at the launch."
         if what == "shared memory"

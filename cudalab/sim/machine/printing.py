@@ -1,12 +1,13 @@
 """What a kernel's ``printf`` prints.
 
-On a GPU ``printf`` stores the format and its arguments in a buffer of 1 MB; the host formats them at the next
+On a GPU ``printf`` stores the format and its arguments in a buffer; the host formats them, at the latest at the next
 synchronisation. Here the same: compiled code appends an entry, and this module formats it as C does. Arguments are
 packed as C's variable arguments, each promoted and aligned to its size (CUDA C++ Programming Guide, "Formatted
 Output").
 
-Output is ordered by block, and within a block as its threads came to it; a GPU orders it as warps happen to run. When
-the buffer is full further output is dropped and counted.
+Output is ordered by block, and within a block as its threads came to it; a GPU orders it as warps happen to run. The
+host takes the buffer whenever it is full, as the driver does on an H200; after 64 MB of one launch further output is
+dropped and counted.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from collections.abc import Callable
 ENTRY_HEADER = struct.Struct("<QIIQ")
 """block, thread, bytes of arguments, address of the format."""
 FIFO_BYTES = 1 << 20
+"""The buffer, taken by the host whenever it is full."""
+MOST_PRINTED = 64 << 20
+"""Bytes of entries taken of one launch."""
 MOST_TEXT = 1 << 16
 
 _SPECIFICATION = re.compile(

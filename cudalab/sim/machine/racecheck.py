@@ -22,6 +22,7 @@ import numpy as np
 from cudalab.sim.abi import WARP, SiteKind, Space
 from cudalab.sim.compiler.program import Kernel, Program
 from cudalab.sim.machine.batch import Batch, Touches, synchronises, touches
+from cudalab.sim.machine.grouping import compact, first_and_last, group, marked, spread
 
 _FENCE = re.compile(r"\b(membar|fence)\.")
 _PAIRWISE = 4000
@@ -54,10 +55,23 @@ def find_races(batch: Batch, kernel: Kernel) -> list[Race]:
             chosen = chosen & ~_is_flag(kernel)[batch.site]
         if not (chosen & (batch.kind != SiteKind.LOAD)).any():
             continue
-        found = touches(batch, kernel, chosen)
-        races += _races_across_warps(batch, kernel, found, space)
-        races += _races_within_warps(batch, kernel, found, space)
+        found = _contested(batch, touches(batch, kernel, chosen))
+        if len(found.unit):
+            races += _races_across_warps(batch, kernel, found, space)
+            races += _races_within_warps(batch, kernel, found, space)
     return races
+
+
+def _contested(batch: Batch, found: Touches) -> Touches:
+    """Touches of units that several threads of a block touch, and one writes; units renumbered from 0."""
+    record = found.record
+    unit, _ = compact(found.unit)
+    key, bound = group([batch.block[record], unit])
+    low, high = spread(key, bound, batch.thread[record])
+    shared = (low < high) & marked(key, bound, batch.kind[record] != SiteKind.LOAD)
+    keep = np.flatnonzero(shared[key])
+    unit, _ = compact(found.unit[keep])
+    return Touches(record[keep], found.unit[keep], found.unit_bytes, unit)
 
 
 def _is_flag(kernel: Kernel) -> np.ndarray:
@@ -75,7 +89,7 @@ def _races_across_warps(batch: Batch, kernel: Kernel, found: Touches, space: Spa
         kernel,
         found,
         np.arange(len(record)),
-        [batch.epoch[record], found.unit, batch.block[record]],
+        [batch.block[record], batch.epoch[record], found.number],
         batch.thread[record] // WARP,
         space,
     )
@@ -85,11 +99,11 @@ def _races_within_warps(batch: Batch, kernel: Kernel, found: Touches, space: Spa
     record = found.record
     warp = batch.thread[record] // WARP
     partial = batch.partial[batch.block[record], warp]
-    keys = [batch.turn[record], batch.epoch[record], found.unit, warp, batch.block[record]]
+    keys = [batch.block[record], warp, batch.epoch[record], batch.turn[record], found.number]
     whole = np.flatnonzero(~partial)
     races = _conflicts(batch, kernel, found, whole, [k[whole] for k in keys], batch.thread[record][whole], space)
     if partial.any():
-        races += _races_with_partial_masks(batch, kernel, found, np.flatnonzero(partial), keys[1:], space)
+        races += _races_with_partial_masks(batch, kernel, found, np.flatnonzero(partial), [*keys[:3], keys[4]], space)
     return races
 
 
@@ -115,31 +129,18 @@ def _conflicts(
     """
     if not len(chosen):
         return []
-    order = np.lexsort(keys)
-    new = np.zeros(len(order), np.bool_)
-    new[0] = True
-    for key in keys:
-        ordered = key[order]
-        new[1:] |= ordered[1:] != ordered[:-1]
-    starts = np.flatnonzero(new)
-    who = party[order]
-    mixed = np.minimum.reduceat(who, starts) != np.maximum.reduceat(who, starts)
-    if not mixed.any():
-        return []
-    kind = batch.kind[found.record[chosen[order]]]
-    stores = np.add.reduceat((kind == SiteKind.STORE).astype(np.int64), starts) > 0
-    atomics = np.add.reduceat((kind == SiteKind.ATOMIC).astype(np.int64), starts) > 0
-    loads = np.add.reduceat((kind == SiteKind.LOAD).astype(np.int64), starts) > 0
-    suspects = np.flatnonzero(mixed & (stores | (atomics & loads)))
-    if not len(suspects):
-        return []
-    ends = np.append(starts[1:], len(order))
-    member = np.repeat(np.arange(len(suspects)), (ends - starts)[suspects])
-    within = np.arange(len(member)) - np.repeat(
-        np.cumsum((ends - starts)[suspects]) - (ends - starts)[suspects], (ends - starts)[suspects]
+    key, bound = group(keys)
+    low, high = spread(key, bound, party)
+    kind = batch.kind[found.record[chosen]]
+    stores, atomics, loads = (
+        marked(key, bound, kind == wanted) for wanted in (SiteKind.STORE, SiteKind.ATOMIC, SiteKind.LOAD)
     )
-    at = np.repeat(starts[suspects], (ends - starts)[suspects]) + within
-    return _pairs(batch, kernel, found, chosen[order[at]], who[at], kind[at], member, len(suspects), space)
+    suspect = (low < high) & (stores | (atomics & loads))
+    members = np.flatnonzero(suspect[key])
+    if not len(members):
+        return []
+    groups, member = np.unique(key[members], return_inverse=True)
+    return _pairs(batch, kernel, found, chosen[members], party[members], kind[members], member, len(groups), space)
 
 
 def _pairs(
@@ -223,29 +224,25 @@ def _races_with_partial_masks(
     batch: Batch, kernel: Kernel, found: Touches, chosen: np.ndarray, keys: list[np.ndarray], space: Space
 ) -> list[Race]:
     """Warps whose operations name only some lanes: two lanes are ordered by the operations that named both."""
-    keys = [key[chosen] for key in keys]
-    order = np.lexsort(keys)
-    new = np.zeros(len(order), np.bool_)
-    new[:1] = True
-    for key in keys:
-        new[1:] |= key[order][1:] != key[order][:-1]
-    groups = np.split(chosen[order], np.flatnonzero(new)[1:])
+    key, _ = group([key[chosen] for key in keys])
+    order = np.argsort(key, kind="stable")
+    groups = np.split(chosen[order], np.flatnonzero(np.diff(key[order])) + 1)
     history = _Operations(batch, kernel)
     seen: dict[tuple[int, int], Race] = {}
-    for group in groups[:_PAIRWISE]:
-        records = found.record[group]
+    for members in groups[:_PAIRWISE]:
+        records = found.record[members]
         kinds = batch.kind[records]
-        if len(group) < 2 or (kinds == SiteKind.LOAD).all() or (kinds == SiteKind.ATOMIC).all():
+        if len(members) < 2 or (kinds == SiteKind.LOAD).all() or (kinds == SiteKind.ATOMIC).all():
             continue
         for i in np.flatnonzero(kinds != SiteKind.LOAD):
-            for j in range(len(group)):
+            for j in range(len(members)):
                 a, b = int(records[i]), int(records[j])
                 both_atomic = kinds[i] == SiteKind.ATOMIC and kinds[j] == SiteKind.ATOMIC
                 if batch.thread[a] == batch.thread[b] or both_atomic or history.ordered(a, b):
                     continue
                 pair = (int(batch.site[a]), int(batch.site[b]))
                 if pair not in seen:
-                    seen[pair] = _race(batch, kernel, a, b, int(found.unit[group[i]]), found, 1, space)
+                    seen[pair] = _race(batch, kernel, a, b, int(found.unit[members[i]]), found, 1, space)
     return list(seen.values())
 
 
@@ -296,26 +293,24 @@ class BlockRaces:
     _TOUCH = np.dtype([("unit", "<i8"), ("block", "<i8"), ("kind", "u1"), ("site", "<u4"), ("thread", "<u4")])
 
     def add(self, batch: Batch) -> None:
-        """Remember what the blocks of a batch touched."""
+        """Remember what the blocks of a batch touched: of each unit and kind of access, the first and last block."""
         if self.skipped or not self.complete:
             return
         found = touches(batch, self._kernel, batch.is_global)
-        scale = found.unit_bytes
-        part = np.empty(len(found.unit), self._TOUCH)
-        record = found.record
-        part["unit"], part["block"] = found.unit * scale, batch.blocks[batch.block[record]]
+        if not len(found.unit):
+            return
+        unit, _ = compact(found.unit)
+        key, bound = group([unit, batch.kind[found.record]])
+        first, last = first_and_last(key, bound)
+        first, last = first[first >= 0], last[last >= 0]
+        other = batch.block[found.record[first]] != batch.block[found.record[last]]
+        index = np.concatenate([first, last[other]])
+        record = found.record[index]
+        part = np.empty(len(index), self._TOUCH)
+        part["unit"], part["block"] = found.unit[index] * found.unit_bytes, batch.blocks[batch.block[record]]
         part["kind"], part["site"], part["thread"] = batch.kind[record], batch.site[record], batch.thread[record]
-        # One touch of each unit by each block and kind is enough.
-        order = np.lexsort((part["kind"], part["block"], part["unit"]))
-        part = part[order]
-        keep = np.ones(len(part), np.bool_)
-        keep[1:] = (
-            (part["unit"][1:] != part["unit"][:-1])
-            | (part["block"][1:] != part["block"][:-1])
-            | (part["kind"][1:] != part["kind"][:-1])
-        )
-        self._parts.append(part[keep])
-        self._size += int(keep.sum())
+        self._parts.append(part)
+        self._size += len(part)
         self.complete = self._size <= self._most
 
     def races(self) -> list[Race]:
@@ -323,25 +318,27 @@ class BlockRaces:
         if self.skipped or not self._size:
             return []
         part = np.concatenate(self._parts)
-        order = np.lexsort((part["block"], part["unit"]))
-        part = part[order]
-        starts = np.flatnonzero(np.concatenate(([True], part["unit"][1:] != part["unit"][:-1])))
-        mixed = np.minimum.reduceat(part["block"], starts) != np.maximum.reduceat(part["block"], starts)
-        written = np.add.reduceat((part["kind"] == SiteKind.STORE).astype(np.int64), starts) > 0
-        atomic = np.add.reduceat((part["kind"] == SiteKind.ATOMIC).astype(np.int64), starts) > 0
-        loaded = np.add.reduceat((part["kind"] == SiteKind.LOAD).astype(np.int64), starts) > 0
-        suspects = np.flatnonzero(mixed & (written | (atomic & loaded)))
-        ends = np.append(starts[1:], len(part))
+        key, bound = compact(part["unit"])
+        low, high = spread(key, bound, part["block"])
+        written, atomic, loaded = (
+            marked(key, bound, part["kind"] == kind) for kind in (SiteKind.STORE, SiteKind.ATOMIC, SiteKind.LOAD)
+        )
+        members = np.flatnonzero(((low < high) & (written | (atomic & loaded)))[key])
+        if not len(members):
+            return []
+        members = members[np.lexsort((part["block"][members], key[members]))]
+        part = part[members]
+        bounds = np.flatnonzero(np.diff(part["unit"])) + 1
         seen: dict[tuple[int, int], tuple[Race, int]] = {}
-        for index in suspects[:100_000]:
-            self._add_pair(part[starts[index] : ends[index]], seen)
+        for touched in np.split(part, bounds[:100_000])[:100_000]:
+            self._add_pair(touched, seen)
         return [replace(race, count=count) for race, count in seen.values()]
 
-    def _add_pair(self, group: np.ndarray, seen: dict[tuple[int, int], tuple[Race, int]]) -> None:
-        stores = group[group["kind"] == SiteKind.STORE]
-        writes = stores if len(stores) else group[group["kind"] == SiteKind.ATOMIC]
+    def _add_pair(self, touched: np.ndarray, seen: dict[tuple[int, int], tuple[Race, int]]) -> None:
+        stores = touched[touched["kind"] == SiteKind.STORE]
+        writes = stores if len(stores) else touched[touched["kind"] == SiteKind.ATOMIC]
         write = writes[0]
-        others = group[group["block"] != write["block"]]
+        others = touched[touched["block"] != write["block"]]
         loads = others[others["kind"] == SiteKind.LOAD]
         if not len(stores):
             others = loads

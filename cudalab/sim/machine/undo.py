@@ -13,10 +13,12 @@ import numpy as np
 
 from cudalab.sim.abi import Buffer, Context, Undo
 from cudalab.sim.machine.memory import Memory
+from cudalab.sim.machine.workspace import DRAIN
 
 ENTRY = np.dtype([("address", "<u8"), ("size", "<u8"), ("old", "u1", 16)])
 assert ENTRY.itemsize == ctypes.sizeof(Undo)
-DRAIN = ctypes.CFUNCTYPE(None, ctypes.POINTER(Context), ctypes.POINTER(Buffer))
+COMPACT = 1 << 19
+"""Entries from which on a log is made smaller."""
 
 
 class UndoLog:
@@ -29,6 +31,8 @@ class UndoLog:
         self.memory = memory
         self._buffer = np.zeros(entries, ENTRY)
         self._chunks: list[np.ndarray] = []
+        self._length = 0
+        self._compact_at = COMPACT
         self._drain = DRAIN(self._take)
 
     def attach(self, context: Context) -> None:
@@ -48,7 +52,20 @@ class UndoLog:
         used = buffer.contents.used // ENTRY.itemsize
         if used:
             self._chunks.append(self._buffer[:used].copy())
+            self._length += used
+            if self._length >= self._compact_at:
+                self._compact()
         buffer.contents.used = 0
+
+    def _compact(self) -> None:
+        """Forget what is not needed: of entries for the same bytes only the oldest counts. A loop that stores to one
+        place for a second would fill the host's memory otherwise."""
+        entries = self.entries
+        keys = entries["address"] * np.uint64(32) + entries["size"]  # addresses have less than 59 bits
+        _, first = np.unique(keys, return_index=True)
+        self._chunks = [entries[np.sort(first)]]
+        self._length = len(first)
+        self._compact_at = max(COMPACT, 2 * self._length)
 
     @property
     def entries(self) -> np.ndarray:
@@ -62,7 +79,7 @@ class UndoLog:
     def rollback(self) -> None:
         """Put every changed byte back to what it was before the first logged store."""
         entries = self.entries
-        self._chunks = []
+        self._chunks, self._length, self._compact_at = [], 0, COMPACT
         if len(entries):
             offsets, old = _expand(entries, self.memory.arena.base)
             self._write(offsets[::-1], old[::-1])

@@ -4,8 +4,12 @@ Shared memory has 32 banks of 4 bytes; word *w* lies in bank *w* mod 32. One wav
 to any number of lanes (a broadcast). So lanes that want different words of one bank take turns.
 
 A request of 8 bytes a lane is served half a warp at a time, one of 16 bytes a quarter at a time, because 32 banks give
-128 bytes. Parts of the warp without an active lane cost nothing.
-Source: CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and later.
+128 bytes. Two parts are served together when neighbouring lanes want the same address: each lane the same as the lane
+beside it, or as the lane two further (lane numbers that differ in bit 0, or in bit 1); lanes that are off fit any.
+Parts without an active lane cost nothing. Atomics of one address are not broadcast: each lane takes its own turn.
+
+Source: CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and later. The rules for wide accesses and
+atomics are what Nsight Compute reads on an H200, for all programs in ``tests/sim/machine/counter_programs.py``.
 """
 
 from __future__ import annotations
@@ -18,39 +22,64 @@ BANKS = 32
 BANK_BYTES = 4
 
 
-def wavefronts(addresses: np.ndarray, active: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+def wavefronts(
+    addresses: np.ndarray, active: np.ndarray, size: int, *, atomic: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """Wavefronts of each request, and how many it would take without conflicts.
 
     Args:
         addresses: uint64[r, 32], in bytes.
         active: bool[r, 32].
         size: bytes each lane moves: 1, 2, 4, 8 or 16.
+        atomic: lanes of one address do not share a turn.
     """
-    parts = max(1, size // BANK_BYTES)
-    rows = len(addresses)
-    width = WARP // parts
-    total = np.zeros(rows, np.int64)
-    ideal = np.zeros(rows, np.int64)
-    for part in range(parts):
-        columns = slice(part * width, (part + 1) * width)
-        took = _turns(addresses[:, columns], active[:, columns], parts)
-        total += took
-        ideal += took > 0
+    words = max(1, size // BANK_BYTES)
+    if words == 1:
+        total = _turns(addresses, active, 1, atomic)
+        return total, (total > 0).astype(np.int64)
+    total = np.zeros(len(addresses), np.int64)
+    ideal = np.zeros(len(addresses), np.int64)
+    width = 2 * WARP // words  # lanes of two neighbouring parts
+    for start in range(0, WARP, width):
+        both = slice(start, start + width)
+        for rows, columns in _parts(addresses[:, both], active[:, both], start, width):
+            if len(rows):
+                took = _turns(addresses[rows, columns], active[rows, columns], words, atomic)
+                total[rows] += took
+                ideal[rows] += took > 0
     return total, ideal
 
 
-def _turns(addresses: np.ndarray, active: np.ndarray, words: int) -> np.ndarray:
-    """The most different words that any one bank has to deliver, row by row."""
+def _parts(addresses: np.ndarray, active: np.ndarray, start: int, width: int) -> list[tuple[np.ndarray, slice]]:
+    """Which rows serve two parts together, and which one after the other."""
+    together = _alike(addresses, active, 1) | _alike(addresses, active, 2)
+    apart = np.flatnonzero(~together)
+    middle = start + width // 2
+    return [
+        (np.flatnonzero(together), slice(start, start + width)),
+        (apart, slice(start, middle)),
+        (apart, slice(middle, start + width)),
+    ]
+
+
+def _alike(addresses: np.ndarray, active: np.ndarray, bit: int) -> np.ndarray:
+    """Rows in which every active lane wants the same address as the lane whose number differs in `bit`, if that is
+    on."""
+    other = np.arange(addresses.shape[1]) ^ bit
+    return ((addresses == addresses[:, other]) | ~active | ~active[:, other]).all(axis=1)
+
+
+def _turns(addresses: np.ndarray, active: np.ndarray, words: int, atomic: bool) -> np.ndarray:
+    """The most different words that any one bank has to deliver, row by row; for atomics, the most accesses."""
     rows, columns = addresses.shape
     first = (addresses // np.uint64(BANK_BYTES)).astype(np.int64)
     wanted = (first[:, :, None] + np.arange(words)).reshape(rows, columns * words)
     on = np.repeat(active, words, axis=1)
-    none = np.int64(-1)
-    ordered = np.sort(np.where(on, wanted, none), axis=1)
-    new = np.ones_like(ordered, np.bool_)
-    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    new &= ordered >= 0
-    row, column = np.nonzero(new)
+    ordered = np.sort(np.where(on, wanted, np.int64(-1)), axis=1)
+    counted = ordered >= 0
+    if not atomic:
+        counted[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    row, column = np.nonzero(counted)
     bank = ordered[row, column] % BANKS
     loads = np.bincount(row * BANKS + bank, minlength=rows * BANKS).reshape(rows, BANKS)
     return loads.max(axis=1) if rows else np.zeros(0, np.int64)

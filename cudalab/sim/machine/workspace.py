@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cudalab.sim.abi import WARP, Context
-from cudalab.sim.machine.printing import FIFO_BYTES
+from cudalab.sim.abi import WARP, Buffer, Context
+from cudalab.sim.machine.printing import FIFO_BYTES, MOST_PRINTED
 
 if TYPE_CHECKING:
     from cudalab.sim.machine.memory import Allocation
@@ -24,6 +24,8 @@ FUEL = 1 << 16
 """Back-edges between two looks at ``context.stop``; some 0.1 ms."""
 NO_SITE = 0xFFFF_FFFF
 """In ``context.fault.site`` until something stops the launch."""
+DRAIN = ctypes.CFUNCTYPE(None, ctypes.POINTER(Context), ctypes.POINTER(Buffer))
+"""Called by running code when a buffer is full; it takes the contents and sets ``used`` to 0."""
 _ROOT = struct.Struct("<QQ")
 _ADDRESS = struct.Struct("<Q")
 
@@ -62,6 +64,9 @@ class Workspace:
         self.allocations: list[Allocation] = []
         """Allocations that parameters point to, by the last :meth:`prepare`."""
         self._keep: object = None
+        self._printed: list[bytes] = []
+        self._drain = DRAIN(self._take_prints)
+        self._drain_address = ctypes.cast(self._drain, ctypes.c_void_p).value or 0
 
     def prepare(
         self,
@@ -109,7 +114,9 @@ class Workspace:
         context.clock = clock
         context.print.data = self.print.reserve(FIFO_BYTES) if prints else 0
         context.print.capacity = FIFO_BYTES if prints else 0
-        context.print.used = context.print.lost = context.print.drain = 0
+        context.print.used = context.print.lost = 0
+        context.print.drain = self._drain_address if prints else 0
+        self._printed.clear()
         trace, undo = context.trace, context.undo
         trace.data = trace.capacity = trace.used = trace.lost = trace.drain = 0
         undo.data = undo.capacity = undo.used = undo.lost = undo.drain = 0
@@ -143,9 +150,15 @@ class Workspace:
             _ROOT.pack_into(table, 16 * index, base, length)  # type: ignore[arg-type]
         self.context.roots = self.roots.address
 
+    def _take_prints(self, _context: object, buffer: ctypes._Pointer[Buffer]) -> None:
+        self._printed.append(self.print.bytes[: buffer.contents.used].tobytes())
+        buffer.contents.used = 0
+        if sum(map(len, self._printed)) >= MOST_PRINTED:
+            buffer.contents.drain = 0
+
     def printed(self) -> bytes:
-        """The print buffer's contents."""
-        return self.print.bytes[: self.context.print.used].tobytes()
+        """All entries of the print buffer, those taken earlier included."""
+        return b"".join([*self._printed, self.print.bytes[: self.context.print.used].tobytes()])
 
 
 _idle: list[Workspace] = []

@@ -272,7 +272,7 @@ def null_function():
     )
 
 
-@program("assert in a function of a template, in a 2-D block, by several threads", isolated=True)
+@program("assert in a function of a template, in a 2-D block", isolated=True)
 def assert_in_a_template():
     kernel = cp.RawModule(
         code="template<typename T> __device__ T checked(T x, T limit) {\n"
@@ -283,7 +283,7 @@ def assert_in_a_template():
     ).get_function("k<int>")
     out = cp.zeros(1, cp.int32)
     with printed(2) as err:
-        kernel((1, 2), (4, 3), (out, np.int32(22)))
+        kernel((1,), (4, 3), (out, np.int32(23)))
         outcome = raised(cp.cuda.Device().synchronize)
     lines = [line for line in err.text.splitlines() if "Assertion" in line]
     return {"synchronise": outcome, "messages": sorted(line[line.find(":") :] for line in lines)}

@@ -23,7 +23,7 @@ def integer_formats():
                 printf("[%d] [%i] [%u] [%x] [%X] [%o]\n", n, -n, n, n, n, n);
                 printf("[%8d] [%-8d] [%08d] [%+d] [% d] [%#x]\n", n, n, n, n, n, n);
                 printf("[%lld] [%llu] [%llx] [%ld]\n", big, big, big, (long)big);
-                printf("[%c] [%5c] [%d] [%hd] [%hhd]\n", c, c, c, (short)n, (char)n);
+                printf("[%c] [%5c] [%d] [%hd]\n", c, c, c, (short)n);
                 printf("%% 100%%\n");
                 printf("no newline;");
                 printf("\n");

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from programs import PROGRAMS  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).parents[3]))
+from tests.sim.cupy.programs import PROGRAMS  # noqa: E402
 
 
 def describe(value: Any, array_type: type) -> Any:

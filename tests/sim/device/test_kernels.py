@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import struct
+import threading
 
 import numpy as np
 import pytest
@@ -35,10 +37,16 @@ __global__ void overrun(int *x) { x[threadIdx.x + 1] = 1; }
 __global__ void say(int n) { printf("block %d of %d\n", blockIdx.x, n); }
 __global__ void count(unsigned *total) { atomicAdd(total, 1u); }
 __global__ void bump() { counter += 1; }
-__global__ void tiles(float *x) { extern __shared__ float t[]; t[threadIdx.x] = 1; __syncthreads(); x[threadIdx.x] = t[0]; }
+__global__ void tiles(float *x) {
+    extern __shared__ float t[];
+    t[threadIdx.x] = 1;
+    __syncthreads();
+    x[threadIdx.x] = t[0];
+}
 __global__ void __launch_bounds__(128) bounded(int *x) { x[0] = 1; }
 __global__ void follow(int **p) { **p = 7; }
 __global__ void spin() { while (true) {} }
+__global__ void check(int limit) { int i = threadIdx.x; assert(i < limit); }
 }
 """
 
@@ -54,7 +62,9 @@ class Kernels(Bench):
         self.module = self.device.load_module(program)
 
     def run(self, name, grid, block, layout="", *values, shared=0, stream=0):
-        self.device.launch(self.function(name), (grid, 1, 1), (block, 1, 1), struct.pack(layout, *values), shared, stream)
+        self.device.launch(
+            self.function(name), (grid, 1, 1), (block, 1, 1), struct.pack(layout, *values), shared, stream
+        )
 
     def function(self, name):
         return self.device.get_function(self.module, name)
@@ -204,7 +214,8 @@ def test_more_shared_memory_after_opting_in(kernels):
 
 
 @pytest.mark.parametrize(
-    ("block", "shared", "blocks"), [(32, 0, 32), (256, 0, 8), (1024, 0, 2), (1, 0, 32), (256, 50_000, 4), (256, 100_000, 2), (1025, 0, 0)]
+    ("block", "shared", "blocks"),
+    [(32, 0, 32), (256, 0, 8), (1024, 0, 2), (1, 0, 32), (256, 50_000, 4), (256, 100_000, 2), (1025, 0, 0)],
 )
 def test_occupancy(kernels, block, shared, blocks):
     assert kernels.device.occupancy(kernels.function("bump"), block, shared) == blocks
@@ -277,6 +288,25 @@ def test_endless_loops_end(kernels):
     assert code_of(kernels.device.synchronize) == cudaError_t.cudaErrorLaunchTimeout
 
 
+def test_an_interrupt_stops_a_kernel_and_leaves_the_device_usable(kernels):
+    kernels.run("spin", 1, 1)
+    timer = threading.Timer(0.3, _thread.interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        kernels.device.synchronize()
+    timer.join()
+    data = np.ones(16, np.float32)
+    pointer = kernels.upload(data)
+    kernels.run("increment", 1, 16, "Qi", pointer, 16)
+    assert kernels.download(pointer, 16, np.float32).tolist() == [2.0] * 16
+
+
+def test_a_failed_assertion(kernels, capsys):
+    kernels.run("check", 1, 4, "i", 2)
+    assert code_of(kernels.device.synchronize) == cudaError_t.cudaErrorAssert
+    assert "thread: [2,0,0] Assertion `i < limit` failed." in capsys.readouterr().err
+
+
 def test_printf_comes_out_at_a_synchronisation(kernels, capsys):
     kernels.run("say", 3, 1, "i", 3)
     assert capsys.readouterr().out == ""
@@ -316,8 +346,9 @@ def test_timing_a_launch_leaves_no_trace(kernels):
     device = kernels.device
     pointer = kernels.upload(np.zeros(1 << 16, np.float32))
     device.synchronize()
+    increment = kernels.function("increment")
     clock = device.clock_ns
-    time = device.time_launch(kernels.function("increment"), (256, 1, 1), (256, 1, 1), struct.pack("Qi", pointer, 1 << 16))
+    time = device.time_launch(increment, (256, 1, 1), (256, 1, 1), struct.pack("Qi", pointer, 1 << 16))
     assert device.clock_ns == clock
     assert not np.frombuffer(device.view(pointer, 1 << 18), np.float32).any()
     assert time.ns > 1000
@@ -337,9 +368,7 @@ def test_a_timed_launch_takes_that_long(program):
 
 
 def test_a_cooperative_launch_must_fit_the_device(kernels):
-    code = code_of(
-        kernels.device.launch, kernels.function("bump"), (10_000, 1, 1), (1024, 1, 1), b"", 0, 0, True
-    )
+    code = code_of(kernels.device.launch, kernels.function("bump"), (10_000, 1, 1), (1024, 1, 1), b"", 0, 0, True)
     assert code == cudaError_t.cudaErrorCooperativeLaunchTooLarge
 
 

@@ -131,7 +131,11 @@ def test_pointer_attributes(device):
     assert (attributes(pinned).type, attributes(pinned).host_pointer) == (1, pinned)
     assert (attributes(managed).type, attributes(managed).host_pointer) == (3, managed)
     for address in (0, 0x1234, plain + 100):
-        assert (attributes(address).type, attributes(address).device, attributes(address).host_pointer) == (0, -2, address)
+        assert (attributes(address).type, attributes(address).device, attributes(address).host_pointer) == (
+            0,
+            -2,
+            address,
+        )
 
 
 def test_memory_info_follows_allocations(device):

@@ -272,11 +272,14 @@ def test_bidirectional_copies_share_the_bus(recorded):
 
 # -- properties of any program -----------------------------------------------------------------------------------------
 
-operation = st.tuples(st.sampled_from(["h2d", "d2h", "memset", "array", "record", "wait"]), st.integers(0, 3), st.integers(0, 2))
+operation = st.tuples(
+    st.sampled_from(["h2d", "d2h", "memset", "array", "record", "wait"]), st.integers(0, 3), st.integers(0, 2)
+)
 
 
 def run_program(profile, program):
-    """Enqueue operations on four streams (the legacy one, a blocking and two non-blocking ones); return device and log."""
+    """Enqueue operations on four streams (the legacy one, a blocking and two non-blocking ones); return device and
+    log."""
     device = Device(profile, record=True)
     streams = [0, device.stream_create(), device.stream_create(NON_BLOCKING), device.stream_create(NON_BLOCKING)]
     events = [device.event_create() for _ in range(3)]

@@ -35,6 +35,7 @@ from cudalab.sim.compiler.program import (
 )
 from cudalab.sim.machine.memory import Memory
 from cudalab.sim.machine.module import ENTRY, LoadedKernel, Module
+from cudalab.sim.machine.workspace import DRAIN
 
 SOURCE = "\n".join(f"line {n};" for n in range(1, 21))
 
@@ -128,8 +129,11 @@ class Block:
         out = self.context.print
         size = -(-len(arguments) // 8) * 8
         if out.used + 24 + size > out.capacity:
-            out.lost += 1
-            return
+            if out.drain:
+                DRAIN(out.drain)(ctypes.pointer(self.context), ctypes.pointer(out))
+            if out.used + 24 + size > out.capacity:
+                out.lost += 1
+                return
         entry = struct.pack("<QIIQ", self.index, thread, len(arguments), template) + arguments.ljust(size, b"\0")
         ctypes.memmove(out.data + out.used, entry, len(entry))
         out.used += len(entry)
@@ -138,8 +142,6 @@ class Block:
         if self.context.stop:
             raise Stopped(Status.STOPPED)
 
-
-from cudalab.sim.machine.undo import DRAIN  # noqa: E402
 
 Body = Callable[[Block], None]
 

@@ -66,7 +66,11 @@ def main(output: str) -> None:
         sys.exit(f"ncu read {len(counters)} launches of {len(names)}:\n{run.stdout[-3000:]}\n{run.stderr[-3000:]}")
     smi = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     device = subprocess.run(smi, capture_output=True, text=True).stdout.strip()
-    data = {"device": device, "date": datetime.date.today().isoformat(), "counters": dict(zip(names, counters, strict=True))}
+    data = {
+        "device": device,
+        "date": datetime.date.today().isoformat(),
+        "counters": dict(zip(names, counters, strict=True)),
+    }
     Path(output).write_text(json.dumps(data, indent=1))
 
 

@@ -75,16 +75,19 @@ def test_syncwarp_does_not_order_two_warps(memory: Memory) -> None:
 
 
 def test_a_mask_orders_only_the_lanes_it_names(memory: Memory) -> None:
-    def body(block: Block) -> None:
-        for t in range(32):
-            block.store(0, t, S + 4 * t, t)
-        for t in range(16):
-            block.record(4, t, 0xFFFF)
-        for t in range(16):
-            block.load(1, t, S + 4 * (reach - t))
+    def kernel(reach: int):
+        def body(block: Block) -> None:
+            for t in range(32):
+                block.store(0, t, S + 4 * t, t)
+            for t in range(16):
+                block.record(4, t, 0xFFFF)
+            for t in range(16):
+                block.load(1, t, S + 4 * (reach - t))
 
-    for reach, expected in ((15, []), (31, [("race", 5)])):
-        assert rules(check(body, SITES, memory=memory, block=32)) == expected
+        return body
+
+    assert rules(check(kernel(15), SITES, memory=memory, block=32)) == []
+    assert rules(check(kernel(31), SITES, memory=memory, block=32)) == [("race", 5)]
 
 
 def test_activemask_orders_nothing(memory: Memory) -> None:
@@ -116,19 +119,22 @@ def test_everybody_writes_one_word(memory: Memory) -> None:
 
 
 def test_atomics_do_not_race_with_each_other_but_with_plain_accesses(memory: Memory) -> None:
-    def body(block: Block) -> None:
-        block.store(0, 0, S, 0)
-        for t in block.threads():
-            block.record(3, t)
-        for t in block.threads():
-            block.store(2, t, S, 1)
-        if late:
+    def kernel(late: bool):
+        def body(block: Block) -> None:
+            block.store(0, 0, S, 0)
             for t in block.threads():
                 block.record(3, t)
-        block.load(1, 40, S)
+            for t in block.threads():
+                block.store(2, t, S, 1)
+            if late:
+                for t in block.threads():
+                    block.record(3, t)
+            block.load(1, 40, S)
 
-    for late, expected in ((True, []), (False, [("race", 5)])):
-        assert rules(check(body, SITES, memory=memory)) == expected
+        return body
+
+    assert rules(check(kernel(True), SITES, memory=memory)) == []
+    assert rules(check(kernel(False), SITES, memory=memory)) == [("race", 5)]
 
 
 def test_one_thread_alone_never_races(memory: Memory) -> None:
@@ -144,14 +150,17 @@ def test_one_thread_alone_never_races(memory: Memory) -> None:
 def test_neighbouring_bytes_are_different_places(memory: Memory) -> None:
     sites = [site(SiteKind.STORE, Space.SHARED, 1, line=3), site(SiteKind.STORE, Space.SHARED, 4, line=4)]
 
-    def body(block: Block) -> None:
-        for t in block.threads():
-            block.store(0, t, S + t, 0, code="b")
-        if wide:
-            block.store(1, 5, S + 8, 0)
+    def kernel(wide: bool):
+        def body(block: Block) -> None:
+            for t in block.threads():
+                block.store(0, t, S + t, 0, code="b")
+            if wide:
+                block.store(1, 5, S + 8, 0)
 
-    for wide, expected in ((False, []), (True, [("race", 4)])):
-        assert rules(check(body, sites, memory=memory)) == expected
+        return body
+
+    assert rules(check(kernel(False), sites, memory=memory)) == []
+    assert rules(check(kernel(True), sites, memory=memory)) == [("race", 4)]
 
 
 def test_wide_accesses_overlap(memory: Memory) -> None:
@@ -189,7 +198,7 @@ def test_adding_up_without_atomics(memory: Memory, grid: int, block: int) -> Non
     out = memory.allocate(4)
     memory.view(out, 4)
     sites = [GLOBAL_STORE, GLOBAL_LOAD, GLOBAL_ATOMIC]
-    launch = dict(memory=memory, grid=grid, block=block, args=pack(out), parameters=[pointer(0, "out")])
+    launch = {"memory": memory, "grid": grid, "block": block, "args": pack(out), "parameters": [pointer(0, "out")]}
     checked = check(accumulate(False), sites, **launch)
     assert checked.findings and {f.rule for f in checked.findings} == {"race"}
     assert all("__global__" in f.headline for f in checked.findings)
@@ -204,7 +213,7 @@ def test_blocks_that_share_a_word(memory: Memory) -> None:
         for t in block.threads():
             block.store(0, t, block.argument("Q", 0) + 4 * (t + step * block.index), 1)
 
-    launch = dict(memory=memory, grid=4, block=32, args=pack(out), parameters=[pointer(0, "out")])
+    launch = {"memory": memory, "grid": 4, "block": 32, "args": pack(out), "parameters": [pointer(0, "out")]}
     step = 31
     (finding,) = check(body, [GLOBAL_STORE], **launch).findings
     assert finding.headline == "WAW hazard in __global__ memory"
@@ -227,7 +236,7 @@ def test_sanitizing_leaves_memory_as_it_was(memory: Memory) -> None:
     assert np.array_equal(memory.array(out, 1024, np.int32), np.arange(1024))
 
 
-# -- initcheck ----------------------------------------------------------------------------------------------------------
+# -- initcheck -------------------------------------------------------------------------------------------------------
 
 
 def test_reading_shared_memory_that_nobody_wrote(memory: Memory) -> None:
@@ -274,7 +283,13 @@ def copy_kernel(block: Block) -> None:
 
 def test_reading_device_memory_that_nobody_wrote(memory: Memory) -> None:
     a, out = memory.allocate(512), memory.allocate(512)
-    launch = dict(memory=memory, grid=2, block=64, args=pack(a, out), parameters=[pointer(0, "a"), pointer(1, "out")])
+    launch = {
+        "memory": memory,
+        "grid": 2,
+        "block": 64,
+        "args": pack(a, out),
+        "parameters": [pointer(0, "a"), pointer(1, "out")],
+    }
     sites = [GLOBAL_STORE, GLOBAL_LOAD]
     memory.view(a, 400)
     (finding,) = check(copy_kernel, sites, **launch).findings
@@ -295,11 +310,11 @@ def test_what_an_earlier_block_wrote_counts(memory: Memory) -> None:
         else:
             block.load(1, 0, p)
 
-    launch = dict(memory=memory, grid=2, block=1, args=pack(out), parameters=[pointer(0, "out")])
+    launch = {"memory": memory, "grid": 2, "block": 1, "args": pack(out), "parameters": [pointer(0, "out")]}
     assert check(body, [GLOBAL_STORE, GLOBAL_LOAD], tools=["initcheck"], **launch).findings == []
 
 
-# -- synccheck ----------------------------------------------------------------------------------------------------------
+# -- synccheck -------------------------------------------------------------------------------------------------------
 
 
 def test_a_barrier_that_some_have_left_behind(memory: Memory) -> None:
@@ -342,7 +357,7 @@ def test_barriers_in_step_are_fine(memory: Memory) -> None:
     assert check(body, SITES, memory=memory, grid=3).findings == []
 
 
-# -- memcheck -----------------------------------------------------------------------------------------------------------
+# -- memcheck --------------------------------------------------------------------------------------------------------
 
 
 def test_several_faults_in_one_report(memory: Memory) -> None:
@@ -399,7 +414,7 @@ def test_memory_set_aside_counts_as_freed(memory: Memory) -> None:
     def body(block: Block) -> None:
         block.store(0, 0, block.argument("Q", 0), 1)
 
-    launch = dict(memory=memory, args=pack(out), parameters=[pointer(0, "out")])
+    launch = {"memory": memory, "args": pack(out), "parameters": [pointer(0, "out")]}
     with memory.set_aside([out], "the memory pool took it back"):
         (finding,) = check(body, [GLOBAL_STORE], **launch).findings
     assert finding.rule == "use after free" and "the memory pool took it back" in finding.detail

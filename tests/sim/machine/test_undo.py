@@ -8,7 +8,8 @@ import numpy as np
 
 from cudalab.sim.abi import Context
 from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.undo import DRAIN, ENTRY, UndoLog
+from cudalab.sim.machine.undo import ENTRY, UndoLog
+from cudalab.sim.machine.workspace import DRAIN
 
 
 def run_stores(log: UndoLog, memory: Memory, pointer: int, stores: list[tuple[int, bytes]]) -> None:

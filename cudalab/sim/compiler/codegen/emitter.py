@@ -243,7 +243,7 @@ class Emitter:
                     literal = self.plan.recomputed.constants[operand]
                     value = str(literal.value & (_INTEGER_LIMIT[operand.bits] - 1))
                 else:
-                    value = self.canonical(operand, value)
+                    value = self.observed(operand, value)
                     value = self.new(f"bitcast {register_type(operand)} {value} to i{operand.bits}")
             if operand.bits == bits:
                 return value
@@ -346,8 +346,8 @@ class Emitter:
 
     # -- what a skeleton supplies
 
-    def canonical(self, source: object, value: str) -> str:
-        """A float whose bits are about to be looked at."""
+    def observed(self, register: Register, value: str) -> str:
+        """A float register's value, as memory and integer instructions see it."""
         raise NotImplementedError
 
     def special(self, name: str) -> tuple[str, int]:

@@ -265,7 +265,7 @@ def write_waiting_kernel(unit: Unit, plan: Plan) -> None:
     )
     unit.declare("cl_run", "declare i32 @cl_run(ptr, i64, i64, ptr)")
     unit.functions.append(
-        f'define i32 @"run_{name}"(ptr %ctx, i64 %first, i64 %end) nounwind {{\n'
+        f"{unit.entry(name)}(ptr %ctx, i64 %first, i64 %end) nounwind {{\n"
         f"%status = tail call i32 @cl_run(ptr %ctx, i64 %first, i64 %end, ptr {descriptor})\nret i32 %status\n}}"
     )
 

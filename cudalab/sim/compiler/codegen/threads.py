@@ -14,7 +14,6 @@ from cudalab.sim.compiler.runtime import layout
 
 #: SMs that ``%smid`` and ``%nsmid`` speak of. Blocks are spread over them in order; a GPU promises nothing.
 _SM_COUNT = 132
-_NAN = 0x7FFF_FFFF
 _ONE_CLUSTER = {"clusterid": "ctaid", "nclusterid": "nctaid"}
 _LANE_MASKS = {
     "%lanemask_eq": "{bit}",
@@ -150,12 +149,19 @@ class ThreadCode(Emitter):
         kind = f"[{max(variable.size, 8)} x i8]"
         return self.cached(("parameter of a call", name), Level.LAUNCH, lambda: self.alloca(kind, 16))
 
-    def canonical(self, source: object, value: str) -> str:
-        """A float on its way to memory: a NaN that was computed becomes the device's."""
-        if not isinstance(source, Register) or source not in self.plan.computed or source.bits != 32:
+    def observed(self, register: Register, value: str) -> str:
+        """A float whose bits are about to be looked at. A NaN that was computed becomes the device's, which is kept in
+        a variable: a constant NaN would be as good as any other to LLVM, and the choice be dropped."""
+        if register not in self.plan.computed:
             return value
+
+        def make() -> str:
+            self.unit.declare("cl_nan", "@cl_nan = external constant float")
+            return self.new("load float, ptr @cl_nan")
+
+        device = self.cached("nan", Level.LAUNCH, make)
         missing = self.new(f"fcmp uno float {value}, {value}")
-        return self.new(f"select i1 {missing}, float bitcast (i32 {_NAN} to float), float {value}")
+        return self.new(f"select i1 {missing}, float {device}, float {value}")
 
     # -- special registers
 

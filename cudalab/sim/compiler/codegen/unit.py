@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cudalab.sim.compiler.codegen.analysis import ModulePlan, Plan
 from cudalab.sim.compiler.passes.accesses import Access
+from cudalab.sim.compiler.passes.flushing import flushes_in_hardware
 from cudalab.sim.compiler.runtime.layout import ACCESS
 
 VARIANTS = ("plain", "atomic", "traced")
@@ -29,6 +30,7 @@ class Unit:
         self.variant = variant
         self.traced = variant == "traced"
         self.atomic = variant == "atomic"
+        self.hardware_flush = flushes_in_hardware(plan.module)
         self.declarations: dict[str, str] = {}
         self.constants: list[str] = []
         self.functions: list[str] = []
@@ -64,6 +66,16 @@ class Unit:
             return "128-bit atomics and moves are not simulated; use two 64-bit ones"
         return "it is outside the part of PTX that is simulated; write it with other operations"
 
+    def entry(self, kernel: str) -> str:
+        """How the definition of a kernel's native entry begins. Where the processor flushes subnormals, the entry
+        proper is a function that switches the mode on and off around it."""
+        if not self.hardware_flush:
+            return f'define i32 @"run_{kernel}"'
+        self.declare("llvm.x86.sse.stmxcsr", "declare void @llvm.x86.sse.stmxcsr(ptr)")
+        self.declare("llvm.x86.sse.ldmxcsr", "declare void @llvm.x86.sse.ldmxcsr(ptr)")
+        self.functions.append(_FLUSHING_ENTRY.replace("NAME", kernel))
+        return f'define internal i32 @"flushing_{kernel}"'
+
     def text(self) -> str:
         """The whole module."""
         return "\n".join([*self.constants, *self.declarations.values(), *self.functions, _METADATA])
@@ -74,6 +86,19 @@ class Unit:
     def function_plan(self, name: str) -> Plan | None:
         return self.plan.plans.get(name)
 
+
+_FLUSHING_ENTRY = """define i32 @"run_NAME"(ptr %ctx, i64 %first, i64 %end) nounwind {
+%mode.at = alloca i32
+%flush.at = alloca i32
+call void @llvm.x86.sse.stmxcsr(ptr %mode.at)
+%mode = load i32, ptr %mode.at
+%flush = or i32 %mode, 32832
+store i32 %flush, ptr %flush.at
+call void @llvm.x86.sse.ldmxcsr(ptr %flush.at)
+%status = call i32 @"flushing_NAME"(ptr %ctx, i64 %first, i64 %end)
+call void @llvm.x86.sse.ldmxcsr(ptr %mode.at)
+ret i32 %status
+}"""
 
 _METADATA = """!0 = !{}
 !1 = !{!"branch_weights", i32 1048575, i32 1}

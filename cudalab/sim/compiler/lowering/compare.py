@@ -31,7 +31,7 @@ def _compare(e: Emitter, i: Instruction, f: Form) -> str:
     operation = str(f.opcode.split(".")[1])
     if kind[0] == "f":
         a, b = (e.real(operand, bits) for operand in i.operands[1:3])
-        if "ftz" in f:
+        if "ftz" in f and not e.unit.hardware_flush:
             a, b = flush(e, a), flush(e, b)
         return e.new(f"fcmp {_REAL[operation]} {_KIND[bits]} {a}, {b}")
     a, b = (e.integer(operand, bits) for operand in i.operands[1:3])
@@ -68,7 +68,7 @@ def _set_predicate(e: Emitter, i: Instruction, f: Form) -> None:
 @TABLE.row(f"set.<eq|ne>{_COMBINE}.<u32|s32|f32>.<{_BITWISE}>")
 @TABLE.row(f"set.<eq|ne|lt|le|gt|ge|lo|ls|hi|hs>{_COMBINE}.<u32|s32|f32>.<{_UNSIGNED}>")
 @TABLE.row(f"set.<eq|ne|lt|le|gt|ge>{_COMBINE}.<u32|s32|f32>.<{_SIGNED}>")
-@TABLE.row(f"set.<{_REAL_NAMES}>{_COMBINE}[.ftz].<u32|s32|f32>.<f32|f64>")
+@TABLE.row(f"set.<{_REAL_NAMES}>{_COMBINE}[.ftz].<u32|s32|f32>.f32", f"set.<{_REAL_NAMES}>{_COMBINE}.<u32|s32|f32>.f64")
 def _set_value(e: Emitter, i: Instruction, f: Form) -> None:
     """All ones or 1.0 when it holds, else 0."""
     outcome = _combine(e, i, f, _compare(e, i, f))

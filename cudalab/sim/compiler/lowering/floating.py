@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cudalab.sim.compiler.lowering.table import Form, Table
+from cudalab.sim.compiler.passes.flushing import IN_HARDWARE
 from cudalab.sim.compiler.ptx.nodes import Instruction
 
 if TYPE_CHECKING:
@@ -44,12 +45,17 @@ def saturate(e: Emitter, value: str, bits: int) -> str:
 def inputs(e: Emitter, i: Instruction, f: Form, count: int) -> list[str]:
     """The floating-point operands, flushed if the form says so."""
     found = [e.real(operand, f.bits) for operand in i.operands[1 : 1 + count]]
-    return [flush(e, value) for value in found] if "ftz" in f and f.bits == 32 else found
+    return [flush(e, value) for value in found] if _flushes(e, f) else found
+
+
+def _flushes(e: Emitter, f: Form) -> bool:
+    """Does this form flush subnormals, and the processor does not do it by itself?"""
+    return "ftz" in f and f.bits == 32 and not (e.unit.hardware_flush and f.row.name in IN_HARDWARE)
 
 
 def finish(e: Emitter, target: Any, f: Form, value: str) -> None:
     """Apply ``.ftz`` and ``.sat`` to a result and store it."""
-    if "ftz" in f and f.bits == 32:
+    if _flushes(e, f):
         value = flush(e, value)
     if "sat" in f:
         value = saturate(e, value, f.bits)

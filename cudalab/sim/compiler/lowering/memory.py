@@ -52,7 +52,8 @@ def stored(e: ThreadCode, source: Any, kind: str) -> tuple[str, str]:
         type = "float" if kind == "f32" else "double"
     if type[0] == "i":
         return e.integer(source, BITS[kind]), type
-    return e.canonical(source, e.real(source, BITS[kind])), type
+    value = e.real(source, BITS[kind])
+    return e.observed(source, value) if isinstance(source, Register) else value, type
 
 
 @TABLE.row(f"ld[.weak].<param|param::entry|param::func>[.v2|v4].{_TYPES}")
@@ -138,7 +139,7 @@ def _prefetch(e: ThreadCode, i: Instruction, f: Form) -> None:
 
 
 @TABLE.row("membar.<cta|gl|sys>", "fence[.sc|acq_rel|acquire|release].<cta|cluster|gpu|sys>")
-@TABLE.row("fence.proxy.<alias|async|async.global|async.shared::cta>", "fence.mbarrier_init.release.cluster")
+@TABLE.row("fence.proxy.<alias|async>[.global|shared::cta]", "fence.mbarrier_init.release.cluster")
 def _fence(e: ThreadCode, i: Instruction, f: Form) -> None:
     if e.unit.atomic and f.row.name == "membar" and "cta" not in f or e.unit.atomic and f.row.name == "fence":
         e.emit("fence seq_cst")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from cudalab.sim.compiler.passes.suspension import PointKind
 from cudalab.sim.compiler.runtime import layout
 from cudalab.sim.compiler.runtime.assembler import Function, Library
-from cudalab.sim.compiler.runtime.states import exists, is_ready, kind_of, lanes_of
+from cudalab.sim.compiler.runtime.states import exists, is_ready, kind_of, lanes_of, literals_of
 
 _BARRIERS = 16
 
@@ -97,8 +97,17 @@ def _operands(f: Function, thread: str, state: str) -> tuple[str, str, str]:
     """Number, threads asked for (0: all) and predicate of the barrier where a thread waits."""
     number, asked, vote = (f.variable("i32", 0) for _ in range(3))
     with f.if_(f.compare("eq", "i32", kind_of(f, state), int(PointKind.NAMED_BARRIER))):
-        number.set(f.op(f"and i32 {f.load('i32', _scratch(f, thread, layout.B))}, {_BARRIERS - 1}"))
-        asked.set(f.load("i32", _scratch(f, thread, layout.C)))
+        literals = literals_of(f, state)
+        flags = f.load("i32", literals)
+        for variable, row, bit, offset in (
+            (number, layout.B, layout.LITERAL_B, 8),
+            (asked, layout.C, layout.LITERAL_C, 12),
+        ):
+            with f.if_else(f.compare("ne", "i32", f.op(f"and i32 {flags}, {bit}"), 0)) as otherwise:
+                variable.set(f.load("i32", literals, offset))
+                otherwise()
+                variable.set(f.load("i32", _scratch(f, thread, row)))
+        number.update("and", _BARRIERS - 1)
         vote.set(f.load("i32", _scratch(f, thread, layout.A)))
     return number.get(), asked.get(), vote.get()
 

@@ -81,6 +81,8 @@ def _fault_access(library: Library) -> None:
                 f"i32 {f.load('i32', entry, _SIZE)}",
             )
             f.store("i64", f.wide(f.load("i32", entry, _ROOT)), "%ctx", layout.field("fault.root"))
+            f.store("i64", low.get(), "%ctx", layout.field("fault.extra"))  # the extent that was missed
+            f.store("i64", length.get(), "%ctx", layout.field("fault.extra") + 8)
             f.ret()
     f.ret()
 

@@ -17,12 +17,14 @@ _UNDO = ctypes.sizeof(abi.Undo)
 _PRINT_HEADER = 24
 _PRINT_BYTES = 256  # most bytes of arguments taken
 #: Nanoseconds that pass between two looks at the clock, and cycles in a nanosecond (an H200 runs at up to 1.98 GHz).
+CANONICAL_NAN = 0x7FFF_FFFF
 _TICK = 16
 _CYCLES = 2
 
 
 def write(library: Library) -> None:
     """Add the functions of this module."""
+    library.raw.append(f"@cl_nan = constant i32 {CANONICAL_NAN}")
     _record(library)
     _undo(library)
     _print(library)

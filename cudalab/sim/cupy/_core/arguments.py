@@ -55,7 +55,8 @@ def pack(kernel: str, parameters: Sequence[Parameter], values: Sequence[Any], si
 
 def _wrong_count(kernel: str, parameters: Sequence[Parameter], values: Sequence[Any]) -> str:
     declared = ", ".join(_declaration(parameter) for parameter in parameters) or "none"
-    text = f"kernel {kernel!r} takes {len(parameters)} argument{'s' * (len(parameters) != 1)} ({declared}), got {len(values)}"
+    arguments = "argument" if len(parameters) == 1 else "arguments"
+    text = f"kernel {kernel!r} takes {len(parameters)} {arguments} ({declared}), got {len(values)}"
     if len(values) < len(parameters):
         missing = ", ".join(_declaration(parameter) for parameter in parameters[len(values) :])
         return f"{text}: {missing} {'is' if len(parameters) - len(values) == 1 else 'are'} missing"
@@ -101,7 +102,9 @@ def _bytes_of(place: _Place, value: Any) -> bytes:
     if type(value) in (bool, int, float, complex) or isinstance(value, np.generic):
         return _scalar(place, value)
     error = TypeError(f"Unsupported type {type(value)}")
-    error.add_note(str(place.error(f"a {type(value).__name__}", "Pass a CuPy array, a NumPy scalar, or a Python number.")))
+    error.add_note(
+        str(place.error(f"a {type(value).__name__}", "Pass a CuPy array, a NumPy scalar, or a Python number."))
+    )
     raise error
 
 
@@ -142,7 +145,8 @@ def _array(place: _Place, array: Any) -> bytes:
 
 
 def _same_elements(array: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    """Do both mean the same bytes? Signed and unsigned integers of one size do; what is no plain number is not judged."""
+    """Do both mean the same bytes? Signed and unsigned integers of one size do; what is no plain number is not
+    judged."""
     if array.kind not in "?biuf":
         return True
     integers = "iub"
@@ -154,9 +158,9 @@ def _numpy_array(place: _Place, array: np.ndarray) -> bytes:
     parameter = place.parameter
     if array.size != 1:
         error = TypeError(
-            f"You are trying to pass a numpy.ndarray of shape {array.shape} as a kernel parameter. Only numpy.ndarrays of "
-            "size one can be passed by value. If you meant to pass a pointer to __global__ memory, you need to pass a "
-            "cupy.ndarray instead."
+            f"You are trying to pass a numpy.ndarray of shape {array.shape} as a kernel parameter. Only numpy.ndarrays "
+            "of size one can be passed by value. If you meant to pass a pointer to __global__ memory, you need to pass "
+            "a cupy.ndarray instead."
         )
         error.add_note(str(place.error(f"a NumPy array of {array.dtype}", "Copy it to the device: cp.asarray(a).")))
         raise error
@@ -183,6 +187,8 @@ def _scalar(place: _Place, value: Any) -> bytes:
         return _integer(place, value)
     if kind == "float":
         return _float(place, value)
+    if isinstance(value, complex) and not isinstance(value, np.generic):
+        value = np.complex128(value)
     if isinstance(value, np.generic):
         return _raw(place, value.dtype, value.tobytes())
     data = np.asarray(value).tobytes()
@@ -222,7 +228,7 @@ def _integer(place: _Place, value: Any) -> bytes:
     if isinstance(value, (np.integer, np.bool_)) and value.dtype.itemsize < size:
         raise place.error(
             _given(value),
-            f"It has {value.dtype.itemsize} byte{'s' * (value.dtype.itemsize > 1)} and the parameter {size}: the kernel would "
+            f"It has {value.dtype.itemsize} of the {size} bytes that the parameter has: the kernel would "
             f"read beyond it. Pass np.{scalar}(x), or a Python int.",
         )
     number = int(value)
@@ -267,8 +273,10 @@ def _struct_advice(parameter: Parameter) -> str:
 
 def _example(parameter: Parameter) -> str:
     if parameter.kind == "integer":
-        return "an int, or np." + ("u" if parameter.ctype.startswith("unsigned") else "") + (
-            _SCALAR_OF_SIZE.get(parameter.size, "int64") + "(x)"
+        return (
+            "an int, or np."
+            + ("u" if parameter.ctype.startswith("unsigned") else "")
+            + (_SCALAR_OF_SIZE.get(parameter.size, "int64") + "(x)")
         )
     if parameter.kind == "float":
         return "a float" if parameter.size == 8 else f"np.float{8 * parameter.size}(x)"

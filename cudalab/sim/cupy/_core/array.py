@@ -1,7 +1,8 @@
 """``cupy.ndarray``: an array in the memory of the simulated device.
 
-It has NumPy's shape, strides and type, and its elements lie at ``data.ptr``. Functions on it are enqueued in the current
-stream and return at once; what brings values to the host (``get``, ``item``, ``float``, ``print``) waits for the stream.
+It has NumPy's shape, strides and type, and its elements lie at ``data.ptr``. Functions on it are enqueued in the
+current stream and return at once; what brings values to the host (``get``, ``item``, ``float``, ``print``) waits for
+the stream.
 
 As in CuPy, a NumPy array never turns into one of these, or back, by itself.
 """
@@ -54,9 +55,7 @@ class Flags:
         return keys[name]
 
     def __repr__(self) -> str:
-        return (
-            f"  C_CONTIGUOUS : {self.c_contiguous}\n  F_CONTIGUOUS : {self.f_contiguous}\n  OWNDATA : {self.owndata}"
-        )
+        return f"  C_CONTIGUOUS : {self.c_contiguous}\n  F_CONTIGUOUS : {self.f_contiguous}\n  OWNDATA : {self.owndata}"
 
 
 class ndarray:
@@ -83,7 +82,9 @@ class ndarray:
     ) -> None:
         self._shape = layout.shape_of(shape)
         if len(self._shape) > _MOST_DIMENSIONS:
-            raise ValueError(f"maximum supported dimension for an ndarray is {_MOST_DIMENSIONS}, found {len(self._shape)}")
+            raise ValueError(
+                f"maximum supported dimension for an ndarray is {_MOST_DIMENSIONS}, found {len(self._shape)}"
+            )
         self._dtype = types.checked(dtype) if memptr is None else np.dtype(dtype)
         self.size = math.prod(self._shape)
         if strides is None:
@@ -183,7 +184,9 @@ class ndarray:
 
     # -- to and from the host ------------------------------------------------------------------------------------------
 
-    def get(self, stream: Any = None, order: str = "C", out: np.ndarray | None = None, blocking: bool = True) -> np.ndarray:
+    def get(
+        self, stream: Any = None, order: str = "C", out: np.ndarray | None = None, blocking: bool = True
+    ) -> np.ndarray:
         """A copy on the host.
 
         Args:
@@ -310,9 +313,7 @@ class ndarray:
             return False
         if self.size == 1:
             return bool(self.get())
-        raise ValueError(
-            "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
-        )
+        raise ValueError("The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()")
 
     def __int__(self) -> int:
         return int(self.get())
@@ -431,8 +432,8 @@ class ndarray:
             raise ValueError("To change to a dtype of a different size, the last axis must be contiguous")
         if self._shape[-1] * old % new:
             raise ValueError(
-                "When changing to a larger dtype, its size must be a divisor of the total size in bytes of the last axis "
-                "of the array."
+                "When changing to a larger dtype, its size must be a divisor of the total size in bytes of the last "
+                "axis of the array."
             )
         shape = (*self._shape[:-1], self._shape[-1] * old // new)
         return ndarray._view_of(self, shape, (*self._strides[:-1], new), dtype=wanted)

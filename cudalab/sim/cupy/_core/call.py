@@ -8,15 +8,21 @@ own, so ``cudart.cudaGetLastError`` knows nothing of them.
 
 from __future__ import annotations
 
+import atexit
+import sys
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import cudalab.sim.device as sim_device
 from cudalab.sim.cupy._core.errors import CUDADriverError, CUDARuntimeError
 
 Result = TypeVar("Result")
+
+shutting_down: list[bool] = []
+"""Not empty while Python exits. Destructors look at it first, as a default argument: module globals may be gone."""
+atexit.register(shutting_down.append, True)
 
 
 def device() -> sim_device.Device:
@@ -48,6 +54,20 @@ def runtime_call(function: Callable[..., Result], *arguments: Any) -> Result:
     """``function(*arguments)`` within :func:`runtime_errors`."""
     with runtime_errors():
         return function(*arguments)
+
+
+def from_destructor(call: Callable[[], Any], made_in: Any) -> None:
+    """A call that a destructor makes: not while Python shuts down, not when the device of ``made_in`` (its
+    :func:`epoch`) is gone, never in the middle of another call, and without an error, for nobody could catch it."""
+    if sys.is_finalizing() or made_in != epoch():
+        return
+
+    def make() -> None:
+        with suppress(Exception):
+            if made_in == epoch():
+                call()
+
+    device().when_free(make)
 
 
 def _noted(raised: Any, error: sim_device.CudaError) -> Any:

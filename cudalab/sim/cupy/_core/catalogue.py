@@ -14,7 +14,7 @@ from typing import Any
 
 _INSTEAD = {
     "cupy.ElementwiseKernel": "It comes with a later chapter; until then write the loop as a RawKernel.",
-    "cupy.ReductionKernel": "It comes with a later chapter; until then write it as a RawKernel, or use cp.sum and its kin.",
+    "cupy.ReductionKernel": "It comes with a later chapter; until then use cp.sum and its kin, or a RawKernel.",
     "cupy.fuse": "Call the function without @cp.fuse(): the result is the same.",
     "cupy.vectorize": "Write it with array functions, or as a RawKernel.",
     "cupy.cuda.Graph": "Graphs come with chapter 15.",
@@ -55,7 +55,7 @@ def signature(module: str, name: str) -> inspect.Signature:
     """The real function's parameters and their defaults. Raises ``KeyError`` where the real one does not tell."""
     parameters = []
     for entry in data()["signatures"][module][name]:
-        default = inspect.Parameter.empty
+        default: Any = inspect.Parameter.empty
         if len(entry) == 3:
             default = entry[2]
             if isinstance(default, dict):
@@ -69,7 +69,9 @@ def missing(module: str, name: str) -> AttributeError:
     if name not in names(module):
         return AttributeError(f"module {module!r} has no attribute {name!r}")
     full = f"{module}.{name}"
-    instead = _INSTEAD.get(full, "Use another function, a RawKernel, or NumPy on the host: cp.asnumpy(a), cp.asarray(b).")
+    instead = _INSTEAD.get(
+        full, "Use another function, a RawKernel, or NumPy on the host: cp.asnumpy(a), cp.asarray(b)."
+    )
     return AttributeError(
         f"{full} is not simulated: CuPy {data()['cupy']} has it, and it works on a machine with a GPU. {instead}"
     )

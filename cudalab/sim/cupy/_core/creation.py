@@ -1,7 +1,7 @@
 """New arrays: from a shape, from a range, or from data on the host.
 
-``asarray`` of ordinary (pageable) host memory first copies to a page-locked buffer and then to the device, as CuPy does:
-the host spends the time of the first copy, the second one runs in the stream.
+``asarray`` of ordinary (pageable) host memory first copies to a page-locked buffer and then to the device, as CuPy
+does: the host spends the time of the first copy, the second one runs in the stream.
 """
 
 from __future__ import annotations
@@ -244,7 +244,9 @@ def linspace(
     example = np.linspace(start, stop, min(num, 2), endpoint, dtype=dtype, axis=axis)
     shape = list(example.shape)
     shape[axis] = num
-    result = generated("cupy_linspace", tuple(shape), example.dtype, np.linspace, start, stop, num, endpoint, False, dtype, axis)
+    result = generated(
+        "cupy_linspace", tuple(shape), example.dtype, np.linspace, start, stop, num, endpoint, False, dtype, axis
+    )
     if not retstep:
         return result
     parts = num - 1 if endpoint else num
@@ -258,7 +260,9 @@ def logspace(
     example = np.logspace(start, stop, min(num, 2), endpoint, base, dtype, axis)
     shape = list(example.shape)
     shape[axis] = num
-    return generated("cupy_logspace", tuple(shape), example.dtype, np.logspace, start, stop, num, endpoint, base, dtype, axis)
+    return generated(
+        "cupy_logspace", tuple(shape), example.dtype, np.logspace, start, stop, num, endpoint, base, dtype, axis
+    )
 
 
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str = "C") -> ndarray:

@@ -32,11 +32,11 @@ from cudalab.sim.cupy.cuda.stream import get_current_stream
 
 # name: number of leading arguments that must be arrays on the device
 SHAPED = {
-    "allclose": 2, "angle": 1, "array_equal": 2, "array_equiv": 2, "average": 1, "choose": 2, "convolve": 2, "corrcoef": 1,
+    "allclose": 2, "angle": 1, "array_equal": 2, "array_equiv": 2, "average": 1, "convolve": 2, "corrcoef": 1,
     "correlate": 2, "count_nonzero": 1, "cov": 1, "cross": 2, "cumulative_prod": 1, "cumulative_sum": 1, "diag": 1,
     "diagflat": 1, "diff": 1, "digitize": 2, "ediff1d": 1, "gradient": 1, "histogram": 1, "interp": 3, "kron": 2,
     "lexsort": 1, "median": 1, "nanmedian": 1, "packbits": 1, "pad": 1, "percentile": 1, "polyadd": 2, "polyfit": 2,
-    "polymul": 2, "polysub": 2, "polyval": 2, "quantile": 1, "ravel_multi_index": 0, "repeat": 1, "resize": 1, "roots": 1,
+    "polymul": 2, "polysub": 2, "polyval": 2, "quantile": 1, "ravel_multi_index": 0, "repeat": 1, "resize": 1,
     "searchsorted": 1, "select": 0, "take_along_axis": 2, "tile": 1, "trace": 1, "trapezoid": 1, "tril": 1, "triu": 1,
     "unpackbits": 1, "unravel_index": 1, "vander": 1,
 }  # fmt: skip
@@ -117,7 +117,9 @@ class _Stand:
         self.shape, self.dtype = found.shape, found.dtype
 
 
-def shaped(name: str, function: Callable[..., Any], arguments: Any, keywords: dict[str, Any], *, unit: bool = False) -> Any:
+def shaped(
+    name: str, function: Callable[..., Any], arguments: Any, keywords: dict[str, Any], *, unit: bool = False
+) -> Any:
     """``function(*arguments, **keywords)`` on the device; see ``SHAPED``. Wrong arguments raise here, as in NumPy."""
     out = keywords.pop("out", None)
     keywords = {key: value for key, value in keywords.items() if value is not None or key == "axis"}
@@ -266,7 +268,9 @@ def same(name: str, function: Callable[..., Any], a: Any, dtype: Any, *arguments
     elif "axis" in keywords and not isinstance(axis, (tuple, list)):
         layout.normal_axis(axis, a.ndim)
     result = ndarray(a.shape, a.dtype if dtype is None else dtype)
-    work = Work(function, [a._operand(), *_replaced(list(arguments), lambda x: x._operand())], keywords, (result._operand(),))
+    work = Work(
+        function, [a._operand(), *_replaced(list(arguments), lambda x: x._operand())], keywords, (result._operand(),)
+    )
     enqueue(name, work, [a._operand(), *operands_in(work.arguments[1:])], flops=float(a.size))
     return result
 
@@ -295,7 +299,9 @@ def _test_form(name: str) -> Callable[..., Any]:
         shape = lifted[0].shape if first_only else layout.broadcast(*(a.shape for a in lifted))
         result = ndarray(shape if name != "in1d" else (lifted[0].size,), bool)
         inputs = [a._operand() for a in lifted]
-        enqueue(f"cupy_{name}", Work(function, inputs, keywords, (result._operand(),)), inputs, flops=float(result.size))
+        enqueue(
+            f"cupy_{name}", Work(function, inputs, keywords, (result._operand(),)), inputs, flops=float(result.size)
+        )
         return result
 
     return call
@@ -312,7 +318,10 @@ def waits(name: str, function: Callable[..., Any], arguments: Any, keywords: dic
     found: list[Any] = []
 
     def compute(*resolved: Any, **named: Any) -> None:
-        found.append(function(*resolved, **named))
+        try:
+            found.append(function(*resolved, **named))
+        except Exception as error:
+            found.append(error)
 
     inputs_of = _replaced(list(arguments), lambda a: a._operand())
     named = {key: _replaced(value, lambda a: a._operand()) for key, value in keywords.items()}
@@ -323,13 +332,15 @@ def waits(name: str, function: Callable[..., Any], arguments: Any, keywords: dic
         get_current_stream().synchronize()
     else:
         runtime_call(work)
+    if isinstance(found[0], Exception):  # the host waits here, so values that NumPy refuses can raise
+        raise found[0]
     return _stored(name, found[0])
 
 
 def _stored(name: str, value: Any) -> Any:
     if isinstance(value, tuple):
         entries = [_stored(name, entry) for entry in value]
-        return type(value)._make(entries) if hasattr(value, "_make") else tuple(entries)  # type: ignore[attr-defined]
+        return type(value)._make(entries) if hasattr(value, "_make") else tuple(entries)
     host = np.asarray(value)
     result = ndarray(host.shape, host.dtype)
     if host.size:
@@ -361,7 +372,9 @@ def matrix_function(name: str) -> Callable[..., Any]:
             return numpys(*arguments, **keywords)
         except _INVERTED:
             looks = numpys(*(np.eye(*a.shape[-2:]) if getattr(a, "ndim", 0) > 1 else a for a in arguments), **keywords)
-            return np.full(np.shape(looks), np.nan) if not isinstance(looks, tuple) else tuple(x * np.nan for x in looks)
+            return (
+                np.full(np.shape(looks), np.nan) if not isinstance(looks, tuple) else tuple(x * np.nan for x in looks)
+            )
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         require_arrays(arguments, count)

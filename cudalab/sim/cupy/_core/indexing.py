@@ -1,8 +1,8 @@
 """``a[key]`` and ``a[key] = value``.
 
 Numbers, slices, ``None`` and ``...`` give views. Integer arrays and boolean masks give copies, and are themselves
-operations on the device: their values are not known when the line runs. So an index out of range cannot raise; CuPy wraps
-it around, and so does this. A mask's number of true elements must be known to allocate the result: that waits.
+operations on the device: their values are not known when the line runs. So an index out of range cannot raise; CuPy
+wraps it around, and so does this. A mask's number of true elements must be known to allocate the result: that waits.
 """
 
 from __future__ import annotations

@@ -109,5 +109,7 @@ def reshaped(size: int, shape: Any) -> Shape:
     if -1 in wanted and known and size % known == 0:
         wanted[wanted.index(-1)] = size // known
     if math.prod(wanted) != size or any(entry < 0 for entry in wanted):
-        raise ValueError(f"cannot reshape array of size {size} into shape {tuple(shape) if isinstance(shape, list) else shape}")
+        raise ValueError(
+            f"cannot reshape array of size {size} into shape {tuple(shape) if isinstance(shape, list) else shape}"
+        )
     return tuple(wanted)

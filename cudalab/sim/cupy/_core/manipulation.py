@@ -164,9 +164,7 @@ def broadcast_to(array: Any, shape: Any) -> ndarray:
     if lacking < 0:
         raise ValueError("input operand has more dimensions than allowed by the axis remapping")
     if any(n not in (1, m) for n, m in zip(a.shape, wanted[lacking:], strict=True)):
-        raise ValueError(
-            f"operands could not be broadcast together with shape {a.shape} and requested shape {wanted}"
-        )
+        raise ValueError(f"operands could not be broadcast together with shape {a.shape} and requested shape {wanted}")
     strides = [0 if n == 1 != m else s for n, s, m in zip(a.shape, a.strides, wanted[lacking:], strict=True)]
     return ndarray._view_of(a, wanted, (*[0] * lacking, *strides))
 
@@ -228,7 +226,8 @@ def imag(val: Any) -> Any:
 
 
 VIEWS = (  # NumPy functions that only make views; the arguments after the array are plain numbers
-    "diagonal", "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis", "rollaxis", "rot90", "swapaxes",
+    "diagonal", "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis", "rollaxis", "rot90",
+    "swapaxes",
 )  # fmt: skip
 
 
@@ -273,7 +272,7 @@ def _flatten(self: ndarray, order: str = "C") -> ndarray:
 def _matrix_transpose(self: ndarray) -> ndarray:
     if self.ndim < 2:
         raise ValueError("matrix transpose with ndim < 2 is undefined")
-    return view_by(np.swapaxes, self, -1, -2)  # type: ignore[no-any-return]
+    return view_by(np.swapaxes, self, -1, -2)
 
 
 def _part(self: ndarray, second: bool) -> ndarray:

@@ -8,6 +8,7 @@ several kernels for one function; here it is one operation that reads its inputs
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -63,7 +64,9 @@ def _bytes(memory: Memory, start: int, size: int, write: bool) -> np.ndarray:
         if start + size <= base + length:  # registered host memory
             return np.asarray(_Mapped(start, size))
         raise CudaError(
-            cudaError_t.cudaErrorIllegalAddress, f"an array function used memory that is not there: {error}", sticky=True
+            cudaError_t.cudaErrorIllegalAddress,
+            f"an array function used memory that is not there: {error}",
+            sticky=True,
         ) from None
 
 
@@ -101,10 +104,15 @@ class Work:
         results = [operand.array(self._memory, write=True) for operand in self.results]
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if self.in_place:
-                self.function(*results, *arguments, **keywords)
+            try:
+                values = self.function(*([*results, *arguments] if self.in_place else arguments), **keywords)
+            except Exception as error:
+                _report(self.function, error)
+                for target in results:
+                    target.fill(np.nan if target.dtype.kind in "fc" else 0)
                 return
-            values = self.function(*arguments, **keywords)
+            if self.in_place:
+                return
             if len(results) == 1 and not isinstance(values, (tuple, list)):
                 values = (values,)
             for target, value in zip(results, values, strict=True):
@@ -116,6 +124,16 @@ class Work:
         if isinstance(value, (list, tuple)):
             return type(value)(self._resolved(entry) for entry in value)
         return value
+
+
+def _report(function: Callable[..., Any], error: Exception) -> None:
+    """An array function met values that NumPy refuses. A GPU computes something and raises nothing; the caller is long
+    past the line, so this is told on the error stream, and the result is NaN or 0."""
+    name = getattr(function, "__name__", "an array function")
+    print(
+        f"cudalab: {name} on the simulated device could not compute its result ({error}); it is NaN or 0",
+        file=sys.stderr,
+    )
 
 
 def enqueue(name: str, work: Work, inputs: Iterable[Operand], *, flops: float = 0.0) -> None:

@@ -21,7 +21,14 @@ def _require(value: Any, name: str) -> ndarray:
 
 
 def _product(
-    name: str, function: Callable[..., Any], a: ndarray, b: ndarray, shape: layout.Shape, depth: int, out: Any, *more: Any
+    name: str,
+    function: Callable[..., Any],
+    a: ndarray,
+    b: ndarray,
+    shape: layout.Shape,
+    depth: int,
+    out: Any,
+    *more: Any,
 ) -> ndarray:
     dtype = np.result_type(a.dtype, b.dtype)
     result = ndarray(shape, dtype) if out is None else out
@@ -47,7 +54,9 @@ def matmul(*args: Any, out: Any = None, casting: str = "same_kind", dtype: Any =
         raise ValueError("Scalar operands are not allowed, use '*' instead")
     if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
         error = ValueError("Axis dimension mismatch")
-        error.add_note(f"The last axis of the first ({a.shape}) and the one before the last of the second ({b.shape}) differ.")
+        error.add_note(
+            f"The last axis of the first ({a.shape}) and the one before the last of the second ({b.shape}) differ."
+        )
         raise error
     rows = a.shape[-2:-1]
     columns = b.shape[-1:] if b.ndim > 1 else ()
@@ -122,7 +131,7 @@ def einsum(*operands: Any, **kwargs: Any) -> ndarray:
     from cudalab.sim.cupy._core.derivation import shaped
 
     optimize = kwargs.pop("optimize", True)
-    return shaped("cupy_einsum", np.einsum, (subscripts, *arrays), {"optimize": bool(optimize), **kwargs})  # type: ignore[no-any-return]
+    return shaped("cupy_einsum", np.einsum, (subscripts, *arrays), {"optimize": bool(optimize), **kwargs})
 
 
 define("dot", dot)

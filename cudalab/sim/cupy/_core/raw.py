@@ -55,7 +55,7 @@ def load(
             program = _compile(code, options, backend, name_expressions)
             if log_stream is not None:
                 log_stream.write(program.log)
-            module.load_program(program)
+            module._load_program(program)
         _modules[key] = module
     return module
 
@@ -183,7 +183,7 @@ class RawKernel:
 
     @property
     def name_expressions(self) -> tuple[str, ...]:
-        """Name expressions of the module that it comes from. CuPy does not give them; ``cudalab.profile`` needs them."""
+        """Name expressions of its module. CuPy does not give them; ``cudalab.profile`` needs them."""
         return self._name_expressions or ()
 
     @property
@@ -295,13 +295,16 @@ class RawModule:
         return kernel
 
     def get_global(self, name: str) -> MemoryPointer:
-        """Where the ``__device__`` or ``__constant__`` variable ``name`` lies; wrap it as ``cp.ndarray(shape, dtype, p)``."""
+        """Where the ``__device__`` or ``__constant__`` variable ``name`` lies; ``cp.ndarray(shape, dtype, pointer)``
+        makes an array of it."""
         module = self.module
         return MemoryPointer(UnownedMemory(module.get_global_var(name), 0, module, 0), 0)
 
 
 def _refuse(translate_cucomplex: bool, jitify: Any) -> None:
     if translate_cucomplex:
-        raise NotImplementedError("translate_cucomplex=True is not simulated: include <cuComplex.h> and use its functions.")
+        raise NotImplementedError(
+            "translate_cucomplex=True is not simulated: include <cuComplex.h> and use its functions."
+        )
     if jitify:
         raise NotImplementedError("jitify=True is not simulated: CUDA's own headers are found without it.")

@@ -1,7 +1,7 @@
 """Reductions and scans: ``sum``, ``max``, ``argmin``, ``cumsum`` and so on.
 
-Results are arrays on the device, also those without axes: reading one waits. Sums of floats are NumPy's pairwise sums, in
-another order than a GPU's; the last digits differ.
+Results are arrays on the device, also those without axes: reading one waits. Sums of floats are NumPy's pairwise sums,
+in another order than a GPU's; the last digits differ.
 """
 
 from __future__ import annotations
@@ -17,11 +17,20 @@ from cudalab.sim.cupy._core.array import define, ndarray
 from cudalab.sim.cupy._core.operation import Work, enqueue
 
 _WITHOUT_IDENTITY = ("max", "min", "argmax", "argmin", "ptp", "nanmax", "nanmin", "nanargmax", "nanargmin")
-_ALIASES = {"amax": "max", "amin": "min", "alltrue": "all", "sometrue": "any", "product": "prod", "cumproduct": "cumprod"}
+_ALIASES = {
+    "amax": "max",
+    "amin": "min",
+    "alltrue": "all",
+    "sometrue": "any",
+    "product": "prod",
+    "cumproduct": "cumprod",
+}
 
 
 @lru_cache(maxsize=1024)
-def _result_type(name: str, dtype: np.dtype[Any], wanted: np.dtype[Any] | None, extra: tuple[Any, ...]) -> np.dtype[Any]:
+def _result_type(
+    name: str, dtype: np.dtype[Any], wanted: np.dtype[Any] | None, extra: tuple[Any, ...]
+) -> np.dtype[Any]:
     """The type of a result, from NumPy on one element."""
     keywords = dict(extra)
     if wanted is not None:
@@ -31,9 +40,7 @@ def _result_type(name: str, dtype: np.dtype[Any], wanted: np.dtype[Any] | None, 
     return found
 
 
-def reduce(
-    name: str, a: ndarray, axis: Any, dtype: Any, out: ndarray | None, keepdims: bool, **extra: Any
-) -> ndarray:
+def reduce(name: str, a: ndarray, axis: Any, dtype: Any, out: ndarray | None, keepdims: bool, **extra: Any) -> ndarray:
     """``np.NAME`` over ``axis`` of ``a``."""
     axes = layout.normal_axes(axis, a.ndim)
     count = 1
@@ -62,7 +69,7 @@ def reduce(
 def _run_reduction(name: str) -> Callable[..., Any]:
     function = getattr(np, name)
     if not name.startswith("nan") or name not in ("nanargmax", "nanargmin"):
-        return function  # type: ignore[no-any-return]
+        return function
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         try:
@@ -107,9 +114,7 @@ def _plain(name: str) -> Callable[..., ndarray]:
 
 
 def _typed(name: str) -> Callable[..., ndarray]:
-    def method(
-        self: ndarray, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
-    ) -> ndarray:
+    def method(self: ndarray, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> ndarray:
         return reduce(name, self, axis, dtype, out, keepdims)
 
     return method

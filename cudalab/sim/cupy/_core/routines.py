@@ -68,7 +68,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None) -> ndarray:
     if out is None:
         return found
     out[...] = found
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def put(a: Any, ind: Any, v: Any, mode: str = "wrap") -> None:
@@ -83,7 +83,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "wrap") -> None:
 
 
 def _put(target: np.ndarray, index: np.ndarray, values: np.ndarray, mode: str) -> None:
-    np.put(target, index, values, mode=mode)  # type: ignore[call-overload]
+    np.put(target, index, values, mode=mode)  # type: ignore[arg-type]
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
@@ -119,6 +119,23 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     enqueue("cupy_fill_diagonal", Work(np.fill_diagonal, [value, wrap], {}, (target._operand(),), True), inputs)
 
 
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> ndarray:
+    """Elements of the arrays ``choices[0]``, ``choices[1]`` …, as the positions in ``a`` say."""
+    positions = _require(a)
+    if not isinstance(choices, ndarray):
+        raise AttributeError(f"{type(choices).__name__!r} object has no attribute 'shape'")
+    if mode == "raise":
+        least, most = positions.min(), positions.max()
+        if int(least) < 0 or int(most) >= choices.shape[0]:
+            raise ValueError("invalid entry in choice array")
+        mode = "wrap"
+    return shaped("cupy_choose", _choose, (positions, choices), {"mode": mode, "out": out})
+
+
+def _choose(positions: np.ndarray, choices: np.ndarray, mode: str) -> np.ndarray:
+    return np.choose(positions, list(choices), mode=mode)  # type: ignore[call-overload]
+
+
 # -- rounding and range ------------------------------------------------------------------------------------------------
 
 
@@ -130,13 +147,13 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> ndarr
     if a_max is not None:
         result = ufunc.get("minimum")(result, a_max, out=out)
     if result is a and out is None:
-        return a.copy()  # type: ignore[no-any-return]
+        return a.copy()
     return result
 
 
 def around(a: Any, decimals: int = 0, out: Any = None) -> ndarray:
     """Rounded to ``decimals`` digits; halves to even."""
-    return shaped("cupy_around", np.around, (_require(a),), {"decimals": decimals, "out": out})  # type: ignore[no-any-return]
+    return shaped("cupy_around", np.around, (_require(a),), {"decimals": decimals, "out": out})
 
 
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> ndarray:
@@ -145,12 +162,12 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     if copy:
         return result
     x[...] = result
-    return x  # type: ignore[no-any-return]
+    return x
 
 
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 6.283185307179586) -> ndarray:
     """Angles without jumps of a period."""
-    return shaped("cupy_unwrap", np.unwrap, (_require(p),), {"discont": discont, "axis": axis, "period": period})  # type: ignore[no-any-return]
+    return shaped("cupy_unwrap", np.unwrap, (_require(p),), {"discont": discont, "axis": axis, "period": period})
 
 
 # -- grids -------------------------------------------------------------------------------------------------------------
@@ -230,12 +247,12 @@ class Joiner:
 
 def shape(a: Any) -> tuple[int, ...]:
     """The shape."""
-    return a.shape if isinstance(a, ndarray) else np.shape(a)  # type: ignore[no-any-return]
+    return a.shape if isinstance(a, ndarray) else np.shape(a)
 
 
 def ndim(a: Any) -> int:
     """The number of axes."""
-    return a.ndim if hasattr(a, "ndim") else np.ndim(a)  # type: ignore[no-any-return]
+    return a.ndim if hasattr(a, "ndim") else np.ndim(a)
 
 
 def size(a: Any, axis: int | None = None) -> int:
@@ -257,7 +274,7 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
 
 def common_type(*arrays: Any) -> Any:
     """The common inexact type."""
-    return np.common_type(*(np.empty((), a.dtype) for a in arrays))  # type: ignore[arg-type]
+    return np.common_type(*(np.empty((), a.dtype) for a in arrays))
 
 
 def min_scalar_type(a: Any) -> Any:
@@ -278,7 +295,7 @@ def shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
     if not may_share_memory(a, b):
         return False
     start = min(a._operand().span()[0], b._operand().span()[0])
-    return bool(np.shares_memory(*(_placed(x, start) for x in (a, b))))
+    return bool(np.shares_memory(_placed(a, start), _placed(b, start)))
 
 
 def _placed(a: ndarray, start: int) -> np.ndarray:
@@ -341,7 +358,7 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
     rows = moved.reshape(-1, moved.shape[-1])
     found = stack([asarray(func1d(row, *args, **kwargs)) for row in rows])
     result = found.reshape(moved.shape[:-1] + found.shape[1:])
-    return view_function("moveaxis")(result, -1, axis) if found.ndim > 1 else result  # type: ignore[no-any-return]
+    return view_function("moveaxis")(result, -1, axis) if found.ndim > 1 else result
 
 
 # -- methods -----------------------------------------------------------------------------------------------------------
@@ -380,10 +397,10 @@ class Flat:
 
     def copy(self) -> ndarray:
         """The elements in a row, copied."""
-        return self.base.flatten()  # type: ignore[no-any-return]
+        return self.base.flatten()
 
     def __getitem__(self, key: Any) -> ndarray:
-        return self.base.ravel()[key]  # type: ignore[no-any-return]
+        return self.base.ravel()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
         found = self.base.ravel()
@@ -405,8 +422,11 @@ define("take", take)
 define("put", lambda self, indices, values, mode="wrap": put(self, indices, values, mode))
 define("clip", lambda self, min=None, max=None, out=None: clip(self, min, max, out))
 define("round", around)
-define("compress", lambda self, condition, axis=None, out=None: waits("cupy_compress", np.compress, (condition, self), {"axis": axis}))
+define(
+    "compress",
+    lambda self, condition, axis=None, out=None: waits("cupy_compress", np.compress, (condition, self), {"axis": axis}),
+)
 define("flat", property(Flat, doc="The elements in a row."))  # type: ignore[arg-type]
-for _name in ("argsort", "argpartition", "searchsorted", "repeat", "trace", "choose"):
+define("choose", choose)
+for _name in ("argsort", "argpartition", "searchsorted", "repeat", "trace"):
     define(_name, _table(_name))
-

@@ -52,9 +52,11 @@ def _float_to_integer(source: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     wide = np.dtype(f"{dtype.kind}{max(4, dtype.itemsize)}")
     limits = np.iinfo(wide)
     values = source.astype(np.float64 if source.dtype.itemsize == 8 else np.float32, copy=False)
+    if values.size and float(limits.min) < values.min() and values.max() < float(limits.max):  # false for NaN
+        return values.astype(wide).astype(dtype, copy=False)
     not_a_number = np.isnan(values)
-    below = values <= float(limits.min)
-    above = values >= float(limits.max)
+    below = np.less_equal(values, float(limits.min))
+    above = np.greater_equal(values, float(limits.max))
     safe = np.where(not_a_number | below | above, values.dtype.type(0), values)
     result = np.trunc(safe).astype(wide)
     result = np.where(below, wide.type(limits.min), np.where(above, wide.type(limits.max), result))

@@ -126,8 +126,8 @@ class ufunc:
                 raise ValueError("Out shape is mismatched")
             if not np.can_cast(dtype, target.dtype, casting):  # type: ignore[arg-type]
                 raise TypeError(
-                    f"Cannot cast output operand from dtype({str(dtype)!r}) to dtype({str(target.dtype)!r}) according to "
-                    f"the rule {casting!r}"
+                    f"Cannot cast output operand from dtype({str(dtype)!r}) to dtype({str(target.dtype)!r}) according "
+                    f"to the rule {casting!r}"
                 )
         return list(given)
 

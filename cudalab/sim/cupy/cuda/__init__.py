@@ -122,7 +122,10 @@ def using_allocator(allocator: Callable[[int], MemoryPointer] | None = None) -> 
 @contextmanager
 def profile() -> Iterator[None]:
     """Deprecated in CuPy: marks a range for an outside profiler. There is none here; see ``cudalab.profile``."""
-    text = "cupy.cuda.profile has been deprecated since CuPy v10 and will be removed in the future. Use cupyx.profiler.profile instead."
+    text = (
+        "cupy.cuda.profile has been deprecated since CuPy v10 and will be removed in the future. Use "
+        "cupyx.profiler.profile instead."
+    )
     warnings.warn(text, stacklevel=3)
     profiler.start()
     try:

@@ -6,25 +6,25 @@ back may still be in use by work that is queued in its stream, and only that str
 
 What differs: on a GPU two arrays out of one split block touch, and a kernel that runs past the end of one damages the
 other in silence. Here each array has device memory of exactly its own size, so that every access past its end is found.
-``used_bytes``, ``total_bytes`` and the number of ``cudaMalloc`` calls are as on a GPU. A block that is handed out again
-at the very size it had before has the same address as before, as on a GPU; a split one has another.
+``used_bytes``, ``total_bytes`` and the number of ``cudaMalloc`` calls are as on a GPU. Memory that is handed out again
+for the very size it had before has the same address as before, as on a GPU; for another size it has another.
 
-A learner would notice: memory that is free in the pool may still be read through an old address without an error, as
-on a GPU; :func:`resting` lists it for ``cudalab.sanitize``.
+A learner would notice: memory that is free in the pool may still be read through an old address without an error, as on
+a GPU, until the pool uses it for another size; :func:`resting` lists it for ``cudalab.sanitize``.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-import sys
 import weakref
-from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
-from cudalab.sim.cupy._core.call import epoch
+from cudalab.sim.cupy._core.call import epoch, shutting_down
 from cudalab.sim.cupy.cuda import memory_hook, runtime
+from cudalab.sim.cupy.cuda._blocks import Arena, Block, Placed
 from cudalab.sim.cupy.cuda.memory import (
     BaseMemory,
     Memory,
@@ -32,9 +32,9 @@ from cudalab.sim.cupy.cuda.memory import (
     OutOfMemoryError,
     malloc_async,
     plain_malloc,
-    release,
 )
 from cudalab.sim.cupy.cuda.stream import current_pointer
+from cudalab.sim.device.gate import Gate
 
 UNIT = 512
 _MEMORY_ALLOCATION = 2
@@ -48,130 +48,16 @@ def resting() -> Iterator[tuple[int, int]]:
         yield from pool.resting()
 
 
-class _Placed(BaseMemory):
-    """Device memory of exactly the size that an array asked for, out of a block that was split before.
-
-    It comes from ``cudaMallocAsync`` in the block's stream, which costs the host next to nothing and waits for nothing.
-    """
-
-    def __init__(self, size: int, stream: int) -> None:
-        self.size = size
-        self.stream = stream
-        self.ptr = runtime.mallocAsync(size, stream)
-        self._epoch = epoch()
-
-    def __del__(self) -> None:
-        release(self, lambda pointer: runtime.freeAsync(pointer, self.stream))
-
-
-class _Block:
-    """A block of the pool's bookkeeping: ``size`` bytes, with its neighbours of the same ``cudaMalloc``.
-
-    ``memory`` is the device memory that the block's array has, or had last; its size is exactly what was asked for.
-    """
-
-    __slots__ = ("arena", "following", "key", "memory", "previous", "size", "stream")
-
-    def __init__(self, size: int, arena: _Arena, stream: int) -> None:
-        self.size = size
-        self.arena = arena
-        self.stream = stream
-        self.previous: _Block | None = None
-        self.following: _Block | None = None
-        self.memory: Any = None
-        self.key = 0
-
-    def split(self, size: int) -> _Block | None:
-        """Keep the first ``size`` bytes and return the rest, or None when there is none."""
-        if self.size == size:
-            return None
-        rest = _Block(self.size - size, self.arena, self.stream)
-        rest.previous, rest.following = self, self.following
-        if rest.following is not None:
-            rest.following.previous = rest
-        self.size, self.following = size, rest
-        self.drop_memory()
-        return rest
-
-    def merge_following(self) -> None:
-        """Take in the free block after this one."""
-        after = self.following
-        assert after is not None
-        after.drop_memory()
-        self.drop_memory()
-        self.size += after.size
-        self.following = after.following
-        if self.following is not None:
-            self.following.previous = self
-
-    def drop_memory(self) -> None:
-        """Let the memory go once the work that is now in the stream has ended (``cudaFree`` would wait here)."""
-        memory, self.memory = self.memory, None
-        if isinstance(memory, Memory) and memory.ptr:
-            pointer, memory.ptr = memory.ptr, 0
-            runtime.freeAsync(pointer, self.stream)
-
-
-class _Arena:
-    """The free blocks of one stream, by size."""
-
-    def __init__(self) -> None:
-        self._order: list[tuple[int, int]] = []
-        self._free: dict[tuple[int, int], _Block] = {}
-        self._count = 0
-
-    def __len__(self) -> int:
-        return len(self._order)
-
-    def blocks(self) -> list[_Block]:
-        return [self._free[key] for key in self._order]
-
-    def insert(self, block: _Block) -> None:
-        self._count += 1
-        block.key = self._count
-        key = (block.size, block.key)
-        insort(self._order, key)
-        self._free[key] = block
-
-    def remove(self, block: _Block | None) -> bool:
-        """Take ``block`` out when it is free; False when it is not."""
-        key = (block.size, block.key) if block is not None else (0, 0)
-        if self._free.pop(key, None) is None:
-            return False
-        del self._order[bisect_left(self._order, key)]
-        return True
-
-    def give_back(self, block: _Block) -> None:
-        """Insert a block that has become free, joined with its free neighbours."""
-        while self.remove(block.following):
-            block.merge_following()
-        while block.previous is not None and self.remove(block.previous):
-            block = block.previous
-            block.merge_following()
-        self.insert(block)
-
-    def take(self, size: int) -> _Block | None:
-        """The smallest free block of at least ``size`` bytes, split to that size."""
-        index = bisect_left(self._order, (size, 0))
-        if index == len(self._order):
-            return None
-        block = self._free.pop(self._order.pop(index))
-        rest = block.split(size)
-        if rest is not None:
-            self.insert(rest)
-        return block
-
-
 class PooledMemory(BaseMemory):
     """Memory that a pool lent: it goes back when the object goes."""
 
-    def __init__(self, block: _Block, pool: weakref.ref[SingleDeviceMemoryPool], exact: int) -> None:
+    def __init__(self, block: Block, pool: weakref.ref[SingleDeviceMemoryPool], exact: int) -> None:
         self._block = block
         self.pool = pool
         self.ptr = block.memory.ptr
         self.size = block.size
         self.exact_size = exact
-        self.identity = type(block.memory).__name__ if block.memory.__class__ is not _Placed else "Memory"
+        self.identity = type(block.memory).__name__ if block.memory.__class__ is not Placed else "Memory"
         self._epoch = epoch()
 
     def free(self) -> None:
@@ -187,8 +73,15 @@ class PooledMemory(BaseMemory):
         finally:
             memory_hook.call_hooks("free_postprocess", **details)
 
-    def __del__(self) -> None:
-        if not sys.is_finalizing():
+    def __del__(self, _over: list[bool] = shutting_down) -> None:
+        if _over:
+            return
+        pool = self.pool()
+        if pool is not None:
+            pool.gate.later(self._free_quietly)
+
+    def _free_quietly(self) -> None:
+        with suppress(Exception):  # nobody could catch a destructor's error
             self.free()
 
 
@@ -199,6 +92,7 @@ class SingleDeviceMemoryPool:
         self._allocator = allocator or plain_malloc
         self._plain = self._allocator is plain_malloc
         self._reference = weakref.ref(self)
+        self.gate = Gate()
         self._limit = 0
         self.epoch = epoch()
         self._clear()
@@ -206,7 +100,10 @@ class SingleDeviceMemoryPool:
         _pools.add(self)
 
     def _clear(self) -> None:
-        self._arenas: dict[int, _Arena] = {}
+        self._arenas: dict[int, Arena] = {}
+        # Blocks that are lent must be reachable from here: when an array goes in a reference cycle, Python's collector
+        # runs destructors in any order, and would free the device memory before the block came back.
+        self._lent: set[Block] = set()
         self._total = 0
         self._used = 0
 
@@ -215,7 +112,7 @@ class SingleDeviceMemoryPool:
         if self.epoch != epoch():
             for arena in self._arenas.values():
                 for block in arena.blocks():
-                    block.memory = None
+                    block.resting.clear()
             self._clear()
             self.epoch = epoch()
 
@@ -231,7 +128,8 @@ class SingleDeviceMemoryPool:
         memory_hook.call_hooks("malloc_preprocess", **details)
         pointer = None
         try:
-            pointer = self._malloc(size, rounded)
+            with self.gate:
+                pointer = self._malloc(size, rounded)
         finally:
             address, number = (pointer.ptr, id(pointer.mem)) if pointer is not None else (0, 0)
             memory_hook.call_hooks("malloc_postprocess", **details, mem_ptr=address, pmem_id=number)
@@ -241,16 +139,16 @@ class SingleDeviceMemoryPool:
         if size == 0:
             return MemoryPointer(Memory(0), 0)
         stream = current_pointer()
-        arena = self._arenas.setdefault(stream, _Arena())
-        block = arena.take(rounded)
+        arena = self._arenas.setdefault(stream, Arena())
+        block = arena.take(rounded, self._asked(size, rounded))
         if block is None:
             pointer = self._take_from_device(size, rounded)
-            block = _Block(rounded, arena, stream)
+            block = Block(rounded, arena, stream)
             block.memory = pointer.mem
-        elif block.memory is None or self._asked(size, rounded) != block.memory.size:
-            block.drop_memory()
-            block.memory = _Placed(size, stream) if self._plain else self._allocator(rounded).mem
+        elif block.memory is None:
+            block.memory = Placed(size, stream) if self._plain else self._allocator(rounded).mem
         self._used += rounded
+        self._lent.add(block)
         return MemoryPointer(PooledMemory(block, self._reference, size), 0)
 
     def _take_from_device(self, size: int, rounded: int) -> MemoryPointer:
@@ -282,6 +180,7 @@ class SingleDeviceMemoryPool:
 
     def _collect(self) -> None:
         gc.collect()
+        self.gate.do_waiting()
         self.free_all_blocks()
 
     def _call_allocator(self, size: int, rounded: int) -> MemoryPointer:
@@ -298,26 +197,30 @@ class SingleDeviceMemoryPool:
         """What to ask the allocator for: an array's own size, but CuPy's number where the allocator is yours."""
         return size if self._plain else rounded
 
-    def free(self, block: _Block) -> None:
+    def free(self, block: Block) -> None:
         """Take a block back."""
-        self._used -= block.size
-        block.arena.give_back(block)
+        with self.gate:
+            self._used -= block.size
+            self._lent.discard(block)
+            block.rest()
+            block.arena.give_back(block)
 
     def free_all_blocks(self, stream: Any = None) -> None:
         """Give free blocks that are whole back to the device (``cudaFree``), those of ``stream`` or of all streams."""
         self._current_epoch()
-        arenas = self._arenas.values() if stream is None else [self._arenas.get(stream.ptr, _Arena())]
-        for arena in list(arenas):
-            for block in arena.blocks():
-                if block.previous is None and block.following is None:
-                    arena.remove(block)
-                    self._total -= block.size
-                    self._return_to_device(block)
+        arenas = self._arenas.values() if stream is None else [self._arenas.get(stream.ptr, Arena())]
+        with self.gate:
+            for arena in list(arenas):
+                for block in arena.blocks():
+                    if block.whole:
+                        arena.remove(block)
+                        self._total -= block.size
+                        self._return_to_device(block)
 
-    def _return_to_device(self, block: _Block) -> None:
-        placed = not self._plain or isinstance(block.memory, Memory)
-        block.memory = None  # cudaMalloc's memory goes back with cudaFree, which waits for the device
-        if not placed:
+    def _return_to_device(self, block: Block) -> None:
+        freed = not self._plain or any(isinstance(memory, Memory) for memory in block.resting)
+        block.resting.clear()  # what cudaMalloc gave goes back with cudaFree, which waits for the device
+        if not freed:
             runtime.deviceSynchronize()  # the wait of the cudaFree that this block has on a GPU
 
     def resting(self) -> Iterator[tuple[int, int]]:
@@ -325,8 +228,8 @@ class SingleDeviceMemoryPool:
         self._current_epoch()
         for arena in self._arenas.values():
             for block in arena.blocks():
-                if block.memory is not None:
-                    yield block.memory.ptr, block.memory.size
+                for memory in block.resting:
+                    yield memory.ptr, memory.size
 
     def n_free_blocks(self) -> int:
         """How many blocks are free."""

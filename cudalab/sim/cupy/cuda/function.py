@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from cudalab.sim.cupy._core import catalogue
 from cudalab.sim.cupy._core.arguments import pack
-from cudalab.sim.cupy._core.call import device, driver_errors, epoch
+from cudalab.sim.cupy._core.call import device, driver_errors, epoch, from_destructor, shutting_down
 from cudalab.sim.cupy.cuda import driver
 from cudalab.sim.cupy.cuda.stream import current_pointer
 
@@ -46,12 +45,12 @@ class Module:
             raise driver.CUDADriverError(_FILE_NOT_FOUND) from None
         if image[:4] == b"\x7fELF":
             raise NotImplementedError(
-                f"{filename} holds machine code for a real GPU, which the simulated device cannot run. Give it CUDA C++ "
-                "(code=…) or a .ptx file."
+                f"{filename} holds machine code for a real GPU, which the simulated device cannot run. Give it CUDA "
+                "C++ (code=…) or a .ptx file."
             )
         self.load(image)
 
-    def load_program(self, program: Any) -> None:
+    def _load_program(self, program: Any) -> None:
         """Load what ``cudalab.sim.compiler`` made."""
         self._epoch = epoch()
         self.mapping = dict(program.lowered_names)
@@ -66,14 +65,12 @@ class Module:
         """Address of a variable."""
         return driver.moduleGetGlobal(self.ptr, name)
 
-    def __del__(self) -> None:
+    def __del__(self, _over: list[bool] = shutting_down) -> None:
+        if _over:
+            return
         pointer, self.ptr = self.ptr, 0
-        if pointer and not sys.is_finalizing():
-            try:
-                if self._epoch == epoch():
-                    driver.moduleUnload(pointer)
-            except Exception:
-                return
+        if pointer:
+            from_destructor(lambda: driver.moduleUnload(pointer), self._epoch)
 
 
 class Function:
@@ -129,9 +126,7 @@ class Function:
         with driver_errors():
             device().launch(self.ptr, grid, block, buffer, int(shared), current_pointer(stream), bool(cooperative))
 
-    def _fitting(
-        self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int
-    ) -> tuple[int, int, int]:
+    def _fitting(self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int) -> tuple[int, int, int]:
         """A cooperative launch needs all blocks on the device at once; CuPy cuts a one-dimensional grid down."""
         threads = block[0] * block[1] * block[2]
         with driver_errors():
@@ -139,7 +134,9 @@ class Function:
         if grid[0] * grid[1] * grid[2] <= most:
             return grid
         if grid[1] == grid[2] == 1:
-            text = f"The grid size will be reduced from {grid[0]} to {most}, as the specified grid size exceeds the limit."
+            text = (
+                f"The grid size will be reduced from {grid[0]} to {most}, as the specified grid size exceeds the limit."
+            )
             warnings.warn(text, stacklevel=5)
             return most, 1, 1
         raise ValueError(

@@ -1,20 +1,19 @@
 """``cupy.cuda.memory``: device memory as objects, and the allocator that arrays use.
 
-A :class:`MemoryPointer` is an address inside a memory object that owns it. Memory goes when the last pointer to it goes.
-The default allocator is a :class:`MemoryPool` (``pool.py``), so ``del array`` gives a block back to the pool, not to
-the device.
+A :class:`MemoryPointer` is an address inside a memory object that owns it. Memory goes when the last pointer to it
+goes. The default allocator is a memory pool (``_pool.py``), so ``del array`` gives a block back to the pool, not to the
+device.
 """
 
 from __future__ import annotations
 
 import ctypes
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from cudalab.sim.cupy._core import catalogue
-from cudalab.sim.cupy._core.call import epoch
+from cudalab.sim.cupy._core.call import epoch, from_destructor, shutting_down
 from cudalab.sim.cupy.cuda import runtime
 from cudalab.sim.cupy.cuda.device import Device
 from cudalab.sim.cupy.cuda.stream import current_pointer
@@ -82,7 +81,9 @@ class Memory(BaseMemory):
         self.ptr = runtime.malloc(size) if size > 0 else 0
         self._epoch = epoch()
 
-    def __del__(self) -> None:
+    def __del__(self, _over: list[bool] = shutting_down) -> None:
+        if _over:
+            return
         release(self, runtime.free)
 
 
@@ -95,7 +96,9 @@ class MemoryAsync(BaseMemory):
         self.ptr = runtime.mallocAsync(size, stream.ptr) if size > 0 else 0
         self._epoch = epoch()
 
-    def __del__(self) -> None:
+    def __del__(self, _over: list[bool] = shutting_down) -> None:
+        if _over:
+            return
         release(self, lambda pointer: runtime.freeAsync(pointer, self.stream_ref.ptr))
 
 
@@ -113,7 +116,9 @@ class ManagedMemory(BaseMemory):
     def advise(self, advise: int, dev: Device) -> None:
         """A hint; here managed memory needs no moving."""
 
-    def __del__(self) -> None:
+    def __del__(self, _over: list[bool] = shutting_down) -> None:
+        if _over:
+            return
         release(self, runtime.free)
 
 
@@ -167,20 +172,17 @@ class PythonFunctionAllocatorMemory(BaseMemory):
         self.ptr = int(malloc_func(size, device_id)) if size > 0 else 0
         self._epoch = epoch()
 
-    def __del__(self) -> None:
+    def __del__(self, _over: list[bool] = shutting_down) -> None:
+        if _over:
+            return
         release(self, lambda pointer: self._free_func(pointer, self.device_id))
 
 
 def release(memory: Any, free: Callable[[int], None]) -> None:
     """A destructor's free: nothing after a reset or a lost device, and no error out of a destructor."""
     pointer, memory.ptr = memory.ptr, 0
-    if not pointer or sys.is_finalizing():
-        return
-    try:
-        if memory._epoch == epoch():
-            free(pointer)
-    except Exception:
-        return
+    if pointer:
+        from_destructor(lambda: free(pointer), memory._epoch)
 
 
 class MemoryPointer:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from cudalab.sim.cupy._core import catalogue
-from cudalab.sim.cupy._core.call import epoch
+from cudalab.sim.cupy._core.call import epoch, shutting_down
 from cudalab.sim.cupy.cuda import runtime
 from cudalab.sim.cupy.cuda.memory import release
 
@@ -45,7 +45,9 @@ class PinnedMemory:
     def __int__(self) -> int:
         return self.ptr
 
-    def __del__(self) -> None:
+    def __del__(self, _over: list[bool] = shutting_down) -> None:
+        if _over:
+            return
         release(self, runtime.freeHost)
 
 
@@ -62,7 +64,8 @@ class PinnedMemoryPointer:
 
     def __new__(cls, mem: Any, offset: int) -> PinnedMemoryPointer:
         size = int(mem.size) - offset
-        buffer = _buffer_type(cls, size)
+        kind: Any = cls
+        buffer = _buffer_type(kind, size)
         found: PinnedMemoryPointer = buffer.from_address(mem.ptr + offset) if size else buffer()
         return found
 
@@ -90,7 +93,7 @@ class PinnedMemoryPointer:
 
 
 @cache
-def _buffer_type(cls: type, size: int) -> Any:
+def _buffer_type(cls: Any, size: int) -> Any:
     """``cls`` with the buffer protocol over ``size`` bytes; Python lets a class have it only from C, so from ctypes."""
     return type(cls.__name__, (cls, ctypes.c_byte * size), {"__new__": object.__new__, "__doc__": cls.__doc__})
 
@@ -108,11 +111,13 @@ class PooledPinnedMemory(PinnedMemory):
         """Give it back to the pool now."""
         pool = self.pool()
         if pool is not None and self.ptr:
-            pool.free(self.mem, self.size)
+            pool._give_back(self.mem, self.size)
         self.ptr = 0
         self.size = 0
 
-    __del__ = free
+    def __del__(self, _over: list[bool] = shutting_down) -> None:
+        if not _over:
+            self.free()
 
 
 class PinnedMemoryPool:
@@ -147,7 +152,7 @@ class PinnedMemoryPool:
         self.free_all_blocks()
         return self._allocator(size).mem
 
-    def free(self, mem: PinnedMemory, size: int) -> None:
+    def _give_back(self, mem: PinnedMemory, size: int) -> None:
         """Take memory back."""
         self._current_epoch()
         if mem._epoch == self._epoch:

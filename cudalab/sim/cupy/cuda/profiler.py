@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from cudalab.sim.cupy._core import catalogue
 from cudalab.sim.cupy.cuda import runtime
+
+
+def __dir__() -> list[str]:
+    return catalogue.offered("cupy.cuda.profiler", globals())
 
 
 def start() -> None:

@@ -407,7 +407,5 @@ def profilerStop() -> None:
     """See :func:`profilerStart`."""
 
 
-
-
 def __dir__() -> list[str]:
     return catalogue.offered("cupy.cuda.runtime", globals())

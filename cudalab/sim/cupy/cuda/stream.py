@@ -6,13 +6,13 @@ another one is. Array functions and kernels go to the current stream unless told
 
 from __future__ import annotations
 
-import sys
 import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 from cudalab.sim.cupy._core import catalogue
+from cudalab.sim.cupy._core.call import epoch, from_destructor, shutting_down
 from cudalab.sim.cupy.cuda import runtime
 
 _LEGACY, _PER_THREAD = 1, 2
@@ -60,10 +60,14 @@ class Event:
             raise ValueError("Timing must be disabled for interprocess events")
         flags = _BLOCKING_SYNC * bool(block) | _DISABLE_TIMING * bool(disable_timing)
         self.ptr = runtime.eventCreateWithFlags(flags | _INTERPROCESS * bool(interprocess))
+        self._epoch = epoch()
 
-    def __del__(self) -> None:
+    def __del__(self, _over: list[bool] = shutting_down) -> None:
+        if _over:
+            return
         if self.ptr:
-            _quietly(runtime.eventDestroy, self.ptr)
+            pointer = self.ptr
+            from_destructor(lambda: runtime.eventDestroy(pointer), self._epoch)
 
     @property
     def done(self) -> bool:
@@ -196,10 +200,14 @@ class Stream(_BaseStream):
             super().__init__(_PER_THREAD, -1)
         else:
             super().__init__(runtime.streamCreateWithPriority(int(bool(non_blocking)), priority or 0), 0)
+        self._epoch = epoch()
 
-    def __del__(self) -> None:
+    def __del__(self, _over: list[bool] = shutting_down) -> None:
+        if _over:
+            return
         if getattr(self, "_foreign", self) is None and self.ptr not in (0, _LEGACY, _PER_THREAD):
-            _quietly(runtime.streamDestroy, self.ptr)
+            pointer = self.ptr
+            from_destructor(lambda: runtime.streamDestroy(pointer), self._epoch)
 
     @classmethod
     def from_external(cls, obj: Any) -> Stream:
@@ -227,16 +235,6 @@ class ExternalStream(_BaseStream):
             stacklevel=2,
         )
         super().__init__(int(ptr), device_id)
-
-
-def _quietly(call: Callable[[int], None], handle: int) -> None:
-    """A destructor's call: after a reset, or while Python shuts down, the handle may be gone already."""
-    if sys.is_finalizing():
-        return
-    try:
-        call(handle)
-    except Exception:
-        return
 
 
 Stream.null = Stream(null=True)

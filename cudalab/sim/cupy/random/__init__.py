@@ -15,7 +15,7 @@ _global: list[RandomState] = []
 
 def __getattr__(name: str) -> Any:
     if name in _DISTRIBUTIONS:
-        return lambda *args, **kwargs: get_random_state().distribution(name, *args, **kwargs)
+        return lambda *args, **kwargs: get_random_state()._draw(name, *args, **kwargs)
     raise catalogue.missing("cupy.random", name)
 
 

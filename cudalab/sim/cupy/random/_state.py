@@ -1,8 +1,8 @@
 """Random numbers on the device.
 
 The numbers are NumPy's (PCG64), drawn when the function is called and stored by an operation on the device. So a seed
-gives the same numbers in every run here, and other numbers than on a GPU, where cuRAND draws them: do not compare random
-values between devices, compare what you compute from them.
+gives the same numbers in every run here, and other numbers than on a GPU, where cuRAND draws them: do not compare
+random values between devices, compare what you compute from them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from cudalab.sim.cupy._core import catalogue, layout, types
 from cudalab.sim.cupy._core.array import ndarray
 from cudalab.sim.cupy._core.creation import array
 from cudalab.sim.cupy._core.operation import Work, enqueue
-
 
 
 def drawn(name: str, size: Any, dtype: Any, draw: Callable[[layout.Shape], Any]) -> ndarray:
@@ -55,8 +54,8 @@ _DISTRIBUTIONS = {
     "gumbel": "f", "hypergeometric": "i", "laplace": "f", "logistic": "f", "lognormal": "f", "logseries": "i",
     "negative_binomial": "i", "noncentral_chisquare": "f", "noncentral_f": "f", "normal": "f", "pareto": "f",
     "poisson": "i", "power": "f", "rayleigh": "f", "standard_cauchy": "f", "standard_exponential": "f",
-    "standard_gamma": "f", "standard_normal": "f", "standard_t": "f", "triangular": "f", "uniform": "f", "vonmises": "f",
-    "wald": "f", "weibull": "f", "zipf": "i",
+    "standard_gamma": "f", "standard_normal": "f", "standard_t": "f", "triangular": "f", "uniform": "f",
+    "vonmises": "f", "wald": "f", "weibull": "f", "zipf": "i",
 }  # fmt: skip
 
 
@@ -77,10 +76,10 @@ class RandomState:
 
     def __getattr__(self, name: str) -> Any:
         if name in _DISTRIBUTIONS:
-            return lambda *args, **kwargs: self.distribution(name, *args, **kwargs)
+            return lambda *args, **kwargs: self._draw(name, *args, **kwargs)
         raise catalogue.missing_member("cupy.random.RandomState", name)
 
-    def distribution(self, name: str, *parameters: Any, size: Any = None, dtype: Any = None, **named: Any) -> ndarray:
+    def _draw(self, name: str, *parameters: Any, size: Any = None, dtype: Any = None, **named: Any) -> ndarray:
         """Numbers of the distribution ``name``."""
         signature = catalogue.signature("cupy.random", name)
         entries = [p for p in signature.parameters if p not in ("size", "dtype")]
@@ -111,7 +110,7 @@ class RandomState:
 
     def randn(self, *size: int, dtype: Any = float) -> ndarray:
         """Normal numbers, of the shape given by the arguments."""
-        return self.distribution("standard_normal", size=size or None, dtype=dtype)
+        return self._draw("standard_normal", size=size or None, dtype=dtype)
 
     def random_sample(self, size: Any = None, dtype: Any = float) -> ndarray:
         """Uniform numbers in [0, 1)."""
@@ -132,7 +131,10 @@ class RandomState:
         if np.any(np.asarray(high) > limits.max + 1):
             raise ValueError(f"high is out of bounds for {found.name}")
         return drawn(
-            "cupy_randint", _wide(size, low, high), found, lambda shape: self._generator.integers(low, high, shape, found)
+            "cupy_randint",
+            _wide(size, low, high),
+            found,
+            lambda shape: self._generator.integers(low, high, shape, found),
         )
 
     def tomaxint(self, size: Any = None) -> ndarray:
@@ -166,12 +168,17 @@ class RandomState:
         return drawn("cupy_dirichlet", values.shape, _float_type(dtype), lambda shape: values)
 
     def multivariate_normal(
-        self, mean: Any, cov: Any, size: Any = None, check_valid: str = "ignore", tol: float = 1e-8,
-        method: str = "cholesky", dtype: Any = float,
+        self, mean: Any, cov: Any, size: Any = None, check_valid: Any = "ignore", tol: float = 1e-8,
+        method: Any = "cholesky", dtype: Any = float,
     ) -> ndarray:  # fmt: skip
         """Normal vectors with given mean and covariance."""
         values = self._generator.multivariate_normal(
-            _plain(mean), _plain(cov), size, check_valid=check_valid, tol=tol, method=method  # type: ignore[arg-type]
+            _plain(mean),
+            _plain(cov),
+            size,
+            check_valid=check_valid,
+            tol=tol,
+            method=method,
         )
         return drawn("cupy_multivariate_normal", values.shape, _float_type(dtype), lambda shape: values)
 
@@ -190,7 +197,7 @@ class Generator:
         raise catalogue.missing_member("cupy.random.Generator", name)
 
     def _distribution(self, name: str, *parameters: Any, size: Any = None, dtype: Any = None, **named: Any) -> ndarray:
-        return self._state.distribution(name, *parameters, size=size, dtype=dtype, **named)
+        return self._state._draw(name, *parameters, size=size, dtype=dtype, **named)
 
     def random(self, size: Any = None, dtype: Any = float, out: Any = None) -> ndarray:
         """Uniform numbers in [0, 1)."""
@@ -208,8 +215,8 @@ class Generator:
     def standard_normal(self, size: Any = None, dtype: Any = float, out: Any = None) -> ndarray:
         """Normal numbers."""
         if out is not None:
-            return _into(out, self._state.distribution("standard_normal", size=out.shape, dtype=out.dtype))
-        return self._state.distribution("standard_normal", size=size, dtype=dtype)
+            return _into(out, self._state._draw("standard_normal", size=out.shape, dtype=out.dtype))
+        return self._state._draw("standard_normal", size=size, dtype=dtype)
 
 
 def _into(out: ndarray, values: ndarray) -> ndarray:

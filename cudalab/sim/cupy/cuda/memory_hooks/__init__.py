@@ -33,7 +33,10 @@ class DebugPrintHook(MemoryHook):
 
     def _print(self, name: str, details: dict[str, Any]) -> None:
         entries = {"hook": name, **{k: hex(v) if k == "mem_ptr" else v for k, v in details.items()}}
-        text = ",".join(f'"{key}":{value if isinstance(value, int) else f"{chr(34)}{value}{chr(34)}"}' for key, value in entries.items())
+        text = ",".join(
+            f'"{key}":{value if isinstance(value, int) else f"{chr(34)}{value}{chr(34)}"}'
+            for key, value in entries.items()
+        )
         print("{" + text + "}", file=self.file or sys.stdout, flush=self.flush)
 
     def alloc_postprocess(self, **kwargs: Any) -> None:

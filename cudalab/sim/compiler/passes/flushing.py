@@ -1,0 +1,44 @@
+"""Can the host's processor flush subnormal numbers for a whole module?
+
+CuPy compiles kernels with ``-ftz=true``, so nearly every float operation carries ``.ftz``. Flushing operands and
+results one by one costs several instructions each. x86-64 has a mode that does it for free, but for all float *and*
+double operations. So it is used for modules in which every operation on floats carries ``.ftz`` and none computes in
+double precision; others flush value by value. Both give the same results.
+"""
+
+from __future__ import annotations
+
+import platform
+
+from cudalab.sim.compiler.ptx.nodes import Instruction, Module
+
+#: Operations whose subnormal operands and results the mode flushes.
+IN_HARDWARE = frozenset("add sub mul div fma mad rcp sqrt rsqrt setp set".split())
+_COMPUTES = IN_HARDWARE | frozenset("min max sin cos ex2 lg2 tanh slct testp atom red cvt".split())
+
+
+def has_mode() -> bool:
+    """Does this host's processor have the mode (flush to zero, subnormals are zero)?"""
+    return platform.machine().lower() in ("x86_64", "amd64")
+
+
+def flushes_in_hardware(module: Module) -> bool:
+    """Is the module one that may run in the processor's flushing mode?"""
+    bodies = [function.body for function in module.functions.values() if function.body is not None]
+    return has_mode() and not any(
+        _needs_subnormals(item) for body in bodies for item in body if isinstance(item, Instruction)
+    )
+
+
+def _needs_subnormals(instruction: Instruction) -> bool:
+    name, *modifiers = instruction.opcode.split(".")
+    if name not in _COMPUTES or not {"f32", "f64"} & set(modifiers):
+        return False
+    if name == "cvt":
+        # integers convert to normal numbers; between float and double .ftz says that subnormals do not count
+        return "f64" in modifiers and "f32" in modifiers and "ftz" not in modifiers
+    if "f64" in modifiers:
+        return True
+    if name in ("atom", "red"):
+        return "global" not in modifiers  # float atomics on global memory flush, on shared memory they do not
+    return "ftz" not in modifiers

@@ -1,0 +1,60 @@
+"""A lock that destructors never wait at.
+
+Python's garbage collector runs destructors in whatever thread happens to allocate, at any step of a call. An array's
+destructor frees device memory, which is a call of the runtime: in the middle of another call it would find
+half-changed lists, and in a thread that runs blocks it would wait for the very call that waits for those blocks. So
+what a destructor asks for is done at once where no call is under way, and otherwise as soon as that call has ended. A
+real runtime has a plain lock here and needs no more, since its callers are not garbage-collected.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+
+class Gate:
+    """A re-entrant lock for ``with``, and a queue of what is to be done when it is let go."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        outermost = not self._depth
+        self._lock.release()
+        if outermost and self._waiting:
+            self._do_waiting()
+
+    def later(self, action: Callable[[], None]) -> None:
+        """Do ``action`` now, or when whoever is inside has gone. It must not raise."""
+        self._waiting.append(action)
+        self._do_waiting()
+
+    def do_waiting(self) -> None:
+        """Do what waits although the caller is inside: a point where all it guards is consistent."""
+        with self:
+            while self._waiting:
+                self._waiting.popleft()()
+
+    def _do_waiting(self) -> None:
+        # Whoever holds the lock looks at the queue after letting go, so nothing is forgotten when it is taken.
+        while self._waiting and self._lock.acquire(blocking=False):
+            try:
+                if self._depth:  # this very thread is inside
+                    return
+                self._depth = 1
+                try:
+                    if self._waiting:
+                        self._waiting.popleft()()
+                finally:
+                    self._depth = 0
+            finally:
+                self._lock.release()

@@ -1,0 +1,45 @@
+"""Run kernels under test on the simulated device."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+
+from cudalab.sim.compiler import compile_ptx
+from cudalab.sim.machine.launch import Outcome, launch
+from cudalab.sim.machine.memory import Memory
+from cudalab.sim.machine.module import Module
+from tests.sim.compiler.opcodes.kernel import Kernel, module_text
+
+
+class Device:
+    """A module of kernels, loaded; ``run`` launches one and returns its output."""
+
+    def __init__(self, kernels: Sequence[Kernel]) -> None:
+        self.memory = Memory(1 << 28)
+        self.module = Module(compile_ptx(module_text(kernels)), self.memory)
+
+    def run(self, kernel: Kernel, variant: str = "plain") -> np.ndarray:
+        """The output, as bytes.
+
+        Raises:
+            AssertionError: the kernel did not finish.
+        """
+        outcome, output = self.launch(kernel, variant)
+        assert outcome.fault is None, f"{kernel.name}: {outcome.fault}"
+        return output
+
+    def launch(self, kernel: Kernel, variant: str = "plain") -> tuple[Outcome, np.ndarray]:
+        source, target = (self.memory.allocate(max(1, len(data))) for data in (kernel.input, kernel.output))
+        try:
+            self.memory.array(source, len(kernel.input), np.uint8)[:] = kernel.input
+            output = self.memory.array(target, len(kernel.output), np.uint8)
+            output[:] = kernel.output
+            arguments = struct.pack("<QQ", source, target) + kernel.arguments
+            outcome = launch(self.module.kernel(kernel.name), kernel.grid, kernel.block, arguments, variant=variant)
+            return outcome, output.copy()
+        finally:
+            self.memory.free(source)
+            self.memory.free(target)
