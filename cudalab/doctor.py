@@ -104,7 +104,7 @@ def _packages() -> Iterator[Finding]:
         if version is None:
             yield Finding(
                 "problem",
-                f"{package} is not installed; {needed_for} needs it",
+                f"{package} is not installed (needed for {needed_for})",
                 "run `python -m cudalab setup` in the course's folder (conda: `conda env update -f environment.yml`)",
             )
         else:
@@ -160,12 +160,11 @@ def _device() -> Iterator[Finding]:
         return
     name = "this machine's GPU" if chosen.kind == "gpu" else f"simulated device {chosen.profile!r}"
     yield Finding("ok", f"device: {name}; times are {chosen.label}. {chosen.reason}")
-    if chosen.kind == "sim":
-        yield _try_kernel()
+    yield _try_kernel("this machine's GPU" if chosen.kind == "gpu" else "the simulated device")
 
 
-def _try_kernel() -> Finding:
-    """Compile and run one kernel on the simulated device."""
+def _try_kernel(where: str) -> Finding:
+    """Compile and run one kernel."""
     code = 'extern "C" __global__ void twice(float *a) { a[threadIdx.x] *= 2; }'
     try:
         cp = backend.cp
@@ -173,10 +172,14 @@ def _try_kernel() -> Finding:
         cp.RawKernel(code, "twice")((1,), (32,), (numbers,))
         right = numbers.get().tolist() == [2.0 * i for i in range(32)]
     except Exception as error:  # whatever is broken, the reader gets the reason
-        return Finding("problem", f"a kernel could not be run: {type(error).__name__}: {error}", "see the lines above")
+        return Finding(
+            "problem", f"a kernel could not be run on {where}: {type(error).__name__}: {error}", "see the lines above"
+        )
     if not right:
-        return Finding("problem", "a kernel gave a wrong result", "please report this with the output of `pip list`")
-    return Finding("ok", "a kernel was compiled and run on the simulated device")
+        return Finding(
+            "problem", f"a kernel gave a wrong result on {where}", "please report this with the output of `pip list`"
+        )
+    return Finding("ok", f"a kernel was compiled and run on {where}")
 
 
 def _kernels() -> Iterator[Finding]:
@@ -198,4 +201,4 @@ def _programs() -> Iterator[Finding]:
             yield Finding("ok", f"{name} at {path}")
         else:
             required: State = "problem" if os.environ.get("CI") == "true" else "note"
-            yield Finding(required, f"{name} is missing; {purpose} need it", mend)
+            yield Finding(required, f"{name} is missing (needed for {purpose})", mend)

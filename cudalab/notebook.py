@@ -137,6 +137,8 @@ def _cell_rules(cell: Any) -> Iterator[str]:
     for number, line in enumerate(lines, start=1):
         if any(marker in line for marker in MARKERS) and (number > 1 or line.rstrip() != MARKER):
             yield f"line {number}: {MARKER} must stand alone on the first line, and no other nbval marker is used"
+    if is_compared(cell) and cell.source.rstrip().endswith(";"):
+        yield "it is compared and ends with `;`, which nbval does not heed; end with a print, or assign the value"
     code = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     if not code.startswith("%%cuda") and _HOST_CLOCK.search(code):
         yield "uses the host's clock; take cudalab.clock(), cudalab.host_work() or cudalab.benchmark()"

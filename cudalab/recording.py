@@ -119,6 +119,7 @@ class ModuleKernel(RawKernel):
         self._declared_as = name
         self._kernel_of_module = kernel
         self._module_expressions = tuple(module.name_expressions or ())
+        self.module = module  # `cudalab.mirror` reads the module's variables
 
     @property
     def name_expressions(self) -> tuple[str, ...]:

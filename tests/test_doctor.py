@@ -23,7 +23,7 @@ def test_healthy_machine(capsys):
 def test_missing_package_is_a_problem_with_its_mending(monkeypatch):
     monkeypatch.setattr(doctor, "_version", lambda package: None if package == "llvmlite" else "1")
     (finding,) = [finding for finding in doctor._packages() if finding.state == "problem"]
-    assert "llvmlite is not installed; the simulated device needs it" in finding.text
+    assert "llvmlite is not installed (needed for the simulated device)" in finding.text
     assert "python -m cudalab setup" in finding.mend
 
 

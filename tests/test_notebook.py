@@ -139,6 +139,12 @@ def test_compared_cell_has_text_only(broken):
     assert any("text only" in rule for rule in broken(chapter(code("# NBVAL_CHECK_OUTPUT\nplot()", output))))
 
 
+def test_compared_cell_does_not_end_with_a_semicolon(broken):
+    """nbval runs cells without history, and IPython looks there for the semicolon that silences a value."""
+    made = chapter(code("# NBVAL_CHECK_OUTPUT\nprint(1)\nfree(x);", printed("1\n")))
+    assert any("ends with `;`" in rule for rule in broken(made))
+
+
 def test_compared_cell_has_an_output(broken):
     assert "it is compared but has no stored output" in broken(chapter(code("# NBVAL_CHECK_OUTPUT\nx = 1")))
 

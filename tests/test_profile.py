@@ -177,3 +177,10 @@ def test_a_faulting_launch_is_counted_as_far_as_it_came() -> None:
     found = profile(kernel(code), 4, 32, (cp.zeros(64, cp.float32),))
     assert not found.counts.complete and found.global_stores.requests >= 2
     assert "estimates" in repr(found)
+
+
+def test_an_endless_loop_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cudalab.sim.machine.sample.PROFILE_SECONDS", 0.1)
+    code = 'extern "C" __global__ void k(volatile float* x) { while (x[0] == 0.0f) { } }'
+    found = profile(kernel(code), 4, 32, (cp.zeros(64, cp.float32),))
+    assert not found.counts.complete and found.global_loads.requests > 0

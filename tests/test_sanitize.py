@@ -345,6 +345,17 @@ extern "C" __global__ void k(const float* a, float* b) {
     assert sanitize(kernel(code), 1, 32, (b, a)).ok
 
 
+def test_memory_that_the_pool_lends_again_is_uninitialised() -> None:
+    code = 'extern "C" __global__ void k(const float* a, float* b) { b[threadIdx.x] = a[threadIdx.x]; }'
+    a, b = cp.ones(77, cp.float32), cp.zeros(77, cp.float32)
+    cp.cuda.Device().synchronize()  # work that was enqueued for the old owner would count as the new one's
+    address = a.data.ptr
+    del a
+    again = cp.empty(77, cp.float32)
+    assert again.data.ptr == address
+    assert [f.rule for f in sanitize(kernel(code), 1, 77, (again, b)).findings] == ["uninitialised read"]
+
+
 def test_dynamic_shared_memory() -> None:
     code = """
 extern "C" __global__ void k(int* out) {

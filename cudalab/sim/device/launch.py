@@ -103,8 +103,6 @@ class Launch(Operation):
         if outcome.fault is not None:
             if outcome.fault.assertion:
                 print(outcome.fault.assertion.rstrip("\n"), file=sys.stderr)
-            if outcome.fault.assertion:
-                print(outcome.fault.assertion, file=sys.stderr, flush=True)
             raise CudaError(cudaError_t(outcome.fault.code), str(outcome.fault), sticky=True)
 
     # -- what it may touch ---------------------------------------------------------------------------------------------

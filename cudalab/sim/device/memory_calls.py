@@ -22,7 +22,7 @@ PITCH_ALIGNMENT = 512
 _SMALL = 1 << 20
 _HOST_ALLOC_FLAGS = 7
 _HOST_REGISTER_FLAGS = 15
-_MAPPED = 2
+_PORTABLE, _MAPPED = 1, 2
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class MemoryCalls(Core):
         self._spend(host["malloc_host"] + size * host["malloc_host_byte"])
         pointer = self._allocate(size, "pinned", "cudaHostAlloc")
         if pointer:
-            self._host_flags[pointer] = flags | _MAPPED
+            self._host_flags[pointer] = flags | _PORTABLE | _MAPPED  # always so with unified addressing
         return pointer
 
     @call(None)

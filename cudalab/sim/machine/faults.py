@@ -117,6 +117,10 @@ def from_context(context: Context, kernel: LoadedKernel, grid: Triple, block: Tr
         kernel.name, place_of(site.location, kernel.module.program), triple(raw.block, grid), triple(raw.thread, block)
     )
     code = CODES.get(kind, LAUNCH_FAILURE)
+    if kind == FaultKind.OUT_OF_BOUNDS and site.space == Space.SHARED:
+        # seen on an H200: an address outside the 16 MB window of shared memory is an instruction that cannot be
+        if (raw.address - SHARED_WINDOW) % (1 << 32) >= WINDOW_SIZE:
+            code = ILLEGAL_INSTRUCTION
     assertion = ""
     if kind in (FaultKind.OUT_OF_BOUNDS, FaultKind.MISALIGNED, FaultKind.READ_ONLY):
         finding = _access_finding(kind, context, kernel, site, where, args)

@@ -350,6 +350,12 @@ class Memory:
         if allocation is not None:
             allocation.written.mark(address - allocation.pointer, size)
 
+    def forget_written(self, address: int) -> None:
+        """Count an allocation as new: a memory pool lends it to another owner, for whom its contents are anything."""
+        allocation = self.find(address)
+        if allocation is not None and allocation.kind == "device":
+            allocation.written = Written(allocation.size)
+
     def _why_not_viewed(self, address: int, size: int, allocation: Allocation | None) -> str:
         if allocation is not None:
             over = address + size - allocation.end

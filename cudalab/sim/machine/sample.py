@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cudalab.sim.machine.module import LoadedKernel
+    from cudalab.sim.machine.trace import BlockTrace
 
 RECORDS = 1 << 18
 """Records kept of one sampled block (4 MB); what comes after is counted and extrapolated."""
@@ -34,7 +35,7 @@ BATCH = 1 << 19
 WHOLE = 4 << 20
 """A profile runs every block of a launch that makes at most this many records, and about as many of a larger one."""
 PROFILE_RECORDS = 1 << 22
-PROFILE_SECONDS = 10.0
+PROFILE_SECONDS = 5.0
 
 _remembered: OrderedDict[tuple[object, ...], Counts] = OrderedDict()
 
@@ -94,6 +95,12 @@ def count_launch(
     with Tracer(kernel, grid, block, args, shared, records=PROFILE_RECORDS) as tracer:
         if blocks is None:
             first = tracer.run(0, time_limit=PROFILE_SECONDS)
+            if first.timed_out:  # an endless loop: what it did so far has to do
+                counter = _Counter(kernel, tracer)
+                counter.take(first, float(total))
+                counts = counter.finish()
+                counts.blocks = total
+                return counts
             each = max(1, len(first.records) + first.lost)
             blocks = max(min(8, total), min(total, WHOLE // each))
             tracer.take_back()
@@ -113,38 +120,56 @@ def _weights(chosen: list[int], blocks: int) -> list[float]:
     return [1.0, *[inner] * (len(chosen) - 2), 1.0]
 
 
+class _Counter:
+    """Counts traced blocks, some at a time."""
+
+    def __init__(self, kernel: LoadedKernel, tracer: Tracer) -> None:
+        self._kernel, self._tracer = kernel, tracer
+        self._counts = Counts(threads=tracer.threads)
+        self._kept: list[np.ndarray] = []
+        self._weights: list[float] = []
+        self._pending = self._lost = self._seen = 0
+
+    def take(self, found: BlockTrace, weight: float) -> None:
+        """Count a block that stands for `weight` blocks of the grid."""
+        counts = self._counts
+        self._kept.append(found.records.copy())
+        self._weights.append(weight)
+        self._lost += found.lost
+        self._seen += len(found.records)
+        self._pending += len(found.records)
+        counts.complete = counts.complete and found.complete
+        counts.footprint_bytes = max(counts.footprint_bytes, self._tracer.footprint)
+        if self._pending >= BATCH or len(self._kept) >= 256:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._kept:
+            add(self._counts, count(self._kernel.kernel, join(self._kept, self._weights, self._tracer.threads)))
+        self._counts.sampled += len(self._kept)
+        self._kept, self._weights, self._pending = [], [], 0
+
+    def finish(self, factor: float = 1.0) -> Counts:
+        """The counts, times `factor` for blocks that did not run, and for records that were not kept."""
+        self._flush()
+        if self._lost and self._seen:
+            factor *= (self._seen + self._lost) / self._seen
+        if factor != 1.0:
+            scale(self._counts, factor)
+        return self._counts
+
+
 def _count(
     kernel: LoadedKernel, tracer: Tracer, chosen: Sequence[int], weights: Sequence[float], seconds: float
 ) -> Counts:
-    """Run the chosen blocks and count; block *i* stands for ``weights[i]`` blocks of the grid."""
-    counts = Counts(threads=tracer.threads)
-    kept: list[np.ndarray] = []
-    kept_weights: list[float] = []
-    pending = lost = seen = 0
-
-    def flush() -> None:
-        nonlocal pending
-        if kept:
-            add(counts, count(kernel.kernel, join(kept, kept_weights, tracer.threads)))
-        counts.sampled += len(kept)
-        kept.clear()
-        kept_weights.clear()
-        pending = 0
-
+    """Run the chosen blocks and count; block *i* stands for ``weights[i]`` blocks of the grid. The first block that
+    does not come to its end is the last one."""
+    counter = _Counter(kernel, tracer)
+    done = 0.0
     for index, weight in zip(chosen, weights, strict=True):
         found = tracer.run(index, time_limit=seconds)
-        kept.append(found.records.copy())
-        kept_weights.append(weight)
-        lost += found.lost
-        seen += len(found.records)
-        pending += len(found.records)
-        counts.complete = counts.complete and found.complete
-        counts.footprint_bytes = max(counts.footprint_bytes, tracer.footprint)
-        if pending >= BATCH or len(kept) >= 256:
-            flush()
-        if found.status != Status.DONE and not found.timed_out:
+        counter.take(found, weight)
+        done += weight
+        if found.status != Status.DONE:
             break
-    flush()
-    if lost and seen:
-        scale(counts, (seen + lost) / seen)
-    return counts
+    return counter.finish(sum(weights) / done)

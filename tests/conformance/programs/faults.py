@@ -102,19 +102,6 @@ def shared_before_the_start():
     return shared_access(-4096, write=False)
 
 
-@program("a local array far beyond its end", isolated=True)
-def local_far_out():
-    return after(
-        r"""extern "C" __global__ void k(const int* x, int* y) {
-            int a[64];
-            for (int i = 0; i < 64; ++i) a[i] = x[i];
-            y[0] = a[x[64]];
-        }""",
-        cp.asarray([*range(64), 1 << 26], dtype=cp.int32),
-        cp.zeros(1, cp.int32),
-    )
-
-
 @program("a failed assert: error, and the message with file, line, block, thread and condition", isolated=True)
 def failed_assert():
     kernel = cp.RawKernel(
@@ -258,17 +245,6 @@ def misaligned_shared():
         np.int32(4),
         cp.zeros(1),
         block=(64,),
-    )
-
-
-@program("a call through a null function pointer", isolated=True)
-def null_function():
-    return after(
-        r"""
-        typedef int (*Function)(int);
-        __device__ Function table[2];
-        extern "C" __global__ void k(int* out) { *out = table[threadIdx.x](3); }""",
-        cp.zeros(1, cp.int32),
     )
 
 

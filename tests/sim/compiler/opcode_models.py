@@ -197,7 +197,7 @@ def _divide(f: Form) -> Case:
 @model("rem")
 def _remainder(f: Form) -> Case:
     kind = f.types[-1]
-    return Case([kind] * 2, kind, lambda a, b: a - b * _truncated(a, b) if b else a)
+    return Case([kind] * 2, kind, lambda a, b: a - b * _truncated(a, b) if b else -1)
 
 
 @model("abs", "neg")
@@ -312,7 +312,7 @@ def _bfind(f: Form) -> Case:
 @model("bfe")
 def _bfe(f: Form) -> Case:
     def run(a: int, b: int, c: int) -> int:
-        position, length = b & 255, c & 255
+        position, length = (b & 255, c & 255) if f.bits == 32 else (b, c)
         if not length:
             return 0
         last = min(position + length - 1, f.bits - 1)
@@ -325,8 +325,8 @@ def _bfe(f: Form) -> Case:
 @model("bfi")
 def _bfi(f: Form) -> Case:
     def run(a: int, b: int, c: int, d: int) -> int:
-        position, length = c & 255, d & 255
-        for k in range(length):
+        position, length = (c & 255, d & 255) if f.bits == 32 else (c, d)
+        for k in range(min(length, f.bits)):
             if position + k < f.bits:
                 b = b & ~(1 << position + k) | (a >> k & 1) << position + k
         return b
@@ -464,7 +464,7 @@ def _testp(f: Form) -> Case:
         "infinite": math.isinf,
         "number": lambda a: not math.isnan(a),
         "notanumber": math.isnan,
-        "normal": lambda a: math.isfinite(a) and abs(a) >= least,
+        "normal": lambda a: a == 0 or (math.isfinite(a) and abs(a) >= least),
         "subnormal": lambda a: 0 < abs(a) < least,
     }[f.choose("finite", "infinite", "number", "notanumber", "normal", "subnormal")]
     return Case([f.types[-1]], "pred", run)

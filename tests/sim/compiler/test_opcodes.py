@@ -42,8 +42,13 @@ def opcodes_to_try() -> dict[str, list[str]]:
 
 
 def _sensible(opcode: str) -> bool:
-    """``.xorsign`` and ``.abs`` stand together."""
+    """Not all that a pattern allows is an instruction: ``.xorsign`` and ``.abs`` stand together, and a conversion
+    between integers saturates only where the target cannot hold all values of the source."""
     parts = opcode.split(".")
+    if parts[0] == "cvt" and "sat" in parts and parts[-1][0] in "su" and parts[-2][0] in "su":
+        target, source = parts[-2], parts[-1]
+        wider = BITS[target] - (target[0] == "s") >= BITS[source] - (source[0] == "s")
+        return not (wider and (target[0] == "s" or source[0] == "u"))
     if parts[0] in ("min", "max") and ("xorsign" in parts or "abs" in parts):
         return "xorsign" in parts and "abs" in parts
     return True

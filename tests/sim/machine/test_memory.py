@@ -186,6 +186,13 @@ def test_written_is_tracked(memory: Memory) -> None:
     assert bits.all() and len(bits) == 100
 
 
+def test_a_pool_can_lend_memory_as_new(memory: Memory) -> None:
+    pointer = memory.allocate(100)
+    memory.view(pointer, 100)
+    memory.forget_written(pointer)
+    assert memory.find(pointer).written.empty
+
+
 def test_written_never_claims_too_little() -> None:
     from cudalab.sim.machine.initialised import Written
 

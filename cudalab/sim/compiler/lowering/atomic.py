@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.threads import ThreadCode
 
 TABLE = Table()
-_WHERE = "[.relaxed|acquire|release|acq_rel][.cta|cluster|gpu|sys][.global|shared|shared::cta]"
-_REDUCE = "[.relaxed|release][.cta|cluster|gpu|sys][.global|shared|shared::cta]"
-_CACHE = "[.L1::evict_normal|L1::no_allocate]"
+_SPACE = "global|shared|shared::cta"
+_SCOPE = "cta|cluster|gpu|sys"
+_WHERE = f"[.relaxed|acquire|release|acq_rel][.{_SCOPE}][.{_SPACE}]"
+_REDUCE = f"[.relaxed|release][.{_SCOPE}][.{_SPACE}]"
+_OLD = f"<{_SPACE}>.<{_SCOPE}>"  # the order before PTX 6.0; compilers still write it
+_CACHE = "[.L2::cache_hint]"
 _OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", "inc", "dec")
 _LLVM = {"exch": "xchg", "inc": "uinc_wrap", "dec": "udec_wrap"}
 _ORDERS = {"acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
@@ -69,14 +72,18 @@ def _integer(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
     return old
 
 
-@TABLE.row(f"atom{_WHERE}.<add|inc|dec>{_CACHE}.u32", f"atom{_WHERE}.<add|min|max>{_CACHE}.<s32|u64|s64>")
-@TABLE.row(f"atom{_WHERE}.<min|max>{_CACHE}.u32", f"atom{_WHERE}.<and|or|xor|exch>{_CACHE}.<b32|b64>")
+@TABLE.row(f"atom{_WHERE}.<add|inc|dec>{_CACHE}.u32", f"atom{_WHERE}.<add|min|max>{_CACHE}.<s32|u64>")
+@TABLE.row(f"atom{_WHERE}.<min|max>{_CACHE}.<u32|s64>", f"atom{_WHERE}.<and|or|xor|exch>{_CACHE}.<b32|b64>")
+@TABLE.row(f"atom.{_OLD}.<add|inc|dec>.u32", f"atom.{_OLD}.<add|min|max>.<s32|u64>", f"atom.{_OLD}.<min|max>.<u32|s64>")
+@TABLE.row(f"atom.{_OLD}.<and|or|xor|exch>.<b32|b64>")
 def _atomic(e: ThreadCode, i: Instruction, f: Form) -> None:
     e.set_integer(i.operands[0], _integer(e, i, f, i.operands[2]), f.bits, f.signed)
 
 
-@TABLE.row(f"red{_REDUCE}.<add|inc|dec>{_CACHE}.u32", f"red{_REDUCE}.<add|min|max>{_CACHE}.<s32|u64|s64>")
-@TABLE.row(f"red{_REDUCE}.<min|max>{_CACHE}.u32", f"red{_REDUCE}.<and|or|xor>{_CACHE}.<b32|b64>")
+@TABLE.row(f"red{_REDUCE}.<add|inc|dec>{_CACHE}.u32", f"red{_REDUCE}.<add|min|max>{_CACHE}.<s32|u64>")
+@TABLE.row(f"red{_REDUCE}.<min|max>{_CACHE}.<u32|s64>", f"red{_REDUCE}.<and|or|xor>{_CACHE}.<b32|b64>")
+@TABLE.row(f"red.{_OLD}.<add|inc|dec>.u32", f"red.{_OLD}.<add|min|max>.<s32|u64>", f"red.{_OLD}.<min|max>.<u32|s64>")
+@TABLE.row(f"red.{_OLD}.<and|or|xor>.<b32|b64>")
 def _reduce(e: ThreadCode, i: Instruction, f: Form) -> None:
     _integer(e, i, f, i.operands[1])
 
@@ -92,17 +99,17 @@ def _real(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
     return old
 
 
-@TABLE.row(f"atom{_WHERE}.add{_CACHE}.<f32|f64>")
+@TABLE.row(f"atom{_WHERE}.add{_CACHE}.<f32|f64>", f"atom.{_OLD}.add.<f32|f64>")
 def _atomic_real(e: ThreadCode, i: Instruction, f: Form) -> None:
     e.set_real(i.operands[0], _real(e, i, f, i.operands[2]), f.bits)
 
 
-@TABLE.row(f"red{_REDUCE}.add{_CACHE}.<f32|f64>")
+@TABLE.row(f"red{_REDUCE}.add{_CACHE}.<f32|f64>", f"red.{_OLD}.add.<f32|f64>")
 def _reduce_real(e: ThreadCode, i: Instruction, f: Form) -> None:
     _real(e, i, f, i.operands[1])
 
 
-@TABLE.row(f"atom{_WHERE}.cas{_CACHE}.<b16|b32|b64>")
+@TABLE.row(f"atom{_WHERE}.cas{_CACHE}.<b16|b32|b64>", f"atom.{_OLD}.cas.<b16|b32|b64>")
 def _compare_and_swap(e: ThreadCode, i: Instruction, f: Form) -> None:
     kind, width = f"i{f.bits}", f.bits // 8
     expected, value = e.integer(i.operands[2], f.bits), e.integer(i.operands[3], f.bits)

@@ -164,13 +164,37 @@ def _reverse(e: Emitter, i: Instruction, f: Form) -> None:
     e.set_integer(i.operands[0], value, f.bits)
 
 
+@TABLE.row("fns.b32")
+def _nth_set(e: Emitter, i: Instruction, f: Form) -> None:
+    """The place of the n-th set bit of a mask from a base, upwards or (n < 0) downwards; -1 when there is none."""
+    mask, base, number = (e.integer(operand, 32) for operand in i.operands[1:4])
+    base = e.new(f"and i32 {base}, 31")
+    down = e.new(f"icmp slt i32 {number}, 0")
+    reverse = e.intrinsic("llvm.bitreverse.i32", "i32", f"i32 {mask}")
+    bits = e.new(f"select i1 {down}, i32 {reverse}, i32 {mask}")
+    start = e.new(f"select i1 {down}, i32 {e.new(f'sub i32 31, {base}')}, i32 {base}")
+    found = e.new(f"and i32 {bits}, {e.new(f'shl i32 -1, {start}')}")
+    steps = e.intrinsic("llvm.abs.i32", "i32", f"i32 {number}", "i1 false")
+    for step in range(1, 32):  # drop the lowest as often as there are others to be passed
+        rest = e.new(f"and i32 {found}, {e.new(f'sub i32 {found}, 1')}")
+        found = e.new(f"select i1 {e.new(f'icmp ugt i32 {steps}, {step}')}, i32 {rest}, i32 {found}")
+    found = e.new(f"select i1 {e.new(f'icmp ugt i32 {steps}, 32')}, i32 0, i32 {found}")
+    here = e.new(f"and i32 {mask}, {e.new(f'shl i32 1, {base}')}")  # n = 0: the base itself or nothing
+    found = e.new(f"select i1 {e.new(f'icmp eq i32 {steps}, 0')}, i32 {here}, i32 {found}")
+    place = e.intrinsic("llvm.cttz.i32", "i32", f"i32 {found}", "i1 false")
+    place = e.new(f"select i1 {down}, i32 {e.new(f'sub i32 31, {place}')}, i32 {place}")
+    none = e.new(f"icmp eq i32 {found}, 0")
+    e.set_integer(i.operands[0], e.new(f"select i1 {none}, i32 -1, i32 {place}"), 32)
+
+
 # -- bit fields
 
 
-def _byte(e: Emitter, operand: object, bits: int) -> str:
-    """The low byte of a 32-bit operand, in ``bits`` bits."""
-    low = e.new(f"and i32 {e.integer(operand, 32)}, 255")
-    return low if bits == 32 else e.new(f"zext i32 {low} to i{bits}")
+def _field_operand(e: Emitter, operand: object, bits: int) -> str:
+    """Position or length of a field. Only its low byte counts for 32-bit fields, all of it for 64-bit ones (PTX leaves
+    it open above 255; this is what an H200 does)."""
+    value = e.integer(operand, 32)
+    return e.new(f"and i32 {value}, 255") if bits == 32 else e.new(f"zext i32 {value} to i{bits}")
 
 
 def _shift_out(e: Emitter, operation: str, bits: int, value: str, amount: str) -> str:
@@ -199,7 +223,7 @@ def _sign_extend(e: Emitter, bits: int, value: str, length: str) -> str:
 @TABLE.row("bfe.<u32|s32|u64|s64>")
 def _extract(e: Emitter, i: Instruction, f: Form) -> None:
     a = e.integer(i.operands[1], f.bits)
-    position, length = _byte(e, i.operands[2], f.bits), _byte(e, i.operands[3], f.bits)
+    position, length = _field_operand(e, i.operands[2], f.bits), _field_operand(e, i.operands[3], f.bits)
     if f.signed:
         kind = f"i{f.bits}"
         clamped = e.intrinsic(f"llvm.umin.{kind}", kind, f"{kind} {position}", f"{kind} {f.bits - 1}")
@@ -213,7 +237,7 @@ def _extract(e: Emitter, i: Instruction, f: Form) -> None:
 @TABLE.row("bfi.<b32|b64>")
 def _insert(e: Emitter, i: Instruction, f: Form) -> None:
     a, b = e.integer(i.operands[1], f.bits), e.integer(i.operands[2], f.bits)
-    position, length = _byte(e, i.operands[3], f.bits), _byte(e, i.operands[4], f.bits)
+    position, length = _field_operand(e, i.operands[3], f.bits), _field_operand(e, i.operands[4], f.bits)
     kind = f"i{f.bits}"
     mask = _shift_out(e, "shl", f.bits, _mask(e, f.bits, length), position)
     field = e.new(f"and {kind} {_shift_out(e, 'shl', f.bits, a, position)}, {mask}")

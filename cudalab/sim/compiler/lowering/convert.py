@@ -68,7 +68,7 @@ def _from_integer(e: Emitter, i: Instruction, f: Form) -> None:
     e.set_real(i.operands[0], result, bits)
 
 
-@TABLE.row(f"cvt.<rni|rzi|rmi|rpi>[.ftz][.sat].{_INTEGERS}.<f32|f64>")
+@TABLE.row(f"cvt.<rni|rzi|rmi|rpi>[.ftz][.sat].{_INTEGERS}.f32", f"cvt.<rni|rzi|rmi|rpi>[.sat].{_INTEGERS}.f64")
 def _to_integer(e: Emitter, i: Instruction, f: Form) -> None:
     target, source = f.types
     bits, want = BITS[source], BITS[target]

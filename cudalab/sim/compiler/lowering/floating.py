@@ -83,7 +83,7 @@ def _binary(e: Emitter, i: Instruction, f: Form) -> None:
 
 
 @TABLE.row("fma.<rn|rz|rm|rp>[.ftz][.sat].f32", "fma.<rn|rz|rm|rp>.f64")
-@TABLE.row(f"mad{_ROUND}[.ftz][.sat].f32", "mad.<rn|rz|rm|rp>.f64")
+@TABLE.row("mad.<rn|rz|rm|rp>[.ftz][.sat].f32", "mad.<rn|rz|rm|rp>.f64")
 def _fused(e: Emitter, i: Instruction, f: Form) -> None:
     values = inputs(e, i, f, 3)
     kind = _KIND[f.bits]
@@ -108,7 +108,7 @@ def _reciprocal(e: Emitter, i: Instruction, f: Form) -> None:
 
 @TABLE.row("rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64")
 def _coarse(e: Emitter, i: Instruction, f: Form) -> None:
-    """Only the upper word of input and result counts; subnormal inputs are zero."""
+    """Only the upper word of input and result counts; subnormal inputs and results are zero."""
     word = e.new(f"and i64 {e.integer(i.operands[1], 64)}, -4294967296")
     exponent = e.new(f"and i64 {word}, {0x7FF << 52}")
     subnormal = e.new(f"icmp eq i64 {exponent}, 0")
@@ -116,11 +116,14 @@ def _coarse(e: Emitter, i: Instruction, f: Form) -> None:
     a = e.new(f"bitcast i64 {e.new(f'select i1 {subnormal}, i64 {sign}, i64 {word}')} to double")
     if f.row.name == "rsqrt":
         a = e.intrinsic("llvm.sqrt.f64", "double", f"double {a}")
-    result = e.new(f"bitcast double {e.new(f'fdiv double 1.0, {a}')} to i64")
+    quotient = e.new(f"fdiv double 1.0, {a}")
+    result = e.new(f"bitcast double {quotient} to i64")
     exponent = e.new(f"and i64 {result}, {0x7FF << 52}")
     tiny = e.new(f"icmp eq i64 {exponent}, 0")
     kept = e.new(f"select i1 {tiny}, i64 {1 << 63}, i64 -4294967296")
-    e.set_integer(i.operands[0], e.new(f"and i64 {result}, {kept}"), 64)
+    missing = e.new(f"fcmp uno double {quotient}, {quotient}")
+    value = e.new(f"and i64 {result}, {kept}")
+    e.set_integer(i.operands[0], e.new(f"select i1 {missing}, i64 {0x7FFF_FFFF << 32}, i64 {value}"), 64)
 
 
 @TABLE.row("sqrt.<rn|rz|rm|rp|approx>[.ftz].f32", "sqrt.<rn|rz|rm|rp>.f64")
@@ -159,14 +162,16 @@ def _sign(e: Emitter, i: Instruction, f: Form) -> None:
         result = e.intrinsic(f"llvm.fabs.f{f.bits}", kind, f"{kind} {a}")
     else:
         result = e.new(f"fneg {kind} {a}")
+        if f.bits == 64:  # a NaN keeps its sign; a float's is made canonical when it is looked at
+            missing = e.new(f"fcmp uno double {a}, {a}")
+            result = e.new(f"select i1 {missing}, double {a}, double {result}")
     e.set_real(i.operands[0], result, f.bits)
 
 
-@TABLE.row("min[.ftz][.NaN][.xorsign][.abs].f32", "max[.ftz][.NaN][.xorsign][.abs].f32", "min.f64", "max.f64")
+@TABLE.row("min[.ftz][.NaN].f32", "min[.ftz][.NaN].xorsign.abs.f32", "min.f64")
+@TABLE.row("max[.ftz][.NaN].f32", "max[.ftz][.NaN].xorsign.abs.f32", "max.f64")
 def _extreme(e: Emitter, i: Instruction, f: Form) -> None:
     """One NaN gives the other operand, unless ``.NaN`` asks for it; -0 is less than +0."""
-    if ("xorsign" in f) != ("abs" in f):
-        raise e.unsupported(".xorsign and .abs stand together")
     a, b = inputs(e, i, f, 2)
     kind = _KIND[f.bits]
     sign = ""
@@ -196,7 +201,7 @@ _CLASSES = {  # bits of llvm.is.fpclass
     "number": 0x3FC,
     "infinite": 0x204,
     "finite": 0x1F8,
-    "normal": 0x108,
+    "normal": 0x168,  # zeros count as normal
     "subnormal": 0x090,
 }
 

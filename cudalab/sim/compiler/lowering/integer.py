@@ -1,6 +1,6 @@
 """Integer arithmetic (PTX ISA, "Integer Arithmetic Instructions" and "Extended-Precision Integer Arithmetic").
 
-Divisions by zero give what the hardware gives, all ones (and the dividend as remainder), instead of a signal.
+Quotient and remainder of a division by zero are all ones, as on hardware (seen on an H200), instead of a signal.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _remainder(e: Emitter, i: Instruction, f: Form) -> None:
     quotient, zero, a, b = _divide(e, i, f)
     kind = f"i{f.bits}"
     rest = e.new(f"sub {kind} {a}, {e.new(f'mul {kind} {quotient}, {b}')}")
-    _set(e, i, f, e.new(f"select i1 {zero}, {kind} {a}, {kind} {rest}"))
+    _set(e, i, f, e.new(f"select i1 {zero}, {kind} -1, {kind} {rest}"))
 
 
 @TABLE.row(f"abs.{_SIGNED}")
@@ -173,6 +173,54 @@ def _extreme(e: Emitter, i: Instruction, f: Form) -> None:
     a, b = _operands(e, i, f, 2)
     name = f"llvm.{'s' if f.signed else 'u'}{f.row.name}.i{f.bits}"
     _set(e, i, f, e.intrinsic(name, f"i{f.bits}", f"i{f.bits} {a}", f"i{f.bits} {b}"))
+
+
+@TABLE.row("min.relu.s32", "min.s32.relu", "max.relu.s32", "max.s32.relu")
+def _extreme_or_zero(e: Emitter, i: Instruction, f: Form) -> None:
+    """``.relu``: at least 0."""
+    a, b = _operands(e, i, f, 2)
+    for name, other in ((f.row.name, b), ("max", "0")):
+        a = e.intrinsic(f"llvm.s{name}.i32", "i32", f"i32 {a}", f"i32 {other}")
+    _set(e, i, f, a)
+
+
+# -- pairs of 16-bit integers in one register
+
+
+@TABLE.row("add.<u16x2|s16x2>", "min.<u16x2|s16x2>", "max.<u16x2|s16x2>")
+@TABLE.row("min.relu.s16x2", "min.s16x2.relu", "max.relu.s16x2", "max.s16x2.relu")
+def _pair(e: Emitter, i: Instruction, f: Form) -> None:
+    """Each half by itself."""
+    pair = "<2 x i16>"
+    a, b = (e.new(f"bitcast i32 {e.integer(operand, 32)} to {pair}") for operand in i.operands[1:3])
+    if f.row.name == "add":
+        result = e.new(f"add {pair} {a}, {b}")
+    else:
+        order = ("s" if "s16x2" in f else "u") + ("lt" if f.row.name == "min" else "gt")
+        result = e.new(f"select <2 x i1> {e.new(f'icmp {order} {pair} {a}, {b}')}, {pair} {a}, {pair} {b}")
+    if "relu" in f:
+        positive = e.new(f"icmp sgt {pair} {result}, zeroinitializer")
+        result = e.new(f"select <2 x i1> {positive}, {pair} {result}, {pair} zeroinitializer")
+    e.set_integer(i.operands[0], e.new(f"bitcast {pair} {result} to i32"), 32)
+
+
+@TABLE.row("vabsdiff2.u32.u32.u32[.add]", "vabsdiff4.u32.u32.u32[.add]")
+def _absolute_differences(e: Emitter, i: Instruction, f: Form) -> None:
+    """Of the halves or bytes of two registers; with ``.add`` their sum and the third operand."""
+    count = int(f.row.name[-1])
+    kind = f"<{count} x i{32 // count}>"
+    a, b = (e.new(f"bitcast i32 {e.integer(operand, 32)} to {kind}") for operand in i.operands[1:3])
+    less = e.new(f"icmp ult {kind} {a}, {b}")
+    up, down = e.new(f"sub {kind} {b}, {a}"), e.new(f"sub {kind} {a}, {b}")
+    distance = e.new(f"select <{count} x i1> {less}, {kind} {up}, {kind} {down}")
+    if "add" not in f:
+        e.set_integer(i.operands[0], e.new(f"bitcast {kind} {distance} to i32"), 32)
+        return
+    total = e.integer(i.operands[3], 32)
+    for number in range(count):
+        part = e.new(f"extractelement {kind} {distance}, i32 {number}")
+        total = e.new(f"add i32 {total}, {e.new(f'zext i{32 // count} {part} to i32')}")
+    e.set_integer(i.operands[0], total, 32)
 
 
 # -- extended precision: the condition code holds the carry, or the borrow

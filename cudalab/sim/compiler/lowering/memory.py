@@ -20,9 +20,9 @@ TABLE = Table()
 _TYPES = "<b8|u8|s8|b16|u16|s16|b32|u32|s32|f32|b64|u64|s64|f64>"
 _SCOPE = "[.cta|cluster|gpu|sys]"
 _CACHE = (
-    "[.L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate]"
-    "[.L2::evict_normal|L2::evict_first|L2::evict_last|L2::cache_hint][.L2::64B|L2::128B|L2::256B]"
+    "[.L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate][.L2::cache_hint]"
 )
+_PREFETCH = "[.L2::64B|L2::128B|L2::256B]"
 _ORDERS = ("relaxed", "acquire", "release")
 
 
@@ -103,7 +103,7 @@ def _order(e: ThreadCode, f: Form) -> tuple[str, str]:
 
 @TABLE.row(
     f"ld[.weak|volatile|relaxed|acquire]{_SCOPE}[.const|global|local|shared|shared::cta]"
-    f"[.ca|cg|cs|lu|cv][.nc]{_CACHE}[.v2|v4].{_TYPES}"
+    f"[.ca|cg|cs|lu|cv][.nc]{_CACHE}{_PREFETCH}[.v2|v4].{_TYPES}"
 )
 @TABLE.row(f"ldu[.global][.v2|v4].{_TYPES}")
 def _load(e: ThreadCode, i: Instruction, f: Form) -> None:
@@ -136,6 +136,17 @@ def _store(e: ThreadCode, i: Instruction, f: Form) -> None:
 @TABLE.row("applypriority[.global].L2::evict_normal", "discard[.global].L2")
 def _prefetch(e: ThreadCode, i: Instruction, f: Form) -> None:
     """Caches are not part of what a program computes."""
+
+
+_PRIMARY = "<L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged>"
+_SECONDARY = "[.L2::evict_first|L2::evict_unchanged]"
+
+
+@TABLE.row(f"createpolicy.fractional.{_PRIMARY}{_SECONDARY}.b64", "createpolicy.cvt.L2.b64")
+@TABLE.row(f"createpolicy.range[.global].{_PRIMARY}{_SECONDARY}.b64")
+def _policy(e: ThreadCode, i: Instruction, f: Form) -> None:
+    """Cache policies are opaque; those of the simulated device say nothing."""
+    e.set_integer(i.operands[0], "0", 64)
 
 
 @TABLE.row("membar.<cta|gl|sys>", "fence[.sc|acq_rel|acquire|release].<cta|cluster|gpu|sys>")

@@ -11,7 +11,7 @@ from cudalab.sim.compiler.passes.control_flow import Block
 from cudalab.sim.compiler.passes.operands import definitions, uses
 from cudalab.sim.compiler.ptx.nodes import Instruction, Register
 
-_CARRIERS = frozenset(["mov", "selp", "slct", "neg", "abs", "copysign"])
+_CARRIERS = frozenset(["mov", "selp", "slct", "abs", "copysign"])
 _INNOCENT = frozenset(["ld", "ldu", "atom", "set", "setp", "shfl", "tex", "call"])
 
 

@@ -1,9 +1,9 @@
 """The blocks that a memory pool keeps: CuPy's bookkeeping of addresses, and the device memory behind it.
 
 A block is a stretch of one ``cudaMalloc``. Blocks that are split from one another know their neighbours, so that they
-can become one again. The device memory of an array is its own (see ``_pool.py``): a block that is lent has ``memory`` of
-exactly the size that was asked for; a free one has ``resting`` memory, what its last arrays left, which is handed out
-again to an array of the very same size and otherwise goes back to the device. Resting memory is never more than its
+can become one again. The device memory of an array is its own (see ``_pool.py``): a block that is lent has ``memory``
+of exactly the size that was asked for; a free one has ``resting`` memory, what its last arrays left, which is handed
+out again to an array of the very same size and otherwise goes back to the device. Resting memory is never more than its
 block is long.
 """
 
@@ -15,6 +15,18 @@ from typing import Any
 from cudalab.sim.cupy._core.call import epoch, shutting_down
 from cudalab.sim.cupy.cuda import runtime
 from cudalab.sim.cupy.cuda.memory import BaseMemory, Memory, release
+
+_INVALID_HANDLE = 400
+
+
+def free_in(stream: int, pointer: int) -> None:
+    """``cudaFreeAsync`` in ``stream``, or in the default stream when that one has been destroyed."""
+    try:
+        runtime.freeAsync(pointer, stream)
+    except runtime.CUDARuntimeError as error:
+        if error.status != _INVALID_HANDLE:
+            raise
+        runtime.freeAsync(pointer, 0)
 
 
 class Placed(BaseMemory):
@@ -32,7 +44,7 @@ class Placed(BaseMemory):
     def __del__(self, _over: list[bool] = shutting_down) -> None:
         if _over:
             return
-        release(self, lambda pointer: runtime.freeAsync(pointer, self.stream))
+        release(self, lambda pointer: free_in(self.stream, pointer))
 
 
 class Block:
@@ -99,7 +111,7 @@ class Block:
             total -= memory.size
             if isinstance(memory, Memory) and memory.ptr:
                 pointer, memory.ptr = memory.ptr, 0
-                runtime.freeAsync(pointer, self.stream)
+                free_in(self.stream, pointer)
 
 
 class Arena:

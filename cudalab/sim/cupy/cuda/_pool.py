@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from cudalab.sim.cupy._core.call import epoch, shutting_down
+from cudalab.sim.cupy._core.call import device, epoch, shutting_down
 from cudalab.sim.cupy.cuda import memory_hook, runtime
 from cudalab.sim.cupy.cuda._blocks import Arena, Block, Placed
 from cudalab.sim.cupy.cuda.memory import (
@@ -147,6 +147,8 @@ class SingleDeviceMemoryPool:
             block.memory = pointer.mem
         elif block.memory is None:
             block.memory = Placed(size, stream) if self._plain else self._allocator(rounded).mem
+        else:
+            device().memory.forget_written(block.memory.ptr)  # its new owner must write it before reading
         self._used += rounded
         self._lent.add(block)
         return MemoryPointer(PooledMemory(block, self._reference, size), 0)
@@ -155,6 +157,7 @@ class SingleDeviceMemoryPool:
         """``cudaMalloc``, for ``size`` bytes that count as ``rounded``; what is free in the pool goes back first when
         there is no room."""
         limit = self._limit or 1 << 64
+        notes: list[str] = []
         if rounded > limit:
             raise OutOfMemoryError(rounded, self._total, self._limit)
         for attempt in (self._nothing, self.free_all_blocks, self._collect):
@@ -166,12 +169,12 @@ class SingleDeviceMemoryPool:
             except runtime.CUDARuntimeError as error:
                 if error.status != _MEMORY_ALLOCATION:
                     raise
-                notes = getattr(error, "__notes__", [])
+                notes = list(getattr(error, "__notes__", ()))
                 continue
             self._total += rounded
             return pointer
         raised = OutOfMemoryError(rounded, self._total, self._limit)
-        for note in locals().get("notes", []):
+        for note in notes:
             raised.add_note(note)
         raise raised
 

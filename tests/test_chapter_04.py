@@ -1,0 +1,165 @@
+"""Chapter 04's compared cells: each agrees with its stored output, and each notices a mistake in the code that feeds it.
+
+A compared cell that prints the same whatever its kernel does would prove nothing. So every one of them is run again
+with one small mistake made in its own code or in a cell before it, on the simulated device, and must print something
+else. The cells run in one IPython shell in this process; only those that the compared cell needs.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import cudalab
+from cudalab import notebook as rules
+
+PATH = Path(__file__).parent.parent / "notebooks" / "04_device_memory.ipynb"
+LEAST_COMPARED = 6
+
+# What each compared cell needs, besides `setup` and itself.
+NEEDS = {
+    "long-way": ["ok", "kernel-add"],
+    "cupy-way": ["ok", "kernel-add", "long-way"],
+    "pool": [],
+    "walk-list": ["ok", "make-list"],
+    "count-sectors": ["kernel-strided"],
+    "particles": [],
+    "pitches": ["ok"],
+    "pitch-ignored": ["ok", "make-image", "kernel-negative"],
+    "walk-volume": ["ok", "make-image", "kernel-slices"],
+    "convolve": ["ok", "module", "globals"],
+    "sizes": ["ok", "module", "globals"],
+    "sanitize-mended": ["sanitize-off-by-one"],
+    "double-free": ["ok"],
+    "out-of-memory": ["ok"],
+    "fall-back": ["ok"],
+}
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One mistake: in the source of cell ``of``, ``before`` (which stands there once) becomes ``after``."""
+
+    compared: str
+    of: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.compared}: {self.before} → {self.after}"
+
+
+MUTATIONS = [
+    Mutation("long-way", "kernel-add", "a[i] + b[i]", "a[i] - b[i]"),
+    Mutation("long-way", "kernel-add", "if (i < n)", "if (i < n - 1)"),
+    Mutation("long-way", "long-way", "(4,), (256,)", "(3,), (256,)"),
+    Mutation("cupy-way", "cupy-way", "(x, y, z, np.int32(n))", "(x, x, z, np.int32(n))"),
+    Mutation("cupy-way", "cupy-way", "cp.asarray(b)", "cp.asarray(b[::-1] * 2)"),
+    Mutation("pool", "pool", "del array", "kept = globals().setdefault('kept', []); kept.append(array)"),
+    Mutation("pool", "pool", "1 << 20", "1 << 19"),
+    Mutation("walk-list", "walk-list", "node != nullptr", "node->next != nullptr"),
+    Mutation("walk-list", "make-list", "make_node(10.0, second)", "make_node(10.0, third)"),
+    Mutation("count-sectors", "kernel-strided", "stride * i + offset", "i + offset"),
+    Mutation("count-sectors", "kernel-strided", "stride * i + offset", "stride * i"),
+    Mutation("particles", "particles", "float x, y, z, mass", "float x, mass"),
+    Mutation("pitches", "pitches", "cudaMallocPitch(width, 64)", "cudaMallocPitch(4 * width, 64)"),
+    Mutation("pitch-ignored", "kernel-negative", "base + r * pitch", "base + r * width"),
+    Mutation("pitch-ignored", "kernel-negative", "255 - row[column]", "row[column]"),
+    Mutation("pitch-ignored", "make-image", "width, width, height, to_device", "width, width, height - 1, to_device"),
+    Mutation("walk-volume", "kernel-slices", "slice + r * pitch", "slice + r * width"),
+    Mutation("walk-volume", "kernel-slices", "column < width", "column < width - 1"),
+    Mutation("walk-volume", "kernel-slices", "threadIdx.x * pitch * height", "threadIdx.x * pitch"),
+    Mutation("convolve", "module", "i + k - 2", "i + k - 1"),
+    Mutation("convolve", "module", "weights[k] * in[j]", "in[j]"),
+    Mutation("convolve", "module", "launches += 1", "launches = 1"),
+    Mutation("sizes", "module", "weights[5]", "weights[6]"),
+    Mutation("sizes", "module", "float* result", "float result"),
+    Mutation("sanitize-mended", "sanitize-mended", '"i < n"', '"i < n + 1"'),
+    Mutation("sanitize-mended", "sanitize-off-by-one", "cp.ones(1000", "cp.ones(1024"),
+    Mutation("double-free", "double-free", "cudart.cudaFree(x)", "cudart.cudaFree(0)"),
+    Mutation("out-of-memory", "out-of-memory", "cp.empty(1 << 40", "cp.empty(1 << 39"),
+    Mutation("fall-back", "fall-back", "300_000)", "500_000)"),
+    Mutation("fall-back", "fall-back", "begin + room.size]", "begin + room.size - 1]"),
+]
+
+
+@cache
+def cells() -> dict[str, rules.Notebook]:
+    """Every code cell by its id."""
+    return {cell.id: cell for cell in rules.read(PATH).cells if cell.cell_type == "code"}
+
+
+def compared() -> list[str]:
+    return [name for name, cell in cells().items() if rules.is_compared(cell)]
+
+
+def stored(name: str) -> str:
+    return "".join(output.text for output in cells()[name].outputs)
+
+
+@pytest.fixture
+def shell() -> Iterator[InteractiveShell]:
+    """A fresh notebook, and a simulated device without what earlier mistakes left behind."""
+    cudalab.reset()
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance(colors="NoColor")
+    shell.history_manager.enabled = False
+    cudalab.load_ipython_extension(shell) if hasattr(cudalab, "load_ipython_extension") else None
+    yield shell
+    InteractiveShell.clear_instance()
+    cudalab.reset()
+
+
+def run(shell: InteractiveShell, name: str, mutation: Mutation | None = None) -> str:
+    """Run the compared cell and what it needs; what the cell itself printed, and its error if it has one."""
+    text = ""
+    for step in ["setup", *NEEDS[name], name]:
+        source = cells()[step].source
+        if mutation and mutation.of == step:
+            assert source.count(mutation.before) == 1, f"{mutation.before!r} stands {source.count(mutation.before)} times"
+            source = source.replace(mutation.before, mutation.after)
+        with redirect_stdout(io.StringIO()) as printed:
+            ended = shell.run_cell(source, store_history=False)
+        error = ended.error_before_exec or ended.error_in_exec
+        if mutation is None and error:
+            raise error
+        text = printed.getvalue() + (f"{type(error).__name__}: {error}" if error else "")
+        if error:
+            break
+    return text
+
+
+def test_there_are_enough_compared_cells() -> None:
+    assert sorted(compared()) == sorted(NEEDS)
+    assert len(compared()) >= LEAST_COMPARED
+
+
+def test_every_compared_cell_is_mutated() -> None:
+    assert {mutation.compared for mutation in MUTATIONS} == set(compared())
+
+
+@pytest.mark.parametrize("name", compared())
+def test_compared_cell_prints_its_stored_output(shell: InteractiveShell, name: str) -> None:
+    assert run(shell, name) == stored(name)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
+def test_compared_cell_notices_a_mistake(shell: InteractiveShell, mutation: Mutation) -> None:
+    printed = run(shell, mutation.compared, mutation)
+    assert "SyntaxError" not in printed and "CompileException" not in printed, printed
+    assert printed != stored(mutation.compared)
+
+
+@pytest.mark.parametrize("name", compared())
+def test_compared_cell_prints_values(name: str) -> None:
+    """Numbers or names of errors, and never only whether something holds."""
+    words = stored(name).split()
+    assert words and not {"True", "False"} & set(words)
+    assert any(character.isdigit() for character in stored(name)) or "cuda" in stored(name)
