@@ -203,7 +203,7 @@ class Profile:
         left = "style='text-align:left'"
         body = "".join(
             f"<tr><td {left}>{html.escape(name)}</td><td>{html.escape(value)}</td>"
-            f"<td {left}><code>{html.escape(metric)}</code></td></tr>"
+            f"<td {left}>{f'<code>{html.escape(metric)}</code>' if metric else ''}</td></tr>"
             for name, value, metric in self.rows()
         )
         lines = "".join(

@@ -1,4 +1,4 @@
-"""Chapter 04's compared cells: each agrees with its stored output, and each notices a mistake in the code that feeds it.
+"""Chapter 04's compared cells: each agrees with its stored output, and notices a mistake in the code that feeds it.
 
 A compared cell that prints the same whatever its kernel does would prove nothing. So every one of them is run again
 with one small mistake made in its own code or in a cell before it, on the simulated device, and must print something
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 import cudalab
 from cudalab import notebook as rules
@@ -80,7 +81,7 @@ MUTATIONS = [
     Mutation("convolve", "module", "weights[k] * in[j]", "in[j]"),
     Mutation("convolve", "module", "launches += 1", "launches = 1"),
     Mutation("sizes", "module", "weights[5]", "weights[6]"),
-    Mutation("sizes", "module", "float* result", "float result"),
+    Mutation("sizes", "module", "__device__ int launches", "__device__ long long launches"),
     Mutation("sanitize-mended", "sanitize-mended", '"i < n"', '"i < n + 1"'),
     Mutation("sanitize-mended", "sanitize-off-by-one", "cp.ones(1000", "cp.ones(1024"),
     Mutation("double-free", "double-free", "cudart.cudaFree(x)", "cudart.cudaFree(0)"),
@@ -109,9 +110,8 @@ def shell() -> Iterator[InteractiveShell]:
     """A fresh notebook, and a simulated device without what earlier mistakes left behind."""
     cudalab.reset()
     InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance(colors="NoColor")
-    shell.history_manager.enabled = False
-    cudalab.load_ipython_extension(shell) if hasattr(cudalab, "load_ipython_extension") else None
+    shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
+    cudalab.load_ipython_extension(shell)
     yield shell
     InteractiveShell.clear_instance()
     cudalab.reset()
@@ -123,7 +123,9 @@ def run(shell: InteractiveShell, name: str, mutation: Mutation | None = None) ->
     for step in ["setup", *NEEDS[name], name]:
         source = cells()[step].source
         if mutation and mutation.of == step:
-            assert source.count(mutation.before) == 1, f"{mutation.before!r} stands {source.count(mutation.before)} times"
+            assert source.count(mutation.before) == 1, (
+                f"{mutation.before!r} stands {source.count(mutation.before)} times"
+            )
             source = source.replace(mutation.before, mutation.after)
         with redirect_stdout(io.StringIO()) as printed:
             ended = shell.run_cell(source, store_history=False)

@@ -197,11 +197,13 @@ class Workbench:
 
     def gate(self, name: str, value: float, limit: float, *, baseline: float) -> None:
         """An efficiency gate: ``value`` must be at most ``limit``; ``baseline`` is what one starts from."""
-        note = f"{name}: {value:.4g} (at most {limit:.4g}; the baseline is {baseline:.4g})"
+        figure = f"{value:.4g} (at most {limit:.4g}; the baseline is {baseline:.4g})"
         if value <= limit:
-            self.notes.setdefault("efficiency", []).append(note)
+            self.notes.setdefault("efficiency", []).append(f"{name}: {figure}")
         else:
-            self._add("efficiency", name, note, look="which addresses the 32 lanes of a warp touch in one instruction")
+            self._add(
+                "efficiency", name, figure, look="which addresses the 32 lanes of a warp touch in one instruction"
+            )
 
     # -- inside -----------------------------------------------------------------------------------------------------
 

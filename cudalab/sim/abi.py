@@ -7,7 +7,9 @@ stands in this file: the structures, their byte layout, and the numbers below. E
 Addresses
     A global-memory pointer is the address of the byte in this process, inside the *arena* that
     ``machine.memory`` reserves. Shared and local memory have windows at low generic addresses,
-    where the arena never lies. Within ``.shared`` and ``.local`` PTX addresses are offsets.
+    where the arena never lies. Within ``.shared`` and ``.local`` PTX addresses are offsets. Addresses of
+    device functions are numbers in a place of their own, ``FUNCTION_WINDOW``, where no memory is. Kernel parameters
+    whose address is taken are read through ``PARAM_WINDOW``.
 
 Shadow
     One ``uint16`` per 256-byte granule of the arena: how many bytes of the granule, from its
@@ -29,6 +31,9 @@ GRANULE = 256
 SHARED_WINDOW = 0x0100_0000
 LOCAL_WINDOW = 0x0200_0000
 WINDOW_SIZE = 0x0100_0000
+FUNCTION_WINDOW = 0x0300_0000
+FUNCTION_STEP = 16  # between the addresses of two functions
+PARAM_WINDOW = 0x0400_0000
 WARP = 32
 
 

@@ -74,7 +74,7 @@ def build_program(
         ptx=text,
         log=log,
         kernels=kernels,
-        globals={variable.name: _global(variable) for variable in plan.globals},
+        globals={variable.name: _global(variable, plan.graph.addresses) for variable in plan.globals},
         lowered_names=dict(lowered_names or {}),
         key=hashlib.sha256(text.encode()).hexdigest(),
     )
@@ -117,15 +117,18 @@ def _parameters(plan: Plan, signature: tuple[Parameter, ...] | None) -> tuple[Pa
     return tuple(found)
 
 
-def _global(variable: Variable) -> GlobalVariable:
-    """A module variable with its initial bytes; addresses in it are filled in by the machine."""
+def _global(variable: Variable, functions: Mapping[str, int]) -> GlobalVariable:
+    """A module variable with its initial bytes; addresses of variables in it are filled in by the machine, those of
+    functions are known."""
     if variable.external:
         raise PtxError(f"the variable {variable.name} is declared extern and defined in no module")
     data = bytearray()
     pointers: list[tuple[int, str, int]] = []
     width = variable.element_bytes
     for value in variable.initial:
-        if isinstance(value, tuple):
+        if isinstance(value, tuple) and value[0] in functions:
+            data += (functions[value[0]] + value[1]).to_bytes(width, "little")
+        elif isinstance(value, tuple):
             pointers.append((len(data), value[0], value[1]))
             data += bytes(width)
         elif isinstance(value, Immediate):
@@ -173,8 +176,9 @@ def generate(ptx: str | Module, variant: str) -> bytes:
         PtxError: PTX that is not valid or not in scope.
     """
     plan = plan_of(ptx)
+    level = "little" if variant == "traced" else "kernel"
     entries = [f"run_{kernel.function.name}" for kernel in plan.kernels]
-    return bundle(entries, runtime_object(), compile_object(generate_text(plan, variant)))
+    return bundle(entries, runtime_object(), compile_object(generate_text(plan, variant), optimise=level))
 
 
 def runtime_text() -> str:

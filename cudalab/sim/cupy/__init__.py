@@ -44,6 +44,9 @@ from cudalab.sim.cupy._core.creation import (
     zeros_like,
 )
 from cudalab.sim.cupy._core.derivation import make as _make
+from cudalab.sim.cupy._core.grids import Grid as _Grid
+from cudalab.sim.cupy._core.grids import Joiner as _Joiner
+from cudalab.sim.cupy._core.grids import indices, ix_, meshgrid
 from cudalab.sim.cupy._core.joining import append, column_stack, concatenate, dstack, hstack, stack, vstack
 from cudalab.sim.cupy._core.manipulation import (
     VIEWS as _VIEWS,
@@ -60,6 +63,7 @@ from cudalab.sim.cupy._core.manipulation import (
     reshape,
     split,
     squeeze,
+    swapaxes,
     transpose,
     vsplit,
 )
@@ -70,50 +74,55 @@ from cudalab.sim.cupy._core.manipulation import (
     view_function as _view_function,
 )
 from cudalab.sim.cupy._core.products import dot, einsum, inner, matmul, outer, tensordot, vdot
-from cudalab.sim.cupy._core.raw import RawKernel, RawModule
-from cudalab.sim.cupy._core.reductions import NAMES as _REDUCTIONS
-from cudalab.sim.cupy._core.reductions import function as _reduction
-from cudalab.sim.cupy._core.routines import (
-    Grid as _Grid,
-)
-from cudalab.sim.cupy._core.routines import (
-    Joiner as _Joiner,
-)
-from cudalab.sim.cupy._core.routines import (
-    apply_along_axis,
-    around,
+from cudalab.sim.cupy._core.questions import (
     array2string,
     array_repr,
     array_str,
     byte_bounds,
-    choose,
-    clip,
     common_type,
-    fill_diagonal,
-    flatnonzero,
     get_array_module,
-    indices,
     iscomplexobj,
     isfortran,
     isrealobj,
     isscalar,
-    ix_,
     may_share_memory,
-    meshgrid,
     min_scalar_type,
-    nan_to_num,
     ndim,
+    result_type,
+    shape,
+    shares_memory,
+    size,
+)
+from cudalab.sim.cupy._core.raw import RawKernel, RawModule
+from cudalab.sim.cupy._core.reductions import NAMES as _REDUCTIONS
+from cudalab.sim.cupy._core.reductions import function as _reduction
+from cudalab.sim.cupy._core.routines import (
+    allclose,
+    apply_along_axis,
+    around,
+    average,
+    bincount,
+    broadcast,
+    clip,
+    nan_to_num,
+    pad,
+    repeat,
+    require,
+    roll,
+    sort,
+    unwrap,
+)
+from cudalab.sim.cupy._core.selection import (
+    choose,
+    compress,
+    fill_diagonal,
+    flatnonzero,
     nonzero,
     place,
     put,
     put_along_axis,
     putmask,
-    result_type,
-    shape,
-    shares_memory,
-    size,
     take,
-    unwrap,
     where,
 )
 from cudalab.sim.cupy._core.ufunc import get as _ufunc

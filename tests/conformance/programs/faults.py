@@ -102,6 +102,35 @@ def shared_before_the_start():
     return shared_access(-4096, write=False)
 
 
+@program("a read just past a shared array that fills its last 128 bytes", isolated=True)
+def shared_just_past():
+    return after(
+        r"""extern "C" __global__ void k(int* y, int far) {
+            __shared__ int tile[64];
+            tile[threadIdx.x] = threadIdx.x;
+            __syncthreads();
+            y[threadIdx.x] = tile[threadIdx.x + far];
+        }""",
+        cp.zeros(64, cp.int32),
+        np.int32(1),
+        block=(64,),
+    )
+
+
+@program("dynamic shared memory that the launch did not ask for", isolated=True)
+def dynamic_shared_not_asked_for():
+    return after(
+        r"""extern __shared__ float pool[];
+        extern "C" __global__ void k(float* y) {
+            pool[threadIdx.x] = 1;
+            __syncthreads();
+            y[threadIdx.x] = pool[31 - threadIdx.x];
+        }""",
+        cp.zeros(32, cp.float32),
+        block=(32,),
+    )
+
+
 @program("a failed assert: error, and the message with file, line, block, thread and condition", isolated=True)
 def failed_assert():
     kernel = cp.RawKernel(

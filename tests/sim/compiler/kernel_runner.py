@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from functools import cache
 from typing import Any
@@ -34,13 +35,14 @@ def compile_cuda(source: str, *options: str) -> str:
     flags += [option.encode() for option in options]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
-    log = b" " * size
+    log = bytes(size + 1)  # never one byte: Python keeps those objects, and NVRTC writes into them
     nvrtc.nvrtcGetProgramLog(program, log)
     assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode()
     _, size = nvrtc.nvrtcGetPTXSize(program)
-    ptx = b" " * size
+    ptx = bytes(size + 1)
     nvrtc.nvrtcGetPTX(program, ptx)
-    return ptx.rstrip(b"\0 ").decode()
+    # NVRTC puts the working folder before the file's name; the learner's source has a bare name
+    return ptx.rstrip(b"\0").decode().replace(f'"{os.getcwd()}/', '"')
 
 
 def _link(program: Program, variant: str) -> Any:

@@ -110,6 +110,28 @@ def test_struct_parameters_globals_constants_and_pointers_in_globals(variant: st
 
 
 @VARIANTS
+def test_parameters_by_index_and_by_pointer(variant: str) -> None:
+    source = """
+    struct Table { int n; float v[8]; };
+    __device__ __noinline__ float pick(const Table &t, int i) { return t.v[i % t.n]; }
+    extern "C" __global__ void copied(Table t, float *out) { out[threadIdx.x] = t.v[threadIdx.x * 3 % t.n]; }
+    extern "C" __global__ void constant(const __grid_constant__ Table t, float *out) {
+        out[threadIdx.x] = t.v[threadIdx.x * 3 % t.n] + 10 * pick(t, threadIdx.x);
+    }
+    extern "C" __global__ void beyond(const __grid_constant__ Table t, int i, float *out) { out[0] = t.v[i]; }"""
+    module = cuda(source)
+    values = np.arange(8, dtype=np.float32) / 2
+    table = struct.pack("<i", 7) + values.tobytes()
+    t = np.arange(32)
+    out = np.zeros(32, np.float32)
+    module("copied", 1, 32, table, out, variant=variant)
+    assert (out == values[t * 3 % 7]).all()
+    module("constant", 1, 32, table, out, variant=variant)
+    assert (out == values[t * 3 % 7] + 10 * values[t % 7]).all()
+    assert module.run("beyond", 1, 1, table, 99, out, variant=variant).fault.kind is FaultKind.OUT_OF_BOUNDS
+
+
+@VARIANTS
 def test_math_functions(variant: str) -> None:
     source = """extern "C" __global__ void math(const float *x, const double *d, float *f, double *g, int n) {
         int i = threadIdx.x;
@@ -126,7 +148,12 @@ def test_math_functions(variant: str) -> None:
     from math import erf
 
     right = [np.sin((x * np.float32(50000)).astype(float)), np.exp(y), np.log1p(y), (y + 1) ** 2.7]
-    right += [np.fmod((x * np.float32(100)).astype(float), np.float32(0.7)), np.tan(y), np.vectorize(erf)(y), np.cbrt(y)]
+    right += [
+        np.fmod((x * np.float32(100)).astype(float), np.float32(0.7)),
+        np.tan(y),
+        np.vectorize(erf)(y),
+        np.cbrt(y),
+    ]
     assert np.allclose(f, np.stack(right, 1), rtol=2e-6, atol=1e-6)
     assert np.allclose(g, np.stack([np.sin(d * 1e6), (d + 1) ** 3.3, np.exp(d), d / 3], 1), rtol=1e-13, atol=1e-15)
 
@@ -212,7 +239,9 @@ def test_functions_that_wait_are_inlined(variant: str) -> None:
     v = np.arange(64, dtype=np.float32)
     for _ in range(3):
         v = v + np.roll(v, -1)
-    count = np.repeat([sum(t % 3 == 0 for t in range(32)) + 1, sum(t % 3 == 0 for t in range(32, 64)) + (35 % 3 == 0)], 32)
+    count = np.repeat(
+        [sum(t % 3 == 0 for t in range(32)) + 1, sum(t % 3 == 0 for t in range(32, 64)) + (35 % 3 == 0)], 32
+    )
     assert (out == v + 1000 * count).all()
 
 
@@ -372,7 +401,9 @@ def test_values_of_every_type_survive_a_barrier() -> None:
 
 def test_many_suspension_points_share_one_function() -> None:
     """So many clones that the kernel's regions become one function."""
-    step = "if (x[{k}] & 1) v += x[{k}] * s[(t + {k}) % 64]; else v ^= {k}; __syncthreads(); s[t] += v; __syncthreads();"
+    step = (
+        "if (x[{k}] & 1) v += x[{k}] * s[(t + {k}) % 64]; else v ^= {k}; __syncthreads(); s[t] += v; __syncthreads();"
+    )
     body = "".join(step.format(k=k) for k in range(40))
     source = f"""extern "C" __global__ void steps(const int *x, int *out) {{
         __shared__ int s[64];
@@ -409,9 +440,9 @@ def test_canonical_nan() -> None:
     """A NaN that arithmetic makes has the device's bits; one that is copied keeps its own."""
     source = """extern "C" __global__ void not_numbers(const float *x, float *out, unsigned *bits) {
         out[0] = x[0] - x[0]; out[1] = x[1]; out[2] = sqrtf(-x[2]); bits[0] = __float_as_uint(x[0] * 0.0f);
-        out[3] = fminf(x[1], x[1]);
+        out[3] = fminf(x[1], x[3]);
     }"""
-    x = np.array([np.inf, 0, 1], np.float32)
+    x = np.array([np.inf, 0, 1, np.nan], np.float32)
     x.view(np.uint32)[1] = 0xFFC12345
     out, bits = np.zeros(4, np.float32), np.zeros(1, np.uint32)
     cuda(source)("not_numbers", 1, 1, x, out, bits)

@@ -46,7 +46,8 @@ def _register(kind: str) -> str:
 
 def _copy(source: str, target: str, from_space: str, to_space: str) -> str:
     return "".join(
-        f"ld.{from_space}.b32 %word, [{source}+{at}];\nst.{to_space}.b32 [{target}+{at}], %word;\n" for at in range(0, 64, 4)
+        f"ld.{from_space}.b32 %word, [{source}+{at}];\nst.{to_space}.b32 [{target}+{at}], %word;\n"
+        for at in range(0, 64, 4)
     )
 
 
@@ -104,9 +105,7 @@ def test_loads_every_form(variant: str) -> None:
         out = np.zeros(4, np.uint64)
         module(f"k{number}", 1, 1, BYTES.copy(), out, BYTES.tobytes(), variant=variant)
         width = BITS[form.types[-1]] // 8
-        expected = [
-            _extend(BYTES[16 + n * width : 16 + (n + 1) * width], form.types[-1]) for n in range(_count(form))
-        ]
+        expected = [_extend(BYTES[16 + n * width : 16 + (n + 1) * width], form.types[-1]) for n in range(_count(form))]
         assert out[: _count(form)].tolist() == expected, opcode
 
 

@@ -18,7 +18,10 @@ WARP_NAMES = ("shfl", "vote", "match", "redux", "elect", "activemask", "bar", "b
 
 def _inputs(seed: int) -> list[int]:
     source = random.Random(seed)
-    return [source.choice([source.getrandbits(32), source.randrange(4), 0x80000000 + source.randrange(9)]) for _ in range(THREADS)]
+    return [
+        source.choice([source.getrandbits(32), source.randrange(4), 0x80000000 + source.randrange(9)])
+        for _ in range(THREADS)
+    ]
 
 
 def shuffle(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
@@ -75,7 +78,9 @@ _GUARD = "shr.u32 %q, %mask, %at_lane;\nand.b32 %q, %q, 1;\nsetp.eq.u32 %bit, %q
 _PREDICATE = "selp.u32 {}, 1, 0, %p;"
 
 
-def _run(body: str, a: list[int], b: list[int] | None = None, mask: int = FULL, guard: str = "", variant: str = "plain"):  # type: ignore[no-untyped-def]
+def _run(
+    body: str, a: list[int], b: list[int] | None = None, mask: int = FULL, guard: str = "", variant: str = "plain"
+):  # type: ignore[no-untyped-def]
     out = np.zeros((THREADS, 2), np.uint32)
     module = Compiled(HEADER + _kernel("k", body, guard))
     values, others = np.array(a, np.uint32), np.array(b or [0] * THREADS, np.uint32)
@@ -146,7 +151,9 @@ def test_votes(mode: str, mask: int) -> None:
 
 
 @pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("opcode", ["match.any.sync.b32", "match.any.sync.b64", "match.all.sync.b32", "match.all.sync.b64"])
+@pytest.mark.parametrize(
+    "opcode", ["match.any.sync.b32", "match.any.sync.b64", "match.all.sync.b32", "match.all.sync.b64"]
+)
 def test_matches(opcode: str, mask: int) -> None:
     operand = "%a64" if "b64" in opcode else "%a"
     for a in ([k % 5 for k in _inputs(5)], [7] * THREADS):
@@ -199,7 +206,9 @@ def test_elect_and_active_mask_and_sync(mask: int) -> None:
 
 
 @pytest.mark.parametrize("variant", ["plain", "atomic", "traced"])
-@pytest.mark.parametrize("opcode", [opcode for name in ("bar", "barrier") for row in TABLE.rows[name] for opcode in row.cover()])
+@pytest.mark.parametrize(
+    "opcode", [opcode for name in ("bar", "barrier") for row in TABLE.rows[name] for opcode in row.cover()]
+)
 def test_block_barriers(opcode: str, variant: str) -> None:
     if "warp" in opcode:
         return  # test_elect_and_active_mask_and_sync
@@ -209,7 +218,11 @@ def test_block_barriers(opcode: str, variant: str) -> None:
         found, _ = _run(f"{opcode} %d, 0, %pa;", a, variant=variant)
         assert found == [count] * THREADS
     elif ".red" in opcode:
-        for values, right in ((a, {"and": 0, "or": 1}), ([0] * THREADS, {"and": 1, "or": 1}), ([9] * THREADS, {"and": 0, "or": 0})):
+        for values, right in (
+            (a, {"and": 0, "or": 1}),
+            ([0] * THREADS, {"and": 1, "or": 1}),
+            ([9] * THREADS, {"and": 0, "or": 0}),
+        ):
             found, _ = _run(f"{opcode} %p, 3, %pa;\n{_PREDICATE.format('%d')}", values, variant=variant)
             assert found == [right[opcode.split(".red.")[1].split(".")[0]]] * THREADS
     else:

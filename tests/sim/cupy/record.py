@@ -85,7 +85,7 @@ def _record(names: list[str], facts: dict[str, Any]) -> None:
         done = 0
         while True:
             try:
-                answer = answers.get(timeout=90)
+                answer = answers.get(timeout=60)
             except queue.Empty:
                 facts[names[done]] = {"process": "ended or hung"}
                 done += 1
@@ -101,7 +101,7 @@ def _record(names: list[str], facts: dict[str, Any]) -> None:
         names = names[done:]
 
 
-def main(output: str, workers: int = 12) -> None:
+def main(output: str, workers: int = 15) -> None:
     names = list(PROGRAMS)
     facts: dict[str, Any] = {}
     threads = [threading.Thread(target=_record, args=(names[i::workers], facts)) for i in range(workers)]

@@ -28,6 +28,29 @@ OTHER_ERROR = {  # name: (error, part of its text)
     "kernels_arguments.024": ("TypeError", "float(x)"),
     "kernels_arguments.029": ("TypeError", ".astype(np.float32)"),  # a float64 array for float*
     "kernels_arguments.052": ("OverflowError", "does not fit 32 bits"),
+    "more_arguments.001": ("TypeError", "got None"),  # CuPy passes a null pointer's bytes
+    "more_arguments.002": ("TypeError", "got None"),
+    "more_arguments.004": ("TypeError", "True or False"),
+    "more_arguments.005": ("TypeError", "True or False"),
+    "more_arguments.011": ("TypeError", "np.int32(x)"),
+    "more_arguments.015": ("TypeError", "float(x)"),
+    "more_arguments.016": ("TypeError", "float(x)"),
+    "more_arguments.017": ("TypeError", "8 bytes"),
+    "more_arguments.018": ("TypeError", "16 bytes"),
+    "more_arguments.019": ("TypeError", "pass a CuPy array"),  # an illegal access on a GPU
+    "more_arguments.020": ("TypeError", "pass a CuPy array"),
+    "more_arguments.021": ("TypeError", ".item()"),  # half of an address
+    "more_arguments.022": ("TypeError", "np.float32(x)"),
+    "more_arguments.028": ("TypeError", ".astype(np.float32)"),
+    "more_arguments.029": ("TypeError", ".astype(np.int32)"),
+    "more_arguments.033": ("TypeError", "double* o is missing"),  # CUDA_ERROR_INVALID_VALUE on a GPU
+    "more.112": ("TypeError", "Unsupported type <class 'list'>"),  # CuPy stumbles over the list's lack of `ravel`
+    "more.116": ("TypeError", "Unsupported type <class 'list'>"),
+    "more.119": ("TypeError", "incorrect type"),
+    "more.123": ("ValueError", "Size of label 'j'"),
+    "more.277": ("ValueError", "Input must be >= 2-d"),
+    "more.350": ("CUDARuntimeError", "cudaErrorHostMemoryNotRegistered"),
+    "more.351": ("CUDARuntimeError", "cudaErrorInvalidPitchValue"),
     "kernels.050": ("AttributeError", "cupy.fuse is not simulated"),
     "kernels.051": ("AttributeError", "cupy.ElementwiseKernel is not simulated"),
     "kernels.052": ("AttributeError", "cupy.ReductionKernel is not simulated"),
@@ -40,22 +63,28 @@ OTHER_ERROR = {  # name: (error, part of its text)
     "kernels.035": ("TypeError", "name"),
     "kernels.037": ("TypeError", "positional"),
     "reductions.072": ("TypeError", "unexpected keyword argument 'initial'"),
+    "more.215": ("TypeError", "positional"),
     "streams.027": ("TypeError", "positional arguments"),
     "streams.045": ("TypeError", "unhashable"),
 }
 OTHER_VALUE = {
+    "layout.062": "a scan's result lies in C order",
+    "layout.068": "CuPy gives a view of the new array",
+    "layout.069": "CuPy gives a view of the new array",
+    "layout.085": "einsum copies where CuPy gives a view",
+    "layout.089": "an inverse lies in C order",
+    "more.200": "other random numbers",
+    "types.204": "percentiles of booleans",
+    "types.240": "rfft of complex numbers",
+    "types.255": "interp with booleans",
     "manipulation.114": "an inverse of a singular matrix is NaN throughout; cuSOLVER's has an infinity in it",
     "pool.002": "a block that is handed out at another size has another address",
     "pool.003": "arrays out of one split block do not touch",
     "pool.005": "as pool.002",
     "pool.006": "as pool.002",
     "pool.041": "ctypes says '<b' for 'b'",
-    "kernels.012": "the module's name",
     "kernels.027": "the file's name in the log",
-    "kernels.028": "the module's name",
-    "random.031": "other random numbers",
     "runtime.034": "an address",
-    "streams.047": "looks into CuPy's own module",
 }
 
 
@@ -74,6 +103,8 @@ def same(expected: Any, found: Any) -> bool:
 
 
 def _plain(text: str) -> str:
+    if text == "CompileException":  # CuPy's own kernel does not compile for some types; here they are refused
+        text = "TypeError"
     return re.sub(r"allocated so far: [\d,]+", "allocated so far: N", text)
 
 
@@ -105,4 +136,4 @@ def test_known_differences_are_still_differences(name: str) -> None:
 
 def test_every_program_has_a_fact() -> None:
     assert set(FACTS) == set(PROGRAMS)
-    assert len(NAMES) >= len(PROGRAMS) - 5
+    assert len(NAMES) == len(PROGRAMS)

@@ -252,6 +252,27 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "unravel_index": (np.array([5, 1]), (2, 3)),
     "vander": (VECTOR,),
     "argwhere": (MATRIX > 1,),
+    "real_if_close": (VECTOR + 0j,),
+    "nan_to_num": (np.array([np.nan, np.inf, 1.0]),),
+    "around": (MATRIX, 1),
+    "unwrap": (VECTOR * 4,),
+    "where": (VECTOR > 1, VECTOR, -VECTOR),
+    "take": (VECTOR, np.array([2, 0])),
+    "clip": (VECTOR, 1.5, 3),
+    "meshgrid": (VECTOR, VECTOR[:2]),
+    "flatnonzero": (MATRIX > 1,),
+    "nonzero": (MATRIX > 1,),
+    "concatenate": ([MATRIX, MATRIX],),
+    "dstack": ([MATRIX, MATRIX],),
+    "vstack": ([VECTOR, VECTOR],),
+    "hstack": ([MATRIX, MATRIX],),
+    "tensordot": (MATRIX, MATRIX),
+    "einsum": ("ij,kj->ik", MATRIX, MATRIX),
+    "outer": (VECTOR, VECTOR),
+    "inner": (MATRIX, MATRIX),
+    "vdot": (MATRIX, MATRIX),
+    "ix_": (np.array([0, 1]), np.array([2])),
+    "apply_along_axis": (lambda row: row[::-1].copy() * 2, 1, MATRIX),
     "argsort": (MATRIX,),
     "argpartition": (VECTOR, 2),
 }
@@ -268,23 +289,18 @@ def lowered(value: Any) -> Any:
     return tuple(map(lowered, value)) if isinstance(value, (tuple, list)) else value.get()
 
 
-def table() -> list[str]:
-    names = {*derivation.SHAPED, *derivation.SAME, *derivation.POSITIONS, *derivation.TESTS, *derivation.WAITS}
-    return sorted(names & catalogue.names("cupy"))
-
-
 def test_tables_name_only_what_cupy_has() -> None:
     names = {*derivation.SHAPED, *derivation.SAME, *derivation.POSITIONS, *derivation.TESTS, *derivation.WAITS}
     assert names | set(derivation.PLAIN) <= catalogue.names("cupy")
     assert set(derivation.MATRICES) <= catalogue.names("cupy.linalg")
-    assert set(CALLS) == names, "every row of the tables is tested"
+    assert names <= set(CALLS), "every row of the tables is tested"
 
 
-@pytest.mark.parametrize("name", table())
+@pytest.mark.parametrize("name", CALLS)
 def test_every_derived_function(name: str) -> None:
     arguments = CALLS[name]
-    numpys = derivation.numpy_function(name)
-    options = {"axis": 0} if name == "msort" else {}
+    numpys: Any = derivation.numpy_function(name)
+    options: dict[str, Any] = {"axis": 0} if name == "msort" else {}
     if name in UNORDERED:
         found = getattr(cp, name)(*lifted(arguments)).get()
         assert sorted(found.tolist()) == sorted(numpys(*arguments).tolist())

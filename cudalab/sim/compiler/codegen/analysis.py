@@ -214,14 +214,15 @@ class ModulePlan:
         plan.root_sources.extend(source for source in roots if source not in plan.root_sources)
         plan.groups = access_pass.find_groups(plan.blocks, plan.accesses)
 
-    def _choose_extent(
-        self, plan: Plan, access: Access, root: Root | None, roots: dict[RootSource, int]
-    ) -> None:
+    def _choose_extent(self, plan: Plan, access: Access, root: Root | None, roots: dict[RootSource, int]) -> None:
         zeros = access_pass.known_zeros(access, plan.roots)
         if access.space is Space.SHARED:
             access.extent = Extent.SHARED
         elif access.space is Space.LOCAL:
             access.extent = Extent.LOCAL
+        elif access.space is Space.PARAM:
+            access.extent, access.length = Extent.PARAMETERS, plan.parameter_bytes
+            return
         aligned = zeros < 64 and access.size <= 1 << zeros or zeros >= 64
         if root is None:
             access.aligned = access.size == 1

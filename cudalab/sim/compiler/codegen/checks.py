@@ -36,7 +36,7 @@ def pointer_to(e: ThreadCode, access: Access) -> str:
             base = _check_group(e, group)
             e.group_bases[group] = base
         pointer = e.new(f"getelementptr i8, ptr {base}, i64 {access.offset}") if access.offset else base
-    if e.unit.traced:
+    if e.unit.traced and access.space is not Space.PARAM:
         _record(e, access, pointer)
     return pointer
 
@@ -90,6 +90,8 @@ def _extent(e: ThreadCode, group: Group) -> tuple[str, str, str]:
         start = e.root_start(access.root)
         low = e.cached(("root low", access.root), Level.LAUNCH, lambda: e.new(f"ptrtoint ptr {start} to i64"))
         return start, low, _root_limit(e, group, low)
+    if access.extent is Extent.PARAMETERS:
+        return e.context_field("params", "ptr"), "0", str(max(0, access.length - span + 1))
     start = e.local_base() if access.space is Space.LOCAL else e.shared_base()
     if access.extent in (Extent.VARIABLE, Extent.LOCAL_VARIABLE):
         low = str(access.low)
@@ -195,4 +197,3 @@ def _record(e: ThreadCode, access: Access, pointer: str) -> None:
     e.record(access.site, address)
     if access.kind is not SiteKind.LOAD and access.space in (Space.GENERIC, Space.GLOBAL):
         e.runtime("cl_undo", "void", f"ptr {e.context}", f"ptr {pointer}", f"i64 {access.size}")
-

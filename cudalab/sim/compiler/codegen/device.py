@@ -54,7 +54,7 @@ class DeviceFunction(ThreadCode):
     def write(self) -> str:
         """The function's text."""
         self.write_blocks([block.index for block in self.plan.blocks])
-        leaving = []
+        leaving: list[str] = []
         if self.unit.traced:
             self.lines = leaving
             self.record(self.plan.exit_site)

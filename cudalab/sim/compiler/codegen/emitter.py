@@ -336,9 +336,7 @@ class Emitter:
         self.instruction = instruction
         form = TABLE.find(instruction.opcode)
         if form is None:
-            raise UnsupportedInstruction(
-                instruction.opcode, self.unit.advice(instruction.opcode), instruction.location
-            )
+            raise UnsupportedInstruction(instruction.opcode, self.unit.advice(instruction.opcode), instruction.location)
         try:
             form.row.lower(self, instruction, form)
         except IndexError:

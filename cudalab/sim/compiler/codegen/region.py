@@ -223,7 +223,10 @@ class RegionKernel(ThreadCode):
         lines += ["latch:", f"%next = phi i32 {', '.join(sources)}"] if sources else ["latch:", "%next = add i32 0, 0"]
         if len(self.region.ends) + self.exits > 1:
             states = self.context_field("states", "ptr")
-            lines += [f"%state.at = getelementptr i32, ptr {states}, i64 %thread.wide", "store i32 %next, ptr %state.at"]
+            lines += [
+                f"%state.at = getelementptr i32, ptr {states}, i64 %thread.wide",
+                "store i32 %next, ptr %state.at",
+            ]
         return [
             *lines,
             "%or.next = or i32 %or, %next",
@@ -261,7 +264,8 @@ def write_waiting_kernel(unit: Unit, plan: Plan) -> None:
     literals = unit.constant("literals", f"[{count} x {layout.LITERALS}] [{rows}]")
     descriptor = unit.constant(
         "kernel",
-        f"{layout.DESCRIPTOR} {{i64 {plan.site_of_point(1)}, ptr {regions}, ptr {kinds}, ptr {literals}}}",
+        f"{layout.DESCRIPTOR} {{i64 {plan.site_of_point(1)}, ptr {regions}, ptr {kinds}, ptr {literals}, "
+        f"i64 {plan.parameter_bytes}}}",
     )
     unit.declare("cl_run", "declare i32 @cl_run(ptr, i64, i64, ptr)")
     unit.functions.append(

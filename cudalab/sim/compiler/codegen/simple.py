@@ -95,6 +95,8 @@ class SimpleKernel(ThreadCode):
             "%cy = trunc i64 %cy.wide to i32",
             "%cz = trunc i64 %cz.wide to i32",
             "store i64 %linear, ptr %blk",
+            f"%parameters.at = getelementptr i8, ptr %blk, i64 {layout.PARAMETER_BYTES}",
+            f"store i64 {self.plan.parameter_bytes}, ptr %parameters.at",
             *[
                 line
                 for number, axis in enumerate("xyz")

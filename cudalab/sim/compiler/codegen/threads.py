@@ -123,6 +123,8 @@ class ThreadCode(Emitter):
             if self.stack() == "0":
                 return str(offset)
             return self.new(f"add i64 {self.stack()}, {offset}") if offset else self.stack()
+        if name in plan.parameter_offsets:
+            return str(plan.parameter_offsets[name])
         if name in plan.shared_offsets:
             return str(plan.shared_offsets[name])
         index = self.unit.plan.global_index.get(name)
@@ -137,8 +139,8 @@ class ThreadCode(Emitter):
         variable = self.unit.plan.module.variables.get(name)
         if variable is not None and variable.space == "shared":
             return self.dynamic_offset()
-        if name in self.unit.plan.module.functions:
-            raise self.unsupported(f"the address of the function {name} is taken; call it by name", "function pointer")
+        if name in self.unit.plan.graph.addresses:
+            return str(self.unit.plan.graph.addresses[name])
         raise self.error(f"the symbol {name} is not defined in this module; link everything into one source")
 
     def parameter_variable(self, name: str) -> str:

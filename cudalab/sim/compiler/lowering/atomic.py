@@ -109,7 +109,7 @@ def _reduce_real(e: ThreadCode, i: Instruction, f: Form) -> None:
     _real(e, i, f, i.operands[1])
 
 
-@TABLE.row(f"atom{_WHERE}.cas{_CACHE}.<b16|b32|b64>", f"atom.{_OLD}.cas.<b16|b32|b64>")
+@TABLE.row(f"atom{_WHERE}.cas.<b16|b32|b64>", f"atom.{_OLD}.cas.<b16|b32|b64>")
 def _compare_and_swap(e: ThreadCode, i: Instruction, f: Form) -> None:
     kind, width = f"i{f.bits}", f.bits // 8
     expected, value = e.integer(i.operands[2], f.bits), e.integer(i.operands[3], f.bits)

@@ -14,6 +14,7 @@ from cudalab.sim.compiler.ptx.nodes import Instruction, Symbol
 from cudalab.sim.compiler.runtime import layout
 
 if TYPE_CHECKING:
+    from cudalab.sim.compiler.codegen.analysis import Plan
     from cudalab.sim.compiler.codegen.threads import ThreadCode
 
 TABLE = Table()
@@ -32,9 +33,10 @@ def _nothing(e: ThreadCode, i: Instruction, f: Form) -> None:
 @TABLE.row("call[.uni]")
 def _call(e: ThreadCode, i: Instruction, f: Form) -> None:
     returns, callee, arguments = i.operands
-    if not isinstance(callee, Symbol):
-        raise e.unsupported("calls through function pointers are not simulated; use a switch or a template", "call (indirect)")
     places = [e.parameter_variable(operand.name) for operand in (*returns.elements, *arguments.elements)]
+    if not isinstance(callee, Symbol):
+        _call_through_pointer(e, i, e.integer(callee, 64), places)
+        return
     builtin = _BUILTINS.get(callee.name)
     if builtin is not None:
         builtin(e, i, places)
@@ -44,6 +46,35 @@ def _call(e: ThreadCode, i: Instruction, f: Form) -> None:
         if callee.name in ("malloc", "free", "__cudaCDP2Malloc", "__cudaCDP2Free"):
             raise e.unsupported("allocation inside a kernel is not simulated; allocate on the host", callee.name)
         raise e.unsupported(f"the function {callee.name} is not defined in this module", f"call {callee.name}")
+    _call_native(e, i, plan, places)
+
+
+def _call_through_pointer(e: ThreadCode, i: Instruction, pointer: str, places: list[str]) -> None:
+    """A switch over the functions that the pointer may be the address of; any other value is a fault."""
+    graph = e.unit.plan.graph
+    targets = []
+    for name in graph.candidates(e.plan.function, i):
+        plan = e.unit.function_plan(name)
+        if plan is None:
+            raise e.unsupported(
+                f"the function {name} waits for other threads and may be called through a pointer; call it by name",
+                "call (indirect)",
+            )
+        targets.append((graph.addresses[name], e.fresh_label("target"), plan))
+    wild, done = e.fresh_label("wild"), e.fresh_label("done")
+    cases = " ".join(f"i64 {address}, label %{label}" for address, label, _ in targets)
+    e.emit(f"switch i64 {pointer}, label %{wild} [{cases}]")
+    for _, label, plan in targets:
+        e.label(label)
+        _call_native(e, i, plan, places)
+        e.emit(f"br label %{done}")
+    e.label(wild)
+    e.fault(FaultKind.BAD_CALL, e.plan.other_sites[i], pointer)
+    e.emit("br label %fault")
+    e.label(done)
+
+
+def _call_native(e: ThreadCode, i: Instruction, plan: Plan, places: list[str]) -> None:
     site = e.plan.other_sites[i]
     stack = e.stack()
     if e.plan.frame_size:
@@ -52,7 +83,7 @@ def _call(e: ThreadCode, i: Instruction, f: Form) -> None:
         _check_stack(e, stack, plan.frame_size, site)
     inputs = "".join(f", ptr {place}" for place in places)
     status = e.new(
-        f'call i32 @"func_{callee.name}"(ptr {e.context}, ptr {e.block}, i32 {e.thread()}, i64 {stack}{inputs})'
+        f'call i32 @"func_{plan.function.name}"(ptr {e.context}, ptr {e.block}, i32 {e.thread()}, i64 {stack}{inputs})'
     )
     good, bad = e.fresh_label("returned"), e.fresh_label("unwind")
     e.emit(f"br i1 {e.new(f'icmp eq i32 {status}, 0')}, label %{good}, label %{bad}, !prof !1")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cudalab.sim.compiler.lowering.floating import flush, saturate
+from cudalab.sim.compiler.lowering.floating import flush, flush_by, lift, saturate
 from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.ptx.nodes import BITS, Instruction
 
@@ -106,12 +106,15 @@ def _round_to_whole(e: Emitter, i: Instruction, f: Form) -> None:
 def _narrow(e: Emitter, i: Instruction, f: Form) -> None:
     value = e.real(i.operands[1], 64)
     rounding = f.choose("rz", "rm", "rp")
-    if rounding:
-        result = e.runtime(f"cl_narrow_{rounding}", "float", f"double {value}")
-    else:
-        result = e.new(f"fptrunc double {value} to float")
+
+    def compute(value: str) -> str:
+        if rounding:
+            return e.runtime(f"cl_narrow_{rounding}", "float", f"double {value}")
+        return e.new(f"fptrunc double {value} to float")
+
+    result = compute(value)
     if "ftz" in f:
-        result = flush(e, result)
+        result = flush_by(e, result, compute(lift(e, value, "double")))
     if "sat" in f:
         result = saturate(e, result, 32)
     e.set_real(i.operands[0], result, 32)

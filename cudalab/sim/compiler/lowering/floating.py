@@ -4,12 +4,16 @@ Results are rounded as written (``.rn`` by default); ``fma`` rounds once. Direct
 the runtime object that switch the processor's rounding mode. ``approx`` and ``full`` operations are at least as exact
 as on hardware: they use the host's division, square root and C library.
 
-``.ftz`` flushes subnormal inputs and results to zero of their sign. A NaN result carries the host's payload until it
-is stored or read as an integer (``canonical``), where it becomes the device's ``0x7fffffff``.
+``.ftz`` flushes subnormal inputs and results to zero of their sign. A result is subnormal when it is too small after
+rounding to 24 bits (as on an H200, and on x86): products, quotients and conversions are computed a second time, lifted
+by 2**24, to see that, because gradual underflow rounds to fewer bits and can reach the least normal number. A NaN
+result carries the host's payload until it is stored or read as an integer (``canonical``), where it becomes the
+device's ``0x7fffffff``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cudalab.sim.compiler.lowering.table import Form, Table
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
 TABLE = Table()
 _KIND = {32: "float", 64: "double"}
 _SMALLEST_NORMAL = "0x3810000000000000"  # 2**-126
+_SMALLEST_LIFTED = "0x3990000000000000"  # 2**-102
+LIFT = "0x4170000000000000"  # 2**24
 _ROUND = "[.rn|rz|rm|rp]"
 
 
@@ -31,6 +37,19 @@ def flush(e: Emitter, value: str) -> str:
     tiny = e.new(f"fcmp olt float {size}, {_SMALLEST_NORMAL}")
     zero = e.intrinsic("llvm.copysign.f32", "float", "float 0.0", f"float {value}")
     return e.new(f"select i1 {tiny}, float {zero}, float {value}")
+
+
+def flush_by(e: Emitter, value: str, lifted: str) -> str:
+    """``value``, or zero of its sign where ``lifted``, the same result times 2**24, says that it is subnormal."""
+    size = e.intrinsic("llvm.fabs.f32", "float", f"float {lifted}")
+    tiny = e.new(f"fcmp olt float {size}, {_SMALLEST_LIFTED}")
+    zero = e.intrinsic("llvm.copysign.f32", "float", "float 0.0", f"float {value}")
+    return e.new(f"select i1 {tiny}, float {zero}, float {value}")
+
+
+def lift(e: Emitter, value: str, kind: str = "float") -> str:
+    """``value`` times 2**24."""
+    return e.new(f"fmul {kind} {value}, {LIFT}")
 
 
 def saturate(e: Emitter, value: str, bits: int) -> str:
@@ -53,10 +72,11 @@ def _flushes(e: Emitter, f: Form) -> bool:
     return "ftz" in f and f.bits == 32 and not (e.unit.hardware_flush and f.row.name in IN_HARDWARE)
 
 
-def finish(e: Emitter, target: Any, f: Form, value: str) -> None:
-    """Apply ``.ftz`` and ``.sat`` to a result and store it."""
+def finish(e: Emitter, target: Any, f: Form, value: str, lifted: Callable[[], str] | None = None) -> None:
+    """Apply ``.ftz`` and ``.sat`` to a result and store it. ``lifted`` computes the result times 2**24, where rounding
+    may bring a subnormal result up to a normal one."""
     if _flushes(e, f):
-        value = flush(e, value)
+        value = flush_by(e, value, lifted()) if lifted else flush(e, value)
     if "sat" in f:
         value = saturate(e, value, f.bits)
     e.set_real(target, value, f.bits)
@@ -75,35 +95,42 @@ def _directed(e: Emitter, operation: str, rounding: str, bits: int, values: list
 def _binary(e: Emitter, i: Instruction, f: Form) -> None:
     a, b = inputs(e, i, f, 2)
     rounding = f.choose("rz", "rm", "rp")
-    if rounding:
-        result = _directed(e, f.row.name, rounding, f.bits, [a, b])
-    else:
-        result = e.new(f"f{f.row.name} {_KIND[f.bits]} {a}, {b}")
-    finish(e, i.operands[0], f, result)
+
+    def compute(a: str) -> str:
+        if rounding:
+            return _directed(e, f.row.name, rounding, f.bits, [a, b])
+        return e.new(f"f{f.row.name} {_KIND[f.bits]} {a}, {b}")
+
+    exact = f.row.name in ("add", "sub")  # where the result is subnormal
+    finish(e, i.operands[0], f, compute(a), None if exact else lambda: compute(lift(e, a)))
 
 
 @TABLE.row("fma.<rn|rz|rm|rp>[.ftz][.sat].f32", "fma.<rn|rz|rm|rp>.f64")
 @TABLE.row("mad.<rn|rz|rm|rp>[.ftz][.sat].f32", "mad.<rn|rz|rm|rp>.f64")
 def _fused(e: Emitter, i: Instruction, f: Form) -> None:
-    values = inputs(e, i, f, 3)
+    a, b, c = inputs(e, i, f, 3)
     kind = _KIND[f.bits]
     rounding = f.choose("rz", "rm", "rp")
-    if rounding:
-        result = _directed(e, "fma", rounding, f.bits, values)
-    else:
-        result = e.intrinsic(f"llvm.fma.f{f.bits}", kind, *[f"{kind} {value}" for value in values])
-    finish(e, i.operands[0], f, result)
+
+    def compute(a: str, c: str) -> str:
+        if rounding:
+            return _directed(e, "fma", rounding, f.bits, [a, b, c])
+        return e.intrinsic(f"llvm.fma.f{f.bits}", kind, *[f"{kind} {value}" for value in (a, b, c)])
+
+    finish(e, i.operands[0], f, compute(a, c), lambda: compute(lift(e, a), lift(e, c)))
 
 
 @TABLE.row("rcp.<rn|rz|rm|rp|approx>[.ftz].f32", "rcp.<rn|rz|rm|rp>.f64")
 def _reciprocal(e: Emitter, i: Instruction, f: Form) -> None:
     (a,) = inputs(e, i, f, 1)
     rounding = f.choose("rz", "rm", "rp")
-    if rounding:
-        result = _directed(e, "div", rounding, f.bits, ["1.0", a])
-    else:
-        result = e.new(f"fdiv {_KIND[f.bits]} 1.0, {a}")
-    finish(e, i.operands[0], f, result)
+
+    def compute(one: str) -> str:
+        if rounding:
+            return _directed(e, "div", rounding, f.bits, [one, a])
+        return e.new(f"fdiv {_KIND[f.bits]} {one}, {a}")
+
+    finish(e, i.operands[0], f, compute("1.0"), lambda: compute(LIFT))
 
 
 @TABLE.row("rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64")

@@ -223,15 +223,19 @@ def _absolute_differences(e: Emitter, i: Instruction, f: Form) -> None:
     e.set_integer(i.operands[0], total, 32)
 
 
-# -- extended precision: the condition code holds the carry, or the borrow
+# -- extended precision: the condition code holds the carry. A subtraction adds the complement, so its carry is "no
+# borrow"; NVIDIA's own 128-bit division reads the carry of subc.cc with addc, and is right on hardware.
 
 
 def _carry_slot(e: Emitter) -> str:
     return e.cached("carry", Level.LAUNCH, lambda: e.alloca("i1"))
 
 
-def _carry_in(e: Emitter, bits: int) -> str:
-    return e.new(f"zext i1 {e.new(f'load i1, ptr {_carry_slot(e)}')} to i{bits}")
+def _carry_in(e: Emitter, bits: int, subtract: bool) -> str:
+    carry = e.new(f"load i1, ptr {_carry_slot(e)}")
+    if subtract:
+        carry = e.new(f"xor i1 {carry}, true")
+    return e.new(f"zext i1 {carry} to i{bits}")
 
 
 def _step(e: Emitter, operation: str, bits: int, a: str, b: str) -> tuple[str, str]:
@@ -244,9 +248,11 @@ def _step(e: Emitter, operation: str, bits: int, a: str, b: str) -> tuple[str, s
 def _chain(e: Emitter, i: Instruction, f: Form, operation: str, a: str, b: str, carry_in: bool) -> None:
     result, carry = _step(e, operation, f.bits, a, b)
     if carry_in:
-        result, again = _step(e, operation, f.bits, result, _carry_in(e, f.bits))
+        result, again = _step(e, operation, f.bits, result, _carry_in(e, f.bits, operation == "sub"))
         carry = e.new(f"or i1 {carry}, {again}")
     if "cc" in f:
+        if operation == "sub":
+            carry = e.new(f"xor i1 {carry}, true")
         e.emit(f"store i1 {carry}, ptr {_carry_slot(e)}")
     _set(e, i, f, result)
 

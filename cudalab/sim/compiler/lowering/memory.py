@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 TABLE = Table()
 _TYPES = "<b8|u8|s8|b16|u16|s16|b32|u32|s32|f32|b64|u64|s64|f64>"
 _SCOPE = "[.cta|cluster|gpu|sys]"
-_CACHE = (
-    "[.L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate][.L2::cache_hint]"
-)
+_CACHE = "[.L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate][.L2::cache_hint]"
 _PREFETCH = "[.L2::64B|L2::128B|L2::256B]"
 _ORDERS = ("relaxed", "acquire", "release")
 
@@ -59,8 +57,11 @@ def stored(e: ThreadCode, source: Any, kind: str) -> tuple[str, str]:
 @TABLE.row(f"ld[.weak].<param|param::entry|param::func>[.v2|v4].{_TYPES}")
 def _load_parameter(e: ThreadCode, i: Instruction, f: Form) -> None:
     address = i.operands[1]
-    if not isinstance(address, Address) or not isinstance(address.base, Symbol):
-        raise e.unsupported("a parameter is indexed at run time; copy it into a local array first")
+    if i in e.plan.accesses:
+        if not e.plan.function.is_kernel:
+            raise e.unsupported("a function's parameter is indexed at run time; copy it into a local array first")
+        _load(e, i, f)
+        return
     offset = e.plan.parameter_offsets.get(address.base.name)
     kind = f.types[-1]
     step = BITS[kind] // 8

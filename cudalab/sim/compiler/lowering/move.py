@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.emitter import Emitter
 
 TABLE = Table()
-WINDOWS = {"shared": abi.SHARED_WINDOW, "shared::cta": abi.SHARED_WINDOW, "local": abi.LOCAL_WINDOW}
+WINDOWS = {
+    "shared": abi.SHARED_WINDOW,
+    "shared::cta": abi.SHARED_WINDOW,
+    "local": abi.LOCAL_WINDOW,
+    "param": abi.PARAM_WINDOW,
+}
 
 
 @TABLE.row("mov.pred")
@@ -60,12 +65,12 @@ def _unpack(e: Emitter, target: Vector, value: str, bits: int) -> None:
         e.set_integer(element, e.new(f"trunc i{bits} {shifted} to i{part}"), part)
 
 
-@TABLE.row("cvta.<global|const|shared|shared::cta|local>.<u32|u64>")
+@TABLE.row("cvta.<global|const|shared|shared::cta|local|param>.u64")
 def _to_generic(e: Emitter, i: Instruction, f: Form) -> None:
     _shift_address(e, i, f, WINDOWS.get(f.opcode.split(".")[1], 0))
 
 
-@TABLE.row("cvta.to.<global|const|shared|shared::cta|local>.<u32|u64>")
+@TABLE.row("cvta.to.<global|const|shared|shared::cta|local>.u64")
 def _from_generic(e: Emitter, i: Instruction, f: Form) -> None:
     _shift_address(e, i, f, -WINDOWS.get(f.opcode.split(".")[2], 0))
 
@@ -84,11 +89,22 @@ def _in_space(e: Emitter, i: Instruction, f: Form) -> None:
     if space in WINDOWS:
         distance = e.new(f"sub i64 {address}, {WINDOWS[space]}")
         outcome = e.new(f"icmp ult i64 {distance}, {abi.WINDOW_SIZE}")
-    elif space == "const":  # constant memory lies in the global window here
-        outcome = "false"
+    elif space == "const":
+        outcome = _in_constant(e, address)
     else:
         low = min(WINDOWS.values())
         distance = e.new(f"sub i64 {address}, {low}")
         span = max(WINDOWS.values()) + abi.WINDOW_SIZE - low
-        outcome = e.new(f"icmp uge i64 {distance}, {span}")
+        outside = e.new(f"icmp uge i64 {distance}, {span}")
+        outcome = e.new(f"and i1 {outside}, {e.new(f'xor i1 {_in_constant(e, address)}, true')}")
     e.set_boolean(i.operands[0], outcome)
+
+
+def _in_constant(e: Emitter, address: str) -> str:
+    """Constant variables lie among global memory here, so each one is asked for."""
+    found = "false"
+    for name, variable in e.unit.plan.module.variables.items():
+        if variable.space == "const":
+            distance = e.new(f"sub i64 {address}, {e.symbol_address(Symbol(name))}")
+            found = e.new(f"or i1 {found}, {e.new(f'icmp ult i64 {distance}, {variable.size}')}")
+    return found

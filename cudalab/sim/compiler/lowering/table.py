@@ -15,12 +15,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import Any
 
 from cudalab.sim.compiler.ptx.nodes import BITS, Instruction
-
-if TYPE_CHECKING:
-    from cudalab.sim.compiler.codegen.emitter import Emitter
 
 _SLOT = re.compile(r"\[\.?([^\]]+)\]|<([^>]+)>|([^.\[\]<>]+)")
 
@@ -51,7 +48,8 @@ class Form:
         return ""
 
 
-Lower = Callable[["Emitter", Instruction, Form], None]
+#: Takes the emitter of the function being written: any for registers, one of ``codegen.threads`` for memory and waiting.
+Lower = Callable[[Any, Instruction, Form], None]
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ class Extent(IntEnum):
     SHARED = 3  # all of the block's shared memory
     LOCAL = 4  # all of the thread's local memory
     SHADOW = 5  # any live allocation
+    PARAMETERS = 7  # of the kernel, read through a pointer
     LOCAL_VARIABLE = 6  # a function's local memory: [stack + low, stack + low + length)
 
 
@@ -106,11 +107,17 @@ def describe(instruction: Instruction) -> tuple[SiteKind, Space, int, int] | Non
     if kind is None:
         return None
     space = next((_SPACES[part] for part in parts if part in _SPACES), Space.GENERIC)
-    if space is Space.PARAM:
+    if space is Space.PARAM and not _is_indexed(instruction):
         return None
     width = next((BITS[part] // 8 for part in reversed(parts) if part in BITS), 4)
     count = next((_VECTORS[part] for part in parts if part in _VECTORS), 1)
     return kind, space, width * count, width
+
+
+def _is_indexed(instruction: Instruction) -> bool:
+    """Whether a parameter is read through a register."""
+    address = address_of(instruction)
+    return address is not None and type(address.base) is Register
 
 
 def address_of(instruction: Instruction) -> Address | None:
@@ -135,24 +142,22 @@ def find_groups(blocks: list[Block], accesses: dict[Instruction, Access]) -> dic
     """The group of each access that is checked by extent; accesses checked by the shadow stand alone."""
     groups: dict[Instruction, Group] = {}
     for block in blocks:
-        current: dict[object, Group] = {}
+        current: dict[object, dict[tuple[object, ...], Group]] = {}  # by base, then by what is checked
         for instruction in block.instructions:
             access = accesses.get(instruction)
             if access is not None and access.extent is not Extent.SHADOW and not access.read_only:
                 base = access.base.name if isinstance(access.base, Symbol) else access.base
-                key = (base, access.extent, access.root, access.low, access.window, access.space, access.aligned)
-                group = current.get(key) if access.offset % access.size == 0 else None
-                if group is None:
+                key = (access.extent, access.root, access.low, access.window, access.space, access.aligned)
+                if access.offset % access.size == 0:
+                    group = current.setdefault(base, {}).setdefault(key, Group())
+                else:
                     group = Group()
-                    if access.offset % access.size == 0:
-                        current[key] = group
                 group.members.append(access)
                 groups[instruction] = group
             elif instruction.opcode.startswith("call"):
                 current.clear()
             for register in definitions(instruction):
-                for key in [key for key in current if key[0] is register]:  # type: ignore[index]
-                    del current[key]
+                current.pop(register, None)
     return groups
 
 

@@ -125,14 +125,15 @@ def build_blocks(function: Function) -> list[Block]:
             current, closed = join, False
     if not closed:  # falling off the end returns
         current.end = End.RETURN
-    for block, names in pending:
-        for name in names:
-            if isinstance(name, Block):
-                block.successors.append(name.index)
-            elif name in labels:
-                block.successors.append(labels[name])
+    for block, targets in pending:
+        for place in targets:
+            if isinstance(place, Block):
+                block.successors.append(place.index)
+            elif place in labels:
+                block.successors.append(labels[place])
             else:
-                raise PtxError(f"branch to the unknown label {name}", block.ending and block.ending.location)
+                location = block.ending.location if block.ending is not None else None
+                raise PtxError(f"branch to the unknown label {place}", location)
     return _reachable(blocks)
 
 

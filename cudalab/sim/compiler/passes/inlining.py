@@ -1,8 +1,11 @@
-"""Calls: who calls whom, who calls itself, and inlining of functions that wait.
+"""Calls: who calls whom, who calls itself, which functions have an address, and inlining of functions that wait.
 
 A device function becomes a native function. That is not possible when it waits for other threads (a barrier or a warp
 operation inside): the thread must leave native code there. Such functions are inlined into the kernels that reach
 them. Their parameters then live in local memory, which outlasts the wait.
+
+A call through a pointer may reach every function that has an address and the same sizes of results and parameters; a
+function has one when an instruction other than a call names it, or the initial value of a variable (a table, a vtable).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from cudalab.sim import abi
 from cudalab.sim.compiler.passes.suspension import suspends
 from cudalab.sim.compiler.ptx.errors import UnsupportedInstruction
 from cudalab.sim.compiler.ptx.nodes import (
@@ -22,19 +26,23 @@ from cudalab.sim.compiler.ptx.nodes import (
     Pair,
     Register,
     Symbol,
-    Variable,
     Vector,
 )
 
 
 class CallGraph:
-    """``calls``: direct callees of each function; ``symbols``: every name its body mentions; ``waiting``: functions that
-    reach a suspension point; ``recursive``: functions that reach themselves."""
+    """Who calls whom.
+
+    ``calls``: callees of each function, through pointers too; ``symbols``: every name its body mentions; ``addresses``:
+    functions that have an address, and which; ``waiting``: functions that reach a suspension point; ``recursive``:
+    functions that reach themselves.
+    """
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self.calls: dict[str, list[str]] = {}
         self.symbols: dict[str, set[str]] = {}
+        self.addresses = _function_addresses(module)
         own: set[str] = set()
         for function in module.functions.values():
             if function.body is None:
@@ -46,14 +54,28 @@ class CallGraph:
                     continue
                 for operand in statement.operands:
                     _collect_symbols(operand, names)
-                if statement.opcode.startswith("call") and isinstance(statement.operands[1], Symbol):
-                    callees.append(statement.operands[1].name)
+                if statement.opcode.startswith("call"):
+                    callee = statement.operands[1]
+                    callees += [callee.name] if isinstance(callee, Symbol) else self.candidates(function, statement)
                 elif suspends(statement.opcode):
                     own.add(function.name)
             self.calls[function.name] = list(dict.fromkeys(callees))
             self.symbols[function.name] = names
         self.recursive = {name for name in self.calls if name in self.reached_from(name)}
         self.waiting = own | {name for name in self.calls if own & set(self.reached_from(name))}
+
+    def candidates(self, function: Function, call: Instruction) -> list[str]:
+        """Defined functions that a call through a pointer in ``function`` may reach."""
+        returns, _, arguments = call.operands
+        sizes = [
+            [function.variables[element.name].size for element in vector.elements] for vector in (returns, arguments)
+        ]
+        found = []
+        for name in self.addresses:
+            other = self.module.functions[name]
+            if other.body is not None and sizes == [[v.size for v in p] for p in (other.returns, other.parameters)]:
+                found.append(name)
+        return found
 
     def reached_from(self, name: str) -> list[str]:
         """Defined functions that ``name`` calls, directly or not."""
@@ -75,6 +97,20 @@ class CallGraph:
                 if name not in self.waiting:
                     found[name] = None
         return list(found)
+
+
+def _function_addresses(module: Module) -> dict[str, int]:
+    """The functions that have an address, and which."""
+    named: set[str] = set()
+    for variable in module.variables.values():
+        named.update(value[0] for value in variable.initial if isinstance(value, tuple))
+    for function in module.functions.values():
+        for statement in function.body or ():
+            if isinstance(statement, Instruction) and not statement.opcode.startswith("call"):
+                for operand in statement.operands:
+                    _collect_symbols(operand, named)
+    functions = [name for name, function in module.functions.items() if name in named and not function.is_kernel]
+    return {name: abi.FUNCTION_WINDOW + abi.FUNCTION_STEP * (1 + index) for index, name in enumerate(functions)}
 
 
 def _collect_symbols(operand: Any, names: set[str]) -> None:
@@ -166,7 +202,12 @@ class _Inliner:
                 if variable is not None and variable.space == "local":
                     opcode = statement.opcode.replace(".param", ".local")
                     return Instruction(
-                        opcode, statement.operands, statement.line, statement.location, statement.guard, statement.negated
+                        opcode,
+                        statement.operands,
+                        statement.line,
+                        statement.location,
+                        statement.guard,
+                        statement.negated,
                     )
         return statement
 
@@ -228,4 +269,3 @@ class _Rename:
         return Instruction(
             instruction.opcode, operands, instruction.line, instruction.location, guard, instruction.negated
         )
-

@@ -45,7 +45,7 @@ class Region:
 
 def find_points(blocks: list[Block], liveness: Liveness) -> list[Point]:
     """The suspension points of a kernel in program order."""
-    points = []
+    points: list[Point] = []
     for block in blocks:
         if block.end is End.SUSPEND:
             assert block.ending is not None
@@ -70,9 +70,7 @@ def find_regions(blocks: list[Block], points: list[Point], liveness: Liveness) -
     total = sum(blocks[index].size for body in bodies for index in body)
     if total > _GROWTH * original and total > _SMALL:
         return [_region(blocks, points, liveness, starts, sorted({index for body in bodies for index in body}))]
-    return [
-        _region(blocks, points, liveness, [start], body) for start, body in zip(starts, bodies, strict=True)
-    ]
+    return [_region(blocks, points, liveness, [start], body) for start, body in zip(starts, bodies, strict=True)]
 
 
 def _region(

@@ -46,7 +46,9 @@ _SPECIAL_LEVELS = {
     "%tid.y": Level.ROW,
     "%tid.z": Level.ROW,
     **{f"%{name}.{axis}": Level.BLOCK for name in ("ctaid", "clusterid", "cluster_ctaid") for axis in "xyz"},
-    **{f"%{name}.{axis}": Level.LAUNCH for name in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") for axis in "xyz"},
+    **{
+        f"%{name}.{axis}": Level.LAUNCH for name in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") for axis in "xyz"
+    },
     **{
         name: Level.LAUNCH
         for name in ("%nsmid", "%gridid", "%total_smem_size", "%dynamic_smem_size", "WARP_SZ", "%nwarpid")

@@ -34,7 +34,9 @@ class Function:
     def __init__(self, library: Library, name: str, result: str, parameters: str, attributes: str = "") -> None:
         self.library = library
         self.result = result
-        named: list[list[str]] = [parameter.strip().rsplit(" ", 1) for parameter in parameters.split(",") if parameter.strip()]
+        named: list[list[str]] = [
+            parameter.strip().rsplit(" ", 1) for parameter in parameters.split(",") if parameter.strip()
+        ]
         signature = ", ".join(f"{kind} %{label}" for kind, label in named)
         self.head = f"define {result} @{name}({signature}) nounwind {attributes} {{\nentry:"
         self.allocas: list[str] = []

@@ -36,9 +36,7 @@ def write(library: Library) -> None:
 
 def _resolve_whole(library: Library) -> None:
     """All lanes that the warp has wait at one point (``state``): the usual case."""
-    f = library.function(
-        "cl_resolve_warp", "void", "ptr ctx, i32 warp, i32 kind, i32 lanes, ptr literals", "noinline"
-    )
+    f = library.function("cl_resolve_warp", "void", "ptr ctx, i32 warp, i32 kind, i32 lanes, ptr literals", "noinline")
     flags = f.load("i32", "%literals")
     rows = warp_rows(f, "%warp")
     both = layout.LITERAL_B | layout.LITERAL_C

@@ -27,6 +27,7 @@ from cudalab.sim.compiler.runtime.states import (
     stop_requested,
 )
 
+_PARAMETER_BYTES = 32  # offset in layout.DESCRIPTOR
 _MOST_THREADS = 1024
 _MOST_WARPS = _MOST_THREADS // abi.WARP
 
@@ -225,6 +226,7 @@ def _run(library: Library) -> None:
     f.call("cl_fill_tables", "void", "ptr %ctx", *[f"ptr {table}" for table in tables])
     for offset, table in zip((layout.TID_X, layout.TID_Y, layout.TID_Z), tables, strict=True):
         f.store("ptr", table, block, offset)
+    f.store("i64", f.load("i64", "%kernel", _PARAMETER_BYTES), block, layout.PARAMETER_BYTES)
     _thread_order(f, block)
     warps = f.array(4 * _MOST_WARPS)
     sequence = f.load("ptr", "%ctx", layout.field("block_order"))

@@ -112,6 +112,9 @@ def _bounds(f: Function, entry: str, extent: str, low, length, window) -> None: 
     with f.if_(f.compare("eq", "i32", extent, int(Extent.SHARED))):
         length.set(shared)
         window.set(abi.SHARED_WINDOW)
+    with f.if_(f.compare("eq", "i32", extent, int(Extent.PARAMETERS))):
+        length.set(f.load("i64", entry, _LENGTH))
+        window.set(abi.PARAM_WINDOW)
     with f.if_(f.compare("eq", "i32", extent, int(Extent.LOCAL))):
         length.set(f.load("i64", "%ctx", layout.field("local_size")))
         window.set(abi.LOCAL_WINDOW)
@@ -146,6 +149,11 @@ def _slow_access(library: Library) -> None:
                 start = f.at(base, f.op(f"mul i64 {f.wide('%thread')}, {length}"))
             with f.if_(_inside(f, offset, size, length)):
                 found.set(f.at(start, offset))
+        reads = f.compare("eq", "i32", f.op("and i32 %flags, 2"), 0)
+        offset = f.op(f"sub i64 %address, {abi.PARAM_WINDOW}")
+        within = _inside(f, offset, size, f.load("i64", "%blk", layout.PARAMETER_BYTES))
+        with f.if_(f.op(f"and i1 {within}, {reads}")):
+            found.set(f.at(f.load("ptr", "%ctx", layout.field("params")), offset))
     ranges = f.load("ptr", "%ctx", layout.field("ranges"))
     count = f.load("i64", "%ctx", layout.field("range_count"))
     with f.count_up("i64", count) as index:

@@ -20,8 +20,8 @@ MASK, A, B, C, RESULT, PREDICATE, A_HIGH = ROWS
 SCRATCH_BYTES = 7 * _ROW
 
 #: Block: linear index (u64), ctaid (3 × u32), tables over the threads of a block: their x, y, z (u32 each), and in traced
-#: code the order in which a region takes them (u32 each; null: ascending).
-LINEAR, CTAID, TID_X, TID_Y, TID_Z, ORDER = 0, 8, 24, 32, 40, 48
+#: code the order in which a region takes them (u32 each; null: ascending); and the size of the parameters (u64).
+LINEAR, CTAID, TID_X, TID_Y, TID_Z, ORDER, PARAMETER_BYTES = 0, 8, 24, 32, 40, 48, 56
 BLOCK_BYTES = 64
 
 #: What a region returns, unless all its threads wait at one point: that point's number.
@@ -35,8 +35,8 @@ EXITED = -1
 HOLD = 0x2000_0000
 
 #: Descriptor of a kernel: site of its first point (u64), then pointers to the regions' functions, to the kinds of its points
-#: (u8), and to the operands of its points that are literals; all indexed by state.
-DESCRIPTOR = "{i64, ptr, ptr, ptr}"
+#: (u8), and to the operands of its points that are literals, all indexed by state; and the size of its parameters (u64).
+DESCRIPTOR = "{i64, ptr, ptr, ptr, i64}"
 #: Literal operands of a point: which are (bits), mask, b, c. Threads do not write those into scratch memory.
 LITERALS = "{i32, i32, i32, i32}"
 LITERAL_BYTES = 16

@@ -110,4 +110,39 @@ def _print(library: Library) -> None:
         base = f.load("ptr", "%ctx", layout.field("local"))
         start = f.at(f.at(base, f.op(f"mul i64 {f.wide('%thread')}, {local_size}")), offset)
         f.call("llvm.memcpy.p0.p0.i64", "void", f"ptr {f.at(place, 24)}", f"ptr {start}", f"i64 {size}", "i1 false")
-    f.ret(0)
+    f.ret(_count_arguments(f))
+
+
+def _count_arguments(f: Function) -> str:
+    """How many arguments the format asks for, which is what ``printf`` returns (CUDA C++ Programming Guide, "Formatted
+    Output"; seen on an H200): one for each conversion but ``%%``, and one for each ``*``."""
+    arena = f.load("i64", "%ctx", layout.field("arena"))
+    position = f.variable("i64", f.op(f"sub i64 %template, {arena}"))
+    size = f.load("i64", "%ctx", layout.field("arena_size"))
+    base = f.load("ptr", "%ctx", layout.field("arena"))
+    count = f.variable("i32", 0)
+    inside = f.variable("i1", "false")  # behind a %, before the letter that ends the conversion
+    with f.loop():
+        at = position.get()
+        with f.if_(f.compare("uge", "i64", at, size)):
+            f.break_()
+        letter = f.load("i8", f.at(base, at))
+        with f.if_(f.compare("eq", "i8", letter, 0)):
+            f.break_()
+        with f.if_else(f.compare("eq", "i8", letter, ord("%"))) as otherwise:
+            inside.update("xor", "true")
+            otherwise()
+            with f.if_(inside.get()):
+                star = f.compare("eq", "i8", letter, ord("*"))
+                lower = f.op(f"or i8 {letter}, 32")
+                alphabetic = f.compare("ult", "i8", f.op(f"sub i8 {lower}, {ord('a')}"), 26)
+                length = "false"
+                for modifier in "hljztL":
+                    same = f.compare("eq", "i8", letter, ord(modifier))
+                    length = f.op(f"or i1 {length}, {same}")
+                ends = f.op(f"and i1 {alphabetic}, {f.op(f'xor i1 {length}, true')}")
+                counts = f.op(f"or i1 {star}, {ends}")
+                count.update("add", f.op(f"zext i1 {counts} to i32"))
+                inside.set(f.op(f"xor i1 {ends}, true"))
+        position.update("add", 1)
+    return count.get()

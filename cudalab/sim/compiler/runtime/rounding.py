@@ -9,7 +9,14 @@ from __future__ import annotations
 from cudalab.sim.compiler.runtime.assembler import Library
 
 _MODES = {"rz": 0, "rp": 2, "rm": 3}  # of llvm.set.rounding; 1 is to nearest
-_OPERATIONS = {"add": ("fadd", 2), "sub": ("fsub", 2), "mul": ("fmul", 2), "div": ("fdiv", 2), "fma": ("fma", 3), "sqrt": ("sqrt", 1)}
+_OPERATIONS = {
+    "add": ("fadd", 2),
+    "sub": ("fsub", 2),
+    "mul": ("fmul", 2),
+    "div": ("fdiv", 2),
+    "fma": ("fma", 3),
+    "sqrt": ("sqrt", 1),
+}
 _KIND = {32: "float", 64: "double"}
 
 

@@ -112,9 +112,7 @@ def _run_lanes(library: Library) -> None:
 def _run_ready(f: Function, states: str, lanes: str) -> None:
     """Run every lane that is ready, those at one point together, until none is."""
     with f.loop():
-        ready = lanes_where(
-            f, states, lanes, lambda state: f.op(f"and i1 {exists(f, state)}, {is_ready(f, state)}")
-        )
+        ready = lanes_where(f, states, lanes, lambda state: f.op(f"and i1 {exists(f, state)}, {is_ready(f, state)}"))
         with f.if_(f.compare("eq", "i32", ready, 0)):
             f.break_()
         leader = f.call("llvm.cttz.i32", "i32", f"i32 {ready}", "i1 true")

@@ -91,8 +91,20 @@ class ndarray:
             self._strides = layout.contiguous_strides(self._shape, self._dtype.itemsize, order_char(order))
         else:
             self._strides = tuple(int(entry) for entry in strides)
+        if memptr is None and strides is not None:
+            self._check_own_strides()
         self.data = memory.alloc(self.nbytes) if memptr is None else memptr
         self.base = None
+
+    def _check_own_strides(self) -> None:
+        """Strides for new memory must stay within what an array without gaps takes."""
+        start, extent = Operand(0, self._shape, self._strides, self._dtype).span()
+        if start < 0:
+            raise ValueError("ndarray() with strides currently does not allow negative strides")
+        if extent > self.nbytes:
+            raise ValueError(
+                f"ndarray() with strides must stay withing a contiguous size of {self.nbytes} but got {extent}."
+            )
 
     @classmethod
     def _view_of(
@@ -443,7 +455,7 @@ def order_char(order: str | None) -> str:
     """``C``, ``F``, ``A`` or ``K``."""
     letter = (order or "K")[0].upper()
     if letter not in "CFAK":
-        raise TypeError(f"order not understood. order={order}")
+        raise ValueError("order not understood")
     return letter
 
 

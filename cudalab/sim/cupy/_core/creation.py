@@ -166,9 +166,15 @@ def ones(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> ndarray:
     """A new array of one value."""
     if dtype is None:
-        dtype = fill_value.dtype if isinstance(fill_value, ndarray) else np.array(fill_value).dtype
-    result = ndarray(shape, dtype, order=order)
-    result.fill(fill_value if isinstance(fill_value, ndarray) else np.asarray(fill_value).astype(result.dtype))
+        dtype = np.asarray(fill_value).dtype if types.is_scalar(fill_value) else fill_value.dtype
+    return _filled(ndarray(shape, dtype, order=order), fill_value)
+
+
+def _filled(result: ndarray, value: Any) -> ndarray:
+    if isinstance(value, ndarray):
+        copyto(result, value, casting="unsafe")
+    else:
+        result.fill(value)
     return result
 
 
@@ -198,14 +204,12 @@ def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: Any = None, shape: Any = None
 ) -> ndarray:
     """One value, in the shape and type of another."""
-    result = empty_like(a, dtype, order, subok, shape)
-    result.fill(fill_value if isinstance(fill_value, ndarray) else np.asarray(fill_value).astype(result.dtype))
-    return result
+    return _filled(empty_like(a, dtype, order, subok, shape), fill_value)
 
 
-def generated(name: str, shape: layout.Shape, dtype: Any, function: Any, *arguments: Any) -> ndarray:
+def generated(name: str, shape: layout.Shape, dtype: Any, function: Any, *arguments: Any, order: str = "C") -> ndarray:
     """A new array that ``function(*arguments)`` computes on the device, without input arrays."""
-    result = ndarray(shape, dtype)
+    result = ndarray(shape, dtype, order=order)
     enqueue(name, Work(function, arguments, {}, (result._operand(),)), (), flops=float(result.size))
     return result
 
@@ -221,8 +225,6 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> nd
         if dtype.kind == "b":
             dtype = np.dtype(np.int64)
     found = types.checked(dtype)
-    if step == 0:
-        raise ZeroDivisionError("float division by zero")
     size = max(0, math.ceil((stop - start) / step))
     if found.kind == "b" and size > 2:
         raise TypeError("no fill-function for data-type.")
@@ -268,7 +270,7 @@ def logspace(
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str = "C") -> ndarray:
     """Ones on a diagonal."""
     shape = layout.shape_of((N, N if M is None else M))
-    return generated("cupy_eye", shape, dtype, np.eye, shape[0], shape[1], k, np.dtype(dtype))
+    return generated("cupy_eye", shape, dtype, np.eye, shape[0], shape[1], k, np.dtype(dtype), order=order)
 
 
 def identity(n: int, dtype: Any = float) -> ndarray:
@@ -311,6 +313,6 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = None
         source = full((), src, dtype=dst.dtype)
     if not np.can_cast(source.dtype, dst.dtype, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast {source.dtype!s} to {dst.dtype!s} in {casting} casting mode")
-    if layout.broadcast(source.shape, dst.shape) != dst.shape:
+    if not layout.can_broadcast(source.shape, dst.shape):
         raise ValueError(f"could not broadcast input array from shape {source.shape} into shape {dst.shape}")
     copy_elements(dst, source, None if where is None else asarray(where, dtype=bool)._operand())

@@ -40,7 +40,7 @@ def setitem(a: ndarray, key: Any, value: Any) -> None:
         _assign(_view(a, parts), value)
         return
     mask = _whole_mask(a, parts)
-    if mask is not None and not (isinstance(value, ndarray) and value.size != 1):
+    if mask is not None and (value.size == 1 if isinstance(value, ndarray) else np.ndim(value) == 0):
         _assign_where(a, mask, value)
         return
     parts = _without_masks(parts)
@@ -93,6 +93,11 @@ def _part(entry: Any) -> Any:
         if array.dtype.kind not in "biu":
             raise IndexError(f"arrays used as indices must be of integer or boolean type. (actual: {array.dtype.type})")
         return bool(array) if array.dtype.kind == "b" and not array.ndim else array
+    if not isinstance(entry, (int, float, str, np.number)) and not hasattr(entry, "__index__"):
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are "
+            "valid indices"
+        )
     return int(entry.__index__()) if hasattr(entry, "__index__") else int(entry)
 
 
@@ -213,8 +218,10 @@ def _scatter(name: str, change: Callable[..., None], a: ndarray, parts: list[Any
     index, inputs = _index_operands(parts)
     values: Any
     if isinstance(value, ndarray):
-        if layout.broadcast(value.shape, shape) != shape:
-            raise ValueError(f"operands could not be broadcast together with shapes {value.shape} {shape}")
+        if not layout.can_broadcast(value.shape, shape):
+            raise ValueError(
+                f"operands could not be broadcast together with shape {value.shape} and requested shape {shape}"
+            )
         values = value._operand()
         inputs = [*inputs, values]
     else:

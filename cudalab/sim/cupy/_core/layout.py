@@ -28,8 +28,10 @@ def shape_of(value: Any) -> Shape:
 
 
 def contiguous_strides(shape: Shape, itemsize: int, order: str = "C") -> Shape:
-    """Strides in bytes of an array without gaps."""
+    """Strides in bytes of an array without gaps; all 0 when it has no elements, as in CuPy."""
     strides = [0] * len(shape)
+    if 0 in shape:
+        return tuple(strides)
     step = itemsize
     axes = range(len(shape)) if order == "F" else reversed(range(len(shape)))
     for axis in axes:
@@ -70,6 +72,14 @@ def broadcast(*shapes: Shape) -> Shape:
     except ValueError:
         listed = " ".join(str(shape) for shape in shapes)
         raise ValueError(f"operands could not be broadcast together with shapes {listed}") from None
+
+
+def can_broadcast(shape: Shape, wanted: Shape) -> bool:
+    """Can an array of ``shape`` be repeated to ``wanted``?"""
+    try:
+        return np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        return False
 
 
 def normal_axis(axis: Any, ndim: int) -> int:

@@ -140,10 +140,19 @@ def transpose(a: Any, axes: Any = None) -> ndarray:
     else:
         order = [layout.normal_axis(axis, array.ndim) for axis in axes]
         if len(order) != array.ndim:
-            raise ValueError("Invalid axes value: " + str(tuple(axes)))
+            raise ValueError("axes don't match array")
         if len(set(order)) != len(order):
             raise ValueError("repeated axis in transpose")
     return ndarray._view_of(array, [array.shape[i] for i in order], [array.strides[i] for i in order])  # type: ignore[arg-type]
+
+
+def swapaxes(a: Any, axis1: int, axis2: int) -> ndarray:
+    """Two axes exchanged."""
+    array = _require(a)
+    if not all(-array.ndim <= axis < array.ndim for axis in (axis1, axis2)):
+        raise ValueError("Axis out of range")
+    found: ndarray = view_by(np.swapaxes, array, axis1, axis2)
+    return found
 
 
 def squeeze(a: Any, axis: Any = None) -> ndarray:
@@ -227,7 +236,6 @@ def imag(val: Any) -> Any:
 
 VIEWS = (  # NumPy functions that only make views; the arguments after the array are plain numbers
     "diagonal", "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis", "rollaxis", "rot90",
-    "swapaxes",
 )  # fmt: skip
 
 
@@ -243,10 +251,16 @@ def view_function(name: str) -> Callable[..., Any]:
 
 def at_least(dimensions: int) -> Callable[..., Any]:
     """``cp.atleast_1d`` and its kin."""
-    function = (np.atleast_1d, np.atleast_2d, np.atleast_3d)[dimensions - 1]
+
+    def raised(a: ndarray) -> ndarray:
+        if a.ndim >= dimensions:
+            return a
+        if dimensions == 3 and a.ndim:
+            return reshape(a, (1, a.size, 1) if a.ndim == 1 else (*a.shape, 1))
+        return reshape(a, (1,) * (dimensions - a.ndim) + a.shape)
 
     def call(*arys: Any) -> Any:
-        found = [view_by(function, _require(a)) if a.ndim < dimensions else a for a in arys]
+        found = [raised(_require(a)) for a in arys]
         return found[0] if len(found) == 1 else found
 
     return call
@@ -266,7 +280,9 @@ def _transpose_method(self: ndarray, *axes: Any) -> ndarray:
 
 
 def _flatten(self: ndarray, order: str = "C") -> ndarray:
-    return ravel(self.copy(order="F" if order_char(order) == "F" else "C"), order)
+    found = ravel(self.copy(order="F" if order_char(order) == "F" else "C"), order)
+    found.base = None
+    return found
 
 
 def _matrix_transpose(self: ndarray) -> ndarray:
@@ -297,7 +313,7 @@ def _set_part(self: ndarray, value: Any, second: bool) -> None:
 
 define("reshape", _reshape_method)
 define("transpose", _transpose_method)
-define("swapaxes", lambda self, axis1, axis2: view_by(np.swapaxes, self, axis1, axis2))
+define("swapaxes", swapaxes)
 define("squeeze", squeeze)
 define("ravel", ravel)
 define("flatten", _flatten)

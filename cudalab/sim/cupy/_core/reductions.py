@@ -47,17 +47,18 @@ def reduce(name: str, a: ndarray, axis: Any, dtype: Any, out: ndarray | None, ke
     for i in axes:
         count *= a.shape[i]
     if name in _WITHOUT_IDENTITY and count == 0:
-        raise ValueError(f"zero-size array to reduction operation CUPY_CUB_{name.upper()} which has no identity")
+        kernel = f"CUPY_CUB_{name.upper()}" if len(axes) == a.ndim else f"cupy_{name}"
+        raise ValueError(f"zero-size array to reduction operation {kernel} which has no identity")
     shape = layout.reduced(a.shape, axes, keepdims)
     wanted = None if dtype is None else types.checked(dtype)
     takes_type = name not in ("max", "min", "argmax", "argmin", "any", "all", "ptp", "nanmax", "nanmin")
     found = _result_type(name, a.dtype, wanted if takes_type else None, ())
     if wanted is not None and not takes_type:
         found = wanted
-    result = _target(out, shape, found)
+    result = _target(out, shape, found, "F" if _in_fortran_order(a, axes) else "C")
     keywords: dict[str, Any] = {"axis": axes if axis is not None else None, "keepdims": keepdims, **extra}
     if name.removeprefix("nan") in ("argmax", "argmin"):
-        keywords["axis"] = axes[0] if axis is not None else None
+        keywords["axis"] = axes[0] if len(axes) == 1 and axis is not None else None
     if wanted is not None and takes_type:
         keywords["dtype"] = wanted
     work = Work(_run_reduction(name), [a._operand()], keywords, (result._operand(),))
@@ -80,9 +81,14 @@ def _run_reduction(name: str) -> Callable[..., Any]:
     return call
 
 
-def _target(out: ndarray | None, shape: layout.Shape, dtype: np.dtype[Any]) -> ndarray:
+def _in_fortran_order(a: ndarray, axes: layout.Shape) -> bool:
+    """Over the leading axes of an array in Fortran order, each result is a stretch of memory; CuPy keeps that order."""
+    return a.flags.fnc and axes == tuple(range(len(axes)))
+
+
+def _target(out: ndarray | None, shape: layout.Shape, dtype: np.dtype[Any], order: str = "C") -> ndarray:
     if out is None:
-        return ndarray(shape, dtype)
+        return ndarray(shape, dtype, order=order)
     if not isinstance(out, ndarray):
         raise types.unsupported(out)
     if out.shape != shape:

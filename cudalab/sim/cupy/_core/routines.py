@@ -1,4 +1,4 @@
-"""Functions that no table of ``derivation.py`` fits: selection, rounding, changes in place, questions about arrays."""
+"""Functions that no table of ``derivation.py`` fits, and methods that differ from their functions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.sim.cupy._core import layout, types, ufunc
+from cudalab.sim.cupy._core import layout, selection, types, ufunc
 from cudalab.sim.cupy._core.array import define, ndarray
 from cudalab.sim.cupy._core.creation import array, asarray
 from cudalab.sim.cupy._core.derivation import same, shaped, waits
-from cudalab.sim.cupy._core.indexing import nonzero as nonzero_of
 from cudalab.sim.cupy._core.indexing import setitem
 from cudalab.sim.cupy._core.manipulation import broadcast_to
 from cudalab.sim.cupy._core.operation import Work, enqueue
@@ -22,126 +21,11 @@ def _require(a: Any) -> ndarray:
     return a
 
 
-# -- selection ---------------------------------------------------------------------------------------------------------
-
-
-def where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    """``x`` where the condition is true, ``y`` elsewhere; with one argument, where it is true (this waits)."""
-    if (x is None) != (y is None):
-        raise ValueError("Must provide both 'x' and 'y' or neither.")
-    if x is None:
-        return nonzero(condition)
-    values = [condition, x, y]
-    for value in values:
-        if not isinstance(value, ndarray) and not types.is_scalar(value):
-            raise types.unsupported(value)
-    shape = layout.broadcast(*(value.shape for value in values if isinstance(value, ndarray)))
-    dtype = np.result_type(*(value.dtype if isinstance(value, ndarray) else value for value in (x, y)))
-    result = ndarray(shape, dtype)
-    arguments = [value._operand() if isinstance(value, ndarray) else value for value in values]
-    inputs = [value._operand() for value in values if isinstance(value, ndarray)]
-    work = Work(np.where, arguments, {}, (result._operand(),))
-    enqueue("cupy_where", work, inputs, flops=float(result.size))
-    return result
-
-
-def nonzero(a: Any) -> tuple[ndarray, ...]:
-    """Where ``a`` is not zero, one array an axis. Waits for their number."""
-    found = _require(a)
-    if not found.ndim:
-        raise ValueError("Calling nonzero on 0d arrays is not allowed. Use cupy.atleast_1d(scalar).nonzero() instead.")
-    return tuple(nonzero_of(found))
-
-
-def flatnonzero(a: Any) -> ndarray:
-    """Where the elements in a row are not zero. Waits for their number."""
-    return nonzero_of(_require(a).ravel())[0]
-
-
-def take(a: Any, indices: Any, axis: Any = None, out: Any = None) -> ndarray:
-    """Elements at ``indices`` along an axis; indices out of range wrap around."""
-    source = _require(a)
-    if axis is None:
-        source, axis = source.ravel(), 0
-    axis = layout.normal_axis(axis, source.ndim)
-    found = source[(slice(None),) * axis + (asarray(indices),)]
-    if out is None:
-        return found
-    out[...] = found
-    return out
-
-
-def put(a: Any, ind: Any, v: Any, mode: str = "wrap") -> None:
-    """Set elements, counted in a row, to ``v``, repeated as needed."""
-    if mode not in ("wrap", "clip", "raise"):
-        raise TypeError(f"clipmode not understood: {mode}")
-    target, index = _require(a), asarray(ind).ravel()
-    values = asarray(v, dtype=target.dtype).ravel()
-    inputs = [index._operand(), values._operand(), target._operand()]
-    work = Work(_put, [*inputs[:2], "wrap" if mode == "raise" else mode], {}, (target._operand(),), in_place=True)
-    enqueue("cupy_put", work, inputs)
-
-
-def _put(target: np.ndarray, index: np.ndarray, values: np.ndarray, mode: str) -> None:
-    np.put(target, index, values, mode=mode)  # type: ignore[arg-type]
-
-
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
-    """Set elements at ``indices`` along an axis."""
-    target, index = _require(arr), _require(indices)
-    source = values if isinstance(values, ndarray) else array(values, dtype=target.dtype)
-    inputs = [index._operand(), source._operand(), target._operand()]
-    enqueue("cupy_put_along_axis", Work(np.put_along_axis, [*inputs[:2], axis], {}, (target._operand(),), True), inputs)
-
-
-def putmask(a: Any, mask: Any, values: Any) -> None:
-    """Set elements where ``mask`` is true, to ``values`` repeated as needed."""
-    target, chosen = _require(a), _require(mask)
-    source = values if isinstance(values, ndarray) else array(values, dtype=target.dtype)
-    inputs = [chosen._operand(), source._operand(), target._operand()]
-    enqueue("cupy_putmask", Work(np.putmask, inputs[:2], {}, (target._operand(),), in_place=True), inputs)
-
-
-def place(arr: Any, mask: Any, vals: Any) -> None:
-    """Like :func:`putmask`, taking one value for each true element."""
-    target, chosen, source = _require(arr), _require(mask), asarray(vals)
-    inputs = [chosen._operand(), source._operand(), target._operand()]
-    enqueue("cupy_place", Work(np.place, inputs[:2], {}, (target._operand(),), in_place=True), inputs)
-
-
-def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    """Set the diagonal."""
-    target = _require(a)
-    if target.ndim < 2:
-        raise ValueError("array must be at least 2-d")
-    value = val._operand() if isinstance(val, ndarray) else val
-    inputs = [target._operand()] + ([value] if isinstance(val, ndarray) else [])
-    enqueue("cupy_fill_diagonal", Work(np.fill_diagonal, [value, wrap], {}, (target._operand(),), True), inputs)
-
-
-def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> ndarray:
-    """Elements of the arrays ``choices[0]``, ``choices[1]`` …, as the positions in ``a`` say."""
-    positions = _require(a)
-    if not isinstance(choices, ndarray):
-        raise AttributeError(f"{type(choices).__name__!r} object has no attribute 'shape'")
-    if mode == "raise":
-        least, most = positions.min(), positions.max()
-        if int(least) < 0 or int(most) >= choices.shape[0]:
-            raise ValueError("invalid entry in choice array")
-        mode = "wrap"
-    return shaped("cupy_choose", _choose, (positions, choices), {"mode": mode, "out": out})
-
-
-def _choose(positions: np.ndarray, choices: np.ndarray, mode: str) -> np.ndarray:
-    return np.choose(positions, list(choices), mode=mode)  # type: ignore[call-overload]
-
-
-# -- rounding and range ------------------------------------------------------------------------------------------------
-
-
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> ndarray:
     """Elements limited to ``a_min`` … ``a_max``."""
     result = _require(a)
+    if result.dtype.kind == "c":
+        raise TypeError("Wrong type (complex) of arguments for cupy_clip")
     if a_min is not None:
         result = ufunc.get("maximum")(result, a_min, out=out)
     if a_max is not None:
@@ -158,7 +42,7 @@ def around(a: Any, decimals: int = 0, out: Any = None) -> ndarray:
 
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> ndarray:
     """NaN and infinities replaced by numbers."""
-    result = same("cupy_nan_to_num", np.nan_to_num, x, None, nan=nan, posinf=posinf, neginf=neginf)
+    result = same("cupy_nan_to_num", np.nan_to_num, x, None, order="K", nan=nan, posinf=posinf, neginf=neginf)
     if copy:
         return result
     x[...] = result
@@ -170,183 +54,95 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 6.283
     return shaped("cupy_unwrap", np.unwrap, (_require(p),), {"discont": discont, "axis": axis, "period": period})
 
 
-# -- grids -------------------------------------------------------------------------------------------------------------
-
-
-def meshgrid(*xi: Any, **kwargs: Any) -> Any:
-    """Coordinates of a grid."""
-    indexing, sparse, copied = kwargs.pop("indexing", "xy"), kwargs.pop("sparse", False), kwargs.pop("copy", True)
-    if kwargs:
-        raise TypeError(f"meshgrid() got an unexpected keyword argument {next(iter(kwargs))!r}")
-    if indexing not in ("ij", "xy"):
-        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
-    vectors = [_require(x).ravel() for x in xi]
-    order = list(range(len(vectors)))
-    if indexing == "xy" and len(vectors) > 1:
-        order[0], order[1] = 1, 0
-    found = []
-    for place_of, vector in zip(order, vectors, strict=True):
-        found.append(vector.reshape([vector.size if axis == place_of else 1 for axis in range(len(vectors))]))
-    if not sparse:
-        shape = layout.broadcast(*(entry.shape for entry in found))
-        found = [broadcast_to(entry, shape) for entry in found]
-    return tuple(entry.copy() for entry in found) if copied else tuple(found)
-
-
-def indices(dimensions: Any, dtype: Any = int) -> ndarray:
-    """Positions of a grid, one array an axis."""
-    from cudalab.sim.cupy._core.creation import generated
-
-    shape = layout.shape_of(dimensions)
-    return generated("cupy_indices", (len(shape), *shape), dtype, np.indices, shape, np.dtype(dtype))
-
-
-def ix_(*args: Any) -> tuple[ndarray, ...]:
-    """Index arrays for an open grid."""
-    found = []
-    for axis, entry in enumerate(args):
-        vector = asarray(entry)
-        if vector.ndim != 1:
-            raise ValueError("Cross index must be 1 dimensional")
-        if vector.dtype.kind == "b":
-            vector = nonzero_of(vector)[0]
-        found.append(vector.reshape([vector.size if i == axis else 1 for i in range(len(args))]))
-    return tuple(found)
-
-
-class Grid:
-    """``cp.mgrid[0:2, 0:3]`` and ``cp.ogrid``."""
-
-    def __init__(self, *, sparse: bool) -> None:
-        self.sparse = sparse
-
-    def __getitem__(self, key: Any) -> Any:
-        found: Any = (np.ogrid if self.sparse else np.mgrid)[key]
-        return [array(entry) for entry in found] if isinstance(found, (list, tuple)) else array(found)
-
-
-class Joiner:
-    """``cp.r_[a, 1, b]`` and ``cp.c_[a, b]``."""
-
-    def __init__(self, *, columns: bool) -> None:
-        self.columns = columns
-
-    def __getitem__(self, key: Any) -> ndarray:
-        from cudalab.sim.cupy._core.joining import column_stack, concatenate
-
-        entries = key if isinstance(key, tuple) else (key,)
-        if any(isinstance(entry, str) for entry in entries):
-            raise NotImplementedError("string directives in r_ and c_ are not simulated")
-        parts = [entry if isinstance(entry, ndarray) else array(np.r_[entry]) for entry in entries]
-        parts = [part if part.ndim else part.reshape(1) for part in parts]
-        return column_stack(parts) if self.columns else concatenate(parts)
-
-
-# -- questions ---------------------------------------------------------------------------------------------------------
-
-
-def shape(a: Any) -> tuple[int, ...]:
-    """The shape."""
-    return a.shape if isinstance(a, ndarray) else np.shape(a)
-
-
-def ndim(a: Any) -> int:
-    """The number of axes."""
-    return a.ndim if hasattr(a, "ndim") else np.ndim(a)
-
-
-def size(a: Any, axis: int | None = None) -> int:
-    """The number of elements, or the length of an axis."""
-    if axis is None:
-        return a.size if isinstance(a, ndarray) else int(np.size(a))
-    return int(shape(a)[layout.normal_axis(axis, ndim(a))])
-
-
-def isscalar(element: Any) -> bool:
-    """Is it a number, and no array?"""
-    return bool(np.isscalar(element))
-
-
-def result_type(*arrays_and_dtypes: Any) -> Any:
-    """The common type."""
-    return np.result_type(*(a.dtype if isinstance(a, ndarray) else a for a in arrays_and_dtypes))
-
-
-def common_type(*arrays: Any) -> Any:
-    """The common inexact type."""
-    return np.common_type(*(np.empty((), a.dtype) for a in arrays))
-
-
-def min_scalar_type(a: Any) -> Any:
-    """The smallest type that holds a number; an array's own type."""
-    return a.dtype if isinstance(a, ndarray) else np.min_scalar_type(a)
-
-
-def may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
-    """Do the memory ranges of two arrays overlap?"""
-    if not (isinstance(a, ndarray) and isinstance(b, ndarray)):
-        return False
-    (x, n), (y, m) = a._operand().span(), b._operand().span()
-    return n > 0 and m > 0 and x < y + m and y < x + n
-
-
-def shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
-    """Do two arrays have an element in common?"""
-    if not may_share_memory(a, b):
-        return False
-    start = min(a._operand().span()[0], b._operand().span()[0])
-    return bool(np.shares_memory(_placed(a, start), _placed(b, start)))
-
-
-def _placed(a: ndarray, start: int) -> np.ndarray:
-    from cudalab.sim.cupy._core.manipulation import described
-
-    found = described(a)
-    interface = {**found.__array_interface__, "data": (a.data.ptr - start + (1 << 40), False)}
-    return np.asarray(type("_At", (), {"__array_interface__": interface})())
-
-
-def byte_bounds(a: Any) -> tuple[int, int]:
-    """First address of an array and the one after its last byte."""
-    start, count = _require(a)._operand().span()
-    return start, start + count
-
-
-def iscomplexobj(x: Any) -> bool:
-    """Are the elements complex?"""
-    return x.dtype.kind == "c" if isinstance(x, ndarray) else bool(np.iscomplexobj(x))
-
-
-def isrealobj(x: Any) -> bool:
-    """Are the elements not complex?"""
-    return not iscomplexobj(x)
-
-
-def isfortran(a: Any) -> bool:
-    """In Fortran order and not in C order?"""
-    return _require(a).flags.fnc
-
-
-def array_repr(arr: Any, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None) -> str:
-    """``repr`` of the elements."""
-    return np.array_repr(_require(arr).get(), max_line_width, precision, suppress_small)
-
-
-def array_str(arr: Any, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None) -> str:
-    """``str`` of the elements."""
-    return np.array_str(_require(arr).get(), max_line_width, precision, suppress_small)
-
-
-def array2string(a: Any, *args: Any, **kwargs: Any) -> str:
-    """Text of the elements."""
-    return np.array2string(_require(a).get(), *args, **kwargs)
-
-
-def get_array_module(*args: Any) -> Any:
-    """CuPy when one of the arguments is an array on the device, else NumPy."""
+def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> ndarray:
+    """Are all elements close? An array without axes, on the device."""
     import cudalab.sim.cupy as cupy
 
-    return cupy if any(isinstance(a, ndarray) for a in args) else np
+    close: Any = cupy.isclose
+    return close(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan).all()
+
+
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
+    """The weighted mean. With weights it waits: weights that sum to zero are a ``ZeroDivisionError``."""
+    array_of = _require(a)
+    options = {"axis": axis, "returned": returned, "keepdims": keepdims}
+    if weights is not None:
+        total = _require(weights).sum(axis if weights.shape == array_of.shape else None)
+        if bool((total == 0).any()):
+            raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+        options["weights"] = weights
+    return shaped("cupy_average", np.average, (array_of,), options)
+
+
+def repeat(a: Any, repeats: Any, axis: Any = None) -> ndarray:
+    """Each element several times; with ``repeats`` on the device it waits."""
+    array_of = _require(a)
+    if isinstance(repeats, ndarray):
+        return waits("cupy_repeat", np.repeat, (array_of, repeats), {"axis": axis})
+    if np.any(np.asarray(repeats) < 0):
+        raise ValueError(f"'repeats' should not be negative: {repeats}")
+    return shaped("cupy_repeat", np.repeat, (array_of, repeats), {"axis": axis})
+
+
+def bincount(x: Any, weights: Any = None, minlength: Any = None) -> ndarray:
+    """How often each number occurs. Waits for the largest one."""
+    numbers = _require(x)
+    if numbers.dtype.kind == "b":
+        numbers = numbers.astype(np.uint8)
+    if numbers.dtype.kind not in "iu":
+        raise TypeError("x must be int array")
+    if numbers.size and int(numbers.min()) < 0:
+        raise ValueError("The first argument of bincount must be non-negative")
+    options = {"minlength": minlength or 0, **({} if weights is None else {"weights": weights})}
+    return waits("cupy_bincount", np.bincount, (numbers.astype(np.int64),), options)
+
+
+def roll(a: Any, shift: Any, axis: Any = None) -> ndarray:
+    """Elements moved along an axis, those that leave at the end come in at the front."""
+    source = _require(a)
+    if axis is None:
+        return same("cupy_roll", np.roll, source.ravel(), None, shift).reshape(source.shape)
+    return same("cupy_roll", np.roll, source, None, shift, axis=axis, order="K")
+
+
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> ndarray:
+    """With a border; of zeros, or of what ``mode`` says."""
+    source = _require(array)
+    options = {"mode": mode, **kwargs}
+    return shaped("cupy_pad", np.pad, (source, pad_width), options, order="F" if source.flags.fnc else "C")
+
+
+def sort(a: Any, axis: Any = -1, kind: Any = None) -> ndarray:
+    """Sorted along an axis; of all elements in a row for None."""
+    source = _require(a)
+    if axis is None:
+        source, axis = source.ravel(), -1
+    if not source.ndim:
+        raise np.exceptions.AxisError("Sorting arrays with the rank of zero is not supported")
+    return same("cupy_sort", np.sort, source, None, axis=axis)
+
+
+def require(a: Any, dtype: Any = None, requirements: Any = None) -> ndarray:
+    """The array in a layout that meets the requirements: ``C``, ``F`` or ``O`` (memory of its own)."""
+    wanted = {str(entry).upper()[0] for entry in requirements or ()}
+    if not wanted <= set("CFO"):
+        raise ValueError("Requirements must be among C, F and O")
+    if {"C", "F"} <= wanted:
+        raise ValueError('Cannot specify both "C" and "F" order')
+    found = array(a, dtype=dtype, order="F" if "F" in wanted else "C" if "C" in wanted else "A", copy=False)
+    return found.copy() if "O" in wanted and found.base is not None else found
+
+
+class broadcast:
+    """Arrays in their common shape: ``shape``, ``size``, ``nd`` and the arrays as ``values``."""
+
+    __module__ = "cupy"
+
+    def __init__(self, *arrays: Any) -> None:
+        self.shape = layout.broadcast(*(a.shape for a in arrays if isinstance(a, ndarray)))
+        self.size = int(np.prod(self.shape, dtype=np.int64))
+        self.nd = len(self.shape)
+        self.values = tuple(broadcast_to(a, self.shape) if isinstance(a, ndarray) else a for a in arrays)
 
 
 def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> ndarray:
@@ -417,16 +213,14 @@ class Flat:
 
 define("sort", _sort_in_place)
 define("partition", _partition_in_place)
-define("nonzero", nonzero)
-define("take", take)
-define("put", lambda self, indices, values, mode="wrap": put(self, indices, values, mode))
+define("nonzero", selection.nonzero)
+define("take", selection.take)
+define("put", lambda self, indices, values, mode="wrap": selection.put(self, indices, values, mode))
 define("clip", lambda self, min=None, max=None, out=None: clip(self, min, max, out))
 define("round", around)
-define(
-    "compress",
-    lambda self, condition, axis=None, out=None: waits("cupy_compress", np.compress, (condition, self), {"axis": axis}),
-)
+define("compress", lambda self, condition, axis=None, out=None: selection.compress(condition, self, axis, out))
 define("flat", property(Flat, doc="The elements in a row."))  # type: ignore[arg-type]
-define("choose", choose)
-for _name in ("argsort", "argpartition", "searchsorted", "repeat", "trace"):
+define("choose", selection.choose)
+define("repeat", repeat)
+for _name in ("argsort", "argpartition", "searchsorted", "trace"):
     define(_name, _table(_name))

@@ -25,7 +25,14 @@ _BOOLEAN_NEGATIVE = (
     "The cupy boolean negative, the `-` operator, is not supported, use the `~` operator or the logical_not function "
     "instead."
 )
-_REFUSED = {"subtract": ("??->?", _BOOLEAN_SUBTRACT), "negative": ("?->?", _BOOLEAN_NEGATIVE)}
+_NO_BOOLEANS = "cupy {} does not take booleans; convert them with .astype(int)."
+_REFUSED = {
+    "subtract": ("??->?", _BOOLEAN_SUBTRACT),
+    "negative": ("?->?", _BOOLEAN_NEGATIVE),
+    "positive": ("?->?", _NO_BOOLEANS.format("positive")),
+    "gcd": ("??->?", _NO_BOOLEANS.format("gcd")),
+    "lcm": ("??->?", _NO_BOOLEANS.format("lcm")),
+}
 _KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 2}
 
 
@@ -175,9 +182,24 @@ class ufunc:
 
     def _find(self, key: Any) -> Any:
         for loop in self._loops:
+            if not self._computable(loop):
+                continue
             if all(_fits(t, weak, wanted) for (t, weak), wanted in zip(key, loop[0], strict=True)):
                 return loop
         return None
+
+    def _computable(self, loop: Any) -> bool:
+        """CuPy lists some types, complex ones for ``arctan2`` say, for which its kernel does not even compile."""
+        complex_input = any(t.kind == "c" for t in loop[0])
+        if not complex_input:
+            return True
+        if not isinstance(self._function, np.ufunc):
+            return self._key != "i0"
+        try:
+            self._function.resolve_dtypes((*loop[0], *(None for _ in loop[1])))
+        except TypeError:
+            return False
+        return True
 
     # -- methods -------------------------------------------------------------------------------------------------------
 

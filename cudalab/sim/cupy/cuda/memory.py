@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cudalab.sim.cupy._core import catalogue
-from cudalab.sim.cupy._core.call import epoch, from_destructor, shutting_down
+from cudalab.sim.cupy._core.call import epoch, from_destructor, shutting_down, size_of
 from cudalab.sim.cupy.cuda import runtime
 from cudalab.sim.cupy.cuda.device import Device
 from cudalab.sim.cupy.cuda.stream import current_pointer
@@ -77,7 +77,7 @@ class Memory(BaseMemory):
     """``size`` bytes from ``cudaMalloc``; ``cudaFree`` when the object goes."""
 
     def __init__(self, size: int) -> None:
-        self.size = size
+        self.size = size_of(size)
         self.ptr = runtime.malloc(size) if size > 0 else 0
         self._epoch = epoch()
 

@@ -66,7 +66,7 @@ class PinnedMemoryPointer:
         size = int(mem.size) - offset
         kind: Any = cls
         buffer = _buffer_type(kind, size)
-        found: PinnedMemoryPointer = buffer.from_address(mem.ptr + offset) if size else buffer()
+        found: PinnedMemoryPointer = buffer.from_address(mem.ptr + offset)
         return found
 
     def __init__(self, mem: Any, offset: int) -> None:

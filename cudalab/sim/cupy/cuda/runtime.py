@@ -190,7 +190,8 @@ def mallocAsync(size: int, stream: int) -> int:
 
 def freeAsync(ptr: int, stream: int) -> None:
     """``cudaFreeAsync``."""
-    runtime_call(device().free_async, integer(ptr), integer(stream))
+    if integer(ptr):
+        runtime_call(device().free_async, integer(ptr), integer(stream))
 
 
 def hostAlloc(size: int, flags: int) -> int:

@@ -95,7 +95,7 @@ class RandomState:
             default = signature.parameters[entry].default
             if entry not in bound:
                 if default is signature.empty:
-                    raise TypeError(f"{name}() missing a required argument: {entry!r}")
+                    raise TypeError(f"{name}() missing 1 required positional argument: {entry!r}")
                 bound[entry] = default
         values = [_plain(bound[entry]) for entry in entries]
         if dtype is None:
@@ -157,7 +157,12 @@ class RandomState:
 
     def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None) -> ndarray:
         """Random elements of ``a``, or numbers below ``a``."""
+        if isinstance(a, (list, tuple, np.ndarray)):
+            a = array(a)
         count = a.shape[0] if isinstance(a, ndarray) else int(a)
+        wanted = int(np.prod(size)) if size is not None else 1
+        if not replace and wanted > count:
+            raise ValueError("Cannot take a larger sample than population when 'replace=False'")
         index = np.asarray(self._generator.choice(count, size, replace, _plain(p)))
         found = array(index)
         return a[found] if isinstance(a, ndarray) else found

@@ -75,7 +75,8 @@ def instructions() -> Iterator[Atomic]:
                 space = ("global", "shared", "global", "shared::cta")[(number + step) % 4]
                 scope = _SCOPES[(number + 2 * step) % 4]
                 yield Atomic(f"{name}.{space}.{scope}.{operation}.{type}", operation, type, space)
-            yield Atomic(f"{name}.global.{operation}.L2::cache_hint.{type}", operation, type, "global")
+            if operation != "cas":
+                yield Atomic(f"{name}.global.{operation}.L2::cache_hint.{type}", operation, type, "global")
 
 
 def update(operation: str, type: str, flushes: bool, old: int, value: int, other: int = 0) -> Expected:

@@ -12,10 +12,8 @@ from tests.sim.compiler.opcodes.number import F64, Format
 ROUND = "[.rn|rz|rm|rp]"
 
 
-def finished(f: Format, bits: int, ftz: bool, sat: bool) -> Expected:
-    """Apply ``.ftz`` and ``.sat``; NaN payloads of ``.f64`` are left open."""
-    if ftz:
-        bits = number.flush(f, bits)
+def finished(f: Format, bits: int, sat: bool) -> Expected:
+    """Apply ``.sat``; NaN payloads of ``.f64`` are left open."""
     if sat:
         return number.saturate(f, bits)
     return ANY_NAN if f is F64 and number.is_nan(f, bits) else bits
@@ -24,12 +22,12 @@ def finished(f: Format, bits: int, ftz: bool, sat: bool) -> Expected:
 def arithmetic(
     operation: Callable[..., int], type: str, mode: str, ftz: bool, sat: bool
 ) -> Callable[..., Expected]:
-    f = number.FORMATS[type]
+    f = number.FLUSHING if ftz else number.FORMATS[type]
 
     def model(*operands: int) -> Expected:
         if ftz:
             operands = tuple(number.flush(f, operand) for operand in operands)
-        return finished(f, operation(f, mode or "rn", *operands), ftz, sat)
+        return finished(f, operation(f, mode or "rn", *operands), sat)
 
     return model
 
@@ -77,7 +75,7 @@ def literals() -> Iterator[Case]:
         model = lambda a, c, b=bits: number.fma(number.F32, "rn", a, b, c)  # noqa: E731
         yield Case("fma.rn.f32", "f32", "f32 f32", model, f"fma.rn.f32 {{d0}}, {{a0}}, {text}, {{a1}};")
     half = 0x3FE0000000000000
-    model = lambda a: finished(F64, number.mul(F64, "rn", a, half), False, False)  # noqa: E731
+    model = lambda a: finished(F64, number.mul(F64, "rn", a, half), False)  # noqa: E731
     yield Case("mul.f64", "f64", "f64", model, "mul.f64 {d0}, {a0}, 0d3FE0000000000000;")
 
 

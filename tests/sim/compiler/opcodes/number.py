@@ -14,12 +14,17 @@ Finite = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Format:
-    """A binary format. ``precision`` counts the hidden bit; ``low`` is the exponent of the smallest subnormal."""
+    """A binary format. ``precision`` counts the hidden bit; ``low`` is the exponent of the smallest subnormal.
+
+    ``flushes``: results below the smallest normal number become zero (``.ftz``), as they stand after rounding to the
+    precision without a bound on the exponent.
+    """
 
     bits: int
     precision: int
     low: int
     nan: int
+    flushes: bool = False
 
     @property
     def sign(self) -> int:
@@ -37,6 +42,7 @@ class Format:
 
 F32 = Format(32, 24, -149, 0x7FFFFFFF)
 F64 = Format(64, 53, -1074, 0x7FF8000000000000)
+FLUSHING = Format(32, 24, -149, 0x7FFFFFFF, flushes=True)
 FORMATS = {"f32": F32, "f64": F64}
 
 
@@ -96,20 +102,12 @@ def round_to(f: Format, mode: str, sign: int, significand: int, exponent: int, s
     top = f.sign if sign else 0
     if not significand and not sticky:
         return top
-    last = max(exponent + significand.bit_length() - f.precision, f.low)  # exponent of the last bit kept
-    shift = last - exponent
-    if shift <= 0:
-        assert not sticky
-        kept = significand << -shift
-    else:
-        kept = significand >> shift
-        rest = significand & (1 << shift) - 1
-        half = 1 << shift - 1
-        if mode == "rn":
-            up = rest > half or (rest == half and (sticky or kept & 1))
-        else:
-            up = (rest > 0 or sticky) and mode == ("rm" if sign else "rp")
-        kept += bool(up)
+    last = exponent + significand.bit_length() - f.precision  # exponent of the last bit kept
+    if f.flushes and last < f.low:
+        if _rounded(mode, sign, significand, last - exponent, sticky).bit_length() + last <= f.low + f.precision - 1:
+            return top
+    last = max(last, f.low)
+    kept = _rounded(mode, sign, significand, last - exponent, sticky)
     if kept < 1 << f.precision - 1:
         return top | kept
     bits = (last - f.low << f.precision - 1) + kept  # the hidden bit adds the one missing in the exponent field
@@ -117,6 +115,21 @@ def round_to(f: Format, mode: str, sign: int, significand: int, exponent: int, s
         away = mode == "rn" or mode == ("rm" if sign else "rp")
         bits = f.infinity if away else f.infinity - 1
     return top | bits
+
+
+def _rounded(mode: str, sign: int, significand: int, shift: int, sticky: bool) -> int:
+    """A significand without its last ``shift`` bits, rounded."""
+    if shift <= 0:
+        assert not sticky
+        return significand << -shift
+    kept = significand >> shift
+    rest = significand & (1 << shift) - 1
+    half = 1 << shift - 1
+    if mode == "rn":
+        up = rest > half or (rest == half and (sticky or kept & 1))
+    else:
+        up = (rest > 0 or sticky) and mode == ("rm" if sign else "rp")
+    return kept + bool(up)
 
 
 def add(f: Format, mode: str, a: int, b: int) -> int:

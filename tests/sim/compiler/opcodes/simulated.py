@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from cudalab.sim.compiler import compile_ptx
 from cudalab.sim.machine.launch import Outcome, launch
 from cudalab.sim.machine.memory import Memory
 from cudalab.sim.machine.module import Module
+from tests.sim.compiler.opcodes import suite
 from tests.sim.compiler.opcodes.kernel import Kernel, module_text
 
 
@@ -43,3 +45,16 @@ class Device:
         finally:
             self.memory.free(source)
             self.memory.free(target)
+
+
+@cache
+def device(family: str) -> Device:
+    """The module of a family."""
+    return Device(suite.kernels(family))
+
+
+@cache
+def outputs(family: str, variant: str = "plain") -> dict[str, np.ndarray]:
+    """What each kernel of a family gave."""
+    loaded = device(family)
+    return {kernel.name: loaded.run(kernel, variant) for kernel in suite.kernels(family)}

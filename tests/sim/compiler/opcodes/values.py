@@ -34,6 +34,11 @@ _DOUBLE = [
 ]
 
 
+_BOUNDARY = [(0x00800000, 0x3F7FFFFF), (0x80800000, 0x3F7FFFFF), (0x00FFFFFF, 0x3F000000), (0x20000001, 0x1FFFFFFE)]
+_BOUNDARY += [(0x00800001, 0x3F7FFFFE), (0x1FFFFFFF, 0x20000000), (0x00800000, 0x3F800001), (0x00FFFFFE, 0x40000000)]
+"""Pairs of floats whose product or quotient is just below the smallest normal number, or rounds to it."""
+
+
 def edges(type: str) -> list[int]:
     """The values of a type, as bits, where an instruction may behave in a special way."""
     if type == "f32":
@@ -100,6 +105,8 @@ def columns(types: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
                 row = list(rows[number])
                 row[position] = value
                 rows[number + position * len(edges(type))] = tuple(row)
+    if types in (("f32", "f32"), ("f32", "f32", "f32")):  # the addend of a fma leaves the product as it is
+        rows[240 : 240 + len(_BOUNDARY)] = [(*pair, 0)[: len(types)] for pair in _BOUNDARY]
     while len(rows) < COUNT:
         rows.append(
             tuple(

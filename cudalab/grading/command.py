@@ -1,0 +1,31 @@
+"""``python -m cudalab exercises``: write what learners open from what teachers write."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cudalab.environment import project_root
+from cudalab.grading.generate import generate_all
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run ``exercises``; returns the exit code. ``grade`` is refused: it is planned."""
+    if arguments[:1] == ["grade"]:
+        print(
+            "grade: grading submissions is planned and not part of this version. "
+            "cudalab.check gives the points of an exercise in its notebook.",
+            file=sys.stderr,
+        )
+        return 2
+    root = project_root()
+    parser = argparse.ArgumentParser(prog="python -m cudalab exercises", description=__doc__)
+    parser.add_argument("command", choices=["exercises"], help=argparse.SUPPRESS)
+    parser.add_argument("--solutions", type=Path, default=root / "solutions", help="(default: solutions/)")
+    parser.add_argument("--exercises", type=Path, default=root / "exercises", help="(default: exercises/)")
+    given = parser.parse_args(arguments)
+    changed = generate_all(given.solutions, given.exercises)
+    print("\n".join(f"wrote {path.name}" for path in changed) or "every exercise is up to date")
+    return 0

@@ -1,0 +1,73 @@
+"""All kernels under test, by family."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from tests.sim.compiler.opcodes import (
+    approximate,
+    atomic,
+    bitwise,
+    compare,
+    control,
+    convert,
+    floating,
+    integer,
+    memory,
+    move,
+    warp,
+)
+from tests.sim.compiler.opcodes.batch import batches
+from tests.sim.compiler.opcodes.case import Case
+from tests.sim.compiler.opcodes.kernel import Kernel
+
+_CASES = {
+    "integer": integer.cases,
+    "bitwise": bitwise.cases,
+    "floating": floating.cases,
+    "approximate": approximate.cases,
+    "compare": compare.cases,
+    "convert": convert.cases,
+    "move": move.cases,
+}
+_KERNELS = {
+    "move": move.kernels,
+    "memory": memory.kernels,
+    "atomic": atomic.kernels,
+    "warp": warp.kernels,
+    "control": control.kernels,
+}
+FAMILIES = (*dict.fromkeys([*_CASES, *_KERNELS]), "flushing")
+ALL_VARIANTS = ("memory", "atomic", "warp", "control")
+"""Families whose instructions are lowered in another way in some variant of the native code."""
+
+
+@cache
+def kernels(family: str) -> tuple[Kernel, ...]:
+    """The kernels of a family, which make up one module."""
+    found: list[Kernel] = []
+    if family == "flushing":
+        found += batches(family, _flushing())
+    if family in _CASES:
+        found += batches(family, _CASES[family]())
+    if family in _KERNELS:
+        found += _KERNELS[family]()
+    return tuple(found)
+
+
+def _flushing() -> Iterator[Case]:
+    """A module in which all operations on floats have ``.ftz`` may run in a mode of the processor that flushes
+    subnormals; the same instructions take another way there."""
+    for family in (floating, approximate, compare, convert):
+        for case in family.cases():
+            parts = case.opcode.split(".")
+            if "ftz" in parts and not {"f64", "coarse"} & set(parts):
+                yield case
+    for case in convert.cases():
+        if case.opcode.startswith(("cvt.rn.f32.s", "cvt.rn.f32.u")) or case.opcode == "cvt.rpi.f32.f32":
+            yield case
+
+
+def every_kernel() -> list[Kernel]:
+    return [kernel for family in FAMILIES for kernel in kernels(family)]
