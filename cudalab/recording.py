@@ -177,6 +177,12 @@ class _CuPy(ModuleType):
     RawKernel = RawKernel
     RawModule = RawModule
 
+    @staticmethod
+    def get_array_module(*arrays: Any) -> ModuleType:
+        """``numpy``, or ``cp`` as soon as one of ``arrays`` is CuPy's."""
+        found: ModuleType = cupy.get_array_module(*arrays)
+        return cp if found is cupy else found
+
     def __getattr__(self, name: str) -> Any:
         return getattr(cupy, name)
 

@@ -1,7 +1,7 @@
 """The back half of the compiler: PTX in, description and object code out.
 
-``build_program`` describes the kernels for the machine, ``generate`` makes their native code. Both rest on the same plan
-of the module (``codegen.analysis``), so sites, roots and frames agree.
+``build_program`` describes the kernels for the machine, ``generate`` makes their native code. Both rest on the same
+plan of the module (``codegen.analysis``), so sites, roots and frames agree.
 """
 
 from __future__ import annotations

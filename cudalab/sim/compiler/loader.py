@@ -19,8 +19,8 @@ import llvmlite.binding as llvm
 
 #: Functions of the C library that compiled kernels may call.
 EXTERNAL = (
-    "sinf cosf exp2f log2f tanhf fmaf fma fmodf fmod floorf floor ceilf ceil truncf trunc rintf rint roundevenf roundeven "
-    "sqrtf sqrt memcpy memset memmove"
+    "sinf cosf exp2f log2f tanhf fmaf fma fmodf fmod floorf floor ceilf ceil truncf trunc rintf rint roundevenf "
+    "roundeven sqrtf sqrt memcpy memset memmove"
 ).split()
 _MAGIC = b"CLAB0002"
 _lock = threading.Lock()

@@ -12,6 +12,7 @@ import json
 import multiprocessing
 import pathlib
 import queue
+import re
 import sys
 import threading
 import warnings
@@ -64,7 +65,8 @@ def run(program: str, cp: Any, array_type: type) -> Any:
                 exec(compile(tree, "program", "exec"), scope)
             return describe(value, array_type)
         except BaseException as error:
-            return {"error": type(error).__name__, "message": str(error)[:500]}
+            message = re.sub(r"/tmp/\S+?\.cubin\.cu", "kernel.cu", str(error))
+            return {"error": type(error).__name__, "message": message[:500]}
 
 
 def _batch(names: list[str], answers: Any) -> None:
@@ -112,8 +114,9 @@ def main(output: str, workers: int = 15) -> None:
     import cupy
 
     name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    header = {"cupy": cupy.__version__, "numpy": np.__version__, "device": name}
-    pathlib.Path(output).write_text(json.dumps({"about": header, "facts": facts}, indent=0, sort_keys=True))
+    header = {"cupy": cupy.__version__, "device": name, "numpy": np.__version__}
+    rows = ",\n".join(f"{json.dumps(key)}: {json.dumps(facts[key], sort_keys=True)}" for key in sorted(facts))
+    pathlib.Path(output).write_text(f'{{"about": {json.dumps(header)},\n"facts": {{\n{rows}\n}}}}\n')
 
 
 if __name__ == "__main__":

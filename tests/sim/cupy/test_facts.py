@@ -83,7 +83,6 @@ OTHER_VALUE = {
     "pool.005": "as pool.002",
     "pool.006": "as pool.002",
     "pool.041": "ctypes says '<b' for 'b'",
-    "kernels.027": "the file's name in the log",
     "runtime.034": "an address",
 }
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
+import pytest
 
 from cudalab.sim.abi import Context
+from cudalab.sim.machine import undo
 from cudalab.sim.machine.memory import Memory
 from cudalab.sim.machine.undo import ENTRY, UndoLog
 from cudalab.sim.machine.workspace import DRAIN
@@ -16,15 +18,15 @@ def run_stores(log: UndoLog, memory: Memory, pointer: int, stores: list[tuple[in
     context = Context()
     log.attach(context)
     for offset, data in stores:
-        undo = context.undo
-        if undo.used + ENTRY.itemsize > undo.capacity:
-            DRAIN(undo.drain)(ctypes.pointer(context), ctypes.pointer(undo))
+        buffer = context.undo
+        if buffer.used + ENTRY.itemsize > buffer.capacity:
+            DRAIN(buffer.drain)(ctypes.pointer(context), ctypes.pointer(buffer))
         entry = np.zeros(1, ENTRY)
         view = memory.view(pointer + offset, len(data))
         entry["address"], entry["size"] = pointer + offset, len(data)
         entry["old"][0, : len(data)] = np.frombuffer(view, np.uint8)
-        ctypes.memmove(undo.data + undo.used, entry.ctypes.data, ENTRY.itemsize)
-        undo.used += ENTRY.itemsize
+        ctypes.memmove(buffer.data + buffer.used, entry.ctypes.data, ENTRY.itemsize)
+        buffer.used += ENTRY.itemsize
         view[:] = data
     log.detach(context)
 
@@ -49,6 +51,24 @@ def test_random_overlapping_stores() -> None:
         held.apply()
         assert np.array_equal(memory.array(pointer, 1000), after)
         assert (before != after).any()
+
+
+def test_log_of_a_loop_stays_small_and_still_restores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(undo, "COMPACT", 100)
+    rng = np.random.default_rng(1)
+    memory = Memory(1 << 20)
+    pointer = memory.allocate(64)
+    before = rng.integers(0, 256, 64).astype(np.uint8)
+    memory.array(pointer, 64)[:] = before
+    stores = []
+    for size in rng.choice([1, 4, 8], 3000):
+        offset = int(rng.integers(0, 64 // size)) * int(size)
+        stores.append((offset, rng.integers(0, 256, size).astype(np.uint8).tobytes()))
+    log = UndoLog(memory, entries=64)
+    run_stores(log, memory, pointer, stores)
+    assert len(log.entries) < 64 + 16 + 8 + 200
+    log.rollback()
+    assert np.array_equal(memory.array(pointer, 64), before)
 
 
 def test_nothing_stored() -> None:

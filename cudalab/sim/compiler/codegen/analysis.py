@@ -110,9 +110,10 @@ class ModulePlan:
     def _plan(self, function: Function) -> Plan:
         blocks = build_blocks(function)
         waits = any(block.end is End.SUSPEND for block in blocks)
-        recomputed = find_recomputed(blocks, kernel=function.is_kernel, wanted_in_threads=waits)
+        parameters = {variable.name for variable in function.parameters} if function.is_kernel else None
+        recomputed = find_recomputed(blocks, parameters, wanted_in_threads=waits)
         liveness = find_liveness(blocks, recomputed.bits())
-        roots = find_roots(blocks, lambda name: self._variable(function, name), kernel=function.is_kernel)
+        roots = find_roots(blocks, lambda name: self._variable(function, name), parameters or set())
         plan = Plan(function, blocks, recomputed, liveness, roots, back_edges(blocks))
         plan.computed = find_computed(blocks)
         _lay_out_locals(plan)

@@ -59,7 +59,7 @@ def _check_group(e: ThreadCode, group: Group) -> str:
     """Check the lowest and the highest access of a group; returns the pointer its offsets count from."""
     access = group.members[0]
     base = _base(e, access)
-    first, span = group.first, group.span
+    first = group.first
     start, low, limit = _extent(e, group)
     distance = base if low == "0" else e.new(f"sub i64 {base}, {low}")
     lowest = e.new(f"add i64 {distance}, {first}") if first else distance

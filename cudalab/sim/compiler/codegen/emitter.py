@@ -339,8 +339,8 @@ class Emitter:
             raise UnsupportedInstruction(instruction.opcode, self.unit.advice(instruction.opcode), instruction.location)
         try:
             form.row.lower(self, instruction, form)
-        except IndexError:
-            raise self.error(f"{instruction.opcode} with {len(instruction.operands)} operands") from None
+        except (IndexError, AttributeError, TypeError, ValueError, KeyError) as error:  # operands of another shape
+            raise self.error(f"{instruction.opcode} does not take the operands {instruction.operands}") from error
 
     # -- what a skeleton supplies
 

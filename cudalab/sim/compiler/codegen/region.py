@@ -1,8 +1,8 @@
 """The skeleton of a kernel that waits: one function for each region, run for a range of the block's threads.
 
-``region(ctx, block, first, end, state)`` takes threads ``first … end − 1`` one after the other from their suspension point up
-to the next. What a thread needs later it stores into its frame. The region returns the point where all its threads wait
-now, or ``EXITED`` when all have left the kernel; else ``DIVERGED`` after writing each thread's state to
+``region(ctx, block, first, end, state)`` takes threads ``first … end − 1`` one after the other from their suspension
+point up to the next. What a thread needs later it stores into its frame. The region returns the point where all its
+threads wait now, or ``EXITED`` when all have left the kernel; else ``DIVERGED`` after writing each thread's state to
 ``context.states``.
 """
 
@@ -21,7 +21,6 @@ from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.passes.suspension import PointKind
 from cudalab.sim.compiler.ptx.nodes import Register
 from cudalab.sim.compiler.runtime import layout
-
 
 _LITERAL_BITS = {
     layout.MASK: layout.LITERAL_MASK,

@@ -11,15 +11,40 @@ VARIANTS = ("plain", "atomic", "traced")
 
 #: Advice for opcodes outside the scope, by their beginning; the first that fits is taken.
 _ADVICE = (
-    (("wmma", "mma", "wgmma", "tcgen05", "ldmatrix", "stmatrix"), "tensor cores are not simulated; write the product with scalar code"),
-    (("cp.async.bulk", "cp.reduce", "tensormap"), "tensor-map and bulk copies are not simulated; copy with a loop"),
-    (("tex", "tld4", "txq", "suld", "sust", "sured", "suq"), "textures and surfaces are not simulated yet; read the array through a pointer"),
-    (("cp.async", "mbarrier"), "asynchronous copies inside a kernel are not simulated yet; load into a register and store to shared memory"),
-    (("barrier.cluster", "mapa", "getctarank"), "thread block clusters are not simulated yet; use one block"),
-    (("griddepcontrol",), "programmatic dependent launch is not simulated yet; launch the kernels one after the other"),
-    (("shfl", "vote"), "the forms without .sync were withdrawn with compute capability 7.0; use __shfl_sync and its like"),
+    (
+        ("wmma", "mma", "wgmma", "tcgen05", "ldmatrix", "stmatrix"),
+        "tensor cores are not simulated; write the product with scalar code",
+    ),
+    (
+        ("cp.async.bulk", "cp.reduce", "tensormap"),
+        "tensor-map and bulk copies are not simulated; copy with a loop",
+    ),
+    (
+        ("tex", "tld4", "txq", "suld", "sust", "sured", "suq"),
+        "textures and surfaces are not simulated yet; read the array through a pointer",
+    ),
+    (
+        ("cp.async", "mbarrier"),
+        "asynchronous copies inside a kernel are not simulated yet; load into a register and store to shared memory",
+    ),
+    (
+        ("barrier.cluster", "mapa", "getctarank"),
+        "thread block clusters are not simulated yet; use one block",
+    ),
+    (
+        ("griddepcontrol",),
+        "programmatic dependent launch is not simulated yet; launch the kernels one after the other",
+    ),
+    (
+        ("shfl", "vote"),
+        "the forms without .sync were withdrawn with compute capability 7.0; use __shfl_sync and its like",
+    ),
+    (
+        ("bar.arrive", "barrier.arrive", "barrier.cta.arrive", "bar.cta.arrive"),
+        "arriving at a barrier without waiting is not simulated; let these threads wait with bar.sync too",
+    ),
     (("alloca", "stacksave", "stackrestore"), "alloca is not simulated; use a local array of fixed size"),
-)  # fmt: skip
+)
 
 
 class Unit:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import Space
 from cudalab.sim.compiler.codegen.checks import pointer_to
+from cudalab.sim.compiler.lowering.floating import flush
 from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.ptx.nodes import Instruction, Register
 
@@ -24,6 +25,7 @@ _REDUCE = f"[.relaxed|release][.{_SCOPE}][.{_SPACE}]"
 _OLD = f"<{_SPACE}>.<{_SCOPE}>"  # the order before PTX 6.0; compilers still write it
 _CACHE = "[.L2::cache_hint]"
 _OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", "inc", "dec")
+_NAN = 0x7FFF_FFFF
 _LLVM = {"exch": "xchg", "inc": "uinc_wrap", "dec": "udec_wrap"}
 _ORDERS = {"acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
 
@@ -88,15 +90,50 @@ def _reduce(e: ThreadCode, i: Instruction, f: Form) -> None:
     _integer(e, i, f, i.operands[1])
 
 
-def _real(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
-    kind, width = ("float" if f.bits == 32 else "double"), f.bits // 8
-    value = e.real(source, f.bits)
+def _double(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
+    value = e.real(source, 64)
     pointer = pointer_to(e, e.plan.accesses[i])
     if _needs_lock(e, i):
-        return e.new(f"atomicrmw fadd ptr {pointer}, {kind} {value} {_order(f)}, align {width}")
-    old = e.new(f"load {kind}, ptr {pointer}, align {width}")
-    e.emit(f"store {kind} {e.new(f'fadd {kind} {old}, {value}')}, ptr {pointer}, align {width}")
+        return e.new(f"atomicrmw fadd ptr {pointer}, double {value} {_order(f)}, align 8")
+    old = e.new(f"load double, ptr {pointer}, align 8")
+    e.emit(f"store double {e.new(f'fadd double {old}, {value}')}, ptr {pointer}, align 8")
     return old
+
+
+def _sum(e: ThreadCode, i: Instruction, old: str, value: str) -> str:
+    """The bits of a float's new value. In global memory subnormals are flushed, in shared memory they are not."""
+    flushes = e.plan.accesses[i].space is not Space.SHARED and not e.unit.hardware_flush
+    old = e.new(f"bitcast i32 {old} to float")
+    total = e.new(f"fadd float {flush(e, old) if flushes else old}, {flush(e, value) if flushes else value}")
+    if flushes:
+        total = flush(e, total)
+    missing = e.new(f"fcmp uno float {total}, {total}")
+    return e.new(f"select i1 {missing}, i32 {_NAN}, i32 {e.new(f'bitcast float {total} to i32')}")
+
+
+def _float(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
+    """With several workers: try until no other one has come in between."""
+    value = e.real(source, 32)
+    pointer = pointer_to(e, e.plan.accesses[i])
+    if not _needs_lock(e, i):
+        old = e.new(f"load i32, ptr {pointer}, align 4")
+        e.emit(f"store i32 {_sum(e, i, old, value)}, ptr {pointer}, align 4")
+        return e.new(f"bitcast i32 {old} to float")
+    seen = e.alloca("i32")
+    e.emit(f"store i32 {e.new(f'load atomic i32, ptr {pointer} monotonic, align 4')}, ptr {seen}")
+    again, done = e.fresh_label("again"), e.fresh_label("done")
+    e.emit(f"br label %{again}")
+    e.label(again)
+    old = e.new(f"load i32, ptr {seen}")
+    pair = e.new(f"cmpxchg ptr {pointer}, i32 {old}, i32 {_sum(e, i, old, value)} {_order(f)} monotonic, align 4")
+    e.emit(f"store i32 {e.new(f'extractvalue {{i32, i1}} {pair}, 0')}, ptr {seen}")
+    e.emit(f"br i1 {e.new(f'extractvalue {{i32, i1}} {pair}, 1')}, label %{done}, label %{again}")
+    e.label(done)
+    return e.new(f"bitcast i32 {old} to float")
+
+
+def _real(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
+    return _float(e, i, f, source) if f.bits == 32 else _double(e, i, f, source)
 
 
 @TABLE.row(f"atom{_WHERE}.add{_CACHE}.<f32|f64>", f"atom.{_OLD}.add.<f32|f64>")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 TABLE = Table()
 _KIND = {32: "float", 64: "double"}
+_WIDE_NAN = 0x7FFF_FFFF_E000_0000  # 0x7fffffff as a double
 _INTEGERS = "<u8|u16|u32|u64|s8|s16|s32|s64>"
 _TO_INTEGER = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 
@@ -122,10 +123,18 @@ def _narrow(e: Emitter, i: Instruction, f: Form) -> None:
 
 @TABLE.row("cvt[.ftz][.sat].f64.f32")
 def _widen(e: Emitter, i: Instruction, f: Form) -> None:
-    value = e.real(i.operands[1], 32)
+    source = i.operands[1]
+    value = e.real(source, 32)
+    missing = ""
+    if "ftz" in f or source in e.plan.computed:  # a NaN is, or becomes, the device's
+        missing = e.new(f"fcmp uno float {value}, {value}")
     if "ftz" in f:
         value = flush(e, value)
     result = e.new(f"fpext float {value} to double")
     if "sat" in f:
         result = saturate(e, result, 64)
+    elif missing:
+        bits = e.new(f"bitcast double {result} to i64")
+        bits = e.new(f"select i1 {missing}, i64 {_WIDE_NAN}, i64 {bits}")
+        result = e.new(f"bitcast i64 {bits} to double")
     e.set_real(i.operands[0], result, 64)

@@ -28,6 +28,7 @@ _KIND = {32: "float", 64: "double"}
 _SMALLEST_NORMAL = "0x3810000000000000"  # 2**-126
 _SMALLEST_LIFTED = "0x3990000000000000"  # 2**-102
 LIFT = "0x4170000000000000"  # 2**24
+_LARGEST_DIVISOR = "0x47D0000000000000"  # 2**126
 _ROUND = "[.rn|rz|rm|rp]"
 
 
@@ -90,7 +91,7 @@ def _directed(e: Emitter, operation: str, rounding: str, bits: int, values: list
 
 
 @TABLE.row(f"add{_ROUND}[.ftz][.sat].f32", f"sub{_ROUND}[.ftz][.sat].f32", f"mul{_ROUND}[.ftz][.sat].f32")
-@TABLE.row(f"add{_ROUND}.f64", f"sub{_ROUND}.f64", f"mul{_ROUND}.f64", f"div.<rn|rz|rm|rp>.f64")
+@TABLE.row(f"add{_ROUND}.f64", f"sub{_ROUND}.f64", f"mul{_ROUND}.f64", "div.<rn|rz|rm|rp>.f64")
 @TABLE.row("div.<rn|rz|rm|rp|approx|full>[.ftz].f32")
 def _binary(e: Emitter, i: Instruction, f: Form) -> None:
     a, b = inputs(e, i, f, 2)
@@ -101,8 +102,14 @@ def _binary(e: Emitter, i: Instruction, f: Form) -> None:
             return _directed(e, f.row.name, rounding, f.bits, [a, b])
         return e.new(f"f{f.row.name} {_KIND[f.bits]} {a}, {b}")
 
+    result = compute(a)
+    if "approx" in f:  # beyond 2**126 a divisor's reciprocal is zero
+        size = e.intrinsic("llvm.fabs.f32", "float", f"float {b}")
+        large = e.new(f"fcmp ogt float {size}, {_LARGEST_DIVISOR}")
+        zero = e.intrinsic("llvm.copysign.f32", "float", "float 0.0", f"float {b}")
+        result = e.new(f"select i1 {large}, float {e.new(f'fmul float {a}, {zero}')}, float {result}")
     exact = f.row.name in ("add", "sub")  # where the result is subnormal
-    finish(e, i.operands[0], f, compute(a), None if exact else lambda: compute(lift(e, a)))
+    finish(e, i.operands[0], f, result, None if exact else lambda: compute(lift(e, a)))
 
 
 @TABLE.row("fma.<rn|rz|rm|rp>[.ftz][.sat].f32", "fma.<rn|rz|rm|rp>.f64")

@@ -48,7 +48,7 @@ class Form:
         return ""
 
 
-#: Takes the emitter of the function being written: any for registers, one of ``codegen.threads`` for memory and waiting.
+#: Takes the emitter of the function being written; memory and waiting need one of ``codegen.threads``.
 Lower = Callable[[Any, Instruction, Form], None]
 
 

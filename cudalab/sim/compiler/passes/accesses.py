@@ -164,7 +164,7 @@ def find_groups(blocks: list[Block], accesses: dict[Instruction, Access]) -> dic
 def base_root(access: Access, roots: Roots, variable: Variable | None) -> Root | None:
     """The root of an access's pointer."""
     if isinstance(access.base, Symbol):
-        return Root(variable.space, access.base.name) if variable is not None else None
+        return Root(variable.space, access.base.name) if variable is not None and variable.space != "param" else None
     if isinstance(access.base, Register):
         return roots.root(access.base)
     return None

@@ -35,8 +35,9 @@ def _needs_subnormals(instruction: Instruction) -> bool:
     if name not in _COMPUTES or not {"f32", "f64"} & set(modifiers):
         return False
     if name == "cvt":
-        # integers convert to normal numbers; between float and double .ftz says that subnormals do not count
-        return "f64" in modifiers and "f32" in modifiers and "ftz" not in modifiers
+        # integers convert to normal numbers; elsewhere .ftz says that subnormals do not count
+        seen = "f64" in modifiers or (modifiers[-1] == "f32" and {"rmi", "rpi", "sat"} & set(modifiers))
+        return bool(seen) and "f32" in modifiers and "ftz" not in modifiers
     if "f64" in modifiers:
         return True
     if name in ("atom", "red"):

@@ -15,8 +15,8 @@ from cudalab.sim.compiler.passes.operands import definitions, uses
 class Liveness:
     """Bit sets for each block: live at its start, live at its end, written in it, and read before being written.
 
-    ``ever_read`` holds every register that some instruction reads. ``live_out`` of a block that ends in a suspension point does not contain the results of the operation: they
-    come into being when it is resolved.
+    ``live_out`` of a block that ends in a suspension point does not contain the results of the operation: they come
+    into being when it is resolved. ``ever_read`` holds every register that some instruction reads.
     """
 
     live_in: list[int]

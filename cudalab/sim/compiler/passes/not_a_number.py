@@ -11,7 +11,7 @@ from cudalab.sim.compiler.passes.control_flow import Block
 from cudalab.sim.compiler.passes.operands import definitions, uses
 from cudalab.sim.compiler.ptx.nodes import Instruction, Register
 
-_CARRIERS = frozenset(["mov", "selp", "slct", "abs", "copysign"])
+_CARRIERS = frozenset(["mov", "selp", "slct", "copysign"])
 _INNOCENT = frozenset(["ld", "ldu", "atom", "set", "setp", "shfl", "tex", "call"])
 
 
@@ -21,13 +21,14 @@ def find_computed(blocks: list[Block]) -> set[Register]:
     carriers: list[tuple[Register, Instruction]] = []
     for block in blocks:
         for instruction in block.instructions:
-            name = instruction.opcode.split(".", 1)[0]
-            if name in _INNOCENT:
+            opcode = instruction.opcode
+            name = opcode.split(".", 1)[0]
+            if name in _INNOCENT or (name == "cvt" and opcode.endswith(".f32.f64")):  # narrowing keeps payloads
                 continue
             for register in definitions(instruction):
                 if register.type != "f32":
                     continue
-                if name in _CARRIERS:
+                if name in _CARRIERS or opcode == "cvt.f32.f32":
                     carriers.append((register, instruction))
                 else:
                     found.add(register)

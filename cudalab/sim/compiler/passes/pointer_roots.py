@@ -14,7 +14,7 @@ root: where it proves alignment, only the root's own alignment is left to check.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,13 +60,14 @@ def trailing_zeros(value: int) -> int:
     return (value & -value).bit_length() - 1 if value else _ZEROS
 
 
-def find_roots(blocks: list[Block], variables: Callable[[str], Variable | None], *, kernel: bool) -> Roots:
+def find_roots(blocks: list[Block], variables: Callable[[str], Variable | None], parameters: Set[str]) -> Roots:
     """Analyse a function.
 
     Args:
         blocks: the function.
         variables: looks up a variable by name; None for labels and functions.
-        kernel: ``ld.param`` of a 64-bit field starts a root.
+        parameters: names of the launch's parameters (none outside kernels); ``ld.param`` of a 64-bit field of one starts
+            a root, that of a call's result does not.
     """
     classes: dict[Register, Class] = {}
     zeros: dict[Register, int] = {}
@@ -76,7 +77,7 @@ def find_roots(blocks: list[Block], variables: Callable[[str], Variable | None],
             for register in definitions(block.ending):
                 classes[register] = NUMBER if register.bits < 64 else LOADED
                 zeros[register] = 0
-    transfer = _Transfer(classes, zeros, variables, kernel)
+    transfer = _Transfer(classes, zeros, variables, parameters)
     changed = True
     while changed:
         changed = False
@@ -149,12 +150,12 @@ class _Transfer:
         classes: dict[Register, Class],
         zeros: dict[Register, int],
         variables: Callable[[str], Variable | None],
-        kernel: bool,
+        parameters: Set[str],
     ) -> None:
         self.classes = classes
         self.zeros = zeros
         self.variables = variables
-        self.kernel = kernel
+        self.parameters = parameters
 
     def operand(self, operand: Any) -> tuple[Class, int] | None:
         kind = type(operand)
@@ -205,7 +206,7 @@ class _Transfer:
         address = instruction.operands[1]
         if "64" not in parts[-1]:
             return NUMBER, 0
-        if self.kernel and "param" in parts and isinstance(address.base, Symbol):
+        if "param" in parts and isinstance(address.base, Symbol) and address.base.name in self.parameters:
             return Root("param", (address.base.name, address.offset), weak=True), _ZEROS
         return LOADED, 0
 

@@ -7,7 +7,7 @@ computed once for the block or for the launch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -95,12 +95,13 @@ def single_definitions(blocks: list[Block]) -> dict[Register, Instruction]:
     return found
 
 
-def find_recomputed(blocks: list[Block], *, kernel: bool, wanted_in_threads: bool) -> Recomputed:
+def find_recomputed(blocks: list[Block], parameters: Set[str] | None, *, wanted_in_threads: bool) -> Recomputed:
     """Choose the registers to recompute.
 
     Args:
         blocks: the function.
-        kernel: parameters are those of the launch, hence constant; without it only literals are found.
+        parameters: names of the launch's parameters, which are constant (``ld.param`` also reads what a call returned,
+            which is not); None in a function that is no kernel, where only literals are found.
         wanted_in_threads: also choose cheap values that depend on the thread (kernels with suspension points).
     """
     single = single_definitions(blocks)
@@ -109,7 +110,7 @@ def find_recomputed(blocks: list[Block], *, kernel: bool, wanted_in_threads: boo
         if instruction.opcode.startswith("mov.") and type(instruction.operands[1]) is Immediate:
             constants[register] = instruction.operands[1]
     result = Recomputed(constants, {})
-    if not kernel:
+    if parameters is None:
         return result
     known: dict[Register, tuple[Level, int] | None] = {}
 
@@ -123,7 +124,7 @@ def find_recomputed(blocks: list[Block], *, kernel: bool, wanted_in_threads: boo
         instruction = single.get(register)
         if instruction is None:
             return None
-        known[register] = _examine(instruction, examine, wanted_in_threads)
+        known[register] = _examine(instruction, examine, parameters, wanted_in_threads)
         return known[register]
 
     for register in single:
@@ -135,14 +136,15 @@ def find_recomputed(blocks: list[Block], *, kernel: bool, wanted_in_threads: boo
     return result
 
 
-def _examine(instruction: Instruction, examine, wanted_in_threads: bool):  # type: ignore[no-untyped-def]
+def _examine(instruction: Instruction, examine, parameters: Set[str], wanted_in_threads: bool):  # type: ignore[no-untyped-def]
     opcode = instruction.opcode
     name = opcode.split(".", 1)[0]
     if writes_carry(opcode) or reads_carry(opcode) or type(instruction.operands[0]) is not Register:
         return None
     if opcode.startswith("ld.param"):
         address = instruction.operands[1]
-        return (Level.LAUNCH, 1) if isinstance(address, Address) and isinstance(address.base, Symbol) else None
+        constant = isinstance(address, Address) and isinstance(address.base, Symbol) and address.base.name in parameters
+        return (Level.LAUNCH, 1) if constant else None
     if name not in _PURE:
         return None
     level, cost = Level.LAUNCH, 1

@@ -1,8 +1,8 @@
 """Warp operations, resolved for a group of lanes that wait for each other.
 
-``cl_resolve(ctx, warp, kind, members, alive)`` reads the operands that the lanes of ``members`` left in the warp's scratch
-memory and writes their results there. Each lane is served by its own mask; lanes that have left the kernel take no part.
-A shuffle from a lane that takes no part gives the lane its own value (PTX calls that result undefined).
+``cl_resolve(ctx, warp, kind, members, alive)`` reads the operands that the lanes of ``members`` left in the warp's
+scratch memory and writes their results there. Each lane is served by its own mask; lanes that have left the kernel
+take no part. A shuffle from a lane that takes no part gives the lane its own value (PTX calls that result undefined).
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The block driver: runs the regions of a kernel that waits.
 
-As long as all threads of the block wait at the same point, they run one region after the other together; warp operations
-are resolved warp by warp in between. When they part, each warp runs by itself until it waits at a barrier or has left the
-kernel. A warp that has diverged runs one group of lanes after the other, each from its own point, and resolves a warp
-operation as soon as all lanes it names wait at one of its kind; a group that waits lets the others run, as independent
-thread scheduling does. ``activemask`` is answered last, when nothing else can go on.
+As long as all threads of the block wait at the same point, they run one region after the other together; warp
+operations are resolved warp by warp in between. When they part, each warp runs by itself until it waits at a barrier
+or has left the kernel. A warp that has diverged runs one group of lanes after the other, each from its own point, and
+resolves a warp operation as soon as all lanes it names wait at one of its kind; a group that waits lets the others
+run, as independent thread scheduling does. ``activemask`` is answered last, when nothing else can go on.
 
-When all warps wait, the barrier is released: at once if every warp waits at barrier 0 of the whole block, else barrier by
-barrier (``barriers``). If nothing can be released, the block is deadlocked.
+When all warps wait, the barrier is released: at once if every warp waits at barrier 0 of the whole block, else
+barrier by barrier (``barriers``). If nothing can be released, the block is deadlocked.
 """
 
 from __future__ import annotations

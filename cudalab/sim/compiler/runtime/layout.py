@@ -1,9 +1,9 @@
 """Memory that compiled kernels share with the block driver in the runtime object.
 
-*Scratch* is what threads write down when they wait at a warp operation or a barrier: for each operand an array of one word
-a thread. *Frames* hold what threads need later, likewise an array over the threads for each value. Offsets into both are
-given for one warp and are multiplied by the number of warps of the block. *Block* is the driver's record of the block
-that runs. Offsets are bytes.
+*Scratch* is what threads write down when they wait at a warp operation or a barrier: for each operand an array of one
+word a thread. *Frames* hold what threads need later, likewise an array over the threads for each value. Offsets into
+both are given for one warp and are multiplied by the number of warps of the block. *Block* is the driver's record of
+the block that runs. Offsets are bytes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ ROWS = tuple(number * _ROW for number in range(7))
 MASK, A, B, C, RESULT, PREDICATE, A_HIGH = ROWS
 SCRATCH_BYTES = 7 * _ROW
 
-#: Block: linear index (u64), ctaid (3 × u32), tables over the threads of a block: their x, y, z (u32 each), and in traced
-#: code the order in which a region takes them (u32 each; null: ascending); and the size of the parameters (u64).
+#: Block: linear index (u64), ctaid (3 × u32), tables over the threads of a block: their x, y, z (u32 each), and in
+#: traced code the order in which a region takes them (u32 each; null: ascending); and the size of the parameters (u64).
 LINEAR, CTAID, TID_X, TID_Y, TID_Z, ORDER, PARAMETER_BYTES = 0, 8, 24, 32, 40, 48, 56
 BLOCK_BYTES = 64
 
@@ -34,8 +34,9 @@ EXITED = -1
 #: Flag on a warp's state in the driver: not released by the barrier that others left.
 HOLD = 0x2000_0000
 
-#: Descriptor of a kernel: site of its first point (u64), then pointers to the regions' functions, to the kinds of its points
-#: (u8), and to the operands of its points that are literals, all indexed by state; and the size of its parameters (u64).
+#: Descriptor of a kernel: site of its first point (u64), then pointers to the regions' functions, to the kinds of its
+#: points (u8), and to the operands of its points that are literals, all indexed by state; and the size of its
+#: parameters (u64).
 DESCRIPTOR = "{i64, ptr, ptr, ptr, i64}"
 #: Literal operands of a point: which are (bits), mask, b, c. Threads do not write those into scratch memory.
 LITERALS = "{i32, i32, i32, i32}"

@@ -258,7 +258,6 @@ def special_registers() -> Kernel:
         **{f"%ctaid.{axis}": lambda t: 0 for axis in "xyz"},
         **{f"%nctaid.{axis}": lambda t: 1 for axis in "xyz"},
         **_LANES,
-        "%warpid": lambda t: t // 32,
         "WARP_SZ": lambda t: 32,
         "%dynamic_smem_size": lambda t: 0,
         "%cluster_ctarank": lambda t: 0,

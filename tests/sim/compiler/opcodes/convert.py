@@ -118,6 +118,8 @@ def _whole(type: str, mode: str, ftz: bool, sat: bool) -> Callable[[int], Expect
     def model(a: int) -> Expected:
         if ftz:
             a = number.flush(f, a)
+        if not mode and not ftz:
+            return number.saturate(f, a) if sat else a  # only a move
         return _finish(type, number.whole(f, mode, a) if mode else f.nan if number.is_nan(f, a) else a, ftz, sat)
 
     return model
@@ -131,6 +133,8 @@ def _resize(source: str, target: str, mode: str, ftz: bool, sat: bool) -> Callab
     def model(a: int) -> Expected:
         if ftz and source == "f32":
             a = number.flush(have, a)
+        if number.is_nan(have, a) and not sat:
+            return number.narrow_nan(a) if target == "f32" else number.widen_nan(number.F32.nan if ftz else a)
         return _finish(target, number.convert(have, want, mode, a), False, sat)
 
     return model

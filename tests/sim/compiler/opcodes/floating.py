@@ -71,7 +71,9 @@ def literals() -> Iterator[Case]:
         for name in ("add", "sub", "mul"):
             operation = _OPERATIONS[name][0]
             model = lambda a, b=bits, operation=operation: operation(number.F32, "rn", a, b)  # noqa: E731
-            yield Case(f"{name}.f32", "f32", "f32", model, f"{name}.f32 {{d0}}, {{a0}}, {text};")
+            # assemblers drop a multiplication by 1, so the NaN of `mul` may be the operand
+            kept = lambda a, model=model: ANY_NAN if number.is_nan(number.F32, model(a)) else model(a)  # noqa: E731
+            yield Case(f"{name}.f32", "f32", "f32", kept, f"{name}.f32 {{d0}}, {{a0}}, {text};")
         model = lambda a, c, b=bits: number.fma(number.F32, "rn", a, b, c)  # noqa: E731
         yield Case("fma.rn.f32", "f32", "f32 f32", model, f"fma.rn.f32 {{d0}}, {{a0}}, {text}, {{a1}};")
     half = 0x3FE0000000000000
@@ -95,7 +97,7 @@ def _sign(name: str, type: str, ftz: bool) -> Callable[[int], Expected]:
 
     def model(a: int) -> Expected:
         if number.is_nan(f, a):
-            return ANY_NAN
+            return ANY_NAN if f is F64 else f.nan
         result = number.magnitude(f, a) if name == "abs" else a ^ f.sign
         return number.flush(f, result) if ftz else result
 

@@ -106,7 +106,8 @@ def saturating() -> Iterator[Case]:
     yield Case("add.sat.s32", "s32", "s32 s32", limited(lambda a, b: a + b))
     yield Case("sub.sat.s32", "s32", "s32 s32", limited(lambda a, b: a - b))
     yield Case("mad.hi.sat.s32", "s32", "s32 s32 s32", limited(lambda a, b, c: (a * b >> 32) + c))
-    yield Case("mad24.hi.sat.s32", "s32", "s32 s32 s32", lambda a, b, c: clamp("s32", _product_24("s32", "hi", a, b) + signed(32, c)))
+    model = lambda a, b, c: clamp("s32", _product_24("s32", "hi", a, b) + signed(32, c))  # noqa: E731
+    yield Case("mad24.hi.sat.s32", "s32", "s32 s32 s32", model)
 
 
 def _product_24(type: str, half: str, a: int, b: int) -> int:
@@ -190,6 +191,44 @@ def _dot(width: int, first: str, second: str, taken: range) -> Callable[..., int
     return model
 
 
+def limited() -> Iterator[Case]:
+    """``.relu``: at least 0. Compilers write the modifier behind the type."""
+    for opcode, (name, *_) in opcodes("<min|max>.relu.s32"):
+        yield _relu(opcode, name)
+        yield _relu(f"{name}.s32.relu", name)
+
+
+def _relu(opcode: str, name: str) -> Case:
+    return Case(opcode, "s32", "s32 s32", on_numbers("s32", lambda a, b: max(0, _TWO[name](a, b))))
+
+
+def pairs() -> Iterator[Case]:
+    """Two 16-bit integers in a register."""
+    for opcode, (name, type) in opcodes("<add|min|max>.<u16x2|s16x2>"):
+        yield Case(opcode, "b32", "b32 b32", _halves(type[:3], _TWO[name]))
+    for name in ("min", "max"):
+        for opcode in (f"{name}.relu.s16x2", f"{name}.s16x2.relu"):
+            operation = lambda a, b, name=name: max(0, _TWO[name](a, b))  # noqa: E731
+            yield Case(opcode, "b32", "b32 b32", _halves("s16", operation))
+    for opcode, (name, *_, add) in opcodes("<vabsdiff2|vabsdiff4>.u32.u32.u32[.add]"):
+        yield Case(opcode, "b32", "b32 b32 b32", _distances(32 // int(name[-1]), bool(add)))
+
+
+def _halves(type: str, operation: Callable[..., int]) -> Callable[[int, int], int]:
+    model = on_numbers(type, operation)
+    return lambda a, b: model(a >> 16, b >> 16) << 16 | model(a & 0xFFFF, b & 0xFFFF)
+
+
+def _distances(width: int, add: bool) -> Callable[[int, int, int], int]:
+    mask = (1 << width) - 1
+
+    def model(a: int, b: int, c: int) -> int:
+        found = [abs((a >> at & mask) - (b >> at & mask)) << (0 if add else at) for at in range(0, 32, width)]
+        return (sum(found) + (c if add else 0)) & 0xFFFFFFFF
+
+    return model
+
+
 def literals() -> Iterator[Case]:
     """A literal in the place of a register: compilers fold and rewrite those."""
     for type in ("u16", "s16", "u32", "s32", "u64", "s64"):
@@ -203,5 +242,5 @@ def literals() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    for family in (plain, saturating, narrow, carries, dots, literals):
+    for family in (plain, saturating, narrow, carries, dots, limited, pairs, literals):
         yield from family()

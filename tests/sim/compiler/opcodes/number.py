@@ -212,6 +212,16 @@ def convert(source: Format, target: Format, mode: str, value: int) -> int:
     return round_to(target, mode, *decode(source, value))
 
 
+def narrow_nan(value: int) -> int:
+    """A NaN of F64 as one of F32: quiet, with the upper bits of the payload."""
+    return value >> 63 << 31 | 0x7FC00000 | value >> 29 & 0x3FFFFF
+
+
+def widen_nan(value: int) -> int:
+    """A NaN of F32 as one of F64: quiet, with its payload."""
+    return value >> 31 << 63 | 0x7FF8000000000000 | (value & 0x3FFFFF) << 29
+
+
 def to_integer(f: Format, mode: str, value: int) -> int:
     """A finite value as a whole number; ``mode`` is rni, rzi, rmi or rpi."""
     sign, significand, exponent = decode(f, value)

@@ -1,0 +1,46 @@
+"""Every instruction on the simulated device against the model of the PTX ISA, whole arrays."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim.compiler.opcodes import control, simulated, suite
+from tests.sim.compiler.opcodes.kernel import Kernel, differences
+
+
+def _report(problems: list[str]) -> str:
+    return f"{len(problems)} elements differ:\n" + "\n".join(problems[:40])
+
+
+def _check(family: str, variant: str) -> None:
+    outputs = simulated.outputs(family, variant)
+    problems = [line for kernel in suite.kernels(family) for line in differences(kernel, outputs[kernel.name])]
+    assert not problems, _report(problems)
+
+
+@pytest.mark.parametrize("family", suite.FAMILIES)
+def test_instructions_follow_the_isa(family: str) -> None:
+    _check(family, "plain")
+
+
+@pytest.mark.parametrize("variant", ["atomic", "traced"])
+@pytest.mark.parametrize("family", suite.ALL_VARIANTS)
+def test_instructions_follow_the_isa_in_other_variants(family: str, variant: str) -> None:
+    _check(family, variant)
+
+
+def test_a_module_that_flushes_everywhere_uses_the_processor_where_it_can() -> None:
+    from cudalab.sim.compiler.passes.flushing import flushes_in_hardware, has_mode
+    from cudalab.sim.compiler.ptx.parser import parse_ptx
+    from tests.sim.compiler.opcodes.kernel import module_text
+
+    assert flushes_in_hardware(parse_ptx(module_text(suite.kernels("flushing")))) == has_mode()
+    assert not flushes_in_hardware(parse_ptx(module_text(suite.kernels("floating"))))
+
+
+@pytest.mark.parametrize("kernel", control.stopping(), ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("variant", ["plain", "traced"])
+def test_a_trap_ends_the_launch(kernel: Kernel, variant: str) -> None:
+    outcome, _ = simulated.Device([kernel]).launch(kernel, variant)
+    assert outcome.fault is not None
+    assert outcome.fault.block == (0, 0, 0) and outcome.fault.thread == (70, 0, 0)

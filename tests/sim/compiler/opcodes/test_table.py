@@ -1,0 +1,115 @@
+"""The table of instructions: no row without a test, no opcode that two rows claim, a clear error for all others."""
+
+from __future__ import annotations
+
+import pytest
+
+from cudalab.sim.compiler import CompileError, compile_ptx
+from cudalab.sim.compiler.build import build_program
+from cudalab.sim.compiler.lowering import TABLE, Row
+from cudalab.sim.compiler.ptx.errors import UnsupportedInstruction
+from tests.sim.compiler.opcodes import control, suite
+from tests.sim.compiler.opcodes.kernel import HEAD
+
+TOO_MANY = 400
+"""Rows with more opcodes than this (loads, stores and atomics with orders, scopes and caches) are tested by slot."""
+TESTED = frozenset().union(*(kernel.opcodes for kernel in [*suite.every_kernel(), *control.stopping()]))
+
+
+def missing(row: Row) -> list[str]:
+    """What of a row no test has: opcodes, or alternatives of slots."""
+    count = 1
+    for required, alternatives in row.slots:
+        count *= len(alternatives) + (not required)
+    if count <= TOO_MANY:
+        return [opcode for opcode in row.opcodes() if opcode not in TESTED]
+    seen: list[set[str]] = [set() for _ in row.slots]
+    for opcode in TESTED:
+        parts = opcode.split(".")
+        if parts[0] == row.name and row.match(parts) is not None:
+            for found, token in zip(seen, _slots(row, parts), strict=True):
+                found.add(token)
+    lacking = []
+    for found, (required, alternatives) in zip(seen, row.slots, strict=True):
+        lacking += [token for token in alternatives if token not in found]
+        if not required and "" not in found:
+            lacking.append(f"none of {'|'.join(alternatives)}")
+    return lacking
+
+
+def _slots(row: Row, parts: list[str]) -> list[str]:
+    """The token in each slot, or nothing."""
+    chosen, at = [], 1
+    for _, alternatives in row.slots:
+        present = at < len(parts) and parts[at] in alternatives
+        chosen.append(parts[at] if present else "")
+        at += present
+    return chosen
+
+
+@pytest.mark.parametrize("row", TABLE.all_rows(), ids=lambda row: row.pattern)
+def test_every_row_is_tested(row: Row) -> None:
+    lacking = missing(row)
+    assert not lacking, f"no test of {row.pattern} has {', '.join(lacking[:20])}"
+
+
+def test_every_tested_opcode_is_of_exactly_one_row() -> None:
+    wrong = {}
+    for opcode in TESTED:
+        parts = opcode.split(".")
+        rows = [row.pattern for row in TABLE.rows.get(parts[0], ()) if row.match(parts) is not None]
+        if len(rows) != 1:
+            wrong[opcode] = rows
+    assert not wrong
+
+
+def test_a_row_without_a_test_is_noticed() -> None:
+    row = Row("add.<u8|u16>", "add", ((True, ("u8", "u16")),), lambda e, i, f: None)
+    assert missing(row) == ["add.u8"]
+
+
+MODULE = (
+    HEAD
+    + """
+.visible .entry k(.param .u64 p)
+{
+.reg .b16 %h<4>; .reg .b32 %r<9>; .reg .b64 %rd<4>; .reg .f32 %f<9>;
+.loc 1 7 3
+mov.u32 %r1, 1;
+.loc 1 9 5
+INSTRUCTION
+.loc 1 11 1
+ret;
+}
+.file 1 "vectors.cu"
+"""
+)
+OUTSIDE = [
+    "add.rn.f16 %h1, %h2, %h3;",
+    "fma.rn.bf16x2 %r1, %r2, %r3, %r4;",
+    "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4};",
+    "vadd.u32.u32.u32 %r1, %r2, %r3;",
+    "add.f32x2 %rd1, %rd2, %rd3;",
+    "add.sat.u32 %r1, %r2, %r3;",
+    "shl.u32 %r1, %r2, %r3;",
+    "setp.lo.s32 %p1, %r1, %r2;",
+    "nonsense %r1, %r2;",
+    "add %r1, %r2, %r3;",
+]
+
+
+@pytest.mark.parametrize("instruction", OUTSIDE, ids=lambda text: text.split()[0])
+def test_an_opcode_outside_the_table_is_named_with_its_line(instruction: str) -> None:
+    opcode = instruction.split()[0]
+    assert TABLE.find(opcode) is None
+    text = MODULE.replace("INSTRUCTION", instruction.replace("%p1", "%r1"))
+    with pytest.raises(UnsupportedInstruction, match=rf"vectors\.cu:9: .*`{opcode}`") as caught:
+        build_program(text)
+    assert caught.value.opcode == opcode
+    assert caught.value.location is not None and caught.value.location.line == 9
+
+
+def test_the_compiler_reports_it_as_an_error_in_the_source() -> None:
+    with pytest.raises(CompileError, match=r"add\.rn\.f16") as caught:
+        compile_ptx(MODULE.replace("INSTRUCTION", OUTSIDE[0]))
+    assert (caught.value.diagnostics[0].file, caught.value.diagnostics[0].line) == ("vectors.cu", 9)
