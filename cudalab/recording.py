@@ -133,6 +133,9 @@ class ModuleKernel(RawKernel):
         """Nothing to do: the module is compiled."""
 
 
+ModuleKernel.__name__ = ModuleKernel.__qualname__ = "RawKernel"  # CuPy has one type for both
+
+
 def _forward(name: str) -> property:
     def get(self: ModuleKernel) -> Any:
         return getattr(self._kernel_of_module, name)

@@ -284,7 +284,7 @@ class Workbench:
         return bytes(packed)
 
     def _add(self, part: PartName, rule: str, text: str, *, look: str = "", mistake: str = "") -> None:
-        text = _ADDRESS.sub("", text.replace("Address 0x", "The address at 0x"))
+        text = _ADDRESS.sub("", text)
         key = (part, rule)
         cases = self._cases.setdefault(key, [])
         if self._case not in cases:

@@ -9,7 +9,8 @@ hangs is cut, and one that ends its process or poisons its CUDA context costs on
 ``isolated`` get a process of their own on a GPU; on the simulated device ``cudalab.reset()`` after each does as well.
 
 With ``--real`` (or when ``cudalab`` cannot be imported on a GPU) ``cp``, ``cudart`` and ``driver`` are CuPy and
-``cuda.bindings`` themselves, without cudalab's recording subclasses between.
+``cuda.bindings`` themselves, without cudalab's recording subclasses between; what is stored under h200/ always comes
+from such a run.
 """
 
 from __future__ import annotations
@@ -253,6 +254,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--merge", action="store_true", help="put the results into the stored ones; same device only")
     parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 2), help="worker processes")
     options = parser.parse_args(arguments)
+    storing = options.merge or (options.device == "gpu" and options.only == "*")
+    if options.device == "gpu" and storing and not options.out:
+        options.real = True  # what is stored is CuPy's own behaviour
     bind(options.device, options.real)
     load_programs()
     patterns = [part if "*" in part else f"*{part}*" for part in options.only.split(",")]
@@ -267,7 +271,7 @@ def main(arguments: list[str] | None = None) -> int:
         wrong += bool(lines)
         for line in lines:
             print(f"{key}: {line}")
-    if options.out or options.merge or (options.device == "gpu" and options.only == "*"):
+    if options.out or storing:
         folder = options.out or HERE / "h200"
         results = merged(folder, run) if options.merge else run.results
         save(folder, run.about, results)

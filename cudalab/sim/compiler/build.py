@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 
 from cudalab.sim.abi import Space
@@ -30,6 +31,15 @@ _MOST_THREADS = 1024
 _planned: dict[str, ModulePlan] = {}
 
 
+@contextmanager
+def _understood() -> Iterator[None]:
+    """PTX that no compiler writes can break any assumption; that is an error of the PTX."""
+    try:
+        yield
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise PtxError(f"this PTX cannot be translated ({type(error).__name__}: {error})") from error
+
+
 def plan_of(ptx: str | Module) -> ModulePlan:
     """The plan of a module; the last few are remembered by their text."""
     text = ptx.text if isinstance(ptx, Module) else ptx
@@ -37,7 +47,8 @@ def plan_of(ptx: str | Module) -> ModulePlan:
     if key not in _planned:
         if len(_planned) >= 8:
             _planned.pop(next(iter(_planned)))
-        _planned[key] = plan_module(ptx if isinstance(ptx, Module) else parse_ptx(ptx))
+        with _understood():
+            _planned[key] = plan_module(ptx if isinstance(ptx, Module) else parse_ptx(ptx))
     return _planned[key]
 
 
@@ -63,7 +74,8 @@ def build_program(
         PtxError: PTX that is not valid or not in the scope of the simulated device.
     """
     plan = plan_of(ptx)
-    generate_text(plan, "plain")  # whatever is out of scope is reported here, not at the first launch
+    with _understood():
+        generate_text(plan, "plain")  # whatever is out of scope is reported here, not at the first launch
     kernels = {}
     for each in plan.kernels:
         name = each.function.name

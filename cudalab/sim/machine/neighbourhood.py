@@ -152,13 +152,14 @@ def _miss(subject: Subject, target: Allocation) -> Problem:
     of, parameter, pointer = subject.owner(target)
     if subject.address < target.pointer:
         off = target.pointer - subject.address
-        how = f"{off} bytes before the start"
+        how = f"begin {off} bytes before the start"
     else:
         off = subject.address + subject.size - target.end
-        how = f"{off} bytes past the end"
+        how = f"reach {off} bytes past the end"
     label = f" ({target.label})" if target.label and not of else ""
     detail = (
-        f"Address {subject.address:#x} is {how} of the {target.size}-byte allocation at {target.pointer:#x}{of}{label}"
+        f"The {subject.size} bytes at {subject.address:#x} {how} of the {target.size}-byte allocation at "
+        f"{target.pointer:#x}{of}{label}"
     )
     element = SIZES.get(parameter.pointee.removeprefix("const ").removesuffix(" const"), 0) if parameter else 0
     if element and (subject.address - pointer) % element == 0:
@@ -197,10 +198,10 @@ def _window_problem(subject: Subject, window: int, size: int, what: str, whose: 
     before = low - offset if offset >= 0 else -offset
     if before > 0 or offset >= WINDOW_SIZE // 2:
         missing = before if before > 0 else WINDOW_SIZE - offset
-        detail = f"Offset {low - missing} is {missing} bytes before the start of {array}."
+        detail = f"The {subject.size} bytes at offset {low - missing} begin {missing} bytes before the start of {array}."
     else:
         over = offset + subject.size - (low + length)
-        detail = f"Offset {offset} is {over} bytes past the end of {array}{index}."
+        detail = f"The {subject.size} bytes at offset {offset} reach {over} bytes past the end of {array}{index}."
     advice = (
         "check the index against the array's length; for dynamic shared memory, pass its size at the launch."
         if what == "shared memory"

@@ -12,11 +12,16 @@ from cudalab.sim.compiler.lowering import TABLE
 from cudalab.sim.compiler.lowering.table import Form
 from cudalab.sim.compiler.ptx.nodes import BITS
 from tests.sim.compiler.kernel_runner import HEADER, Compiled
-from tests.sim.compiler.opcode_models import signed
 
 THREADS = 48
 _FORMS = [opcode for name in ("atom", "red") for row in TABLE.rows[name] for opcode in row.cover()]
 _OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas")
+
+
+def signed(value: int, bits: int) -> int:
+    """The low bits of ``value`` as a signed number."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def _operation(form: Form) -> str:

@@ -9,11 +9,16 @@ import pytest
 
 from cudalab.sim.compiler.lowering import TABLE
 from tests.sim.compiler.kernel_runner import HEADER, Compiled, cuda
-from tests.sim.compiler.opcode_models import signed
 
 FULL = 0xFFFFFFFF
 THREADS = 64
 WARP_NAMES = ("shfl", "vote", "match", "redux", "elect", "activemask", "bar", "barrier")
+
+
+def signed(value: int, bits: int) -> int:
+    """The low bits of ``value`` as a signed number."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def _inputs(seed: int) -> list[int]:

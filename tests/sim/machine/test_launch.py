@@ -59,7 +59,7 @@ def test_an_overrun_is_explained(memory: Memory) -> None:
     text = str(fault)
     assert "Invalid __global__ read of size 4 bytes in kernel k" in text
     assert "[block (31,0,0), thread (8,0,0)] out of bounds — near kernel.cu:3" in text
-    assert "is 4 bytes past the end of the 4000-byte allocation" in text
+    assert "reach 4 bytes past the end of the 4000-byte allocation" in text
     assert "of parameter 1 (a): index 1000 of 1000 elements of type int." in text
     assert "<pre" in fault._repr_html_()
 
@@ -118,7 +118,7 @@ def test_misaligned(memory: Memory) -> None:
 def test_shared_overrun(memory: Memory) -> None:
     fault = fault_of(memory, SHARED_WINDOW + 1024, space=Space.SHARED)
     assert "Invalid __shared__ read of size 4 bytes" in str(fault)
-    assert "Offset 1024 is 1028 bytes past the end of the 0 bytes of shared memory" in str(fault)
+    assert "at offset 1024 reach 1028 bytes past the end of the 0 bytes of shared memory" in str(fault)
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def _policy(e: ThreadCode, i: Instruction, f: Form) -> None:
 
 
 @TABLE.row("membar.<cta|gl|sys>", "fence[.sc|acq_rel|acquire|release].<cta|cluster|gpu|sys>")
-@TABLE.row("fence.proxy.<alias|async>[.global|shared::cta]", "fence.mbarrier_init.release.cluster")
+@TABLE.row("fence.proxy.alias", "fence.proxy.async[.global|shared::cta]", "fence.mbarrier_init.release.cluster")
 def _fence(e: ThreadCode, i: Instruction, f: Form) -> None:
     if e.unit.atomic and f.row.name == "membar" and "cta" not in f or e.unit.atomic and f.row.name == "fence":
         e.emit("fence seq_cst")

@@ -113,6 +113,7 @@ def find_recomputed(blocks: list[Block], parameters: Set[str] | None, *, wanted_
     if parameters is None:
         return result
     known: dict[Register, tuple[Level, int] | None] = {}
+    depth = 0
 
     def examine(register: Register) -> tuple[Level, int] | None:
         """Level and cost of a register, None when it must be kept. Costs count the whole tree."""
@@ -122,9 +123,12 @@ def find_recomputed(blocks: list[Block], parameters: Set[str] | None, *, wanted_
             return known[register]
         known[register] = None  # a cycle is not recomputable
         instruction = single.get(register)
-        if instruction is None:
+        nonlocal depth
+        if instruction is None or depth == _SHARED_COST:
             return None
+        depth += 1
         known[register] = _examine(instruction, examine, parameters, wanted_in_threads)
+        depth -= 1
         return known[register]
 
     for register in single:

@@ -233,10 +233,10 @@ class StatementReader:
             return Immediate(int(token[2:], 16), "f32")
         if lead in ("0d", "0D") and len(token) == 18:
             return Immediate(int(token[2:], 16), "f64")
-        if "." in token or (token[:1].isdigit() and "e" in token and lead not in ("0x", "0X")):
-            number = -float(token) if negative else float(token)
-            return Immediate(int.from_bytes(struct.pack("<d", number), "little"), "f64")
         try:
+            if "." in token or (token[:1].isdigit() and "e" in token and lead not in ("0x", "0X")):
+                number = -float(token) if negative else float(token)
+                return Immediate(int.from_bytes(struct.pack("<d", number), "little"), "f64")
             value = _integer(token)
         except ValueError:
             raise self.error(f"{token!r} is not a literal") from None

@@ -14,7 +14,7 @@ import numpy as np
 
 from tests.sim.compiler.opcodes import integer, number
 from tests.sim.compiler.opcodes.case import opcodes
-from tests.sim.compiler.opcodes.kernel import ANY_NAN, Expected, Kernel, Output
+from tests.sim.compiler.opcodes.kernel import ANY_NAN, Expected, Kernel, Output, known
 from tests.sim.compiler.opcodes.values import BITS, chance, edges
 
 THREADS = 64
@@ -61,19 +61,15 @@ def instructions() -> Iterator[Atomic]:
         for space, written in _SPACES.items():
             for operation, type in forms:
                 yield Atomic(f"{name}{written}.{operation}.{type}", operation, type, space)
-        orders = ("relaxed", "acquire", "release", "acq_rel") if name == "atom" else ("relaxed", "release")
-        number = 0
-        for order in ("", *orders):
-            for scope in ("", *_SCOPES):
-                for space, written in _SPACES.items():
-                    operation, type = forms[number % len(forms)]
-                    number += 1
-                    head = ".".join(token for token in (name, order, scope) if token)
-                    yield Atomic(f"{head}{written}.{operation}.{type}", operation, type, space)
+        orders = ("", "relaxed", "acquire", "release", "acq_rel") if name == "atom" else ("", "relaxed", "release")
         for number, (operation, type) in enumerate(forms):
-            for step in range(2):  # the old order: the state space before the scope
-                space = ("global", "shared", "global", "shared::cta")[(number + step) % 4]
-                scope = _SCOPES[(number + 2 * step) % 4]
+            for step, scope in enumerate(("", *_SCOPES)):
+                order = orders[(number + step) % len(orders)]
+                space, written = list(_SPACES.items())[(number + step) % len(_SPACES)]
+                head = ".".join(token for token in (name, order, scope) if token)
+                yield Atomic(f"{head}{written}.{operation}.{type}", operation, type, space)
+            for step, scope in enumerate(_SCOPES):  # the old order: the state space before the scope
+                space = ("global", "shared", "shared::cta")[(number + step) % 3]
                 yield Atomic(f"{name}.{space}.{scope}.{operation}.{type}", operation, type, space)
             if operation != "cas":
                 yield Atomic(f"{name}.global.{operation}.L2::cache_hint.{type}", operation, type, "global")
@@ -163,11 +159,11 @@ def _kernel(name: str, members: list[Atomic]) -> Kernel:
         size = BITS[atomic.type] // 8
         if atomic.returns:
             lines.append(f"st.global.{kind} [%out+{16 * position}], {d};")
-            results.append(Output(f"{atomic.opcode} (old)", kind, 16 * position, size, old, gap=stride))
+            results.append(known(f"{atomic.opcode} (old)", kind, 16 * position, size, old, gap=stride))
         flushes = not shared
         new = [update(atomic.operation, atomic.type, flushes, *row) for row in zip(old, value, other, strict=True)]
         describe = _describer(old, value, other)
-        results.append(Output(atomic.opcode, kind, 16 * position + 8, size, new, gap=stride, describe=describe))
+        results.append(known(atomic.opcode, kind, 16 * position + 8, size, new, gap=stride, describe=describe))
     lines.append("ret;")
     return Kernel(
         name=name,
@@ -222,7 +218,7 @@ def contended() -> Kernel:
             last = update(operation, type, True, last, value)
         for place, name in ((0, "atom"), (8, "red")):
             opcode = f"{name}.global.{operation}.{type} (contended)"
-            results.append(Output(opcode, kind, 16 * position + place, BITS[type] // 8, [last]))
+            results.append(known(opcode, kind, 16 * position + place, BITS[type] // 8, [last]))
     lines.append("ret;")
     return Kernel(
         name="atomic_contended",

@@ -6,12 +6,13 @@ Operands and results take eight bytes each, one column after the other.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cached_property, partial
 
 import numpy as np
 
 from tests.sim.compiler.opcodes.case import Case
-from tests.sim.compiler.opcodes.kernel import Kernel, Output
+from tests.sim.compiler.opcodes.kernel import Expected, Kernel, Output
 from tests.sim.compiler.opcodes.values import BITS, COUNT, columns
 
 MOST = 48
@@ -73,9 +74,7 @@ def _kernel(name: str, types: tuple[str, ...], cases: list[Case], recorded: bool
         for register, type in zip(registers, case.result_types, strict=True):
             lines.append(f".reg .{register_class(type)} {register};")
         lines.append(case.ptx(registers, operands))
-        rows = [case.model(*vector) for vector in zip(*inputs, strict=True)]
-        if len(registers) == 1:
-            rows = [(row,) for row in rows]
+        model = _Model(case, inputs)
         for position, (register, type) in enumerate(zip(registers, case.result_types, strict=True)):
             offset = _COLUMN * len(results)
             if type == "pred":
@@ -88,11 +87,11 @@ def _kernel(name: str, types: tuple[str, ...], cases: list[Case], recorded: bool
                     type=type,
                     offset=offset,
                     size=4 if type == "pred" else max(16, BITS[type]) // 8,
-                    expected=[row[position] for row in rows],
+                    count=COUNT,
+                    model=partial(model.column, position),
                     gap=8,
                     tolerance=case.tolerance,
-                    recorded=recorded,
-                    describe=_describer(types, inputs),
+                    describe=_describer(inputs),
                 )
             )
     lines.append("ret;")
@@ -108,8 +107,22 @@ def _kernel(name: str, types: tuple[str, ...], cases: list[Case], recorded: bool
     )
 
 
-def _describer(types: tuple[str, ...], inputs: tuple[tuple[int, ...], ...]):
-    def text(index: int) -> str:
-        return ", ".join(f"{column[index]:#x}" for column in inputs)
+class _Model:
+    """A case's model on all vectors, computed when one of its results is asked for."""
 
-    return text
+    def __init__(self, case: Case, inputs: tuple[tuple[int, ...], ...]) -> None:
+        self.case = case
+        self.inputs = inputs
+
+    @cached_property
+    def rows(self) -> list[tuple[Expected, ...]]:
+        model = self.case.model
+        rows = [model(*vector) for vector in zip(*self.inputs, strict=True)]
+        return rows if len(self.case.result_types) > 1 else [(row,) for row in rows]
+
+    def column(self, position: int) -> list[Expected]:
+        return [row[position] for row in self.rows]
+
+
+def _describer(inputs: tuple[tuple[int, ...], ...]) -> Callable[[int], str]:
+    return lambda index: ", ".join(f"{column[index]:#x}" for column in inputs)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tests.sim.compiler.opcodes.kernel import Expected, Kernel, Output
+from tests.sim.compiler.opcodes.kernel import Expected, Kernel, Output, known
 
 THREADS = 96
 BLOCKS = 2
@@ -41,7 +41,7 @@ def _kernel(
         opcodes=frozenset(opcodes),
         input=np.array(words, np.uint32).view(np.uint8),
         output=np.full(len(words), _UNTOUCHED, np.uint32).view(np.uint8),
-        results=[Output(", ".join(opcodes) or name, "b32", 0, 4, [model(word) for word in words])],
+        results=[known(", ".join(opcodes) or name, "b32", 0, 4, [model(word) for word in words])],
         grid=BLOCKS,
         block=THREADS,
         declarations=declarations,
@@ -284,7 +284,7 @@ def special_registers() -> Kernel:
     for position, (name, model) in enumerate(names.items()):
         lines += [f"mov.u32 %d, {name};", f"st.global.b32 [%out+{4 * position}], %d;"]
         expected: list[Expected] = [model(t) for t in range(x * y * z)]
-        results.append(Output(name, "b32", 4 * position, 4, expected, gap=size))
+        results.append(known(name, "b32", 4 * position, 4, expected, gap=size))
     return Kernel(
         name="control_registers",
         body="\n".join([*lines, "ret;"]),

@@ -27,7 +27,7 @@ def unpack(kernel: Kernel, stored: np.ndarray) -> list[tuple[Output, np.ndarray]
     """Outputs and the device's elements."""
     found, offset = [], 0
     for output in kernel.results:
-        size = output.size * min(RECORDED, len(output.expected))
+        size = output.size * min(RECORDED, output.count)
         found.append((output, stored[offset : offset + size].view(DTYPES[output.size])))
         offset += size
     return found

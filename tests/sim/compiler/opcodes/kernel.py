@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -39,30 +40,50 @@ class Tolerance:
 class Output:
     """Elements that one instruction made.
 
-    ``expected`` holds for each element its bits (an int), the true value of an approximation (a float), ``ANY_NAN``,
-    or None where the ISA does not say. ``gap`` is the distance of elements in bytes. ``describe`` says what the
-    operands of an element were.
+    ``model`` gives for each of ``count`` elements its bits (an int), the true value of an approximation (a float),
+    ``ANY_NAN``, or None where the ISA does not say. ``gap`` is the distance of elements in bytes. ``describe`` says
+    what the operands of an element were.
     """
 
     opcode: str
     type: str
     offset: int
     size: int
-    expected: Sequence[Expected]
+    count: int
+    model: Callable[[], Sequence[Expected]]
     gap: int = 0
     tolerance: Tolerance | None = None
-    recorded: bool = True
     describe: Callable[[int], str] = field(default=lambda index: "")
+
+    @cached_property
+    def expected(self) -> Sequence[Expected]:
+        """What the ISA says, computed when first asked for."""
+        found = self.model()
+        assert len(found) == self.count
+        return found
 
     def take(self, memory: np.ndarray) -> np.ndarray:
         """The elements, from the bytes of the whole output."""
         gap = self.gap or self.size
-        end = self.offset + gap * (len(self.expected) - 1) + self.size
+        end = self.offset + gap * (self.count - 1) + self.size
         part = memory[self.offset : end]
         if gap == self.size:
             return part.view(DTYPES[self.size]).copy()
         rows = np.lib.stride_tricks.sliding_window_view(part, self.size)[::gap]
         return np.ascontiguousarray(rows).view(DTYPES[self.size])[:, 0]
+
+
+def known(
+    opcode: str,
+    type: str,
+    offset: int,
+    size: int,
+    expected: Sequence[Expected],
+    gap: int = 0,
+    describe: Callable[[int], str] = lambda index: "",
+) -> Output:
+    """An output whose expected elements are at hand."""
+    return Output(opcode, type, offset, size, len(expected), lambda: expected, gap, describe=describe)
 
 
 @dataclass(eq=False)

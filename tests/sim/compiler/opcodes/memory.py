@@ -15,7 +15,7 @@ import numpy as np
 
 from tests.sim.compiler.opcodes import integer
 from tests.sim.compiler.opcodes.case import opcodes
-from tests.sim.compiler.opcodes.kernel import Expected, Kernel, Output
+from tests.sim.compiler.opcodes.kernel import Expected, Kernel, Output, known
 from tests.sim.compiler.opcodes.values import BITS
 
 THREADS = 32
@@ -185,7 +185,7 @@ def load_kernel(name: str, accesses: list[Access]) -> Kernel:
             first = access.offset + access.width * element
             expected: list[Expected] = [_read(access.type, row[first : first + access.width]) for row in source]
             size = max(4, access.width)
-            results.append(Output(access.opcode, kind, offset, size, expected, gap=stride))
+            results.append(known(access.opcode, kind, offset, size, expected, gap=stride))
     lines.append("ret;")
     return Kernel(
         name=name,
@@ -241,7 +241,7 @@ def store_kernel(name: str, accesses: list[Access]) -> Kernel:
         words = np.ascontiguousarray(want).view(np.uint64)
         for word in range(ROW // 8):
             offset = ROW * number + 8 * word
-            results.append(Output(access.opcode, "b64", offset, 8, words[:, word].tolist(), gap=stride))
+            results.append(known(access.opcode, "b64", offset, 8, words[:, word].tolist(), gap=stride))
     lines.append("ret;")
     return Kernel(
         name=name,
@@ -298,7 +298,7 @@ def quiet_kernel(name: str, instructions: list[str], recorded: bool = True) -> K
         opcodes=frozenset(line.split(" ")[0].rstrip(";") for line in instructions),
         input=data.reshape(-1),
         output=np.zeros(128 * THREADS, np.uint8),
-        results=[Output(name, "b64", 8 * word, 8, words[:, word % 8].tolist(), gap=128) for word in range(16)],
+        results=[known(name, "b64", 8 * word, 8, words[:, word % 8].tolist(), gap=128) for word in range(16)],
         block=THREADS,
         recorded=recorded,
     )

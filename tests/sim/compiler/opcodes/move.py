@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.sim.compiler.opcodes.case import Case, opcodes
-from tests.sim.compiler.opcodes.kernel import Kernel, Output
+from tests.sim.compiler.opcodes.kernel import Expected, Kernel, Output, known
 from tests.sim.compiler.opcodes.values import BITS
 
 _TYPES = "<b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64>"
@@ -75,10 +75,10 @@ def addresses() -> Kernel:
     results: list[Output] = []
     tested = set()
 
-    def put(text: str, register: str, expected: int) -> None:
+    def put(text: str, register: str, expected: Expected) -> None:
         offset = 4 * len(results)
         lines.append(f"st.global.b32 [%out+{offset}], {register};")
-        results.append(Output(text, "b32", offset, 4, [expected]))
+        results.append(known(text, "b32", offset, 4, [expected]))
 
     places = {"global": "%in", "shared": "board", "shared::cta": "board", "local": "own", "const": "move_table"}
     for space in _SPACES:
@@ -97,6 +97,12 @@ def addresses() -> Kernel:
             same = question.split("::")[0] == space.split("::")[0]
             lines += [f"{opcode} %p, %generic;", "selp.b32 %x, 1, 0, %p;"]
             put(f"{opcode} of {space}", "%x", int(same))
+    lines += ["mov.b64 %own, blob;", "cvta.param.u64 %generic, %own;", "ld.b32 %x, [%generic+8];"]
+    tested.add("cvta.param.u64")
+    put("ld through cvta.param.u64", "%x", _WORD)
+    for question in _SPACES:
+        lines += [f"isspacep.{question} %p, %generic;", "selp.b32 %x, 1, 0, %p;"]
+        put(f"isspacep.{question} of param", "%x", None)
     lines.append("ret;")
     words = np.zeros(16, np.uint32)
     words[2] = _WORD
@@ -109,6 +115,8 @@ def addresses() -> Kernel:
         results=results,
         block=1,
         declarations=f".const .align 8 .b32 move_table[4] = {{0, 0, {_WORD}, 0}};",
+        parameters=".param .u64 in, .param .u64 out, .param .align 8 .b8 blob[16]",
+        arguments=words[:4].tobytes(),
     )
 
 
@@ -137,7 +145,7 @@ def symbols() -> Kernel:
         opcodes=frozenset(),
         input=np.zeros(8, np.uint8),
         output=np.zeros(16, np.uint8),
-        results=[Output("addresses of variables", "b32", 0, 4, [11, 12, 13, 12])],
+        results=[known("addresses of variables", "b32", 0, 4, [11, 12, 13, 12])],
         block=1,
         declarations=(
             ".global .align 8 .b32 move_global[4] = {10, 11, 12, 13};\n"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim.compiler.opcodes import control, simulated, suite
-from tests.sim.compiler.opcodes.kernel import Kernel, differences
+from cudalab.sim.compiler.passes.flushing import flushes_in_hardware, has_mode
+from cudalab.sim.compiler.ptx.parser import parse_ptx
+from tests.sim.compiler.opcodes import control, convert, floating, simulated, suite
+from tests.sim.compiler.opcodes.batch import batches
+from tests.sim.compiler.opcodes.kernel import Kernel, differences, module_text
 
 
 def _report(problems: list[str]) -> str:
@@ -30,12 +33,18 @@ def test_instructions_follow_the_isa_in_other_variants(family: str, variant: str
 
 
 def test_a_module_that_flushes_everywhere_uses_the_processor_where_it_can() -> None:
-    from cudalab.sim.compiler.passes.flushing import flushes_in_hardware, has_mode
-    from cudalab.sim.compiler.ptx.parser import parse_ptx
-    from tests.sim.compiler.opcodes.kernel import module_text
-
     assert flushes_in_hardware(parse_ptx(module_text(suite.kernels("flushing")))) == has_mode()
-    assert not flushes_in_hardware(parse_ptx(module_text(suite.kernels("floating"))))
+
+
+@pytest.mark.parametrize("opcode", ["add.f32", "cvt.rpi.f32.f32", "cvt.rmi.s32.f32", "cvt.sat.f32.f32", "cvt.f64.f32"])
+def test_one_instruction_that_needs_subnormals_keeps_the_processor_from_flushing(opcode: str) -> None:
+    """Beside one that flushes, it still sees the subnormal."""
+    flushing = [case for case in floating.cases() if case.opcode == "add.ftz.f32"]
+    needs = [case for case in (*floating.cases(), *convert.cases()) if case.opcode == opcode and not case.body]
+    kernels = batches("mixed", [*flushing, *needs])
+    device = simulated.Device(kernels)
+    problems = [line for kernel in kernels for line in differences(kernel, device.run(kernel))]
+    assert not problems, _report(problems)
 
 
 @pytest.mark.parametrize("kernel", control.stopping(), ids=lambda kernel: kernel.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from cudalab.sim.compiler import CompileError, compile_ptx
@@ -11,35 +13,31 @@ from cudalab.sim.compiler.ptx.errors import UnsupportedInstruction
 from tests.sim.compiler.opcodes import control, suite
 from tests.sim.compiler.opcodes.kernel import HEAD
 
-TOO_MANY = 400
-"""Rows with more opcodes than this (loads, stores and atomics with orders, scopes and caches) are tested by slot."""
+MANY = ("ld", "ldu", "st", "atom", "red")
+"""Instructions with orders, scopes and caches in all combinations: some of those are tested, as ``missing`` says."""
 TESTED = frozenset().union(*(kernel.opcodes for kernel in [*suite.every_kernel(), *control.stopping()]))
 
 
 def missing(row: Row) -> list[str]:
-    """What of a row no test has: opcodes, or alternatives of slots."""
-    count = 1
-    for required, alternatives in row.slots:
-        count *= len(alternatives) + (not required)
-    if count <= TOO_MANY:
+    """What of a row no test has: opcodes; of the many, an alternative of a slot, or an operation with a type (two
+    alternatives of the last two required slots)."""
+    if row.name not in MANY:
         return [opcode for opcode in row.opcodes() if opcode not in TESTED]
-    seen: list[set[str]] = [set() for _ in row.slots]
-    for opcode in TESTED:
-        parts = opcode.split(".")
-        if parts[0] == row.name and row.match(parts) is not None:
-            for found, token in zip(seen, _slots(row, parts), strict=True):
-                found.add(token)
+    tested = [_slots(row, opcode.split(".")) for opcode in TESTED if row.match(opcode.split(".")) is not None]
+    tested = [chosen for chosen in tested if chosen[0] == row.name]
+    wanted = [(place,) for place, (_, alternatives) in enumerate(row.slots, 1)]
+    wanted.append(tuple([place for place, (required, _) in enumerate(row.slots, 1) if required][-2:]))
     lacking = []
-    for found, (required, alternatives) in zip(seen, row.slots, strict=True):
-        lacking += [token for token in alternatives if token not in found]
-        if not required and "" not in found:
-            lacking.append(f"none of {'|'.join(alternatives)}")
+    for places in wanted:
+        choices = [row.slots[place - 1][1] if row.slots[place - 1][0] else ("", *row.slots[place - 1][1]) for place in places]
+        found = {tuple(chosen[place] for place in places) for chosen in tested}
+        lacking += [".".join(tokens) or f"no {row.slots[places[0] - 1][1]}" for tokens in product(*choices) if tokens not in found]
     return lacking
 
 
 def _slots(row: Row, parts: list[str]) -> list[str]:
-    """The token in each slot, or nothing."""
-    chosen, at = [], 1
+    """The name, and the token in each slot, or nothing."""
+    chosen, at = [parts[0]], 1
     for _, alternatives in row.slots:
         present = at < len(parts) and parts[at] in alternatives
         chosen.append(parts[at] if present else "")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tests.sim.compiler.opcodes.integer import signed
-from tests.sim.compiler.opcodes.kernel import Expected, Kernel, Output
+from tests.sim.compiler.opcodes.kernel import Expected, Kernel, Output, known
 
 WARP = 32
 THREADS = 64
@@ -232,7 +232,7 @@ def _kernel(name: str, members: list[Collective]) -> Kernel:
         for first in range(0, THREADS, WARP):
             a, b = words[first : first + WARP].T.tolist()
             expected += collective.model(a, b)
-        results.append(Output(collective.body, "b32", 4 * position, 4, expected, gap=4 * len(members)))
+        results.append(known(collective.body, "b32", 4 * position, 4, expected, gap=4 * len(members)))
     lines.append("ret;")
     return Kernel(
         name=name,
@@ -271,7 +271,7 @@ def divergent() -> Kernel:
         for first in range(0, THREADS, WARP):
             a = words[first : first + WARP, 0].tolist()
             expected += [model(a, lane) if lane % 2 else 7 for lane in range(WARP)]
-        results.append(Output(text, "b32", 4 * position, 4, expected, gap=size))
+        results.append(known(text, "b32", 4 * position, 4, expected, gap=size))
     lines += ["bra.uni END;", "EVEN:", "mov.u32 %d, 7;"]
     lines += [f"st.global.b32 [%out+{4 * position}], %d;" for position in range(len(masks))]
     lines += ["END:", "ret;"]
@@ -317,7 +317,7 @@ def barriers() -> Kernel:
     def put(text: str, expected: list[Expected]) -> None:
         nonlocal offset
         lines.append(f"st.global.b32 [%out+{offset}], %d;")
-        results.append(Output(text, "b32", offset, 4, expected, gap=size))
+        results.append(known(text, "b32", offset, 4, expected, gap=size))
         offset += 4
 
     for number, (text, _) in enumerate(forms):
@@ -359,7 +359,7 @@ def agreeing() -> Kernel:
     for position, (opcode, name) in enumerate(forms):
         lines += [f"{opcode} %q, 0, %{name};", "selp.b32 %d, 1, 0, %q;", f"st.global.b32 [%out+{4 * position}], %d;"]
         expected: list[Expected] = [int(name == "yes")] * THREADS
-        results.append(Output(f"{opcode} of {name}", "b32", 4 * position, 4, expected, gap=size))
+        results.append(known(f"{opcode} of {name}", "b32", 4 * position, 4, expected, gap=size))
     words = _words("warp")
     return Kernel(
         name="warp_agreeing",
