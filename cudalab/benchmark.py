@@ -102,8 +102,8 @@ def benchmark(
     Work that is no kernel is timed as ``benchmark(work)``, where ``work()`` enqueues it on the current stream (copies,
     array operations). It runs for real on both devices.
 
-    Raises ``TypeError`` when only one of ``grid`` and ``block`` is given, ``ValueError`` for counts below 1, and what
-    the launch itself raises.
+    Raises ``TypeError`` when only one of ``grid`` and ``block`` is given, or nothing that can be called, ``ValueError``
+    for counts below 1, and what the launch itself raises.
     """
     if (grid is None) != (block is None):
         raise TypeError("benchmark: give both grid and block, as for a launch, or neither to time work()")
@@ -112,6 +112,11 @@ def benchmark(
     if grid is None or block is None:
         if args or shared_mem:
             raise TypeError("benchmark: args and shared_mem belong to a kernel; work() takes no arguments")
+        if not callable(kernel):
+            raise TypeError(
+                f"benchmark: expected a kernel with grid, block and args, or work() without them, got "
+                f"{type(kernel).__name__}; to time a statement, write benchmark(lambda: ...)"
+            )
         work: Callable[[], Any] = kernel
     elif backend.choice().kind == "sim":
         return modelled(kernel, grid, block, args, shared_mem)

@@ -8,7 +8,9 @@ these two it reads the same on both devices.
 
 from __future__ import annotations
 
+import math
 import time
+from numbers import Real
 
 from cudalab import backend
 
@@ -26,9 +28,14 @@ def clock() -> float:
 def host_work(microseconds: float) -> None:
     """Keep the host busy for ``microseconds``, as a computation on the CPU would; calls of CUDA wait meanwhile.
 
-    Raises ``ValueError`` for a negative time.
+    Raises ``TypeError`` for what is no number and ``ValueError`` for a negative or endless time.
     """
-    if not microseconds >= 0:
+    given: object = microseconds  # callers are not held to the type
+    if not isinstance(given, Real):
+        raise TypeError(
+            f"host_work takes a number of microseconds, got {microseconds!r} ({type(microseconds).__name__})."
+        )
+    if not 0 <= microseconds < math.inf:
         raise ValueError(f"host_work needs a time of at least 0 microseconds, got {microseconds}.")
     if backend.choice().kind == "sim":
         backend.simulated_device().host_work(round(microseconds * 1000))

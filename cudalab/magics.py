@@ -89,6 +89,12 @@ class CudaMagics(Magics):
         """
         args = _parse(_cuda_parser(), line)
         if not args.name.isidentifier():
+            stem = args.name.partition("<")[0]
+            if "<" in args.name and stem.isidentifier():
+                raise UsageError(
+                    f"%%cuda: an instance of a template is bound to the template's name; write %%cuda {stem} "
+                    f"--instance '{args.name}'"
+                )
             raise UsageError(f"%%cuda: {args.name!r} is no name; write the kernel's name after %%cuda")
         kernels = [kernel.name for kernel in find_kernels(cell)]
         if args.name not in kernels:

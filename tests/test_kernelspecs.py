@@ -1,6 +1,7 @@
 """What set-up writes for Jupyter, and the environment it makes."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -87,8 +88,10 @@ def test_lab_command_opens_the_first_chapter(monkeypatch):
 def test_lab_environment_finds_programs_and_settings_of_this_python(monkeypatch):
     monkeypatch.setenv("PATH", "/usr/bin")
     found = lab.environment()
-    assert found["PATH"].split(":")[0] == str(Path(sys.executable).parent)
-    disabled = json.loads(Path(found["JUPYTER_CONFIG_PATH"], "labconfig/page_config.json").read_text())
+    assert found["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
+    disabled = json.loads(
+        Path(found["JUPYTER_CONFIG_PATH"].split(os.pathsep)[0], "labconfig/page_config.json").read_text()
+    )
     assert disabled["disabledExtensions"]["@jupyterlab/apputils-extension:announcements"] is True
 
 

@@ -76,7 +76,7 @@ def generate(source: Path) -> str:
         LockCells,
     )
 
-    class StarterFromSolution(ClearSolutions):  # type: ignore[misc]
+    class StarterFromSolution(ClearSolutions):
         def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
             if not REGION.search(cell.source + "\n"):
                 return super().preprocess_cell(cell, resources, index)

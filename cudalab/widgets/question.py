@@ -33,6 +33,7 @@ def quiz(question: str, options: Sequence[tuple[str, bool, str]] | None = None) 
         options: ``(text, right, why)`` for each answer; with several right ones the learner ticks all that hold.
 
     Raises:
+        TypeError: the number is not a string.
         KeyError: no question of that number.
         ValueError: fewer than two options, none of them right, or one without a reason.
     """
@@ -43,6 +44,8 @@ def quiz(question: str, options: Sequence[tuple[str, bool, str]] | None = None) 
 
 def load(number: str) -> Question:
     """The course's question ``number`` (``"04.1"``), from ``questions/04.toml``."""
+    if not isinstance(number, str):
+        raise TypeError(f"quiz: a question's number is a string such as '04.1', got {number!r}")
     chapter, _, place = number.partition(".")
     source = resources.files("cudalab.widgets") / "questions" / f"{chapter}.toml"
     if not source.is_file():

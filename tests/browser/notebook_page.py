@@ -15,7 +15,6 @@ from playwright.sync_api import ConsoleMessage, Locator, Page, Request, sync_pla
 from tests.browser.chromium import FLAGS, NAMES, find
 from tests.browser.server import Server
 
-
 _PROMPTS = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].map(prompt => prompt.textContent)"
 
 

@@ -97,6 +97,11 @@ def _missing_header(match: re.Match[str], diagnostic: Diagnostic, source: str) -
         return f"include <{_STANDARD[header]}>, the device's version (wheel nvidia-cuda-cccl)."
     if header in _HOST_HEADERS:
         return f"leave it out: <{header}> is for the host. A kernel has printf, the math functions and cuda/std/…"
+    if header.startswith("cupy/"):
+        return (
+            "leave it out: the simulated device does not have CuPy's own headers. For complex numbers include "
+            "<cuda/std/complex>, whose cuda::std::complex<float> lies in memory as complex64 does."
+        )
     close = difflib.get_close_matches(header, _cuda_headers(), n=1, cutoff=0.8)
     if close:
         return f"did you mean <{close[0]}>?"
@@ -158,6 +163,10 @@ _TABLE: tuple[tuple[re.Pattern[str], Hint], ...] = tuple(
          "a template parameter, or extern __shared__."),
         (r"excessive recursion at instantiation", "add a specialisation of the template that ends the recursion."),
         (r"includes itself", "leave that #include out."),
+        (
+            r'cannot determine which instance of function template "([^"]+)"',
+            r"\1 is a template: name the instance with its arguments, as \1<float> (in %%cuda: --instance '\1<float>').",
+        ),
         (r"more than one instance of overloaded function", "cast the argument to the type you mean."),
         (r"has already been (?:defined|declared)", "give one of the two another name."),
         (r"may not be initialized|dynamic initialization is not supported|initializer.*__shared__",

@@ -3,6 +3,10 @@
 LLVM runs a short list of passes: the whole of ``-O1`` takes twice the learner's time and gains nothing measurable on
 kernels. Traced code, which runs for a few blocks, is hardly optimised: that is made seven times faster, and most of its
 time goes into the records anyway. Code is made for the processor at hand, with all its features.
+
+LLVM's time grows with the square of a function's length where every access has a check of its own: a loop of 2048
+accesses that NVRTC unrolls would take 40 seconds. Functions beyond ``LONGEST`` get instructions selected the fast way,
+which takes a second; such a kernel runs up to some three times slower than it could.
 """
 
 from __future__ import annotations
@@ -12,6 +16,9 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
+#: Characters of LLVM IR of a function that is still optimised in full: about 600 checked accesses.
+LONGEST = 400_000
+
 _lock = threading.Lock()
 
 
@@ -20,12 +27,6 @@ def _target() -> llvm.Target:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple()
-
-
-def host() -> str:
-    """Processor and features that code is made for: part of the key of cached objects."""
-    _target()
-    return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
 
 
 @cache
@@ -41,7 +42,8 @@ def compile_object(text: str, *, optimise: str = "kernel") -> bytes:
 
     Args:
         text: LLVM IR without target triple or data layout.
-        optimise: ``kernel`` (the usual passes), ``runtime`` (all of ``-O2``) or ``little`` (fast to compile).
+        optimise: ``kernel`` (the usual passes, for functions up to ``LONGEST``), ``runtime`` (all of ``-O2``) or
+            ``little`` (fast to compile).
 
     Returns:
         A relocatable object file.
@@ -49,12 +51,21 @@ def compile_object(text: str, *, optimise: str = "kernel") -> bytes:
     Raises:
         RuntimeError: the IR is not valid, which is a mistake in the compiler.
     """
+    if optimise == "kernel" and _longest_function(text) > LONGEST:
+        optimise = "long"
     with _lock:
-        machine = _machine({"kernel": 1, "runtime": 2, "little": 0}[optimise])
+        machine = _machine({"kernel": 1, "runtime": 2}.get(optimise, 0))
         head = f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
         module = llvm.parse_assembly(head + text)
         _optimise(module, machine, optimise)
         return bytes(machine.emit_object(module))
+
+
+def _longest_function(text: str) -> int:
+    """Characters from one ``define`` to the next, at most."""
+    if len(text) <= LONGEST:
+        return len(text)
+    return max(map(len, text.split("\ndefine ")))
 
 
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, level: str) -> None:
@@ -66,10 +77,11 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, level: str) -
     else:
         passes = llvm.create_new_module_pass_manager()
         passes.add_sroa_pass()
-        if level == "kernel":
+        if level in ("kernel", "long"):
             passes.add_simplify_cfg_pass()
             passes.add_instruction_combine_pass()
-            passes.add_loop_rotate_pass()
-            passes.add_instruction_combine_pass()
+            if level == "kernel":
+                passes.add_loop_rotate_pass()
+                passes.add_instruction_combine_pass()
             passes.add_simplify_cfg_pass()
     passes.run(module, builder)

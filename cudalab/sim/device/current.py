@@ -49,6 +49,8 @@ def reset() -> Device:
     new = Device(profile, record=old._recorder.on if old is not None else False)
     if old is not None:
         new.time_limit, new.workers = old.time_limit, old.workers  # settings, not state
+        arena = old.memory.arena
+        new.memory.former = [*old.memory.former, (arena.base, arena.base + arena.size)]
     set_current_device(new)
     return new
 

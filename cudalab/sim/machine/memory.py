@@ -98,6 +98,8 @@ class Neighbourhood:
     """The nearest live allocation that begins after ``address``."""
     is_host: bool = False
     """The address is mapped in this process, but is no device memory: a NumPy array's, say."""
+    is_former: bool = False
+    """The address was device memory before the device was reset."""
     is_shared_window: bool = False
     is_local_window: bool = False
 
@@ -132,6 +134,8 @@ class Memory:
         self._starts: list[int] = []
         self._live: dict[int, Allocation] = {}
         self._freed: deque[Allocation] = deque(maxlen=FREED_REMEMBERED)
+        self.former: list[tuple[int, int]] = []
+        """Start and end of what was device memory before resets, for messages."""
         self._ranges: list[tuple[int, int]] = []
         self.range_table: ctypes.Array[Range] | None = None
         """``Range[]`` of registered host memory, as compiled code reads it; None when empty."""
@@ -306,6 +310,7 @@ class Memory:
         before = self._live[self._starts[index - 1]] if index else None
         after = self._live[self._starts[index]] if index < len(self._starts) else None
         outside = not self.arena.base <= address < self.arena.base + self.arena.size
+        former = outside and any(start <= address < end for start, end in self.former)
         return Neighbourhood(
             address,
             size,
@@ -313,7 +318,8 @@ class Memory:
             freed=freed,
             before=before if before is not inside else None,
             after=after,
-            is_host=outside and is_mapped(address),
+            is_host=outside and not former and is_mapped(address),
+            is_former=former,
             is_shared_window=SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE,
             is_local_window=LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_SIZE,
         )
@@ -366,9 +372,12 @@ class Memory:
         near = self.explain(address, size)
         if near.freed:
             return f"{size} bytes at {address:#x} lie in the {near.freed.describe()}, which was freed"
+        if near.is_former:
+            return f"{address:#x} was device memory before the reset; what was there is lost: make the array anew"
         if near.is_host:
             return f"{address:#x} is a host address, not device memory"
-        return f"{address:#x} is in no live device allocation"
+        lost = "; what was on the device before the reset is lost: make the array anew" if self.former else ""
+        return f"{address:#x} is in no live device allocation{lost}"
 
     # -- registered host memory -------------------------------------------------------------------------------------
 

@@ -114,6 +114,12 @@ def access_problem(subject: Subject) -> Problem:
         )
     if near.inside is None and near.freed is not None:
         return _freed_problem(subject, near.freed)
+    if near.is_former:
+        return (
+            "memory of before a reset",
+            f"Address {address:#x} was device memory before the device was reset.{who}",
+            "make the array anew: what was on the device before cudalab.reset() is lost.",
+        )
     if near.is_host and (pointer is None or subject.kernel.module.memory.find(pointer) is None):
         return (
             "host pointer",

@@ -139,7 +139,8 @@ def test_math_functions(variant: str) -> None:
         float *row = f + i * 8;
         row[0] = sinf(v * 50000.0f); row[1] = expf(v); row[2] = logf(v + 1); row[3] = powf(v + 1, 2.7f);
         row[4] = fmodf(v * 100, 0.7f); row[5] = tanf(v); row[6] = erff(v); row[7] = cbrtf(v);
-        g[i * 4] = sin(d[i] * 1e6); g[i * 4 + 1] = pow(d[i] + 1, 3.3); g[i * 4 + 2] = exp(d[i]); g[i * 4 + 3] = d[i] / 3;
+        double *line = g + i * 4;
+        line[0] = sin(d[i] * 1e6); line[1] = pow(d[i] + 1, 3.3); line[2] = exp(d[i]); line[3] = d[i] / 3;
     }"""
     x, d = _random(64), np.random.default_rng(5).random(64)
     f, g = np.zeros((64, 8), np.float32), np.zeros((64, 4))
@@ -183,8 +184,15 @@ def test_wide_integers(variant: str) -> None:
 def test_functions_that_are_called(variant: str) -> None:
     source = """
     struct Pair { float a; int b; };
-    __device__ __noinline__ Pair change(Pair p, int *counter) { *counter += p.b; p.a *= 2; p.b += threadIdx.y; return p; }
-    __device__ __noinline__ float twice(float x, int *c) { Pair p = {x, 3}; p = change(p, c); return p.a + p.b + blockIdx.x; }
+    __device__ __noinline__ Pair change(Pair p, int *counter) {
+        *counter += p.b; p.a *= 2; p.b += threadIdx.y;
+        return p;
+    }
+    __device__ __noinline__ float twice(float x, int *counter) {
+        Pair p = {x, 3};
+        p = change(p, counter);
+        return p.a + p.b + blockIdx.x;
+    }
     extern "C" __global__ void call(float *out) {
         int counter = 1;
         float x = twice(threadIdx.x, &counter) + twice(1.5f, &counter);
@@ -211,7 +219,10 @@ def test_recursion(variant: str) -> None:
 
 def test_recursion_without_end_is_a_stack_overflow() -> None:
     source = """
-    __device__ __noinline__ int down(int n, int *x) { x[n & 1] = n; int r = n == -5 ? 0 : down(n + 1, x) + x[0]; return r; }
+    __device__ __noinline__ int down(int n, int *x) {
+        x[n & 1] = n;
+        return n == -5 ? 0 : down(n + 1, x) + x[0];
+    }
     extern "C" __global__ void run(int *out) { out[2] = down(0, out); }"""
     outcome = cuda(source).run("run", 1, 1, np.zeros(4, np.int32))
     assert outcome.fault.kind is FaultKind.STACK_OVERFLOW
@@ -229,7 +240,9 @@ def test_functions_that_wait_are_inlined(variant: str) -> None:
         }
         return v;
     }
-    __device__ __noinline__ int votes(int p) { return __popc(__ballot_sync(0xffffffff, p)) + __shfl_sync(0xffffffff, p, 3); }
+    __device__ __noinline__ int votes(int p) {
+        return __popc(__ballot_sync(0xffffffff, p)) + __shfl_sync(0xffffffff, p, 3);
+    }
     extern "C" __global__ void run(float *out) {
         __shared__ float scratch[64];
         out[threadIdx.x] = total(threadIdx.x, scratch, 3) + 1000 * votes(threadIdx.x % 3 == 0);
@@ -380,7 +393,8 @@ def test_block_votes() -> None:
 
 
 def test_values_of_every_type_survive_a_barrier() -> None:
-    source = """extern "C" __global__ void keep(const double *d, const long long *l, const float *f, const short *s, double *out) {
+    source = """
+    extern "C" __global__ void keep(const double *d, const long long *l, const float *f, const short *s, double *out) {
         int t = threadIdx.x;
         double a = d[t]; long long b = l[t]; float c = f[t]; short e = s[t]; bool p = c > 0.5f;
         __syncthreads();
@@ -430,7 +444,10 @@ def test_many_suspension_points_share_one_function() -> None:
 
 
 def test_block_order_and_partial_ranges() -> None:
-    source = """extern "C" __global__ void note(int *out) { __syncthreads(); if (!threadIdx.x) out[blockIdx.x] = atomicAdd(&out[10], 1); }"""
+    source = """extern "C" __global__ void note(int *out) {
+        __syncthreads();
+        if (!threadIdx.x) out[blockIdx.x] = atomicAdd(&out[10], 1);
+    }"""
     out = np.zeros(11, np.int32)
     cuda(source)("note", 10, 32, out)
     assert out.tolist() == [*range(10), 10]

@@ -64,7 +64,7 @@ PLACES = {
 extern "C" __global__ void k(int *x, int *out, long long holder) { f(x, out, holder); }""",
     "template in a loop": """template <class T> __device__ void f(T *x, T *out, long long holder, int n) {
     __shared__ int s[16]; s[0] = 0; for (int i = 0; i < n; i++) {
-    
+
     STATEMENT
     }
 }

@@ -14,7 +14,14 @@ from cudalab.sim.compiler.ptx.nodes import BITS
 from tests.sim.compiler.kernel_runner import HEADER, Compiled
 
 THREADS = 48
-_FORMS = [opcode for name in ("atom", "red") for row in TABLE.rows[name] for opcode in row.cover()]
+_QUIET = {"cta", "cluster", "gpu", "sys", "release", "L2::cache_hint"}  # forms that differ in no code are left out
+_FORMS = [
+    opcode
+    for name in ("atom", "red")
+    for row in TABLE.rows[name]
+    for opcode in row.cover()
+    if not _QUIET & set(opcode.split("."))
+]
 _OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas")
 
 
@@ -128,7 +135,7 @@ def _encode(value: Any, kind: str) -> int:
     return value & ((1 << bits) - 1)
 
 
-@pytest.mark.parametrize("variant", ["plain", "atomic", "traced"])
+@pytest.mark.parametrize("variant", ["atomic", "traced"])
 def test_every_form_gives_old_values_and_leaves_the_result(variant: str) -> None:
     module = Compiled(HEADER + "".join(_kernel(f"k{number}", opcode) for number, opcode in enumerate(_FORMS)))
     for number, opcode in enumerate(_FORMS):

@@ -166,3 +166,27 @@ def test_out_of_scope_names_the_source_line() -> None:
 def test_allocation_is_out_of_scope() -> None:
     with pytest.raises(UnsupportedInstruction, match="allocate on the host"):
         cuda("__global__ void k(int **x) { x[0] = (int *)malloc(4); }")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_result_of_a_call_is_kept_over_the_next_call(variant: str) -> None:
+    """What a call returned is no parameter of the launch: it is not read again later, when another call has been."""
+    module = cuda(
+        """
+        __device__ __noinline__ double square(double x) { return x * x; }
+        __device__ __noinline__ const double *choose(const double *a, const double *b, int i) { return i % 3 ? a : b; }
+        extern "C" __global__ void k(const double *a, const double *b, double *out) {
+            int i = threadIdx.x;
+            double first = square(a[i]);
+            const double *which = choose(a, b, i);
+            if (i > 2) {
+                double second = square(b[i]);
+                out[i] = first - second + which[i];
+            }
+        }
+        """
+    )
+    a, b, out = np.arange(32.0), np.arange(32.0) / 4 + 1, np.zeros(32)
+    module.run("k", 1, 32, a, b, out, variant=variant)
+    i = np.arange(32)
+    np.testing.assert_array_equal(out, np.where(i > 2, a * a - b * b + np.where(i % 3, a, b), 0))

@@ -232,7 +232,8 @@ def test_block_barriers(opcode: str, variant: str) -> None:
             assert found == [right[opcode.split(".red.")[1].split(".")[0]]] * THREADS
     else:
         body = (
-            ".shared .align 4 .b8 cells[256];\n.reg .b32 %own, %other;\nshl.b32 %own, %t, 2;\nst.shared.u32 [%own], %a;\n"
+            ".shared .align 4 .b8 cells[256];\n.reg .b32 %own, %other;\n"
+            "shl.b32 %own, %t, 2;\nst.shared.u32 [%own], %a;\n"
             f"{opcode} 0;\nsub.u32 %other, 252, %own;\nld.shared.u32 %d, [%other];\n{opcode} 1, 64;\n"
         )
         found, _ = _run(body, a, variant=variant)

@@ -70,7 +70,7 @@ class DeviceFunction(ThreadCode):
             ]
         lines = [
             f'define internal i32 @"func_{self.plan.function.name}"(ptr noalias %ctx, ptr noalias %blk, i32 %thread, '
-            f"i64 %stack{arguments}) nounwind {{",
+            f"i64 %stack{arguments}) {self.unit.attributes} {{",
             "entry:",
             *self.allocas,
             *poll,

@@ -158,7 +158,7 @@ class RegionKernel(ThreadCode):
         loop = self._threads()
         lines = [
             f'define internal i32 @"{name}"(ptr noalias %ctx, ptr noalias %blk, i32 %first, i32 %end, i32 %state) '
-            "nounwind {",
+            f"{self.unit.attributes} {{",
             "entry:",
             *self.allocas,
             *self.prologues[Level.LAUNCH],

@@ -39,7 +39,7 @@ class SimpleKernel(ThreadCode):
         done, stop, order = layout.field("blocks_done"), layout.field("stop"), layout.field("block_order")
         name = self.plan.function.name
         lines = [
-            f"{self.unit.entry(name)}(ptr noalias %ctx, i64 %first, i64 %end) nounwind {{",
+            f"{self.unit.entry(name)}(ptr noalias %ctx, i64 %first, i64 %end) {self.unit.attributes} {{",
             "entry:",
             *allocas,
             *prologue,

@@ -101,6 +101,11 @@ class Unit:
         self.functions.append(_FLUSHING_ENTRY.replace("NAME", kernel))
         return f'define internal i32 @"flushing_{kernel}"'
 
+    @property
+    def attributes(self) -> str:
+        """Of every function. Where the processor flushes subnormals, LLVM must when it computes with constants."""
+        return 'nounwind "denormal-fp-math"="preserve-sign,preserve-sign"' if self.hardware_flush else "nounwind"
+
     def text(self) -> str:
         """The whole module."""
         return "\n".join([*self.constants, *self.declarations.values(), *self.functions, _METADATA])

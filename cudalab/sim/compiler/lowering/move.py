@@ -92,9 +92,9 @@ def _in_space(e: Emitter, i: Instruction, f: Form) -> None:
     elif space == "const":
         outcome = _in_constant(e, address)
     else:
-        low = min(WINDOWS.values())
+        low = abi.SHARED_WINDOW  # the local window follows; parameters count as global, as on an H200
         distance = e.new(f"sub i64 {address}, {low}")
-        span = max(WINDOWS.values()) + abi.WINDOW_SIZE - low
+        span = abi.LOCAL_WINDOW + abi.WINDOW_SIZE - low
         outside = e.new(f"icmp uge i64 {distance}, {span}")
         outcome = e.new(f"and i1 {outside}, {e.new(f'xor i1 {_in_constant(e, address)}, true')}")
     e.set_boolean(i.operands[0], outcome)

@@ -15,7 +15,7 @@ from cudalab.sim.compiler.passes.operands import definitions
 from cudalab.sim.compiler.ptx.nodes import Instruction, Register
 
 _GROWTH = 4
-_SMALL = 4000
+_SMALL = 2000
 
 
 @dataclass

@@ -14,12 +14,13 @@ import numpy as np
 
 from tests.sim.compiler.opcodes import integer, number
 from tests.sim.compiler.opcodes.case import opcodes
-from tests.sim.compiler.opcodes.kernel import ANY_NAN, Expected, Kernel, Output, known
+from tests.sim.compiler.opcodes.kernel import ANY_NAN, Expected, Kernel, known
 from tests.sim.compiler.opcodes.values import BITS, chance, edges
 
 THREADS = 64
 _MOST = 48
 _SPACES = {"": "", "global": ".global", "shared": ".shared", "shared::cta": ".shared::cta"}
+_SHARED_BY_GENERIC = "shared, by a generic address"
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 _OPERATIONS = (
     "<add|inc|dec>.<u32>",
@@ -58,25 +59,25 @@ def _forms(name: str) -> list[tuple[str, str]]:
 def instructions() -> Iterator[Atomic]:
     for name in ("atom", "red"):
         forms = _forms(name)
-        for space, written in _SPACES.items():
+        for space, written in (*_SPACES.items(), (_SHARED_BY_GENERIC, "")):
             for operation, type in forms:
                 yield Atomic(f"{name}{written}.{operation}.{type}", operation, type, space)
         orders = ("", "relaxed", "acquire", "release", "acq_rel") if name == "atom" else ("", "relaxed", "release")
-        for number, (operation, type) in enumerate(forms):
+        for position, (operation, type) in enumerate(forms):
             for step, scope in enumerate(("", *_SCOPES)):
-                order = orders[(number + step) % len(orders)]
-                space, written = list(_SPACES.items())[(number + step) % len(_SPACES)]
+                order = orders[(position + step) % len(orders)]
+                space, written = list(_SPACES.items())[(position + step) % len(_SPACES)]
                 head = ".".join(token for token in (name, order, scope) if token)
                 yield Atomic(f"{head}{written}.{operation}.{type}", operation, type, space)
             for step, scope in enumerate(_SCOPES):  # the old order: the state space before the scope
-                space = ("global", "shared", "shared::cta")[(number + step) % 3]
+                space = ("global", "shared", "shared::cta")[(position + step) % 3]
                 yield Atomic(f"{name}.{space}.{scope}.{operation}.{type}", operation, type, space)
             if operation != "cas":
                 yield Atomic(f"{name}.global.{operation}.L2::cache_hint.{type}", operation, type, "global")
 
 
 def update(operation: str, type: str, flushes: bool, old: int, value: int, other: int = 0) -> Expected:
-    """What is in memory afterwards. Float sums in global memory flush subnormals (``flushes``), in shared memory not."""
+    """What is in memory afterwards. Sums of floats flush subnormals in global memory (``flushes``), not in shared."""
     mask = (1 << BITS[type]) - 1
     if type[0] == "f":
         f = number.FORMATS[type]
@@ -122,7 +123,7 @@ def _kernel(name: str, members: list[Atomic]) -> Kernel:
     """
     stride = 16 * len(members)
     lines = [
-        ".reg .b64 %in, %out, %shared, %at, %policy;",
+        ".reg .b64 %in, %out, %shared, %generic, %at, %policy;",
         ".reg .b32 %t;",
         f".shared .align 8 .b8 cells[{8 * THREADS}];",
         "ld.param.u64 %in, [in];",
@@ -131,6 +132,7 @@ def _kernel(name: str, members: list[Atomic]) -> Kernel:
         "mov.u64 %shared, cells;",
         "mul.wide.u32 %at, %t, 8;",
         "add.s64 %shared, %shared, %at;",
+        "cvta.shared.u64 %generic, %shared;",
         f"mul.wide.u32 %at, %t, {24 * len(members)};",
         "add.s64 %in, %in, %at;",
         f"mul.wide.u32 %at, %t, {stride};",
@@ -150,7 +152,8 @@ def _kernel(name: str, members: list[Atomic]) -> Kernel:
         shared = "shared" in atomic.space
         cell = "[%shared]" if shared else f"[%out+{16 * position + 8}]"
         lines.append(f"st.{'shared' if shared else 'global'}.{kind} {cell}, {a};")
-        arguments = [cell, b, c] if atomic.operation == "cas" else [cell, b]
+        place = "[%generic]" if atomic.space == _SHARED_BY_GENERIC else cell
+        arguments = [place, b, c] if atomic.operation == "cas" else [place, b]
         if atomic.returns:
             arguments.insert(0, d)
         lines.append(f"{atomic.opcode} {', '.join(arguments)}{atomic.hint};")
@@ -233,7 +236,7 @@ def contended() -> Kernel:
 
 
 def kernels() -> list[Kernel]:
-    unique = list({atomic.opcode: atomic for atomic in instructions()}.values())
+    unique = list(dict.fromkeys(instructions()))
     found = [
         _kernel(f"atomic_{start // _MOST}", unique[start : start + _MOST]) for start in range(0, len(unique), _MOST)
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from tests.sim.compiler.opcodes.case import Case, opcodes
 from tests.sim.compiler.opcodes.integer import signed
@@ -75,7 +76,7 @@ def shifts() -> Iterator[Case]:
         yield Case(opcode, "b32", "b32 b32 b32", _funnel(way, mode, 63), body)
         for amount in (0, 1, 31, 32, 33, 64, 0xFFFFFFFF):
             body = f"{opcode} {{d0}}, {{a0}}, {{a1}}, {amount};"
-            yield Case(opcode, "b32", "b32 b32", lambda a, b, n=amount, f=_funnel(way, mode): f(a, b, n), body)
+            yield Case(opcode, "b32", "b32 b32", partial(_last, _funnel(way, mode), amount), body)
 
 
 def _shift(opcode: str, type: str, operation: Callable[[int, int], int]) -> Iterator[Case]:
@@ -86,6 +87,11 @@ def _shift(opcode: str, type: str, operation: Callable[[int, int], int]) -> Iter
     for amount in (0, 1, bits - 1, bits, bits + 1, 2 * bits, 255, 0x7FFFFFFF, 0xFFFFFFFF):
         body = f"{opcode} {{d0}}, {{a0}}, {amount};"
         yield Case(opcode, type, type, lambda a, n=amount: operation(a, n), body)
+
+
+def _last(model: Callable[[int, int, int], int], third: int, a: int, b: int) -> int:
+    """A model with its last operand given."""
+    return model(a, b, third)
 
 
 def _funnel(way: str, mode: str, cut: int = _WORD) -> Callable[[int, int, int], int]:
@@ -178,6 +184,7 @@ _CUTS = [(255, 255), (71, 39)]
 
 def fields() -> Iterator[Case]:
     for opcode, (_, type) in opcodes("bfe.<u32|s32|u64|s64>"):
+        bits = BITS[type]
         for p_mask, n_mask in _CUTS:
             body = (
                 f"{{ .reg .b32 %p, %n; and.b32 %p, {{a1}}, {p_mask}; and.b32 %n, {{a2}}, {n_mask}; "
@@ -187,7 +194,7 @@ def fields() -> Iterator[Case]:
         for position, length in _FIELDS:
             body = f"{opcode} {{d0}}, {{a0}}, {position}, {length};"
             model = lambda a, p=position, n=length, t=type: extract(t, a, p, n)  # noqa: E731
-            yield Case(opcode, type, type, model, body, recorded=max(position, length) <= 32)
+            yield Case(opcode, type, type, model, body, recorded=bits == 64 or max(position, length) < 32)
     for opcode, (_, type) in opcodes("bfi.<b32|b64>"):
         bits = BITS[type]
         for p_mask, n_mask in _CUTS:
@@ -199,7 +206,7 @@ def fields() -> Iterator[Case]:
         for position, length in _FIELDS:
             body = f"{opcode} {{d0}}, {{a0}}, {{a1}}, {position}, {length};"
             model = lambda a, b, p=position, n=length, bits=bits: insert(bits, a, b, p, n)  # noqa: E731
-            yield Case(opcode, type, f"{type} {type}", model, body, recorded=max(position, length) <= 32)
+            yield Case(opcode, type, f"{type} {type}", model, body, recorded=bits == 64 or max(position, length) < 32)
 
 
 def _extract(type: str, p_mask: int, n_mask: int) -> Callable[[int, int, int], int]:
@@ -216,7 +223,8 @@ def masks() -> Iterator[Case]:
             body = f"{{ .reg .b32 %n; and.b32 %n, {{a1}}, {cut}; {opcode} {{d0}}, {{a0}}, %n; }}"
             yield Case(opcode, type, f"{type} u32", _extend(mode, type, cut), body)
         for opcode, (_, mode, _) in opcodes("bmsk.<clamp|wrap>.b32"):
-            body = f"{{ .reg .b32 %p, %n; and.b32 %p, {{a0}}, {cut}; and.b32 %n, {{a1}}, {cut}; {opcode} {{d0}}, %p, %n; }}"
+            cuts = f"and.b32 %p, {{a0}}, {cut}; and.b32 %n, {{a1}}, {cut};"
+            body = f"{{ .reg .b32 %p, %n; {cuts} {opcode} {{d0}}, %p, %n; }}"
             yield Case(opcode, "b32", "u32 u32", _mask(mode, cut), body)
 
 
@@ -247,7 +255,7 @@ def permutations() -> Iterator[Case]:
         yield Case(opcode, "b32", "b32 b32 b32", _permute(mode))
         for selector in (0x3210, 0x7654, 0x0123, 0xBA98, 0x4440, 0xFEDC, 2):
             body = f"{opcode} {{d0}}, {{a0}}, {{a1}}, {selector};"
-            yield Case(opcode, "b32", "b32 b32", lambda a, b, s=selector, f=_permute(mode): f(a, b, s), body)
+            yield Case(opcode, "b32", "b32 b32", partial(_last, _permute(mode), selector), body)
 
 
 def _permute(mode: str) -> Callable[[int, int, int], int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from tests.sim.compiler.opcodes import integer, number
 from tests.sim.compiler.opcodes.case import Case, opcodes
@@ -33,6 +34,7 @@ _COMBINATIONS: dict[str, Callable[[int, int], int]] = {
 }
 
 
+@cache
 def compare(operation: str, type: str, ftz: bool, a: int, b: int) -> int:
     """The outcome, 0 or 1. ``ltu`` and its like hold where an operand is NaN; ``num`` where none is."""
     if type[0] != "f":

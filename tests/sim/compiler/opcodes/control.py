@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tests.sim.compiler.opcodes.kernel import Expected, Kernel, Output, known
+from tests.sim.compiler.opcodes.kernel import Expected, Kernel, known
 
 THREADS = 96
 BLOCKS = 2
@@ -26,11 +26,11 @@ _HEAD = [
     "add.s64 %out, %out, %at;",
     "ld.global.b32 %a, [%in];",
 ]
-_STORE = "st.global.b32 [%out], %d;"
+STORE = "st.global.b32 [%out], %d;"
 _UNTOUCHED = 0x5A5A5A5A
 
 
-def _kernel(
+def one_word(
     name: str, lines: list[str], opcodes: list[str], model: Callable[[int], Expected], declarations: str = ""
 ) -> Kernel:
     """One word in and one out for each thread; the word is the thread's global index modulo 7."""
@@ -59,13 +59,20 @@ def branches() -> list[Kernel]:
         "add.u32 %i, %i, 1;",
         "bra.uni LOOP;",
         "DONE:",
-        _STORE,
+        STORE,
         "ret;",
     ]
-    guarded = ["setp.lt.u32 %p, %a, 3;", "mov.u32 %d, 1;", "@%p mov.u32 %d, 2;", "@!%p add.u32 %d, %d, 10;", _STORE, "ret;"]
+    guarded = [
+        "setp.lt.u32 %p, %a, 3;",
+        "mov.u32 %d, 1;",
+        "@%p mov.u32 %d, 2;",
+        "@!%p add.u32 %d, %d, 10;",
+        STORE,
+        "ret;",
+    ]
     found = [
-        _kernel("loop", loop, ["bra", "bra.uni"], lambda a: sum(range(a))),
-        _kernel("guard", guarded, [], lambda a: 2 if a < 3 else 11),
+        one_word("loop", loop, ["bra", "bra.uni"], lambda a: sum(range(a))),
+        one_word("guard", guarded, [], lambda a: 2 if a < 3 else 11),
     ]
     for suffix in ("", ".uni"):
         table = [
@@ -80,25 +87,33 @@ def branches() -> list[Kernel]:
             "bra END;",
             "MANY: mov.u32 %d, 103;",
             "END:",
-            _STORE,
+            STORE,
             "ret;",
         ]
         name = f"brx.idx{suffix}"
         model = (lambda a: 102) if suffix else (lambda a: 100 + min(a, 3))
-        found.append(_kernel(f"table{len(found)}", table, [name], model))
+        found.append(one_word(f"table{len(found)}", table, [name], model))
     for opcode in ("ret", "ret.uni", "exit"):
         # `.uni` promises that all threads leave
-        lines = ["mov.u32 %d, 9;", "setp.lt.u32 %p, %a, 3;", f"@%p {opcode};", _STORE, f"{opcode};"]
+        lines = ["mov.u32 %d, 9;", "setp.lt.u32 %p, %a, 3;", f"@%p {opcode};", STORE, f"{opcode};"]
         if opcode == "ret.uni":
-            lines = ["mov.u32 %d, 9;", _STORE, "ret.uni;"]
+            lines = ["mov.u32 %d, 9;", STORE, "ret.uni;"]
         model = (lambda a: 9) if opcode == "ret.uni" else (lambda a: _UNTOUCHED if a < 3 else 9)
-        found.append(_kernel(opcode.replace(".", "_"), lines, [opcode], model))
-    waiting = ["mov.u32 %d, %a;", "nanosleep.u32 20;", "nanosleep.u32 %a;", "pmevent 3;", "pmevent.mask 5;", _STORE, "ret;"]
-    found.append(_kernel("waiting", waiting, ["nanosleep.u32", "pmevent", "pmevent.mask"], lambda a: a))
+        found.append(one_word(opcode.replace(".", "_"), lines, [opcode], model))
+    waiting = [
+        "mov.u32 %d, %a;",
+        "nanosleep.u32 20;",
+        "nanosleep.u32 %a;",
+        "pmevent 3;",
+        "pmevent.mask 5;",
+        STORE,
+        "ret;",
+    ]
+    found.append(one_word("waiting", waiting, ["nanosleep.u32", "pmevent", "pmevent.mask"], lambda a: a))
     return found
 
 
-_TRIANGLE = """
+_FUNCTIONS = """
 .func (.param .b32 result) control_twice(.param .b32 value)
 {
 .reg .b32 %x;
@@ -139,7 +154,7 @@ def calls() -> list[Kernel]:
         "ld.param.b32 %d, [answer+0];",
         "}",
         "SKIP:",
-        _STORE,
+        STORE,
         "ret;",
     ]
     store = [
@@ -154,84 +169,21 @@ def calls() -> list[Kernel]:
         "}",
         "ld.global.b32 %d, [%out];",
         "sub.u32 %d, %d, %t;",
-        _STORE,
+        STORE,
         "ret;",
     ]
     return [
-        _kernel("call", twice, ["call", "call.uni"], lambda a: 2 * a if a < 3 else 4 * a, _TRIANGLE),
-        _kernel("arguments", store, ["st.param.b64", "st.param.v2.b32", "st.param.f64"], lambda a: a + 100),
+        one_word("call", twice, ["call", "call.uni"], lambda a: 2 * a if a < 3 else 4 * a, _FUNCTIONS),
+        one_word("arguments", store, ["st.param.b64", "st.param.v2.b32", "st.param.f64"], lambda a: a + 100),
     ]
-
-
-def parameters() -> list[Kernel]:
-    """Every type and vector through a call: caller and callee see the same bytes."""
-    from tests.sim.compiler.opcodes.memory import TYPES
-    from tests.sim.compiler.opcodes.case import opcodes
-    from tests.sim.compiler.opcodes.values import BITS
-
-    found = []
-    for prefix in ("param", "weak.param", "param::func", "weak.param::func"):
-        lines, tested, declarations = ["mov.u32 %d, 0;"], [], []
-        name = prefix.replace(".", "_").replace("::", "_")
-        for number, (_, (vector, type)) in enumerate(opcodes(f"[.v2|v4]{TYPES}")):
-            count, bits = int(vector[1:] or 1), BITS[type]
-            if count * bits > 128:
-                continue
-            suffix = f".{vector}.{type}" if vector else f".{type}"
-            width = max(32, bits)
-            kind = type if type[0] == "f" else f"b{width}"
-            registers = [f"%v{number}_{element}" for element in range(count)]
-            target = registers[0] if count == 1 else f"{{{', '.join(registers)}}}"
-            function = f"control_{name}_{number}"
-            store, load = f"st.{prefix}{suffix}", f"ld.{prefix}{suffix}"
-            tested += [store, load]
-            size = count * bits // 8
-            # the callee adds the elements up
-            body = [f".reg .{kind} {', '.join(registers)};", ".reg .b32 %s;", ".reg .b64 %l;"]
-            body.append(f"{load if 'func' not in prefix else 'ld.param' + suffix} {target}, [value];")
-            body.append("mov.u32 %s, 0;")
-            lines.append(f".reg .{kind} {', '.join(registers)};")
-            for element, register in enumerate(registers):
-                if kind[0] == "f":
-                    lines += [f"cvt.rn.{kind}.u32 {register}, %a;", f"add.{kind} {register}, {register}, {register};"]
-                    body.append(f"{{ .reg .b32 %x; cvt.rzi.u32.{kind} %x, {register}; add.u32 %s, %s, %x; }}")
-                else:
-                    wide = f"cvt.u64.u32 {register}, %a;" if width == 64 else f"mov.b32 {register}, %a;"
-                    lines += [wide, f"add.u{width} {register}, {register}, {register};"]
-                    cut = f"cvt.u32.u64 %x, {register};" if width == 64 else f"mov.b32 %x, {register};"
-                    body.append(f"{{ .reg .b32 %x; {cut} add.u32 %s, %s, %x; }}")
-            declared = f".param .align 16 .b8 value[{size}]"
-            declarations.append(
-                f".func (.param .b32 result) {function}({declared})\n{{\n"
-                + "\n".join(body)
-                + "\nst.param.b32 [result], %s;\nret;\n}"
-            )
-            receive = f"ld.{prefix}.b32" if "func" in prefix else "ld.param.b32"
-            lines += [
-                "{",
-                f".param .align 16 .b8 value[{size}]; .param .b32 result;",
-                f"{store} [value], {target};",
-                f"call.uni (result), {function}, (value);",
-                f"{receive} %i, [result];",
-                "}",
-                "add.u32 %d, %d, %i;",
-            ]
-            del element
-        total = sum(
-            int(v[1:] or 1) for _, (v, t) in opcodes(f"[.v2|v4]{TYPES}") if int(v[1:] or 1) * BITS[t] <= 128
-        )
-        model = lambda a, total=total: 2 * a * total  # noqa: E731
-        lines += [_STORE, "ret;"]
-        found.append(_kernel(f"parameters_{name}", lines, tested, model, "\n".join(declarations)))
-    return found
 
 
 def stopping() -> list[Kernel]:
     """Kernels that a trap ends."""
     found = []
     for opcode in ("trap", "brkpt"):
-        lines = ["setp.eq.u32 %p, %g, 70;", f"@%p {opcode};", "mov.u32 %d, 1;", _STORE, "ret;"]
-        found.append(_kernel(opcode, lines, [opcode], lambda a: None))
+        lines = ["setp.eq.u32 %p, %g, 70;", f"@%p {opcode};", "mov.u32 %d, 1;", STORE, "ret;"]
+        found.append(one_word(opcode, lines, [opcode], lambda a: None))
     return found
 
 
@@ -297,4 +249,4 @@ def special_registers() -> Kernel:
 
 
 def kernels() -> list[Kernel]:
-    return [*branches(), *calls(), *parameters(), special_registers()]
+    return [*branches(), *calls(), special_registers()]

@@ -66,11 +66,9 @@ def _from_integer(source: str, target: str, mode: str, sat: bool) -> Callable[[i
 
 def to_integers() -> Iterator[Case]:
     """Out of range is clamped, with or without ``.sat``; NaN is 0, but the top bit alone for 64-bit types."""
-    for opcode, (_, mode, ftz, sat, target, source) in opcodes(
-        f"cvt.<rni|rzi|rmi|rpi>[.ftz][.sat].{_INTEGERS}.<f32>"
-    ):
+    for opcode, (_, mode, ftz, _, target, source) in opcodes(f"cvt.<rni|rzi|rmi|rpi>[.ftz][.sat].{_INTEGERS}.<f32>"):
         yield Case(opcode, _register(target), source, _to_integer(source, target, mode, bool(ftz)))
-    for opcode, (_, mode, sat, target, source) in opcodes(f"cvt.<rni|rzi|rmi|rpi>[.sat].{_INTEGERS}.<f64>"):
+    for opcode, (_, mode, _, target, source) in opcodes(f"cvt.<rni|rzi|rmi|rpi>[.sat].{_INTEGERS}.<f64>"):
         yield Case(opcode, _register(target), source, _to_integer(source, target, mode, False))
 
 

@@ -19,9 +19,7 @@ def finished(f: Format, bits: int, sat: bool) -> Expected:
     return ANY_NAN if f is F64 and number.is_nan(f, bits) else bits
 
 
-def arithmetic(
-    operation: Callable[..., int], type: str, mode: str, ftz: bool, sat: bool
-) -> Callable[..., Expected]:
+def arithmetic(operation: Callable[..., int], type: str, mode: str, ftz: bool, sat: bool) -> Callable[..., Expected]:
     f = number.FLUSHING if ftz else number.FORMATS[type]
 
     def model(*operands: int) -> Expected:
@@ -67,7 +65,8 @@ def _rounded(opcode: str, name: str, mode: str, type: str, ftz: bool, sat: bool)
 
 def literals() -> Iterator[Case]:
     """Constants as compilers write them."""
-    for text, bits in (("0f00000000", 0), ("0f80000000", 1 << 31), ("0f3F800000", 0x3F800000), ("0f40490FDB", 0x40490FDB)):
+    for bits in (0, 1 << 31, number.F32.one, 0x40490FDB):
+        text = f"0f{bits:08X}"
         for name in ("add", "sub", "mul"):
             operation = _OPERATIONS[name][0]
             model = lambda a, b=bits, operation=operation: operation(number.F32, "rn", a, b)  # noqa: E731

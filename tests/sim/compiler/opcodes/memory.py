@@ -15,7 +15,7 @@ import numpy as np
 
 from tests.sim.compiler.opcodes import integer
 from tests.sim.compiler.opcodes.case import opcodes
-from tests.sim.compiler.opcodes.kernel import Expected, Kernel, Output, known
+from tests.sim.compiler.opcodes.kernel import Expected, Kernel, known
 from tests.sim.compiler.opcodes.values import BITS
 
 THREADS = 32
@@ -212,7 +212,6 @@ def _read(type: str, data: np.ndarray) -> int:
 def store_kernel(name: str, accesses: list[Access]) -> Kernel:
     """Each store writes to a row of the pattern; the output holds that row for each store and thread."""
     data = rows()
-    spaces = {access.space.split("::")[0] or "global" for access in accesses}
     stride = ROW * len(accesses)
     lines = [f"mul.wide.u32 %at, %t, {stride};", "add.s64 %out, %out, %at;"]
     lines += [".reg .b64 %pattern;", f"mov.u64 %pattern, {_PATTERN:#x};"]

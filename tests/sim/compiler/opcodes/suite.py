@@ -10,12 +10,14 @@ from tests.sim.compiler.opcodes import (
     atomic,
     bitwise,
     compare,
+    constant,
     control,
     convert,
     floating,
     integer,
     memory,
     move,
+    parameter,
     warp,
 )
 from tests.sim.compiler.opcodes.batch import batches
@@ -37,9 +39,10 @@ _KERNELS = {
     "atomic": atomic.kernels,
     "warp": warp.kernels,
     "control": control.kernels,
+    "parameter": parameter.kernels,
 }
-FAMILIES = (*dict.fromkeys([*_CASES, *_KERNELS]), "flushing")
-ALL_VARIANTS = ("memory", "atomic", "warp", "control")
+FAMILIES = (*dict.fromkeys([*_CASES, *_KERNELS]), "flushing", "constant", "flushing_constant")
+ALL_VARIANTS = ("memory", "atomic", "warp", "control", "parameter")
 """Families whose instructions are lowered in another way in some variant of the native code."""
 
 
@@ -49,6 +52,10 @@ def kernels(family: str) -> tuple[Kernel, ...]:
     found: list[Kernel] = []
     if family == "flushing":
         found += batches(family, _flushing())
+    if family == "flushing_constant":
+        found += constant.kernels(family, _flushing())
+    if family == "constant":
+        found += constant.kernels(family, _some())
     if family in _CASES:
         found += batches(family, _CASES[family]())
     if family in _KERNELS:
@@ -65,6 +72,13 @@ def _flushing() -> Iterator[Case]:
             if "ftz" in parts and "f64" not in parts:
                 yield case
     yield from (case for case in convert.cases() if case.opcode.startswith(("cvt.rn.f32.s", "cvt.rn.f32.u")))
+
+
+def _some() -> Iterator[Case]:
+    """Cases of all families of register instructions; of comparisons, which are many, some."""
+    for family, cases in _CASES.items():
+        step = 7 if family == "compare" else 1
+        yield from (case for number, case in enumerate(cases()) if number % step == 0)
 
 
 def every_kernel() -> list[Kernel]:

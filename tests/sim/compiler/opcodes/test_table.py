@@ -19,19 +19,21 @@ TESTED = frozenset().union(*(kernel.opcodes for kernel in [*suite.every_kernel()
 
 
 def missing(row: Row) -> list[str]:
-    """What of a row no test has: opcodes; of the many, an alternative of a slot, or an operation with a type (two
-    alternatives of the last two required slots)."""
+    """What of a row no test has: opcodes; of the many, an alternative of a slot, and of atomics an operation with a
+    type (the last two slots that must be filled)."""
     if row.name not in MANY:
         return [opcode for opcode in row.opcodes() if opcode not in TESTED]
     tested = [_slots(row, opcode.split(".")) for opcode in TESTED if row.match(opcode.split(".")) is not None]
     tested = [chosen for chosen in tested if chosen[0] == row.name]
-    wanted = [(place,) for place, (_, alternatives) in enumerate(row.slots, 1)]
-    wanted.append(tuple([place for place, (required, _) in enumerate(row.slots, 1) if required][-2:]))
+    wanted: list[tuple[int, ...]] = [(place,) for place, (_, alternatives) in enumerate(row.slots, 1)]
+    if row.name in ("atom", "red"):
+        wanted.append(tuple([place for place, (required, _) in enumerate(row.slots, 1) if required][-2:]))
     lacking = []
     for places in wanted:
-        choices = [row.slots[place - 1][1] if row.slots[place - 1][0] else ("", *row.slots[place - 1][1]) for place in places]
+        slots = [row.slots[place - 1] for place in places]
+        choices = product(*(alternatives if required else ("", *alternatives) for required, alternatives in slots))
         found = {tuple(chosen[place] for place in places) for chosen in tested}
-        lacking += [".".join(tokens) or f"no {row.slots[places[0] - 1][1]}" for tokens in product(*choices) if tokens not in found]
+        lacking += [".".join(tokens) or f"none of {slots[0][1]}" for tokens in choices if tokens not in found]
     return lacking
 
 
@@ -85,7 +87,7 @@ ret;
 OUTSIDE = [
     "add.rn.f16 %h1, %h2, %h3;",
     "fma.rn.bf16x2 %r1, %r2, %r3, %r4;",
-    "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4};",
+    "wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%rd1];",
     "vadd.u32.u32.u32 %r1, %r2, %r3;",
     "add.f32x2 %rd1, %rd2, %rd3;",
     "add.sat.u32 %r1, %r2, %r3;",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tests.sim.compiler.opcodes.integer import signed
-from tests.sim.compiler.opcodes.kernel import Expected, Kernel, Output, known
+from tests.sim.compiler.opcodes.kernel import Expected, Kernel, known
 
 WARP = 32
 THREADS = 64
@@ -36,7 +36,6 @@ class Collective:
     body: str
     model: Model
     predicate: bool = False
-    recorded: bool = True
 
 
 def _words(seed: str) -> np.ndarray:
@@ -44,7 +43,7 @@ def _words(seed: str) -> np.ndarray:
     source = random.Random(seed)
     few = [source.getrandbits(32) for _ in range(3)]
     rows = []
-    for thread in range(THREADS):
+    for _ in range(THREADS):
         first = few[source.randrange(3)] if source.random() < 0.5 else source.getrandbits(32)
         second = source.choice([0, 1, 2, 5, 16, 31, 32, 33, 63, source.getrandbits(32)])
         rows.append((first, second))
@@ -138,17 +137,12 @@ def matches() -> Iterator[Collective]:
 
     yield Collective("match.any.sync.b32", "match.any.sync.b32 {d}, {a}, -1;", lambda a, b: equal(a))
     yield Collective("match.any.sync.b64", "match.any.sync.b64 {d}, {wide}, -1;", lambda a, b: equal(wide(a, b)))
-    for text, values in (("{a}", lambda a: a), ("77", lambda a: [77] * WARP), ("{u}", lambda a: [0] * WARP)):
-        if text == "{u}":
-            body = "{ .reg .b32 %u; and.b32 %u, {a}, 0; match.all.sync.b32 {d}|{q}, %u, -1; }"
-        elif text == "77":
-            body = "{ .reg .b32 %u; mov.u32 %u, 77; match.all.sync.b32 {d}|{q}, %u, -1; }"
-        else:
-            body = "match.all.sync.b32 {d}|{q}, {a}, -1;"
-        model = lambda a, b, values=values: [_FULL * same(values(a))] * WARP  # noqa: E731
-        yield Collective("match.all.sync.b32", body, model)
-        model = lambda a, b, values=values: [same(values(a))] * WARP  # noqa: E731
-        yield Collective("match.all.sync.b32", body, model, predicate=True)
+    unlike = "match.all.sync.b32 {d}|{q}, {a}, -1;"
+    alike = "{ .reg .b32 %u; and.b32 %u, {a}, 0; match.all.sync.b32 {d}|{q}, %u, -1; }"
+    for body, mask in ((unlike, _FULL), (alike, 0)):
+        for predicate, scale in ((False, _FULL), (True, 1)):
+            model = lambda a, b, m=mask, s=scale: [s * same([word & m for word in a])] * WARP  # noqa: E731
+            yield Collective("match.all.sync.b32", body, model, predicate=predicate)
     body = "match.all.sync.b64 {d}|{q}, {wide}, -1;"
     yield Collective("match.all.sync.b64", body, lambda a, b: [_FULL * same(wide(a, b))] * WARP)
     body = "{ .reg .b64 %w; and.b64 %w, {wide}, 0; match.all.sync.b64 {d}|{q}, %w, -1; }"
@@ -374,5 +368,7 @@ def agreeing() -> Kernel:
 
 def kernels() -> list[Kernel]:
     members = [*shuffles(), *votes(), *matches(), *reductions(), *elections()]
-    found = [_kernel(f"warp_{start // _MOST}", members[start : start + _MOST]) for start in range(0, len(members), _MOST)]
+    found = [
+        _kernel(f"warp_{start // _MOST}", members[start : start + _MOST]) for start in range(0, len(members), _MOST)
+    ]
     return [*found, divergent(), barriers(), agreeing()]
