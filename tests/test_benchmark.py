@@ -83,6 +83,11 @@ def test_half_a_launch_is_an_error(add, options, words):
         cudalab.benchmark(add, **options)
 
 
+def test_what_cannot_be_called_is_an_error():
+    with pytest.raises(TypeError, match="expected a kernel with grid, block and args, or work.. without them, got int"):
+        cudalab.benchmark(3)
+
+
 @pytest.mark.parametrize("options", [{"repeats": 0}, {"warm_up": -1}])
 def test_counts_are_checked(add, options):
     with pytest.raises(ValueError, match="repeats must be at least 1 and warm_up at least 0"):

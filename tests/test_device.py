@@ -49,10 +49,15 @@ def test_python_alone_takes_no_modelled_time():
     assert cudalab.clock() == before
 
 
-@pytest.mark.parametrize("microseconds", [-1, float("nan")])
+@pytest.mark.parametrize("microseconds", [-1, float("nan"), float("inf")])
 def test_host_work_refuses_what_is_no_time(microseconds):
     with pytest.raises(ValueError, match="at least 0 microseconds"):
         cudalab.host_work(microseconds)
+
+
+def test_host_work_refuses_what_is_no_number():
+    with pytest.raises(TypeError, match="a number of microseconds, got '5'"):
+        cudalab.host_work("5")
 
 
 def test_reset_frees_all_memory_and_the_clock_starts_again():

@@ -87,6 +87,7 @@ def test_compile_error_is_raised_with_the_line_of_the_cell(shell):
         ("%%cuda", "the following arguments are required: NAME"),
         ("%%cuda twise", "declares no kernel named 'twise'; it declares twice"),
         ("%%cuda 2x", "'2x' is no name"),
+        ("%%cuda twice<int>", "write %%cuda twice --instance 'twice<int>'"),
         ("%%cuda twice --fast", "unrecognized arguments: --fast"),
         ("%%cuda twice --instance 'x", "No closing quotation"),
     ],

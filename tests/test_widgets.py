@@ -142,6 +142,11 @@ def test_of_several_right_answers_the_missing_ones_are_counted():
     assert "1 more holds" in question.feedback.value and "Not this one" in question.feedback.value
 
 
+def test_quiz_takes_the_number_as_a_string():
+    with pytest.raises(TypeError, match="a string such as '04.1', got 4.1"):
+        quiz(4.1)
+
+
 @pytest.mark.parametrize("options", [ONE[:1], [("a", False, "no"), ("b", False, "no")], [("a", True, ""), ONE[1]]])
 def test_quiz_refuses_what_is_no_question(options):
     with pytest.raises(ValueError, match="quiz"):

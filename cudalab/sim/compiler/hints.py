@@ -165,7 +165,7 @@ _TABLE: tuple[tuple[re.Pattern[str], Hint], ...] = tuple(
         (r"includes itself", "leave that #include out."),
         (
             r'cannot determine which instance of function template "([^"]+)"',
-            r"\1 is a template: name the instance with its arguments, as \1<float> (in %%cuda: --instance '\1<float>').",
+            r"\1 is a template: name the instance and its arguments: \1<float> (in %%cuda: --instance '\1<float>').",
         ),
         (r"more than one instance of overloaded function", "cast the argument to the type you mean."),
         (r"has already been (?:defined|declared)", "give one of the two another name."),

@@ -46,7 +46,6 @@ class Worker:
         self.missing = ""
         self.deadline = 0.0
         try:
-
             self.nvrtc = Nvrtc(Path(library) if library else None)
         except OSError as error:
             self.missing = str(error)

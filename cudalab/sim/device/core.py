@@ -29,8 +29,8 @@ from cudalab.sim.machine.limits import DeviceLimits
 from cudalab.sim.machine.memory import Memory
 
 _STAYS = (
-    "This error stays: from now on every call returns it. On a GPU restart the notebook's kernel; on the simulated device "
-    "cudalab.reset() is enough. Arrays and kernels from before are lost in either case."
+    "This error stays: from now on every call returns it. On a GPU restart the notebook's kernel; on the simulated "
+    "device cudalab.reset() is enough. Arrays and kernels from before are lost in either case."
 )
 
 P = ParamSpec("P")

@@ -204,7 +204,9 @@ def _window_problem(subject: Subject, window: int, size: int, what: str, whose: 
     before = low - offset if offset >= 0 else -offset
     if before > 0 or offset >= WINDOW_SIZE // 2:
         missing = before if before > 0 else WINDOW_SIZE - offset
-        detail = f"The {subject.size} bytes at offset {low - missing} begin {missing} bytes before the start of {array}."
+        detail = (
+            f"The {subject.size} bytes at offset {low - missing} begin {missing} bytes before the start of {array}."
+        )
     else:
         over = offset + subject.size - (low + length)
         detail = f"The {subject.size} bytes at offset {offset} reach {over} bytes past the end of {array}{index}."

@@ -124,6 +124,7 @@ HINTS = {
     "#include <cstdint>\nint x;": "cuda/std/cstdint",
     "#include <curand_kernel.h>\nint x;": "pip install nvidia-curand",
     '#include "mine.h"\nint x;': "-I/my/headers",
+    "#include <cupy/complex.cuh>\nint x;": "include <cuda/std/complex>",
     'extern "C" __global__ void k(int *x) {\n  std::cout << x[0];\n}\n': "print with printf",
     'extern "C" __global__ void k(int *x) {\n  x[0] = rand();\n}\n': "rand runs on the host only",
     'extern "C" __global__ void k(__half *x) {}\n': "#include <cuda_fp16.h>",
@@ -136,6 +137,11 @@ HINTS = {
     "__device__ int f(int);\n__global__ void k(int *x) { x[0] = f(1); }": "a declaration alone is not enough",
     "template <int N> struct F { static const int v = F<N + 1>::v; };\nint x = F<0>::v;": "ends the recursion",
 }
+
+
+def test_template_without_arguments() -> None:
+    error = _fail("template <class T> __global__ void k(T *x) {}", name_expressions=("k",))
+    assert "name the instance with its arguments, as k<float>" in "\n".join(error.__notes__)
 
 
 @pytest.mark.parametrize("source", HINTS)

@@ -67,7 +67,9 @@ def test_quotients_of_128_bit_integers() -> None:
     )
     generator = np.random.default_rng(7)
     n = generator.integers(1, 2**63, 64, dtype=np.uint64) >> generator.integers(0, 40, 64, dtype=np.uint64)
-    d = (generator.integers(1, 2**63, 64, dtype=np.uint64) >> generator.integers(0, 62, 64, dtype=np.uint64)) | np.uint64(1)
+    d = (
+        generator.integers(1, 2**63, 64, dtype=np.uint64) >> generator.integers(0, 62, 64, dtype=np.uint64)
+    ) | np.uint64(1)
     out = np.zeros((64, 3), np.uint64)
     module.run("k", 1, 64, n, d, out)
     for row, x, y in zip(out.tolist(), n.tolist(), d.tolist(), strict=True):

@@ -25,8 +25,8 @@ from cudalab.sim.compiler.ptx.nodes import Address, Immediate, Instruction, Regi
 
 @dataclass(frozen=True)
 class Root:
-    """``kind``: ``param`` (key: byte offset), or the space of a variable (key: its name). ``generic``: a shared or local
-    address with its window added. ``weak``: a parameter not yet known to be a pointer."""
+    """``kind``: ``param`` (key: byte offset), or the space of a variable (key: its name). ``generic``: a shared or
+    local address with its window added. ``weak``: a parameter not yet known to be a pointer."""
 
     kind: str
     key: Any
@@ -66,8 +66,8 @@ def find_roots(blocks: list[Block], variables: Callable[[str], Variable | None],
     Args:
         blocks: the function.
         variables: looks up a variable by name; None for labels and functions.
-        parameters: names of the launch's parameters (none outside kernels); ``ld.param`` of a 64-bit field of one starts
-            a root, that of a call's result does not.
+        parameters: names of the launch's parameters (none outside kernels); ``ld.param`` of a 64-bit field of one
+            starts a root, that of a call's result does not.
     """
     classes: dict[Register, Class] = {}
     zeros: dict[Register, int] = {}

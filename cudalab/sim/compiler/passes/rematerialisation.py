@@ -34,8 +34,8 @@ class Level(IntEnum):
 
 
 _PURE = frozenset(
-    "mov add sub mul mad mul24 mad24 shl shr and or xor not cnot neg abs min max cvt cvta setp selp bfe bfi lop3 prmt shf "
-    "popc clz brev fma".split()
+    "mov add sub mul mad mul24 mad24 shl shr and or xor not cnot neg abs min max cvt cvta setp selp bfe bfi lop3 prmt "
+    "shf popc clz brev fma".split()
 )
 _VOLATILE = ("%clock", "%globaltimer", "%pm", "%smid", "%current_graph")
 _THREAD_COST = 12
@@ -49,10 +49,9 @@ _SPECIAL_LEVELS = {
     **{
         f"%{name}.{axis}": Level.LAUNCH for name in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") for axis in "xyz"
     },
-    **{
-        name: Level.LAUNCH
-        for name in ("%nsmid", "%gridid", "%total_smem_size", "%dynamic_smem_size", "WARP_SZ", "%nwarpid")
-    },
+    **dict.fromkeys(
+        ("%nsmid", "%gridid", "%total_smem_size", "%dynamic_smem_size", "WARP_SZ", "%nwarpid"), Level.LAUNCH
+    ),
 }
 
 
