@@ -159,7 +159,8 @@ def test_radix_sort_by_one_bit_at_a_time() -> None:
             int i = blockIdx.x * blockDim.x + threadIdx.x;
             if (i < n) f[i] = !(a[i] >> bit & 1);
         }
-        extern "C" __global__ void scatter(const unsigned *a, unsigned *b, const int *f, const int *s, int zeros, int n) {
+        extern "C" __global__ void scatter(
+            const unsigned *a, unsigned *b, const int *f, const int *s, int zeros, int n) {
             int i = blockIdx.x * blockDim.x + threadIdx.x;
             if (i < n) b[f[i] ? s[i] - 1 : zeros + i - s[i]] = a[i];
         }"""
@@ -170,7 +171,7 @@ def test_radix_sort_by_one_bit_at_a_time() -> None:
     for bit in range(32):
         module.get_function("flag")((12,), (256,), (x, f, np.int32(bit), np.int32(n)))
         s = cp.cumsum(f).astype(cp.int32)
-        module.get_function("scatter")((12,), (256,), (x, y, f, s, np.int32(s[-1]), np.int32(n)))
+        module.get_function("scatter")((12,), (256,), (x, y, f, s, np.int32(int(s[-1])), np.int32(n)))
         x, y = y, x
     same(x, np.sort(a))
 
@@ -195,7 +196,8 @@ def test_sparse_matrix_with_a_warp_for_a_row() -> None:
 
 
 def test_breadth_first_search_with_a_frontier() -> None:
-    expand = kernel("""void k(const int *p, const int *c, int *dist, const int *f, int nf, int *next, int *count, int level) {
+    expand = kernel("""void k(
+        const int *p, const int *c, int *dist, const int *f, int nf, int *next, int *count, int level) {
         int t = blockIdx.x * blockDim.x + threadIdx.x;
         if (t >= nf) return;
         for (int e = p[f[t]]; e < p[f[t] + 1]; ++e)

@@ -141,7 +141,7 @@ HINTS = {
 
 def test_template_without_arguments() -> None:
     error = _fail("template <class T> __global__ void k(T *x) {}", name_expressions=("k",))
-    assert "name the instance with its arguments, as k<float>" in "\n".join(error.__notes__)
+    assert "name the instance and its arguments: k<float>" in "\n".join(error.__notes__)
 
 
 @pytest.mark.parametrize("source", HINTS)

@@ -270,3 +270,14 @@ def test_control_group_limits(tmp_path) -> None:
         (root / folder / "memory.current").write_text(used)
         (root / folder / "memory.stat").write_text(f"anon 5\ninactive_file {cache}\n")
     assert hostmemory._control_group_available(groups, root) == 1000000 - 300000 + 100000
+
+
+def test_what_was_device_memory_before_a_reset_is_called_so() -> None:
+    old, new = Memory(1 << 20), Memory(1 << 20)
+    pointer = old.allocate(64)
+    assert new.explain(pointer).is_host
+    new.former = [(old.arena.base, old.arena.base + old.arena.size)]
+    near = new.explain(pointer)
+    assert near.is_former and not near.is_host
+    with pytest.raises(InvalidPointer, match="was device memory before the reset"):
+        new.view(pointer, 4)
