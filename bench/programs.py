@@ -511,7 +511,7 @@ def cases() -> list[Case]:
              VECTOR_ADD_NUMBA, True),
         *(Case("naive matmul", n, 96, NAIVE_MATMUL, NAIVE_MATMUL_C, _two_matrices, _square, _matmul,
                NAIVE_MATMUL_NUMBA, True) for n in (256, 512)),
-        *(Case("tiled matmul", n, 96, TILED_MATMUL, TILED_MATMUL_C, _two_matrices, _square, _matmul,
+        *(Case("tiled matmul", n, 32, TILED_MATMUL, TILED_MATMUL_C, _two_matrices, _square, _matmul,
                TILED_MATMUL_NUMBA, True) for n in (256, 512)),
         Case("block reduction, shared", MILLION, 1024, SHARED_REDUCTION, REDUCTION_C, _one_vector_to_sums, _line,
              _block_sums, SHARED_REDUCTION_NUMBA, True),
@@ -528,7 +528,7 @@ def cases() -> list[Case]:
              lambda i, n: np.ascontiguousarray(i[0].T), TRANSPOSE_NUMBA, False),
         Case("mandelbrot", 256, 96, MANDELBROT, MANDELBROT_C, _mandelbrot_arrays, _square,
              _mandelbrot, MANDELBROT_NUMBA, False),
-        Case("n-body", 1024, 64, N_BODY, N_BODY_C, _bodies, _line, _n_body, N_BODY_NUMBA, False, 1e-3),
+        Case("n-body", 1024, 256, N_BODY, N_BODY_C, _bodies, _line, _n_body, N_BODY_NUMBA, False, 1e-3),
         Case("block scan", MILLION, 1024, BLOCK_SCAN, BLOCK_SCAN_C, _scan_arrays, _line, _block_scan,
              BLOCK_SCAN_NUMBA, False),
     ]  # fmt: skip

@@ -41,8 +41,7 @@ def wraparound():
 
 
 def _truncated(v):
-    q = np.trunc(v["a"].astype(object) / 1).astype(object)
-    pairs = zip(q, v["b"].tolist(), strict=True)
+    pairs = zip(v["a"].tolist(), v["b"].tolist(), strict=True)
     quotient = np.array([abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) for x, y in pairs])
     remainder = np.array(
         [x - y * z for x, y, z in zip(v["a"].tolist(), v["b"].tolist(), quotient.tolist(), strict=True)]
