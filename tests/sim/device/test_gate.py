@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
+import weakref
 
 from cudalab import cp
 from cudalab.sim.device.current import current_device
@@ -55,13 +57,23 @@ def test_array_collected_during_a_call_is_freed_after_it() -> None:
         current_device().memory_info()  # any call runs what destructors have asked for
         return current_device().memory.in_use
 
+    class Mark:
+        """Tells whether the cycle has been collected."""
+
     with cp.cuda.using_allocator(None):
-        holder: list[object] = [cp.zeros(1 << 20, cp.uint8)]
+        holder: list[object] = [cp.zeros(1 << 20, cp.uint8), Mark()]
     holder.append(holder)  # only the collector can end this
+    collected = weakref.ref(holder[1])
+    current_device().synchronize()  # until then the operation that fills the array keeps its memory
     gc.collect()
     before = used()
     with current_device()._lock:
         del holder
-        gc.collect()
+        for _ in range(100):  # a collection that another thread has begun makes this one a no-op
+            gc.collect()
+            if collected() is None:
+                break
+            time.sleep(0.01)
+        assert collected() is None
         assert used() == before
     assert used() <= before - (1 << 20)
