@@ -34,6 +34,8 @@ class Scheduler:
         on_end: Callable[[Operation], None],
     ) -> None:
         self.profile = profile
+        self.token = object()
+        """Tells this state of the device from the one after a reset: what was made before is dead then."""
         self.loop = EventLoop()
         self.effects = Effects(memory)
         self.streams = StreamTable()

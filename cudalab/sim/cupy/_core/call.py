@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import sys
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -97,5 +96,6 @@ def integer(value: Any) -> int:
 
 
 def epoch() -> Any:
-    """Changes when the device is reset or replaced: pointers and handles of an earlier epoch are dead."""
-    return weakref.ref(device()._scheduler)
+    """Changes when the device is reset or replaced: pointers and handles of an earlier epoch are dead. No weak
+    reference: Python's collector clears those that lie in a cycle themselves, before it runs destructors."""
+    return device()._scheduler.token
