@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
-import weakref
 
 from cudalab import cp
-from cudalab.sim.device.current import current_device
+from cudalab.sim.device.current import set_current_device
+from cudalab.sim.device.device import Device
 from cudalab.sim.device.gate import Gate
 
 
@@ -53,27 +52,19 @@ def test_holder_may_have_it_done_at_a_safe_point() -> None:
 
 
 def test_array_collected_during_a_call_is_freed_after_it() -> None:
-    def used() -> int:
-        current_device().memory_info()  # any call runs what destructors have asked for
-        return current_device().memory.in_use
-
-    class Mark:
-        """Tells whether the cycle has been collected."""
-
-    with cp.cuda.using_allocator(None):
-        holder: list[object] = [cp.zeros(1 << 20, cp.uint8), Mark()]
-    holder.append(holder)  # only the collector can end this
-    collected = weakref.ref(holder[1])
-    current_device().synchronize()  # until then the operation that fills the array keeps its memory
-    gc.collect()
-    before = used()
-    with current_device()._lock:
-        del holder
-        for _ in range(100):  # a collection that another thread has begun makes this one a no-op
+    # A device of its own: the array in the cycle is the only thing that remembers when it was made.
+    device = Device()
+    before = set_current_device(device)
+    try:
+        with cp.cuda.using_allocator(None):
+            holder: list[object] = [cp.zeros(1 << 20, cp.uint8)]
+        holder.append(holder)  # only the collector can end this
+        device.synchronize()  # until then the operation that fills the array keeps its memory
+        assert device.memory.in_use == 1 << 20
+        with device._lock:
+            del holder
             gc.collect()
-            if collected() is None:
-                break
-            time.sleep(0.01)
-        assert collected() is None
-        assert used() == before
-    assert used() <= before - (1 << 20)
+            assert device.memory.in_use == 1 << 20
+        assert device.memory.in_use == 0
+    finally:
+        set_current_device(before)
