@@ -19,8 +19,10 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from cuda.bindings.runtime import cudaError_t
 
+from cudalab.sim.device.caller import place_of_call
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.gate import Gate
+from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.operation import Operation
 from cudalab.sim.device.profile import Profile, load
 from cudalab.sim.device.record import Recorder
@@ -54,6 +56,7 @@ def call(
                 if self._depth:  # one call made by another
                     return method(self, *args, **kwargs)
                 self._enter(method.__name__)
+                began = self._scheduler.host_ns
                 entry = self._recorder.open(method.__name__, args, kwargs) if recorded else None
                 try:
                     self._spend(self.profile.host[cost] if cost is not None else 0, even_if_lost=when_lost)
@@ -69,6 +72,7 @@ def call(
                     raise
                 finally:
                     self._depth -= 1
+                    self._called(method.__name__, began)
                 if entry is not None:
                     self._recorder.close(entry, result, None, self._scheduler.host_ns)
                 return result
@@ -93,11 +97,15 @@ class Core:
         self._driver_threads: set[int] = set()
         self._prints: list[str] = []
         self._recorder = Recorder(self.profile.name, on=record)
+        self.observers: list[Observer] = []
+        """Who is told of calls and operations."""
         self._reset_state()
 
     def _reset_state(self) -> None:
         self._lost: CudaError | None = None
-        self._scheduler = Scheduler(self.profile, self.memory, self._on_fault, self._on_end)
+        self._scheduler = Scheduler(self.profile, self.memory, self._on_fault, self._on_end, self.observers)
+        for observer in self.observers:
+            observer.reset()
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
@@ -109,6 +117,13 @@ class Core:
                 "GPU this can hang. Record an event behind the function, and make the call after waiting for it",
             )
         self._depth += 1
+
+    def _called(self, name: str, began: int) -> None:
+        """A call ends: tell those who watch."""
+        if self.observers:
+            place = place_of_call()
+            for observer in self.observers:
+                observer.called(name, place, began, self._scheduler.host_ns)
 
     def when_free(self, action: Callable[[], None]) -> None:
         """For destructors: do ``action``, which must not raise, now or when the call that is under way has ended."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from cudalab.sim.device.caller import UNKNOWN, Place
 from cudalab.sim.device.error import CudaError
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ class Operation:
         self.dependents: list[Operation] = []
         self.held_by = ""
         """What it waited for last: ``stream order``, ``event``, ``default stream``, an engine, ``host``."""
+        self.held_by_operation: Operation | None = None
+        """The operation that it waited for last; ``None`` when that was the host, and once it has ended and all
+        observers have been told."""
+        self.place: Place = UNKNOWN
+        """The line of the learner's program that enqueued it."""
         self.lane = ""
         """The engine, or that of the work before it in the stream when it takes none."""
         self.done = False

@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterable
 
 from cuda.bindings.runtime import cudaError_t
 
+from cudalab.sim.device.caller import place_of_call
 from cudalab.sim.device.effect import Effects
 from cudalab.sim.device.engine import CopyEngine, NoEngine, SmArray
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.loop import EventLoop
-from cudalab.sim.device.operation import Operation
+from cudalab.sim.device.observer import Observer
+from cudalab.sim.device.operation import EventWait, Operation
 from cudalab.sim.device.profile import Profile
-from cudalab.sim.device.stream import StreamTable
+from cudalab.sim.device.stream import Stream, StreamTable
 from cudalab.sim.machine.memory import Memory
 
 
@@ -32,6 +34,7 @@ class Scheduler:
         memory: Memory,
         on_fault: Callable[[Operation, CudaError], None],
         on_end: Callable[[Operation], None],
+        observers: list[Observer],
     ) -> None:
         self.profile = profile
         self.token = object()
@@ -41,6 +44,7 @@ class Scheduler:
         self.streams = StreamTable()
         self.host_ns = 0
         self._on_fault, self._on_end = on_fault, on_end
+        self.observers = observers
         self._sequence = 0
         self._raised: BaseException | None = None
         self._pending: dict[int, Operation] = {}
@@ -89,8 +93,9 @@ class Scheduler:
         operation.earliest = self.host_ns + self._submit if earliest is None else earliest
         operation.held_by = "host"
         operation.lane = operation.engine if operation.engine != "none" else stream.last.lane if stream.last else ""
-        waits = self.streams.dependencies(stream) + [(other, "event") for other in after if not other.done]
-        for other in {id(other): other for other, _ in waits}.values():
+        operation.place = place_of_call()
+        waits = self.streams.dependencies(stream) + [(other, "event") for other in after]
+        for other in {id(other): other for other, _ in waits if not other.done}.values():
             other.dependents.append(operation)
             operation.waiting += 1
         self._pending[operation.sequence] = operation
@@ -98,10 +103,20 @@ class Scheduler:
         engine = self._engine(operation)
         if engine is self._engines["sm"] and operation.engine != "sm":
             operation.exclusive = True  # a device without copy engines
+        for observer in self.observers:
+            observer.enqueued(operation, waits)
         engine.issue(operation)
         if not operation.waiting:
             self.loop.at(operation.earliest, lambda: self._ready(operation))
         return operation
+
+    def order(self, stream: Stream, after: Operation) -> None:
+        """All later work of ``stream`` waits for ``after``."""
+        if not after.done:
+            self.enqueue(EventWait(stream), after=(after,))
+            return
+        for observer in self.observers:
+            observer.ordered(stream, after)
 
     def _engine(self, operation: Operation) -> NoEngine | CopyEngine | SmArray:
         return self._engines[operation.engine]
@@ -112,6 +127,8 @@ class Scheduler:
 
     def _begin(self, operation: Operation) -> int:
         operation.start = self.loop.now
+        for observer in self.observers:
+            observer.started(operation)
         try:
             return self.effects.begin(operation)
         except (Exception, KeyboardInterrupt) as error:
@@ -133,6 +150,9 @@ class Scheduler:
         operation.done = True
         del self._pending[operation.sequence]
         self._on_end(operation)
+        for observer in self.observers:
+            observer.ended(operation)
+        operation.held_by_operation = None  # or each operation would keep all before it alive
         for other in operation.dependents:
             other.waiting -= 1
             if other.waiting:
@@ -141,7 +161,7 @@ class Scheduler:
             if other.engine in ("h2d", "d2h") and operation.lane not in ("", other.engine):
                 time += self._switch  # a copy engine is told by another engine; kernels wait for copies at no cost
             if time > other.earliest:
-                other.held_by = self._rule(operation, other)
+                other.held_by, other.held_by_operation = self._rule(operation, other), operation
             self.loop.at(max(time, other.earliest), lambda other=other: self._ready(other))  # type: ignore[misc]
         operation.dependents.clear()
 
@@ -168,6 +188,13 @@ class Scheduler:
             self._raise()
             self._check_progress(operation.done)
             self.host_ns = max(self.host_ns, self.loop.now + round(self.profile.host["wake"]))
+        if operation is not None:
+            self.host_saw(operation)
+
+    def host_saw(self, operation: Operation | None) -> None:
+        """What the host does from now on comes after ``operation`` (``None``: after everything)."""
+        for observer in self.observers:
+            observer.host_waited(operation)
 
     def wait_for_all(self) -> None:
         """Block the host until everything has ended."""
@@ -176,6 +203,7 @@ class Scheduler:
             self._raise()
             self._check_progress(not self._pending)
             self.host_ns = max(self.host_ns, self.loop.now + round(self.profile.host["wake"]))
+        self.host_saw(None)
 
     def _check_progress(self, done: bool) -> None:
         """A loop that is empty before what is waited for has ended: two operations wait for each other."""
@@ -200,3 +228,5 @@ class Scheduler:
         self._pending.clear()
         for engine in self._engines.values():
             engine.clear()
+        for observer in self.observers:
+            observer.reset()

@@ -124,13 +124,13 @@ class StreamTable:
                 yield stream
 
     def dependencies(self, stream: Stream) -> list[tuple[Operation, str]]:
-        """What the next operation of ``stream`` waits for, and by which rule."""
+        """What the next operation of ``stream`` comes after, ended or not, and by which rule."""
         found: list[tuple[Operation, str]] = []
-        if stream.last is not None and not stream.last.done:
+        if stream.last is not None:
             found.append((stream.last, "stream order"))
         if stream is self.legacy:
-            found += [(other.last, "default stream") for other in self.blocking() if other.last and not other.last.done]
-        elif stream.blocking and self.legacy.last is not None and not self.legacy.last.done:
+            found += [(other.last, "default stream") for other in self.blocking() if other.last is not None]
+        elif stream.blocking and self.legacy.last is not None:
             found.append((self.legacy.last, "default stream"))
         return found
 

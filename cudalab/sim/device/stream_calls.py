@@ -11,7 +11,7 @@ from cuda.bindings.runtime import cudaError_t
 from cudalab.sim.device.copy_calls import CopyCalls
 from cudalab.sim.device.core import call
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.operation import EventRecord, EventWait
+from cudalab.sim.device.operation import EventRecord
 from cudalab.sim.device.stream import DISABLE_TIMING, INTERPROCESS, NON_BLOCKING, Event
 from cudalab.sim.device.transfer import HostFunction
 
@@ -42,7 +42,10 @@ class StreamCalls(CopyCalls):
     @call("stream_query")
     def stream_query(self, stream: int = 0) -> bool:
         """``cudaStreamQuery``: has everything in the stream ended?"""
-        return not self._scheduler.streams.find(stream).busy
+        queue = self._scheduler.streams.find(stream)
+        if queue.last is not None and queue.last.done:
+            self._scheduler.host_saw(queue.last)
+        return not queue.busy
 
     @call("stream_wait_event")
     def stream_wait_event(self, stream: int, event: int, flags: int = 0) -> None:
@@ -53,8 +56,8 @@ class StreamCalls(CopyCalls):
             )
         queue = self._scheduler.streams.find(stream)
         record = self._scheduler.streams.find_event(event).record
-        if record is not None and not record.done:
-            self._scheduler.enqueue(EventWait(queue), after=(record,))
+        if record is not None:
+            self._scheduler.order(queue, record)
 
     @call()
     def stream_get_flags(self, stream: int) -> int:
@@ -129,7 +132,10 @@ class StreamCalls(CopyCalls):
     @call("event_query")
     def event_query(self, event: int) -> bool:
         """``cudaEventQuery``: complete? An event that was never recorded is."""
-        return self._scheduler.streams.find_event(event).complete
+        target = self._scheduler.streams.find_event(event)
+        if target.record is not None and target.record.done:
+            self._scheduler.host_saw(target.record)
+        return target.complete
 
     @call("synchronize")
     def event_synchronize(self, event: int) -> None:

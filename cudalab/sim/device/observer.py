@@ -1,0 +1,43 @@
+"""What can be watched of a device: calls, operations and the waits between them.
+
+The hazard report, the timeline and the tests of properties are observers; none of them changes what the device does or
+when. An observer overrides what it wants to know of. The methods run inside a call, so they must not make calls, and
+they must not raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cudalab.sim.device.caller import Place
+    from cudalab.sim.device.operation import Operation
+    from cudalab.sim.device.stream import Stream
+
+
+class Observer:
+    """Base of all observers; every method does nothing."""
+
+    def called(self, name: str, place: Place, start: int, end: int) -> None:
+        """The outermost runtime call ``name`` kept the host from ``start`` to ``end`` (modelled ns)."""
+
+    def enqueued(self, operation: Operation, waits: Sequence[tuple[Operation, str]]) -> None:
+        """An operation entered its stream. ``waits`` are the operations that it comes after, ended ones included, and
+        the rule that says so: ``stream order``, ``event`` or ``default stream``."""
+
+    def ordered(self, stream: Stream, operation: Operation) -> None:
+        """All later work of ``stream`` comes after ``operation``, which has ended before anyone had to wait."""
+
+    def started(self, operation: Operation) -> None:
+        """An operation starts; its modelled duration is not known yet."""
+
+    def ended(self, operation: Operation) -> None:
+        """An operation has ended and its effect is visible."""
+
+    def host_waited(self, operation: Operation | None) -> None:
+        """What the host does from now on comes after ``operation``, or after everything enqueued so far (``None``).
+        A query that answers "complete" counts, too."""
+
+    def reset(self) -> None:
+        """The device was reset or lost: nothing that was enqueued before will end."""
