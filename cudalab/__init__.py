@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from cudalab.profile import profile as profile
     from cudalab.sanitize import sanitize as sanitize
     from cudalab.source import source as source
+    from cudalab.timeline import trace as trace
     from cudalab.widgets import predict as predict
     from cudalab.widgets import quiz as quiz
     from cudalab.widgets import tune as tune
@@ -54,6 +55,7 @@ _HOME = {
     "profile": "profile",
     "sanitize": "sanitize",
     "source": "source",
+    "trace": "timeline",
     "tune": "widgets",
     "quiz": "widgets",
     "predict": "widgets",

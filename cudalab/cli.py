@@ -58,6 +58,12 @@ def _record(args: argparse.Namespace) -> int:
     return record_all(args.notebooks, device=args.device, timeout=args.timeout)
 
 
+def _calibrate(args: argparse.Namespace) -> int:
+    from cudalab.calibrate.command import calibrate
+
+    return calibrate(args.out, name=args.name, measured=args.measured, keep=args.keep)
+
+
 def _notebooks(args: argparse.Namespace) -> int:
     from cudalab.notebook import check_all
 
@@ -115,6 +121,15 @@ def parser() -> argparse.ArgumentParser:
     record.add_argument("--device", default="gpu", help="another CUDALAB_DEVICE, for a look (default: gpu)")
     record.add_argument("--timeout", type=int, default=300, help="seconds a cell may take (default: 300)")
     record.set_defaults(run=_record)
+
+    calibrate = commands.add_parser(
+        "calibrate", help="measure this machine's GPU and write a profile for the simulated device"
+    )
+    calibrate.add_argument("--out", type=Path, default=None, help="the profile to write (default: only print)")
+    calibrate.add_argument("--name", default="measured", help="the profile's name (default: measured)")
+    calibrate.add_argument("--measured", type=Path, default=None, help="fit these figures instead of measuring")
+    calibrate.add_argument("--keep", type=Path, default=None, help="store the measured figures in this file")
+    calibrate.set_defaults(run=_calibrate)
 
     notebooks = commands.add_parser("notebooks", help="check the rules that every notebook keeps")
     notebooks.add_argument("notebooks", nargs="*", type=Path, help="(default: all)")

@@ -10,9 +10,14 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from numbers import Real
 
 from cudalab import backend
+
+listeners: list[Callable[[int, int], None]] = []
+"""Told of ``host_work`` on a GPU: its start and end, ns of ``time.perf_counter_ns``. The simulated device tells its own
+observers."""
 
 
 def clock() -> float:
@@ -40,6 +45,9 @@ def host_work(microseconds: float) -> None:
     if backend.choice().kind == "sim":
         backend.simulated_device().host_work(round(microseconds * 1000))
         return
-    end = time.perf_counter_ns() + round(microseconds * 1000)
+    start = time.perf_counter_ns()
+    end = start + round(microseconds * 1000)
     while time.perf_counter_ns() < end:
         pass
+    for listener in listeners:
+        listener(start, time.perf_counter_ns())

@@ -59,6 +59,7 @@ NAMES = (
     "profile",
     "sanitize",
     "source",
+    "trace",
 )
 
 

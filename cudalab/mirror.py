@@ -170,10 +170,15 @@ class _Copies:
         self._copies.append((address, size, pointer, name))
 
     def _here(self, address: int) -> int | None:
+        """The same place in the simulator's memory. One past the end of an array is no other array's start unless one
+        begins there, as arrays out of CuPy's pool do."""
+        past = None
         for start, size, pointer, _ in self._copies:
-            if start <= address <= start + size:
+            if start <= address < start + size:
                 return pointer + address - start
-        return None
+            if address == start + size:
+                past = pointer + size
+        return past
 
     def check_structs(self, buffer: bytes) -> None:
         """Refuse a struct argument that holds an address of the GPU."""

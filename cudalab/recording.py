@@ -88,10 +88,11 @@ class RawKernel(cupy.RawKernel):
         super().__call__(grid, block, args, **kwargs)
 
     def _check(self, args: Iterable[Any]) -> None:
-        types = tuple(str(arg.dtype) if isinstance(arg, cupy.ndarray) else "" for arg in args)
-        if types in self._checked:
+        codes = tuple([arg.dtype.char if isinstance(arg, cupy.ndarray) else "" for arg in args])
+        if codes in self._checked:  # nearly always: a launch must not pay for more than this
             return
-        self._checked.add(types)
+        self._checked.add(codes)
+        types = tuple(str(arg.dtype) if isinstance(arg, cupy.ndarray) else "" for arg in args)
         plain = self._declared_as.partition("<")[0].rpartition("::")[2]
         for parameter, found in zip(declared_parameters(self.code, plain, len(types)), types, strict=True):
             wanted = pointed_element(_without_name(parameter.text, parameter.name)) if found else None

@@ -8,7 +8,19 @@ import pytest
 from cudalab.cli import main, parser
 from cudalab.suite import command
 
-COMMANDS = {"setup", "kernels", "lab", "doctor", "test", "record", "notebooks", "lock", "grade", "exercises"}
+COMMANDS = {
+    "setup",
+    "kernels",
+    "lab",
+    "doctor",
+    "test",
+    "record",
+    "notebooks",
+    "lock",
+    "calibrate",
+    "grade",
+    "exercises",
+}
 
 
 def test_help_names_every_command(capsys):

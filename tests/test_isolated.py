@@ -107,3 +107,10 @@ def test_folder_is_that_of_the_notebook(capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     isolated.run("import os; print(os.getcwd())")
     assert os.path.samefile(capfd.readouterr().out.strip(), tmp_path)
+
+
+@pytest.mark.parametrize("device, engines", [("sim", 3), ("sim:h200-1ce", 1), ("sim:h200-0ce", 0)])
+def test_the_profile_asked_for_is_the_one_that_runs(capfd, device, engines):
+    isolated.warm_up()  # imported everything before it knew which device is wanted
+    isolated.run("print(cp.cuda.runtime.getDeviceProperties(0)['asyncEngineCount'])", device=device)
+    assert capfd.readouterr().out == f"{engines}\n"

@@ -81,6 +81,19 @@ def test_views_share_their_array() -> None:
     assert sanitize(GpuKernel(code), 2, 256, (y[:512], y[512:], np.int32(512)), tools=("racecheck",)).ok
 
 
+def test_arrays_that_lie_side_by_side_stay_apart() -> None:
+    """As CuPy's pool hands them out: the second begins where the first ends."""
+    pool = np.zeros(3 * 128, np.float32)
+    a, b, c = (DeviceArray(pool[start : start + 128]) for start in (0, 128, 256))
+    code = """
+extern "C" __global__ void k(const float* a, const float* b, float* c, int n) {
+    for (int i = 0; i < n; i++) c[i] = a[i] + b[i];
+}"""
+    arguments = (a, b, c, np.int32(128))
+    assert sanitize(GpuKernel(code), 1, 1, arguments).ok
+    assert profile(GpuKernel(code), 1, 1, arguments).global_loads.requests == 256
+
+
 def test_an_address_inside_an_argument_is_followed() -> None:
     x, y = arrays(100)
     assert sanitize(GpuKernel(COPY), 1, 100, (x, y, np.int32(100))).ok

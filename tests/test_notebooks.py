@@ -13,7 +13,13 @@ from cudalab import notebook as rules
 
 ROOT = Path(__file__).parent.parent
 CHAPTERS = rules.course_notebooks(ROOT)
-EXPECTED = ("00_start_here.ipynb", "04_device_memory.ipynb")
+EXPECTED = (
+    "00_start_here.ipynb",
+    "04_device_memory.ipynb",
+    "06_shared_memory_matmul.ipynb",
+    "11_streams.ipynb",
+    "14_events.ipynb",
+)
 CELL_TIMEOUT = 120  # seconds
 LEAST_COMPARED = 6  # cells a chapter; the start page teaches no chapter of its own
 

@@ -10,7 +10,7 @@ import cudalab
 
 def test_public_names_are_those_of_the_contract():
     assert set(cudalab.__all__) == {
-        *("cp", "cudart", "driver", "device", "reset", "clock", "host_work", "benchmark"),
+        *("cp", "cudart", "driver", "device", "reset", "clock", "host_work", "benchmark", "trace"),
         *("profile", "sanitize", "source", "tune", "quiz", "predict", "plot", "check"),
     }
 
@@ -21,8 +21,8 @@ def test_every_public_name_can_be_had(name):
 
 
 def test_unknown_name_lists_the_known_ones():
-    with pytest.raises(AttributeError, match=r"no 'trace'\. Its names are: cp, cudart, .*check"):
-        cudalab.trace  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no 'graph'\. Its names are: cp, cudart, .*check"):
+        cudalab.graph  # noqa: B018
 
 
 @pytest.mark.parametrize("name", ["benchmark", "device", "profile", "sanitize", "source"])

@@ -313,7 +313,7 @@ extern "C" __global__ void k(volatile int* a) {
     while (a[0] == 0) { }
 }"""
     report = sanitize(kernel(code), 2, 32, (cp.zeros(1, cp.int32),), time_limit=0.2)
-    assert rules(report) == [("endless loop", 3)]
+    assert rules(report) == [("endless wait", 3)]
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 
 from cudalab.checks.answer import read_answer
+from cudalab.checks.bench import Bench
 from cudalab.checks.exercise import PARTS, Exercise, Finding, Mutant, PartName, PartResult, Result
+from cudalab.checks.streams import StreamBench
 from cudalab.checks.workbench import Workbench
 
 __all__ = ["Exercise", "Finding", "Mutant", "PartResult", "Result", "check", "exercises", "find"]
 
-_CHAPTERS = ("chapter_04",)
+_CHAPTERS = tuple(sorted(found.name for found in pkgutil.iter_modules(__path__) if found.name.startswith("chapter_")))
 
 
 def exercises() -> tuple[Exercise, ...]:
@@ -33,24 +36,27 @@ def check(exercise_id: str, answer: object, *, seed: int | None = None) -> Resul
 
     The answer's source is compiled and launched on a simulated device of its own, also on a machine with a GPU: outputs
     are compared whole with a NumPy oracle on fresh random inputs, every access is checked, and efficiency is judged by
-    structural counts. Nothing of your session is touched.
+    structural counts. A Python function is run on simulated devices of its own, too, and what it does there is watched:
+    its calls, its waits, what overlaps, and what is unordered. Nothing of your session is touched.
 
     Args:
         exercise_id: ``CHAPTER.NUMBER``, e.g. ``"04.2"``.
-        answer: the kernel (a ``RawKernel``, or what ``%%cuda`` bound), or its CUDA C++ source.
+        answer: the kernel (a ``RawKernel``, or what ``%%cuda`` bound) or its CUDA C++ source; where the exercise asks
+            for one, the Python function, whose whole cell then counts, or its source.
         seed: of the random inputs; the same seed gives the same check. None takes a fresh one.
 
     Raises:
         KeyError: there is no such exercise.
-        TypeError: the answer is neither a kernel nor text.
+        TypeError: the answer is neither what the exercise asks for nor text.
     """
     exercise = find(exercise_id)
-    bench = Workbench(exercise, read_answer(answer), seed=seed)
+    kind = StreamBench if exercise.python else Workbench
+    bench = kind(exercise, read_answer(answer, python=exercise.python), seed=seed)
     bench.run()
     return Result(exercise.id, exercise.title, tuple(_part(bench, name) for name in PARTS if name in exercise.points))
 
 
-def _part(bench: Workbench, name: PartName) -> PartResult:
+def _part(bench: Bench, name: PartName) -> PartResult:
     maximum = bench.exercise.points[name]
     findings = tuple(f for f in bench.findings if f.part == name)
     # Points of a part count only when the parts before it hold: an empty kernel is sound, and fast.
@@ -58,5 +64,5 @@ def _part(bench: Workbench, name: PartName) -> PartResult:
     waits = any(f.part in earlier for f in bench.findings)
     if waits and (name == "efficiency" or not findings):
         return PartResult(name, 0.0, maximum, skipped=True)
-    note = "" if findings else "; ".join(bench.notes.get(name, ()))
+    note = "" if findings else bench.notes(name)
     return PartResult(name, 0.0 if findings else maximum, maximum, findings, note=note)

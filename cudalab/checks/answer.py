@@ -1,26 +1,40 @@
-"""The text of an answer: from a kernel object, or from the source itself."""
+"""The text of an answer: from a kernel object, from a Python function, or from the source itself."""
 
 from __future__ import annotations
 
+import inspect
+import linecache
+import textwrap
 from dataclasses import dataclass
+from types import FunctionType
+
+from cudalab.sim.device.caller import is_cell
 
 
 @dataclass(frozen=True)
 class Answer:
     source: str
-    """CUDA C++."""
+    """CUDA C++, or Python where the exercise asks for a function."""
     options: tuple[str, ...] = ()
     """Compiler options the learner gave."""
 
 
-def read_answer(given: object) -> Answer:
-    """The answer in ``given``: CUDA C++ text, or an object with ``code`` and ``options`` (a ``RawKernel``).
+def read_answer(given: object, *, python: bool = False) -> Answer:
+    """The answer in ``given``: text, an object with ``code`` and ``options`` (a ``RawKernel``), or, where the exercise
+    asks for ``python``, a function: then the answer is the whole cell that defines it.
 
     Raises:
-        TypeError: ``given`` is neither; the message says what to pass.
+        TypeError: ``given`` is none of these; the message says what to pass.
     """
     if isinstance(given, str):
         return Answer(given)
+    if python:
+        if isinstance(given, FunctionType):
+            return Answer(_cell_of(given))
+        raise TypeError(
+            f"check: the answer is of type {type(given).__name__}; pass the function itself, without calling it, or "
+            "its Python source as a string"
+        )
     source, options = getattr(given, "code", None), getattr(given, "options", ())
     if isinstance(source, str):
         return Answer(source, tuple(options))
@@ -28,3 +42,19 @@ def read_answer(given: object) -> Answer:
         f"check: the answer is of type {type(given).__name__}; pass the kernel itself (the name after %%cuda, or a "
         "cp.RawKernel) or its CUDA C++ source as a string"
     )
+
+
+def _cell_of(function: FunctionType) -> str:
+    """The cell that defines the function; of a function in a file, its own lines."""
+    file = function.__code__.co_filename
+    if is_cell(file):
+        lines = linecache.getlines(file)
+        if lines:
+            return "".join(lines)
+    try:
+        return textwrap.dedent(inspect.getsource(function))
+    except OSError:
+        raise TypeError(
+            f"check: the source of {function.__name__} cannot be found; define it in a cell of the notebook, or pass "
+            "its Python source as a string"
+        ) from None

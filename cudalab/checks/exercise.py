@@ -10,10 +10,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from cudalab.checks.workbench import Workbench
+from typing import Any, Literal
 
 PartName = Literal["correctness", "soundness", "efficiency"]
 PARTS: tuple[PartName, ...] = ("correctness", "soundness", "efficiency")
@@ -158,9 +155,12 @@ class Exercise:
     """``CHAPTER.NUMBER``, e.g. ``04.2``."""
     title: str
     kernel: str
-    """The name that the kernel must have."""
+    """The name that the kernel, or the Python function, must have."""
     points: dict[PartName, float]
     """Points of each part; a part that is left out is not looked at."""
-    examine: Callable[[Workbench], None]
-    """Runs the answer on the workbench, which collects the findings."""
+    examine: Callable[[Any], None]
+    """Runs the answer on its bench, a ``Workbench`` or, for ``python``, a ``StreamBench``, which collects the
+    findings."""
     mutants: tuple[Mutant, ...] = field(default=())
+    python: bool = False
+    """The answer is a Python function (streams, events, measurements), not a kernel."""

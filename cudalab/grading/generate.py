@@ -49,8 +49,9 @@ def _uncomment(text: str) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def answer_source(notebook: nbformat.NotebookNode, grade_id: str) -> str:
-    """The CUDA C++ of the answer cell with this ``grade_id``: the body below its ``%%cuda`` line.
+def answer_source(notebook: nbformat.NotebookNode, grade_id: str, *, python: bool = False) -> str:
+    """The text of the answer cell with this ``grade_id``: the CUDA C++ below its ``%%cuda`` line, or, for ``python``,
+    the whole cell.
 
     Raises:
         LookupError: no cell, or more than one, has the id.
@@ -58,6 +59,8 @@ def answer_source(notebook: nbformat.NotebookNode, grade_id: str) -> str:
     cells = [c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == grade_id]
     if len(cells) != 1:
         raise LookupError(f"{len(cells)} cells have the grade_id {grade_id!r}; there must be one")
+    if python:
+        return str(cells[0].source)
     head, _, body = cells[0].source.partition("\n")
     if not head.startswith("%%cuda"):
         raise LookupError(f"the cell {grade_id!r} begins with {head!r}, not with %%cuda")

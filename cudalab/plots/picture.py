@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import io
 import re
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
 from html import escape
 from typing import Any
 
@@ -36,17 +36,71 @@ def blank(width: float, height: float) -> Figure:
         return Figure(figsize=(width, height), layout="constrained")
 
 
-@dataclass
-class Picture:
-    """What every function of ``cudalab.plot`` returns; shown when it is the last line of a cell."""
+class Illustration(ABC):
+    """A drawing and its sentence; shown when it is the last line of a cell."""
 
-    figure: Figure
-    """The matplotlib figure; change it as you like before it is shown."""
-    summary: str
-    """One sentence (Markdown) that says what the figure shows."""
-    alt: str
-    """What is drawn, for readers who cannot see it."""
-    _shown: list[DisplayHandle] = field(default_factory=list, repr=False)
+    def __init__(self, summary: str, alt: str) -> None:
+        self.summary = summary
+        """One sentence (Markdown) that says what the figure shows."""
+        self.alt = alt
+        """What is drawn, for readers who cannot see it."""
+        self._shown: list[DisplayHandle] = []
+
+    @abstractmethod
+    def svg(self) -> str:
+        """The figure as one ``<svg>`` element with inline attributes, a title and a role."""
+
+    def png(self, dots_per_inch: int = 100) -> bytes | None:
+        """The figure as a PNG file; None where it is drawn as SVG only."""
+        return None
+
+    def bundle(self) -> tuple[dict[str, str], dict[str, Any]]:
+        """MIME data and metadata of the drawing alone."""
+        data = {"image/svg+xml": self.svg(), "text/plain": f"[figure] {self.alt}"}
+        metadata: dict[str, Any] = {"image/svg+xml": {"alt": self.alt}}
+        png = self.png()
+        if png is not None and len(png) <= PNG_LIMIT:
+            data["image/png"] = base64.b64encode(png).decode()
+            metadata["image/png"] = {"alt": self.alt}
+        return data, metadata
+
+    def caption(self) -> dict[str, str]:
+        """MIME data of the sentence below."""
+        return {"text/markdown": self.summary, "text/plain": self.summary.replace("**", "")}
+
+    def show(self) -> None:
+        """Show the drawing and its sentence as two outputs of the running cell."""
+        if get_ipython() is None:
+            print(self.summary.replace("**", ""))
+            return
+        data, metadata = self.bundle()
+        drawing = display(data, metadata=metadata, raw=True, display_id=True)
+        sentence = display(self.caption(), raw=True, display_id=True)
+        self._shown = [handle for handle in (drawing, sentence) if handle is not None]
+
+    def replace(self, other: Illustration) -> None:
+        """Put ``other`` where this picture is shown; ``other`` can then be replaced in turn."""
+        if not self._shown:
+            return
+        data, metadata = other.bundle()
+        self._shown[0].update(data, metadata=metadata, raw=True)
+        self._shown[1].update(other.caption(), raw=True)
+        other._shown = self._shown
+
+    def _ipython_display_(self) -> None:
+        self.show()
+
+    def __repr__(self) -> str:
+        return self.summary.replace("**", "")
+
+
+class Picture(Illustration):
+    """An illustration drawn by matplotlib: what most functions of ``cudalab.plot`` return."""
+
+    def __init__(self, figure: Figure, summary: str, alt: str) -> None:
+        super().__init__(summary, alt)
+        self.figure = figure
+        """The matplotlib figure; change it as you like before it is shown."""
 
     def svg(self) -> str:
         """The figure as one ``<svg>`` element with inline attributes, a title and a role."""
@@ -80,45 +134,6 @@ class Picture:
         if self.figure.get_layout_engine() is not None:
             self.figure.draw_without_rendering()
             self.figure.set_layout_engine("none")
-
-    def bundle(self) -> tuple[dict[str, str], dict[str, Any]]:
-        """MIME data and metadata of the drawing alone."""
-        data = {"image/svg+xml": self.svg(), "text/plain": f"[figure] {self.alt}"}
-        metadata: dict[str, Any] = {"image/svg+xml": {"alt": self.alt}}
-        png = self.png()
-        if len(png) <= PNG_LIMIT:
-            data["image/png"] = base64.b64encode(png).decode()
-            metadata["image/png"] = {"alt": self.alt}
-        return data, metadata
-
-    def caption(self) -> dict[str, str]:
-        """MIME data of the sentence below."""
-        return {"text/markdown": self.summary, "text/plain": self.summary.replace("**", "")}
-
-    def show(self) -> None:
-        """Show the drawing and its sentence as two outputs of the running cell."""
-        if get_ipython() is None:
-            print(self.summary.replace("**", ""))
-            return
-        data, metadata = self.bundle()
-        drawing = display(data, metadata=metadata, raw=True, display_id=True)
-        sentence = display(self.caption(), raw=True, display_id=True)
-        self._shown = [handle for handle in (drawing, sentence) if handle is not None]
-
-    def replace(self, other: Picture) -> None:
-        """Put ``other`` where this picture is shown; ``other`` can then be replaced in turn."""
-        if not self._shown:
-            return
-        data, metadata = other.bundle()
-        self._shown[0].update(data, metadata=metadata, raw=True)
-        self._shown[1].update(other.caption(), raw=True)
-        other._shown = self._shown
-
-    def _ipython_display_(self) -> None:
-        self.show()
-
-    def __repr__(self) -> str:
-        return self.summary.replace("**", "")
 
 
 def _attributes(style: str) -> str:

@@ -9,8 +9,20 @@ from cudalab.plots.access import sectors, touched
 from cudalab.plots.curve import curve
 from cudalab.plots.image import image
 from cudalab.plots.memories import memories
-from cudalab.plots.picture import Picture
+from cudalab.plots.picture import Illustration, Picture
 from cudalab.plots.pitch import pitch
 from cudalab.plots.roofline import roofline
+from cudalab.plots.timeline import timeline
 
-__all__ = ["Picture", "curve", "image", "memories", "pitch", "roofline", "sectors", "touched"]
+__all__ = [
+    "Illustration",
+    "Picture",
+    "curve",
+    "image",
+    "memories",
+    "pitch",
+    "roofline",
+    "sectors",
+    "timeline",
+    "touched",
+]

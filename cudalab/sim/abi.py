@@ -25,7 +25,7 @@ Roots
 from __future__ import annotations
 
 import ctypes
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 
 GRANULE = 256
 SHARED_WINDOW = 0x0100_0000
@@ -35,6 +35,7 @@ FUNCTION_WINDOW = 0x0300_0000
 FUNCTION_STEP = 16  # between the addresses of two functions
 PARAM_WINDOW = 0x0400_0000
 WARP = 32
+MARK_CHUNK_SHIFT = 14  # a mark of the coarse map stands for 16 KiB
 
 
 class Status(IntEnum):
@@ -43,6 +44,7 @@ class Status(IntEnum):
     DONE = 0
     FAULT = 1  # `context.fault` says which
     STOPPED = 2  # `context.stop` was set from outside (interrupt, or the time limit)
+    YIELDED = 3  # the block waits for memory to change; its threads' points are in `context.states`
 
 
 class Stop(IntEnum):
@@ -51,6 +53,14 @@ class Stop(IntEnum):
     RUN = 0
     INTERRUPT = 1
     TIMEOUT = 2
+
+
+class Progress(IntFlag):
+    """What threads that poll memory did since ``context.progress`` was cleared (``compiler/codegen/polling.py``)."""
+
+    REAL = 1  # something that others can see
+    OWN = 2  # a thread came back in another state: it counts, or looks at a clock
+    POLLED = 4  # a thread waits for memory to change
 
 
 class FaultKind(IntEnum):
@@ -66,6 +76,8 @@ class FaultKind(IntEnum):
     BAD_CALL = 7  # an indirect call through a value that is no device function
     READ_ONLY = 8  # a store to constant memory
     ILLEGAL_INSTRUCTION = 9
+    BAD_IMAGE = 10  # no such texture or surface object, or not of the kind that the instruction wants; address = handle
+    OUTSIDE_SURFACE = 11  # address = handle; extra = x (bytes), y, z or layer
 
 
 class SiteKind(IntEnum):
@@ -77,6 +89,7 @@ class SiteKind(IntEnum):
     BLOCK = 5  # entry of a basic block; traced code only
     EXIT = 6  # the thread left the kernel
     OTHER = 7  # traps and calls: only faults name them
+    POLL = 8  # a loop waits for memory to change; only faults name it
 
 
 class Space(IntEnum):
@@ -86,6 +99,7 @@ class Space(IntEnum):
     LOCAL = 3
     CONSTANT = 4
     PARAM = 5
+    TEXTURE = 6  # device memory, through a texture or surface object
 
 
 class Root(ctypes.Structure):
@@ -142,6 +156,153 @@ class Fault(ctypes.Structure):
     ]
 
 
+class Marks(ctypes.Structure):
+    """Where a worker's footprint code notes the bytes it touches (``compiler/codegen/marks.py``)."""
+
+    _fields_ = [
+        ("rows", ctypes.c_uint64),  # MarkRow: of the arena, then of each root
+        ("range_rows", ctypes.c_uint64),  # MarkRow of each of the context's ranges
+        ("shift", ctypes.c_uint64),
+    ]
+
+
+class MarkRow(ctypes.Structure):
+    """Address A is marked at ``fine[kind] + (A >> shift)``, its chunk's at ``coarse + (A >> MARK_CHUNK_SHIFT)``."""
+
+    _fields_ = [
+        ("fine", ctypes.c_uint64 * 3),  # loads, stores, atomics
+        ("coarse", ctypes.c_uint64),
+        ("hull", ctypes.c_uint64),  # a root's: where what was touched begins, and its length
+        ("hull_length", ctypes.c_uint64),
+    ]
+
+
+class MarkRegion(ctypes.Structure):
+    """A piece of memory whose marks are to be read."""
+
+    _fields_ = [
+        ("start", ctypes.c_uint64),
+        ("length", ctypes.c_uint64),
+        ("row", ctypes.c_uint64),  # MarkRow
+        ("kinds", ctypes.c_uint64),  # bit set of 1 loads, 2 stores, 4 atomics
+        ("coarse", ctypes.c_uint64),  # 1: the coarse map says which chunks have marks
+    ]
+
+
+class Image(ctypes.Structure):
+    """A texture or surface object as compiled code reads it (``machine/texture.py``)."""
+
+    BYTES = 128
+    INDEX_BITS = 20  # low bits of a handle: the object's place in the table
+    TEXTURE, SURFACE = 1, 2
+    _fields_ = [
+        ("handle", ctypes.c_uint64),  # 0: there is no such object
+        ("data", ctypes.c_uint64),  # address of the first texel
+        ("pitch", ctypes.c_uint64),  # bytes from row to row
+        ("slice", ctypes.c_uint64),  # bytes from slice to slice, or layer to layer
+        ("kind", ctypes.c_uint32),  # Image.TEXTURE or .SURFACE
+        ("shape", ctypes.c_uint32),  # ImageShape
+        ("extent", ctypes.c_uint32 * 3),  # texels: width, height, depth or layers; at least 1
+        ("texel", ctypes.c_uint32),  # bytes
+        ("format", ctypes.c_uint32),  # TexelFormat
+        ("channels", ctypes.c_uint32),
+        ("fractions", ctypes.c_uint32),  # 1: integers are read as fractions of their greatest value
+        ("linear", ctypes.c_uint32),  # 1: filtered
+        ("normalised", ctypes.c_uint32),  # 1: coordinates go from 0 to 1
+        ("address", ctypes.c_uint32 * 3),  # AddressMode of each axis
+        ("border", ctypes.c_uint32 * 4),  # a texel as `cl_texel` gives it
+        ("unused", ctypes.c_uint32 * 6),
+    ]
+
+
+class ImageShape(IntEnum):
+    ARRAY_1D = 0
+    ARRAY_2D = 1  # or pitched memory
+    ARRAY_3D = 2
+    LAYERED_1D = 3
+    LAYERED_2D = 4
+    CUBE = 5
+    LAYERED_CUBE = 6
+    LINEAR = 7  # linear memory
+
+
+class TexelFormat(IntEnum):
+    S8 = 0
+    U8 = 1
+    S16 = 2
+    U16 = 3
+    S32 = 4
+    U32 = 5
+    F16 = 6
+    F32 = 7
+
+
+class AddressMode(IntEnum):
+    WRAP = 0
+    CLAMP = 1
+    MIRROR = 2
+    BORDER = 3
+
+
+class WatchSlot(ctypes.Structure):
+    """A range of whole pages that the host must not touch unnoticed (``machine/page_trap.py``)."""
+
+    _fields_ = [
+        ("start", ctypes.c_uint64),
+        ("step", ctypes.c_uint64),  # pages that the next touch opens, doubling each time; 0: all of the slot
+        ("state", ctypes.c_uint64),  # WatchSlot.WATCHED or .RELEASED
+        ("end", ctypes.c_uint64),  # written last; 0: the slot is empty
+    ]
+    WATCHED, RELEASED = 1, 2
+
+
+class WatchNote(ctypes.Structure):
+    """A touch that the fault handler has noticed."""
+
+    _fields_ = [
+        ("address", ctypes.c_uint64),
+        ("access", ctypes.c_uint64),  # WatchNote.READ …
+        ("slot", ctypes.c_uint64),
+        ("text", ctypes.c_int64),  # where the dump of the Python stack begins in the file, or -1
+        ("text_end", ctypes.c_int64),
+        ("number", ctypes.c_uint64),  # counts from 1; written last
+    ]
+    READ, WRITE, UNKNOWN, SILENT = 0, 1, 2, 3
+
+
+class SignalAction(ctypes.Structure):
+    """A handler to pass other faults on to."""
+
+    _fields_ = [("function", ctypes.c_uint64), ("flags", ctypes.c_uint64)]
+
+
+class WatchState(ctypes.Structure):
+    """What the fault handler and the machine share; one in a process."""
+
+    PREVIOUS = 8
+    _fields_ = [
+        ("process", ctypes.c_uint64),
+        ("slots", ctypes.c_uint64),  # WatchSlot[slot_count]
+        ("slot_count", ctypes.c_uint64),
+        ("notes", ctypes.c_uint64),  # WatchNote[note_count], a ring; note_count is a power of two
+        ("note_count", ctypes.c_uint64),
+        ("noted", ctypes.c_uint64),  # touches since the start
+        ("paused", ctypes.c_uint64),  # not 0: the simulator itself is at work
+        ("arena", Range * 8),  # memory that is the simulator's own, always readable and writable
+        ("dump_lock", ctypes.c_uint64),
+        ("dump_file", ctypes.c_uint64),
+        ("dump_signal", ctypes.c_uint64),  # its handler writes the Python stack to dump_file; 0: none
+        ("notify_signal", ctypes.c_uint64),  # its Python handler runs soon after a touch; 0: none
+        ("last_address", ctypes.c_uint64),  # of the last fault that was not ours, and how often it came in a row
+        ("last_place", ctypes.c_uint64),
+        ("repeats", ctypes.c_uint64),
+        ("chained", ctypes.c_uint64),
+        ("previous_count", ctypes.c_uint64),
+        ("previous", SignalAction * PREVIOUS),  # the newest last
+        ("default_action", ctypes.c_uint64 * 32),  # struct sigaction, all zeros
+    ]
+
+
 class Context(ctypes.Structure):
     """Everything one worker needs to run blocks of one launch.
 
@@ -180,4 +341,11 @@ class Context(ctypes.Structure):
         ("trace", Buffer),  # Record
         ("undo", Buffer),  # Undo; data 0: stores are not logged
         ("fault", Fault),
+        ("marks", ctypes.c_uint64),  # Marks, or 0: nothing is marked; footprint code needs them
+        ("resume", ctypes.c_uint32),  # the first block goes on from `states`; its memory is what it was
+        ("progress", ctypes.c_uint32),  # Progress: written by blocks that poll memory
+        ("patience", ctypes.c_uint32),  # rounds that a loop polls before its thread steps aside
+        ("rounds", ctypes.c_uint32),  # rounds after which a block with polling threads yields though it gets on
+        ("images", ctypes.c_uint64),  # Image[image_count], or 0
+        ("image_count", ctypes.c_uint64),
     ]

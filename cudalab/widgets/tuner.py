@@ -15,6 +15,7 @@ from cudalab.plots.picture import Picture
 from cudalab.plots.style import number
 from cudalab.plots.tuning import Point, tuning
 from cudalab.widgets.output import NEUTRAL, WAITING, Shown, error, message, show_live
+from cudalab.widgets.work_tuner import WorkTuner
 
 _WIDE = ipywidgets.Layout(width="max-content", margin="2px 10px 2px 2px")
 _LABEL = {"description_width": "auto"}
@@ -34,35 +35,53 @@ Run = Callable[[int, Any], Timing]
 
 
 def tune(
-    run: Run,
+    run: Callable[..., Any],
     *,
-    sizes: Mapping[str, int],
+    sizes: Mapping[str, int] | None = None,
     size: str | None = None,
     bytes: Callable[[int], float] | None = None,
-    sweep: bool | Sequence[float] = True,
+    sweep: bool | Sequence[Any] = True,
     unit: str = "",
     peak: float | None = None,
-    **parameter: Sequence[float],
-) -> Tuner:
+    **parameter: Sequence[Any],
+) -> Tuner | WorkTuner:
     """Show controls that run work with another parameter, and the curve of what has run.
 
     ``cudalab.tune(time_add, sizes={"1 M": 1 << 20}, bytes=lambda n: 12 * n, block=[64, 128, 256])`` calls
     ``time_add(1 << 20, 64)`` and so on.
 
+    Without ``sizes`` it tunes work in streams: ``cudalab.tune(run, streams=[1, 2, 4], order=["depth-first",
+    "breadth-first"])`` calls ``run(2, "depth-first")`` and so on, with the values in this order, and records what each
+    call puts into streams (``cudalab.trace``). The curve shows the time on the device (``Timeline.elapsed``) against
+    the first parameter, one line for each value of the others; below it is the timeline of the best setting, or of the
+    one that was run last. ``run`` may return a timeline of its own, which then counts. The tuner's ``points`` are by
+    the name of the line (``"depth-first"``), its ``timelines`` by setting (``(2, "depth-first")``).
+
     Args:
-        run: ``run(size, value)`` does the work once and returns what ``cudalab.benchmark`` returned.
+        run: ``run(size, value)`` does the work once and returns what ``cudalab.benchmark`` returned; without
+            ``sizes``, ``run(*values)`` puts work into streams.
         sizes: the problem sizes to choose from, by the name shown.
         size: the name of the size chosen first; the last one when left out.
         bytes: bytes the work of one size must move; the tuner then shows GB/s.
-        sweep: run all values (or those given) of the first size at once when the cell runs; False: none.
+        sweep: run all values (or those given) of the first size at once when the cell runs; False: none. Without
+            ``sizes``: all settings, or the tuples given.
         unit: of the parameter, for the axis (``"threads"``).
         peak: the device's memory bandwidth in GB/s; without it no share of the peak is shown.
-        **parameter: exactly one; its name is shown, its values are what can be chosen.
+        **parameter: exactly one; its name is shown, its values are what can be chosen. Without ``sizes`` several, the
+            first of them numbers.
 
     Raises:
-        TypeError: no parameter, or more than one.
+        TypeError: no parameter, or more than one with ``sizes``; ``size``, ``bytes`` or ``peak`` without ``sizes``.
         ValueError: no sizes, no values, or a ``size`` that is not among ``sizes``.
     """
+    if sizes is None:
+        if size is not None or bytes is not None or peak is not None:
+            raise TypeError("tune: size, bytes and peak belong to sizes={name: number}, which is missing")
+        work = WorkTuner(run, parameter, unit=unit)
+        work.show()
+        if sweep is not False:
+            work.sweep(None if sweep is True else sweep)
+        return work
     tuner = Tuner(run, sizes=sizes, size=size, bytes=bytes, unit=unit, peak=peak, **parameter)
     tuner.show()
     if sweep is not False:

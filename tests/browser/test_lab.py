@@ -12,6 +12,16 @@ from tests.browser.kernel import ask
 
 ROOT = Path(__file__).parent.parent.parent
 CHAPTER = "notebooks/04_device_memory.ipynb"
+STREAM_TUNER = """import numpy as np
+import cudalab
+from cudalab import cp
+scale = cp.RawKernel('extern "C" __global__ void scale(float *x) { x[blockIdx.x * 256 + threadIdx.x] *= 2; }', "scale")
+x, streams = cp.ones(1 << 16, np.float32), [cp.cuda.Stream(non_blocking=True) for _ in range(4)]
+cp.cuda.Device().synchronize()
+def run(count, order):
+    for at in range(4):
+        scale((64,), (256,), (x[at << 14 : (at + 1) << 14],), stream=streams[at % count if order == "round" else 0])
+tuner = cudalab.tune(run, sweep=[(1, "round")], streams=[1, 2, 4], order=["round", "one"])"""
 CUDA_CELL = '%%cuda add\nextern "C" __global__ void add(float *a)\n{\n    a[threadIdx.x] += 1;\n}'
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
@@ -28,6 +38,10 @@ def folder(tmp_path_factory):
         nbformat.v4.new_code_cell("add"),
     ]
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC}), copy / "small.ipynb")
+    tuner = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(STREAM_TUNER)], metadata={"kernelspec": KERNELSPEC}
+    )
+    nbformat.write(tuner, copy / "tuner.ipynb")
     return copy
 
 
@@ -98,3 +112,28 @@ def test_chapter_04_runs_and_its_tuner_measures_what_a_direct_run_does(page, ser
     assert page.tracebacks() == []
     assert page.errors == []
     assert page.foreign_requests == []
+
+
+def test_stream_tuner_redraws_its_timeline_on_a_press(page, server):
+    page.open("tuner.ipynb")
+    page.run_all()
+    assert page.tracebacks() == []
+    controls = page.page.locator(".widget-vbox", has=page.page.get_by_role("button", name="Run all")).first
+    drawings = page.page.locator(".jp-OutputArea-output[data-mime-type='image/svg+xml'] img")
+    assert drawings.count() == 2
+    before = drawings.nth(1).get_attribute("src")
+    assert "s%20in%20streams%5B0%5D" in before or "streams%201%2C%20round" in before
+    controls.locator("select").nth(0).select_option("4")
+    controls.locator("button").filter(has_text=re.compile(r"^\s*Run$")).click()
+    page.wait_idle()
+    controls.get_by_text("streams 4, round:").wait_for(timeout=60_000)
+    page.page.wait_for_function(
+        "before => [...document.querySelectorAll('img')].every(image => image.src !== before)",
+        arg=before,
+        timeout=20_000,
+    )
+    assert "streams%204%2C%20round" in drawings.nth(1).get_attribute("src")
+    direct = ask(server, "tuner.ipynb", "print(round(tuner.timelines[4, 'round'].elapsed, 3))")
+    assert float(direct) > 0
+    assert page.page.locator("text=is fastest so far").count() >= 1
+    assert page.tracebacks() == [] and page.errors == [] and page.foreign_requests == []

@@ -30,6 +30,7 @@ import numpy as np
 
 Values = dict[str, Any]
 Bound = tuple[float, float]
+_SHARED = f"{__package__}.busy"
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class Program:
 
     @property
     def source_hash(self) -> str:
-        """Of the function and every constant and function of its module that it uses, whatever their layout."""
+        """Of the function and every constant and function of its module, or of ``busy``, that it uses, whatever their
+        layout."""
         text = "".join("\n".join(_sources(self.run)).split())
         for bracket in ")]}":
             text = text.replace("," + bracket, bracket)
@@ -103,7 +105,7 @@ def load_programs() -> dict[str, Program]:
 
 
 def _sources(function: Callable[..., Any], seen: set[str] | None = None) -> list[str]:
-    """The text of ``function`` without its decorators, and of what it uses of its own module."""
+    """The text of ``function`` without its decorators, and of what it uses of its own module or of ``busy``."""
     seen = set() if seen is None else seen
     seen.add(function.__name__)
     lines = inspect.getsource(function).splitlines()
@@ -114,7 +116,7 @@ def _sources(function: Callable[..., Any], seen: set[str] | None = None) -> list
         if name in seen or value is None or isinstance(value, types.ModuleType):
             continue
         if inspect.isfunction(value):
-            if value.__module__ == function.__module__:
+            if value.__module__ in (function.__module__, _SHARED):
                 found += _sources(value, seen)
         elif isinstance(value, (str, int, float, tuple, list, dict, bytes)):
             seen.add(name)

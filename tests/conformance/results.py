@@ -41,6 +41,8 @@ def _plain(value: Any) -> Any:
 def encode(values: Any, arrays: dict[str, np.ndarray], path: str) -> Any:
     """JSON form of plain values; arrays go to ``arrays`` under their path."""
     if isinstance(values, dict):
+        if "sha256" in values:  # an array of which only the hash was stored
+            return values
         return {"items": {k: encode(v, arrays, f"{path}/{k}") for k, v in values.items()}}
     if isinstance(values, list):
         return [encode(item, arrays, f"{path}/{i}") for i, item in enumerate(values)]

@@ -20,8 +20,11 @@ DEVICE = "gpu" if os.environ["CUDALAB_DEVICE"] == "gpu" else "sim"
 PROGRAMS = load_programs()
 FEWEST = 80  # programs, spread over all families
 FAMILIES = {
-    "arrays", "atomics", "barriers", "cupy_runtime", "driver_modules", "faults", "floats", "functions", "integers",
-    "launch_errors", "memory_spaces", "pool", "printing", "raw_modules", "runtime_memory", "streams", "warps",
+    "arrays", "atomics", "barriers", "callbacks", "copy_order", "copy_shapes", "cupy_runtime", "device_memory_calls",
+    "driver_modules", "events", "faults", "floats", "functions", "host_memory", "implicit_waits", "integers",
+    "launch_blocking", "launch_errors", "legacy_default", "managed", "memory_spaces", "per_thread", "pool", "pools",
+    "printing", "raw_modules", "runtime_memory", "spinning", "stream_handles", "stream_values", "streams", "textures",
+    "warps",
 }  # fmt: skip
 
 
@@ -76,8 +79,17 @@ def test_each_program_has_stored_results_of_its_present_source() -> None:
     assert not stale, "run `python -m tests.conformance.run --device gpu --merge --only " + ",".join(stale) + "`"
 
 
+def is_whole(values: Any) -> bool:
+    """Of large arrays only a hash is stored; those are compared with arrays that the oracles have seen."""
+    if isinstance(values, dict):
+        return "sha256" not in values and all(map(is_whole, values.values()))
+    return not isinstance(values, (list, tuple)) or all(map(is_whole, values))
+
+
 def test_stored_results_agree_with_the_oracles() -> None:
-    wrong = [f"{key}: {line}" for key in PROGRAMS for line in judge(key, stored()[1][key]["values"])]
+    whole = [key for key in PROGRAMS if is_whole(stored()[1][key]["values"])]
+    assert len(whole) >= 0.9 * len(PROGRAMS)
+    wrong = [f"{key}: {line}" for key in whole for line in judge(key, stored()[1][key]["values"])]
     assert not wrong, "\n".join(wrong)
 
 

@@ -42,7 +42,7 @@ extern "C" __global__ void k(int* flag, int* out) {
 }""",
     "kernel()((1,), (1,), (cp.zeros(1, cp.int32), cp.zeros(1, cp.int32)))" + SYNC,
     *TIMEOUT,
-    "endless loop",
+    "endless wait",
 )  # fmt: skip
 mistake(
     "endless_loop/template_in_2d_block",
@@ -77,7 +77,7 @@ extern "C" __global__ void k(volatile int* go_on) {
 }""",
     "kernel()((1,), (64,), (cp.zeros(1, cp.int32),))" + SYNC,
     *TIMEOUT,
-    "endless loop",
+    "endless wait",
 )  # fmt: skip
 
 # -- barriers that never complete --------------------------------------------------------------------------------------

@@ -102,6 +102,14 @@ def test_pointers_that_are_none(value):
         ("cudaStreamSynchronize", (-1,)),
         ("cudaDeviceGetAttribute", (None, 0)),
         ("cudaStreamCreateWithFlags", ("x",)),
+        ("cudaMemPoolCreate", (5,)),
+        ("cudaMemPoolTrimTo", (0, -1)),
+        ("cudaMallocFromPoolAsync", ("x", 0, 0)),
+        ("cudaMemPrefetchAsync", (0, 4, None, 0, 0)),
+        ("cudaMemAdvise", (0, 4, 1, None)),
+        ("cudaMemRangeGetAttribute", (4, None, 0, 4)),
+        ("cudaStreamSetAttribute", (0, 3, 5)),
+        ("cudaStreamAttachMemAsync", (0, 0, -1, 1)),
     ],
 )
 def test_wrong_arguments_raise_what_the_real_binding_raises(name, arguments):
@@ -323,3 +331,47 @@ def test_memory_info():
     free, total = cudart.cudaMemGetInfo()[1:]
     cudart.cudaMalloc(1 << 20)
     assert cudart.cudaMemGetInfo() == (SUCCESS, free - (1 << 20), total)
+
+
+# -- pools, managed memory, attributes ---------------------------------------------------------------------------------
+
+
+def test_values_have_the_types_of_the_bindings():
+    _, pool = cudart.cudaDeviceGetDefaultMemPool(0)
+    _, used = cudart.cudaMemPoolGetAttribute(pool, real.cudaMemPoolAttr.cudaMemPoolAttrUsedMemCurrent)
+    _, reuse = cudart.cudaMemPoolGetAttribute(pool, real.cudaMemPoolAttr.cudaMemPoolReuseAllowOpportunistic)
+    _, value = cudart.cudaStreamGetAttribute(0, real.cudaStreamAttrID.cudaLaunchAttributePriority)
+    assert type(pool) is real.cudaMemPool_t
+    assert (type(used).__name__, int(used), reuse) == ("cuuint64_t", 0, 1)
+    assert type(value) is real.cudaStreamAttrValue
+
+
+def test_a_callback_gets_stream_status_and_data():
+    seen = []
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+    function = kind(lambda stream, status, data: seen.append((stream, status, data)))
+    _, stream = cudart.cudaStreamCreate()
+    callback = real.cudaStreamCallback_t(ctypes.cast(function, ctypes.c_void_p).value)
+    assert cudart.cudaStreamAddCallback(stream, callback, 77, 0) == (SUCCESS,)
+    assert cudart.cudaStreamSynchronize(stream) == (SUCCESS,)
+    assert seen == [(int(stream), 0, 77)]
+    refused = cudart.cudaStreamAddCallback(stream, callback, 77, 1)
+    assert refused == (INVALID,)
+    assert "flags must be 0" in refused.note
+
+
+def test_a_batch_needs_a_stream_and_an_order_for_its_sources():
+    _, stream = cudart.cudaStreamCreate()
+    _, memory = cudart.cudaMalloc(64)
+    host = np.arange(16, dtype=np.int32)
+    order = real.cudaMemcpyAttributes()
+    order.srcAccessOrder = real.cudaMemcpySrcAccessOrder.cudaMemcpySrcAccessOrderStream
+    address, pointer = host.ctypes.data, int(memory)
+    arguments = ([pointer, pointer + 32], [address + 32, address], [32, 32], 2)
+    assert cudart.cudaMemcpyBatchAsync(*arguments, [order], [0], 1, stream) == (SUCCESS,)
+    cudart.cudaStreamSynchronize(stream)
+    back = np.zeros(16, np.int32)
+    cudart.cudaMemcpy(back.ctypes.data, memory, 64, TO_HOST)
+    np.testing.assert_array_equal(back, np.roll(host, 8))
+    for wrong, handle in (([order], 0), ([real.cudaMemcpyAttributes()], stream)):
+        assert cudart.cudaMemcpyBatchAsync(*arguments, wrong, [0], 1, handle) == (INVALID,)

@@ -390,3 +390,26 @@ def test_runtime_and_driver_share_streams_and_memory(module):
     assert launch(function(module, "scale"), parameters, block=128, stream=stream) == (SUCCESS,)
     assert driver.cuStreamSynchronize(stream) == (SUCCESS,)
     assert not download(pointer, 100, np.float32).any()
+
+
+def test_pointer_attributes_of_what_cuda_does_not_know():
+    names = [
+        real.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        real.CUpointer_attribute.CU_POINTER_ATTRIBUTE_CONTEXT,
+    ]
+    host = np.zeros(4)
+    result, (kind, context) = driver.cuPointerGetAttributes(2, names, host.ctypes.data)
+    assert (result, int(kind), int(context)) == (SUCCESS, 0, 0)
+    assert driver.cuPointerGetAttribute(names[0], host.ctypes.data) == (CUresult.CUDA_ERROR_INVALID_VALUE, None)
+
+
+def test_a_stream_waits_for_a_value_and_goes_on():
+    _, stream = driver.cuStreamCreate(1)
+    _, memory = driver.cuMemAlloc(8)
+    driver.cuMemsetD32(memory, 0, 2)
+    assert driver.cuStreamWaitValue32(stream, memory, 3, 0) == (SUCCESS,)
+    assert driver.cuStreamQuery(stream) == (CUresult.CUDA_ERROR_NOT_READY,)
+    assert driver.cuMemsetD32(memory, 3, 1) == (SUCCESS,)
+    assert driver.cuStreamSynchronize(stream) == (SUCCESS,)
+    with pytest.raises(OverflowError):
+        driver.cuStreamWriteValue32(stream, memory, 1 << 32, 0)

@@ -20,11 +20,22 @@ from cudalab.sim.compiler.codegen.simple import SimpleKernel
 from cudalab.sim.compiler.codegen.unit import VARIANTS, Unit
 from cudalab.sim.compiler.loader import bundle
 from cudalab.sim.compiler.object_code import compile_object
+from cudalab.sim.compiler.passes.suspension import POLL
 from cudalab.sim.compiler.program import GlobalVariable, Kernel, Parameter, Program, Resources
 from cudalab.sim.compiler.ptx.errors import PtxError
 from cudalab.sim.compiler.ptx.nodes import Immediate, Module, Variable
 from cudalab.sim.compiler.ptx.parser import parse_ptx
-from cudalab.sim.compiler.runtime import barriers, collectives, driver, faults, records, rounding, states
+from cudalab.sim.compiler.runtime import (
+    barriers,
+    collectives,
+    driver,
+    faults,
+    marks,
+    narrow,
+    records,
+    rounding,
+    states,
+)
 from cudalab.sim.compiler.runtime.assembler import Library
 
 _MOST_THREADS = 1024
@@ -79,7 +90,7 @@ def build_program(
     kernels = {}
     for each in plan.kernels:
         name = each.function.name
-        kernels[name] = _kernel(each, (signatures or {}).get(name), (resources or {}).get(name))
+        kernels[name] = _kernel(plan, each, (signatures or {}).get(name), (resources or {}).get(name))
     text = plan.module.text
     return Program(
         source=source,
@@ -92,7 +103,9 @@ def build_program(
     )
 
 
-def _kernel(plan: Plan, signature: tuple[Parameter, ...] | None, resources: Resources | None) -> Kernel:
+def _kernel(
+    module: ModulePlan, plan: Plan, signature: tuple[Parameter, ...] | None, resources: Resources | None
+) -> Kernel:
     function = plan.function
     threads = _MOST_THREADS
     for directive in ("maxntid", "reqntid"):
@@ -100,6 +113,7 @@ def _kernel(plan: Plan, signature: tuple[Parameter, ...] | None, resources: Reso
             x, y, z = (*function.directives[directive], 1, 1)[:3]
             threads = min(_MOST_THREADS, x * y * z)
     parameters = _parameters(plan, signature)
+    root_kinds, other_kinds = module.kinds_of_access(plan)
     return Kernel(
         name=function.name,
         parameters=parameters,
@@ -114,6 +128,10 @@ def _kernel(plan: Plan, signature: tuple[Parameter, ...] | None, resources: Reso
         max_threads=threads,
         uses_dynamic_shared=plan.uses_dynamic_shared,
         location=function.location,
+        poll_points=tuple(sorted(point.number for point in plan.points if point.instruction.opcode == POLL)),
+        mark_shift=module.mark_shift,
+        root_kinds=root_kinds,
+        other_kinds=other_kinds,
     )
 
 
@@ -179,7 +197,7 @@ def generate(ptx: str | Module, variant: str) -> bytes:
 
     Args:
         ptx: the module, parsed or as text.
-        variant: ``plain``, ``atomic`` or ``traced``.
+        variant: one of ``VARIANTS``.
 
     Returns:
         Bytes for :func:`cudalab.sim.compiler.loader.load`.
@@ -196,7 +214,7 @@ def generate(ptx: str | Module, variant: str) -> bytes:
 def runtime_text() -> str:
     """The LLVM IR of the runtime object."""
     library = Library()
-    for part in (faults, records, collectives, states, barriers, driver, rounding):
+    for part in (faults, marks, records, collectives, states, barriers, driver, rounding, narrow):
         part.write(library)
     return library.text()
 

@@ -22,6 +22,8 @@ EXTERNAL = (
     "sinf cosf exp2f log2f tanhf fmaf fma fmodf fmod floorf floor ceilf ceil truncf trunc rintf rint roundevenf "
     "roundeven sqrtf sqrt memcpy memset memmove"
 ).split()
+#: Of the runtime object: called by programs, and by the machine.
+RUNTIME_ENTRIES = ("cl_run", "cl_footprint_runs", "cl_footprint_clear")
 _MAGIC = b"CLAB0002"
 _lock = threading.Lock()
 _numbers = itertools.count(1)
@@ -51,17 +53,17 @@ def _unbundle(data: bytes) -> tuple[list[str], bytes, bytes]:
 class LoadedCode:
     """Native code in memory; it stays as long as this object."""
 
-    def __init__(self, tracker: Any) -> None:
-        self._tracker = tracker
+    def __init__(self, tracker: Any, runtime: Any) -> None:
+        self._tracker, self._runtime = tracker, runtime
 
     def address(self, symbol: str) -> int:
-        """The address of an entry point.
+        """The address of an entry point, or of a function of the runtime object (``RUNTIME_ENTRIES``).
 
         Raises:
             KeyError: there is no such symbol.
         """
         try:
-            return int(self._tracker[symbol])
+            return int((self._runtime if symbol in RUNTIME_ENTRIES else self._tracker)[symbol])
         except KeyError:
             raise KeyError(f"native code has no entry point {symbol!r}") from None
 
@@ -83,9 +85,32 @@ def load(data: bytes) -> LoadedCode:
             _import_symbols(builder)
             for entry in entries:
                 builder.export_symbol(entry)
-            return LoadedCode(builder.link(_linker(), f"program-{next(_numbers)}"))
+            return LoadedCode(builder.link(_linker(), f"program-{next(_numbers)}"), _runtimes[runtime][1])
         except RuntimeError as error:
             raise LoadError(f"native code cannot be linked: {error}") from error
+
+
+def load_object(code: bytes, entry: str, imports: dict[str, int]) -> LoadedCode:
+    """Link one object file.
+
+    Args:
+        code: the object file.
+        entry: the symbol that will be asked for.
+        imports: addresses of all symbols that it needs.
+
+    Raises:
+        LoadError: it cannot be linked.
+    """
+    with _lock:
+        try:
+            builder = llvm.JITLibraryBuilder().add_object_img(code)
+            for name, address in imports.items():
+                builder.import_symbol(name, address)
+            builder.export_symbol(entry)
+            tracker = builder.link(_linker(), f"object-{next(_numbers)}")
+        except RuntimeError as error:
+            raise LoadError(f"native code cannot be linked: {error}") from error
+    return LoadedCode(tracker, tracker)
 
 
 _runtimes: dict[bytes, tuple[str, Any]] = {}
@@ -97,7 +122,8 @@ def _runtime_library(code: bytes) -> str:
         name = f"runtime-{next(_numbers)}"
         builder = llvm.JITLibraryBuilder().add_object_img(code)
         _import_symbols(builder)
-        builder.export_symbol("cl_run")
+        for symbol in RUNTIME_ENTRIES:
+            builder.export_symbol(symbol)
         _runtimes[code] = name, builder.link(_linker(), name)
     return _runtimes[code][0]
 

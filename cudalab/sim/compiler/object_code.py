@@ -11,6 +11,7 @@ selected the fast way, in 0.3 s; such a kernel runs slower than it could.
 
 from __future__ import annotations
 
+import platform
 import threading
 from functools import cache
 
@@ -35,6 +36,14 @@ def _machine(level: int) -> llvm.TargetMachine:
     return _target().create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=features, opt=level, reloc="pic", codemodel="small"
     )
+
+
+@cache
+def has_half() -> bool:
+    """Does this host's processor convert between ``half`` and ``float``? Without that LLVM would call a library."""
+    if platform.machine().lower() in ("arm64", "aarch64"):
+        return True
+    return bool(llvm.get_host_cpu_features().get("f16c", False))
 
 
 def compile_object(text: str, *, optimise: str = "kernel") -> bytes:

@@ -99,6 +99,14 @@ class Kernel:
     max_threads: int = 1024  # __launch_bounds__
     uses_dynamic_shared: bool = False
     location: Location = field(default_factory=lambda: Location("", 0))
+    poll_points: tuple[int, ...] = ()
+    """Suspension points, counted from 1, of loops that wait for memory to change: its blocks may yield."""
+    mark_shift: int = 0
+    """Footprint code marks ``1 << mark_shift`` bytes with one mark: the narrowest access of the program has so many."""
+    root_kinds: tuple[int, ...] = ()
+    """How each root is accessed: a bit set of ``1 << SiteKind``."""
+    other_kinds: int = 0
+    """How device memory is accessed through pointers that no root is known of; 0: the kernel stays in its roots."""
 
     @property
     def symbol(self) -> str:
@@ -110,7 +118,8 @@ class Kernel:
 class Program:
     """One compiled translation unit. ``objects`` maps a variant to native object code:
     ``plain`` (checked, one worker), ``atomic`` (checked, atomics real, for several workers),
-    ``traced`` (checked, emits Records and Undo entries). A variant may be missing until asked for."""
+    ``traced`` (checked, emits Records and Undo entries, marks bytes where ``Context.marks`` is set), ``footprint`` and
+    ``footprint_atomic`` (as plain and atomic, and mark the bytes touched). A variant may be missing until asked for."""
 
     source: str
     ptx: str

@@ -23,7 +23,7 @@ from cudalab.sim.compiler.helper import HelperFailure, Limits
 from cudalab.sim.compiler.options import OptionError, Options, parse_options
 from cudalab.sim.compiler.program import Program
 
-VARIANTS = ("plain", "atomic", "traced")
+VARIANTS = ("plain", "atomic", "traced", "footprint", "footprint_atomic")
 _KEPT = 64  # programs remembered in this process
 
 _programs: OrderedDict[str, Program] = OrderedDict()
@@ -92,7 +92,7 @@ def compile_ptx(ptx: str, *, limits: Limits | None = None) -> Program:
 
 
 def native(program: Program, variant: str, *, limits: Limits | None = None) -> bytes:
-    """Object code of ``program`` for this processor, in ``variant``: ``plain``, ``atomic`` or ``traced``.
+    """Object code of ``program`` for this processor, in ``variant``: one of ``VARIANTS``.
 
     The result is also put into ``program.objects``.
 
@@ -131,6 +131,26 @@ def prefetch(program: Program, variants: Iterable[str] = ("plain", "traced")) ->
             future: Future[bytes] = Future()
             _running[place] = future
         threading.Thread(target=_fetch, args=(program, variant, future), daemon=True).start()
+
+
+def host_fault_code() -> bytes:
+    """Object code of the fault handler that watches page-locked memory (``runtime/host_fault.py``).
+
+    Raises:
+        CompileError: the helper process did not make it.
+    """
+    entry = cache.key("host fault", cache.backend_identity())
+    stored = cache.load(entry)
+    if stored is not None and len(stored[1]) == 1:
+        return stored[1][0]
+    try:
+        _, blobs = helper.call({"do": "trap"})
+    except HelperFailure as failure:
+        raise _failure(failure, helper.limits(), "", "host_fault", ()) from None
+    if len(blobs) != 1:
+        raise CompileError("the helper process sent no object code")
+    cache.store(entry, {}, blobs)
+    return blobs[0]
 
 
 def _fetch(program: Program, variant: str, future: Future[bytes]) -> None:

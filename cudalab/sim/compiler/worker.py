@@ -56,8 +56,8 @@ class Worker:
         self.deadline = time.monotonic() + limits.get("seconds", 30.0) + _GRACE
         _limit_memory(limits.get("memory", 0))
         try:
-            operation = {"compile": self._compile, "build": self._build, "native": self._native}[request["do"]]
-            return operation(request)
+            operations = {"compile": self._compile, "build": self._build, "native": self._native, "trap": self._trap}
+            return operations[request["do"]](request)
         except _Refused as error:
             return {"error": error.fields}, []
         except MemoryError:
@@ -142,6 +142,12 @@ class Worker:
         from cudalab.sim.compiler.build import generate
 
         return {"object": 0}, [bytes(generate(request["ptx"], request["variant"]))]
+
+    def _trap(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        from cudalab.sim.compiler.object_code import compile_object
+        from cudalab.sim.compiler.runtime.host_fault import host_fault_text
+
+        return {"object": 0}, [compile_object(host_fault_text(), optimise="runtime")]
 
     def _own_names(self, ptx: str) -> str:
         """NVRTC puts its working folder ahead of file names; nobody else knows that folder."""

@@ -17,6 +17,7 @@ from cudalab.sim.cudart.copies import (
     cudaMemcpy3D,
     cudaMemcpy3DAsync,
     cudaMemcpyAsync,
+    cudaMemcpyBatchAsync,
     cudaMemcpyPeer,
     cudaMemcpyPeerAsync,
     cudaMemset,
@@ -56,9 +57,16 @@ from cudalab.sim.cudart.devices import (
     cudaSetDeviceFlags,
     getLocalRuntimeVersion,
 )
+from cudalab.sim.cudart.managed import (
+    cudaMallocManaged,
+    cudaMemAdvise,
+    cudaMemPrefetchAsync,
+    cudaMemRangeGetAttribute,
+    cudaMemRangeGetAttributes,
+    cudaStreamAttachMemAsync,
+)
 from cudalab.sim.cudart.memory import (
     cudaFree,
-    cudaFreeAsync,
     cudaFreeHost,
     cudaHostAlloc,
     cudaHostGetDevicePointer,
@@ -67,12 +75,33 @@ from cudalab.sim.cudart.memory import (
     cudaHostUnregister,
     cudaMalloc,
     cudaMalloc3D,
-    cudaMallocAsync,
     cudaMallocHost,
-    cudaMallocManaged,
     cudaMallocPitch,
     cudaMemGetInfo,
     cudaPointerGetAttributes,
+)
+from cudalab.sim.cudart.pools import (
+    cudaDeviceGetDefaultMemPool,
+    cudaDeviceGetMemPool,
+    cudaDeviceSetMemPool,
+    cudaFreeAsync,
+    cudaMallocAsync,
+    cudaMallocFromPoolAsync,
+    cudaMemGetDefaultMemPool,
+    cudaMemGetMemPool,
+    cudaMemPoolCreate,
+    cudaMemPoolDestroy,
+    cudaMemPoolGetAccess,
+    cudaMemPoolGetAttribute,
+    cudaMemPoolSetAccess,
+    cudaMemPoolSetAttribute,
+    cudaMemPoolTrimTo,
+    cudaMemSetMemPool,
+)
+from cudalab.sim.cudart.stream_attributes import (
+    cudaStreamCopyAttributes,
+    cudaStreamGetAttribute,
+    cudaStreamSetAttribute,
 )
 from cudalab.sim.cudart.streams import (
     cudaEventCreate,
@@ -84,10 +113,12 @@ from cudalab.sim.cudart.streams import (
     cudaEventRecordWithFlags,
     cudaEventSynchronize,
     cudaLaunchHostFunc,
+    cudaStreamAddCallback,
     cudaStreamCreate,
     cudaStreamCreateWithFlags,
     cudaStreamCreateWithPriority,
     cudaStreamDestroy,
+    cudaStreamGetCaptureInfo,
     cudaStreamGetDevice,
     cudaStreamGetFlags,
     cudaStreamGetId,
@@ -96,6 +127,26 @@ from cudalab.sim.cudart.streams import (
     cudaStreamQuery,
     cudaStreamSynchronize,
     cudaStreamWaitEvent,
+)
+from cudalab.sim.cudart.textures import (
+    cudaArrayGetInfo,
+    cudaCreateChannelDesc,
+    cudaCreateSurfaceObject,
+    cudaCreateTextureObject,
+    cudaDestroySurfaceObject,
+    cudaDestroyTextureObject,
+    cudaFreeArray,
+    cudaGetChannelDesc,
+    cudaGetSurfaceObjectResourceDesc,
+    cudaGetTextureObjectResourceDesc,
+    cudaGetTextureObjectTextureDesc,
+    cudaMalloc3DArray,
+    cudaMallocArray,
+    cudaMemcpy2DArrayToArray,
+    cudaMemcpy2DFromArray,
+    cudaMemcpy2DFromArrayAsync,
+    cudaMemcpy2DToArray,
+    cudaMemcpy2DToArrayAsync,
 )
 from cudalab.sim.device import binding as _binding
 

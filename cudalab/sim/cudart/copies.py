@@ -4,28 +4,43 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuda.bindings.runtime import cudaError_t, cudaExtent, cudaMemcpy3DParms, cudaMemcpyKind, cudaPitchedPtr, cudaPos
+from cuda.bindings.runtime import (
+    cudaError_t,
+    cudaExtent,
+    cudaMemcpy3DParms,
+    cudaMemcpyAttributes,
+    cudaMemcpyKind,
+    cudaPitchedPtr,
+    cudaPos,
+)
 
 from cudalab.sim.cudart.answer import api
+from cudalab.sim.cudart.textures import copy_3d as copy_arrays
 from cudalab.sim.device import current_device
-from cudalab.sim.device.binding import enumerator, handle, signed, size_t, struct, void_pointer
+from cudalab.sim.device.binding import default_stream, enumerator, signed, size_t, stream_handle, struct, void_pointer
+from cudalab.sim.device.stream import LEGACY, LEGACY_HANDLE
+
+_DEFAULT = int(cudaMemcpyKind.cudaMemcpyDefault)
+_ORDERS = (1, 2, 3)
 
 
 @api()
 def cudaMemcpy(dst: Any, src: Any, count: Any, kind: cudaMemcpyKind) -> None:
-    current_device().memcpy(void_pointer(dst), void_pointer(src), size_t(count), enumerator(kind, "kind"))
+    current_device().memcpy(
+        void_pointer(dst), void_pointer(src), size_t(count), enumerator(kind, "kind"), default_stream()
+    )
 
 
 @api()
 def cudaMemcpyAsync(dst: Any, src: Any, count: Any, kind: cudaMemcpyKind, stream: Any) -> None:
     current_device().memcpy(
-        void_pointer(dst), void_pointer(src), size_t(count), enumerator(kind, "kind"), handle(stream), True
+        void_pointer(dst), void_pointer(src), size_t(count), enumerator(kind, "kind"), stream_handle(stream), True
     )
 
 
 @api()
 def cudaMemcpy2D(dst: Any, dpitch: Any, src: Any, spitch: Any, width: Any, height: Any, kind: cudaMemcpyKind) -> None:
-    _copy_2d(dst, dpitch, src, spitch, width, height, kind, 0, asynchronous=False)
+    _copy_2d(dst, dpitch, src, spitch, width, height, kind, default_stream(), asynchronous=False)
 
 
 @api()
@@ -55,19 +70,19 @@ def _copy_2d(
         size_t(width),
         size_t(height),
         enumerator(kind, "kind"),
-        handle(stream),
+        stream_handle(stream),
         asynchronous,
     )
 
 
 @api()
 def cudaMemcpy3D(p: cudaMemcpy3DParms | None) -> None:
-    _copy_3d(p, 0, asynchronous=False)
+    _copy_3d(p, default_stream(), asynchronous=False)
 
 
 @api()
 def cudaMemcpy3DAsync(p: cudaMemcpy3DParms | None, stream: Any) -> None:
-    _copy_3d(p, handle(stream), asynchronous=True)
+    _copy_3d(p, stream_handle(stream), asynchronous=True)
 
 
 def _copy_3d(p: Any, stream: int, *, asynchronous: bool) -> None:
@@ -76,12 +91,12 @@ def _copy_3d(p: Any, stream: int, *, asynchronous: bool) -> None:
         raise device.fail(cudaError_t.cudaErrorInvalidValue, "cudaMemcpy3D: no parameters (None)")
     struct(p, "p", cudaMemcpy3DParms)
     if int(p.srcArray) or int(p.dstArray):
-        raise device.fail(
-            cudaError_t.cudaErrorNotSupported,
-            "cudaMemcpy3D with srcArray or dstArray: CUDA arrays are not simulated; use srcPtr and dstPtr",
-        )
+        copy_arrays(p, stream, asynchronous=asynchronous)
+        return
     if bool(p.srcPtr.ptr) != bool(p.dstPtr.ptr) or not p.srcPtr.ptr:
         raise device.fail(cudaError_t.cudaErrorInvalidValue, "cudaMemcpy3D: srcPtr and dstPtr must both be set")
+    for name, pointer, position in (("src", p.srcPtr, p.srcPos), ("dst", p.dstPtr, p.dstPos)):
+        _check_box(name, pointer, position, p.extent)
     device.memcpy_3d(
         _side(p.dstPtr, p.dstPos),
         _side(p.srcPtr, p.srcPos),
@@ -90,6 +105,20 @@ def _copy_3d(p: Any, stream: int, *, asynchronous: bool) -> None:
         stream,
         asynchronous,
     )
+
+
+def _check_box(name: str, pointer: cudaPitchedPtr, position: cudaPos, extent: cudaExtent) -> None:
+    """The box must not reach over the end of a row or of a slice. What is wider than the pitch has an error of its own,
+    and what is empty copies nothing."""
+    if not (extent.width and extent.height and extent.depth) or extent.width > pointer.pitch:
+        return
+    if position.x + extent.width > pointer.pitch:
+        note = f"{name}Pos.x {position.x} + width {extent.width} is more than the pitch {pointer.pitch}"
+    elif pointer.ysize and position.y + extent.height > pointer.ysize:
+        note = f"{name}Pos.y {position.y} + height {extent.height} is more than the {pointer.ysize} rows of a slice"
+    else:
+        return
+    raise current_device().fail(cudaError_t.cudaErrorInvalidValue, f"cudaMemcpy3D: {note}")
 
 
 def _side(pointer: cudaPitchedPtr, position: cudaPos) -> tuple[int, int, int]:
@@ -101,7 +130,7 @@ def _side(pointer: cudaPitchedPtr, position: cudaPos) -> tuple[int, int, int]:
 
 @api()
 def cudaMemcpyPeer(dst: Any, dstDevice: Any, src: Any, srcDevice: Any, count: Any) -> None:
-    _copy_peer(dst, dstDevice, src, srcDevice, count, 0, asynchronous=False)
+    _copy_peer(dst, dstDevice, src, srcDevice, count, default_stream(), asynchronous=False)
 
 
 @api()
@@ -122,41 +151,70 @@ def _copy_peer(
         void_pointer(src),
         size_t(count),
         int(cudaMemcpyKind.cudaMemcpyDeviceToDevice),
-        handle(stream),
+        stream_handle(stream),
         asynchronous,
     )
 
 
 @api()
+def cudaMemcpyBatchAsync(
+    dsts: tuple[Any] | list[Any] | None,
+    srcs: tuple[Any] | list[Any] | None,
+    sizes: tuple[int] | list[int],
+    count: Any,
+    attrs: tuple[cudaMemcpyAttributes] | list[cudaMemcpyAttributes] | None,
+    attrsIdxs: tuple[int] | list[int],
+    numAttrs: Any,
+    stream: Any,
+) -> None:
+    device, number, queue = current_device(), size_t(count), stream_handle(stream)
+    starts = list(attrsIdxs)[: size_t(numAttrs)]
+    if queue in (LEGACY, LEGACY_HANDLE):
+        raise device.fail(cudaError_t.cudaErrorInvalidValue, "cudaMemcpyBatchAsync: not in the legacy default stream")
+    if not number or not starts or starts[0] != 0 or starts != sorted(set(starts)) or starts[-1] >= number:
+        raise device.fail(
+            cudaError_t.cudaErrorInvalidValue,
+            f"cudaMemcpyBatchAsync: attrsIdxs must begin with 0 and grow, below the {number} copies (got {starts})",
+        )
+    orders = [int(attribute.srcAccessOrder) for attribute in (attrs or ())[: len(starts)]]
+    if any(order not in _ORDERS for order in orders) or len(orders) < len(starts):
+        raise device.fail(cudaError_t.cudaErrorInvalidValue, "cudaMemcpyBatchAsync: srcAccessOrder is not set")
+    for destination, source, size in list(zip(dsts or (), srcs or (), sizes, strict=False))[:number]:
+        device.memcpy(void_pointer(destination), void_pointer(source), size_t(size), _DEFAULT, queue, True)
+
+
+@api()
 def cudaMemset(devPtr: Any, value: Any, count: Any) -> None:
-    current_device().memset(void_pointer(devPtr), signed(value), size_t(count))
+    current_device().memset(void_pointer(devPtr), signed(value), size_t(count), default_stream())
 
 
 @api()
 def cudaMemsetAsync(devPtr: Any, value: Any, count: Any, stream: Any) -> None:
-    current_device().memset(void_pointer(devPtr), signed(value), size_t(count), handle(stream), True)
+    current_device().memset(void_pointer(devPtr), signed(value), size_t(count), stream_handle(stream), True)
 
 
 @api()
 def cudaMemset2D(devPtr: Any, pitch: Any, value: Any, width: Any, height: Any) -> None:
     extent = (size_t(width), size_t(height), 1)
-    current_device().memset_3d(void_pointer(devPtr), size_t(pitch), 0, signed(value), extent)
+    current_device().memset_3d(void_pointer(devPtr), size_t(pitch), 0, signed(value), extent, default_stream())
 
 
 @api()
 def cudaMemset2DAsync(devPtr: Any, pitch: Any, value: Any, width: Any, height: Any, stream: Any) -> None:
     extent = (size_t(width), size_t(height), 1)
-    current_device().memset_3d(void_pointer(devPtr), size_t(pitch), 0, signed(value), extent, handle(stream), True)
+    current_device().memset_3d(
+        void_pointer(devPtr), size_t(pitch), 0, signed(value), extent, stream_handle(stream), True
+    )
 
 
 @api()
 def cudaMemset3D(pitchedDevPtr: cudaPitchedPtr, value: Any, extent: cudaExtent) -> None:
-    _memset_3d(pitchedDevPtr, value, extent, 0, asynchronous=False)
+    _memset_3d(pitchedDevPtr, value, extent, default_stream(), asynchronous=False)
 
 
 @api()
 def cudaMemset3DAsync(pitchedDevPtr: cudaPitchedPtr, value: Any, extent: cudaExtent, stream: Any) -> None:
-    _memset_3d(pitchedDevPtr, value, extent, handle(stream), asynchronous=True)
+    _memset_3d(pitchedDevPtr, value, extent, stream_handle(stream), asynchronous=True)
 
 
 def _memset_3d(pointer: cudaPitchedPtr, value: Any, extent: cudaExtent, stream: int, *, asynchronous: bool) -> None:

@@ -36,11 +36,13 @@ def cudaGetDeviceCount() -> int:
 
 @api(1)
 def cudaGetDevice() -> int:
+    current_device().check_thread("cudaGetDevice")
     return 0
 
 
 @api()
 def cudaSetDevice(device: Any) -> None:
+    current_device().check_thread("cudaSetDevice")
     _only_device(device)
 
 

@@ -8,7 +8,7 @@ from cuda.bindings.runtime import cudaExtent, cudaMemoryType, cudaPitchedPtr, cu
 
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import current_device
-from cudalab.sim.device.binding import handle, size_t, struct, unsigned, void_pointer
+from cudalab.sim.device.binding import size_t, struct, unsigned, void_pointer
 
 
 @api(1)
@@ -21,16 +21,6 @@ def cudaFree(devPtr: Any) -> None:
     current_device().free(void_pointer(devPtr))
 
 
-@api(1)
-def cudaMallocAsync(size: Any, hStream: Any) -> int:
-    return current_device().malloc_async(size_t(size), handle(hStream))
-
-
-@api()
-def cudaFreeAsync(devPtr: Any, hStream: Any) -> None:
-    current_device().free_async(void_pointer(devPtr), handle(hStream))
-
-
 @api(2)
 def cudaMallocPitch(width: Any, height: Any) -> tuple[int, int]:
     return current_device().malloc_pitch(size_t(width), size_t(height))
@@ -41,11 +31,6 @@ def cudaMalloc3D(extent: cudaExtent) -> cudaPitchedPtr:
     extent = struct(extent, "extent", cudaExtent)
     pointer, pitch = current_device().malloc_3d(extent.width, extent.height, extent.depth)
     return make_cudaPitchedPtr(pointer, pitch, extent.width, extent.height)
-
-
-@api(1)
-def cudaMallocManaged(size: Any, flags: Any) -> int:
-    return current_device().malloc_managed(size_t(size), unsigned(flags))
 
 
 @api(1)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from cuda.bindings.runtime import cudaError_t, cudaEvent_t, cudaStream_t, cudaStreamCaptureStatus
+from cuda.bindings.runtime import cudaError_t, cudaEvent_t, cudaGraph_t, cudaStream_t, cudaStreamCaptureStatus
 
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import CudaError, current_device
-from cudalab.sim.device.binding import handle, signed, unsigned, void_pointer
+from cudalab.sim.device.binding import handle, signed, stream_handle, unsigned, void_pointer
 
 HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 """The C type of a host function: it takes the user data."""
+STREAM_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+"""The C type of a stream callback: it takes the stream, the status and the user data."""
 
 
 @api(1)
@@ -32,49 +34,57 @@ def cudaStreamCreateWithPriority(flags: Any, priority: Any) -> cudaStream_t:
 
 @api()
 def cudaStreamDestroy(stream: Any) -> None:
-    current_device().stream_destroy(handle(stream))
+    current_device().stream_destroy(stream_handle(stream))
 
 
 @api()
 def cudaStreamSynchronize(stream: Any) -> None:
-    current_device().stream_synchronize(handle(stream))
+    current_device().stream_synchronize(stream_handle(stream))
 
 
 @api()
 def cudaStreamQuery(stream: Any) -> None:
-    if not current_device().stream_query(handle(stream)):
+    if not current_device().stream_query(stream_handle(stream)):
         raise CudaError(cudaError_t.cudaErrorNotReady)
 
 
 @api()
 def cudaStreamWaitEvent(stream: Any, event: Any, flags: Any) -> None:
-    current_device().stream_wait_event(handle(stream), handle(event), unsigned(flags))
+    current_device().stream_wait_event(stream_handle(stream), handle(event), unsigned(flags))
 
 
 @api(1)
 def cudaStreamGetFlags(hStream: Any) -> int:
-    return current_device().stream_get_flags(handle(hStream))
+    return current_device().stream_get_flags(stream_handle(hStream))
 
 
 @api(1)
 def cudaStreamGetPriority(hStream: Any) -> int:
-    return current_device().stream_get_priority(handle(hStream))
+    return current_device().stream_get_priority(stream_handle(hStream))
 
 
 @api(1)
 def cudaStreamGetId(hStream: Any) -> int:
-    return current_device().stream_get_id(handle(hStream))
+    return current_device().stream_get_id(stream_handle(hStream))
 
 
 @api(1)
 def cudaStreamGetDevice(hStream: Any) -> int:
-    current_device().stream_get_flags(handle(hStream))
+    current_device().stream_get_flags(stream_handle(hStream))
     return 0
+
+
+@api(6)
+def cudaStreamGetCaptureInfo(
+    stream: Any,
+) -> tuple[cudaStreamCaptureStatus, int, cudaGraph_t, list[Any], list[Any], int]:
+    current_device().stream_get_flags(stream_handle(stream))
+    return cudaStreamCaptureStatus.cudaStreamCaptureStatusNone, 0, cudaGraph_t(0), [], [], 0
 
 
 @api(1)
 def cudaStreamIsCapturing(stream: Any) -> cudaStreamCaptureStatus:
-    current_device().stream_get_flags(handle(stream))
+    current_device().stream_get_flags(stream_handle(stream))
     return cudaStreamCaptureStatus.cudaStreamCaptureStatusNone
 
 
@@ -85,7 +95,19 @@ def cudaLaunchHostFunc(stream: Any, fn: Any, userData: Any) -> None:
     if not address:
         raise device.fail(cudaError_t.cudaErrorInvalidValue, "cudaLaunchHostFunc: the function is null")
     function = HOST_FUNCTION(address)
-    device.launch_host_function(lambda: function(data or None), handle(stream))
+    device.launch_host_function(lambda: function(data or None), stream_handle(stream))
+
+
+@api()
+def cudaStreamAddCallback(stream: Any, callback: Any, userData: Any, flags: Any) -> None:
+    device = current_device()
+    address, data = int(callback) if callback is not None else 0, void_pointer(userData)
+    if not address:
+        raise device.fail(cudaError_t.cudaErrorInvalidValue, "cudaStreamAddCallback: the function is null")
+    if unsigned(flags):
+        raise device.fail(cudaError_t.cudaErrorInvalidValue, f"cudaStreamAddCallback: flags must be 0 (got {flags})")
+    function, number = STREAM_CALLBACK(address), handle(stream)
+    device.add_callback(lambda status: function(number or None, status, data or None), stream_handle(stream))
 
 
 @api(1)
@@ -105,12 +127,12 @@ def cudaEventDestroy(event: Any) -> None:
 
 @api()
 def cudaEventRecord(event: Any, stream: Any) -> None:
-    current_device().event_record(handle(event), handle(stream))
+    current_device().event_record(handle(event), stream_handle(stream))
 
 
 @api()
 def cudaEventRecordWithFlags(event: Any, stream: Any, flags: Any) -> None:
-    current_device().event_record(handle(event), handle(stream), unsigned(flags))
+    current_device().event_record(handle(event), stream_handle(stream), unsigned(flags))
 
 
 @api()

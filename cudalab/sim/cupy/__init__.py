@@ -44,6 +44,7 @@ from cudalab.sim.cupy._core.creation import (
     zeros_like,
 )
 from cudalab.sim.cupy._core.derivation import make as _make
+from cudalab.sim.cupy._core.elementwise import ElementwiseKernel
 from cudalab.sim.cupy._core.grids import Grid as _Grid
 from cudalab.sim.cupy._core.grids import Joiner as _Joiner
 from cudalab.sim.cupy._core.grids import indices, ix_, meshgrid
@@ -94,6 +95,7 @@ from cudalab.sim.cupy._core.questions import (
     size,
 )
 from cudalab.sim.cupy._core.raw import RawKernel, RawModule
+from cudalab.sim.cupy._core.reduction_kernel import ReductionKernel
 from cudalab.sim.cupy._core.reductions import NAMES as _REDUCTIONS
 from cudalab.sim.cupy._core.reductions import function as _reduction
 from cudalab.sim.cupy._core.routines import (

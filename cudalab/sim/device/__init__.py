@@ -3,6 +3,7 @@
 from cudalab.sim.device.current import clock, current_device, host_work, reset, set_current_device
 from cudalab.sim.device.device import Device, FunctionInfo, LaunchTime
 from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.hazards import Hazard, HazardWarning
 from cudalab.sim.device.record import Log
 from cudalab.sim.device.replay import ReplayError, replay
 
@@ -10,6 +11,8 @@ __all__ = [
     "CudaError",
     "Device",
     "FunctionInfo",
+    "Hazard",
+    "HazardWarning",
     "LaunchTime",
     "Log",
     "ReplayError",

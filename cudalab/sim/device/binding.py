@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
@@ -17,6 +18,7 @@ from typing import Any, ParamSpec, Protocol
 from cuda.bindings import runtime
 
 from cudalab.sim.device.error import CudaError, NotSimulated
+from cudalab.sim.device.stream import LEGACY, PER_THREAD
 
 P = ParamSpec("P")
 _PURE = ("make_", "sizeof")
@@ -132,6 +134,18 @@ def signed(value: Any) -> int:
 def handle(value: Any) -> int:
     """A stream, event, module, function or device pointer: None, a number, or the binding's own type."""
     return 0 if value is None else int(runtime.cudaStream_t(_number(value)))
+
+
+def stream_handle(value: Any) -> int:
+    """A stream. 0 is the legacy default stream, or, where the environment of the process asks for it when it is first
+    used, the per-thread one (``CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM=1``)."""
+    return handle(value) or default_stream()
+
+
+@functools.cache
+def default_stream() -> int:
+    """The handle that 0 stands for, also in calls that take no stream."""
+    return PER_THREAD if os.environ.get("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM", "").strip() == "1" else LEGACY
 
 
 def _number(value: Any) -> Any:

@@ -9,7 +9,10 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import sysconfig
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import CodeType, FrameType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
@@ -47,18 +50,50 @@ def is_cell(file: str) -> bool:
     return "ipykernel_" in file or file.startswith("<ipython-input")
 
 
-_ours: dict[CodeType, bool] = {}
+_ours: dict[str, bool] = {}
+"""By file: is it part of cudalab?"""
+_places: dict[tuple[int, int], Place] = {}
+"""By the code object's number, which may be given again, and the place in it: most calls come from few places, and to
+find a line's number takes long in long code."""
+_MOST_PLACES = 1 << 14
 
 
-def place_of_call() -> Place:
-    """The line of the learner's program that is being run."""
-    frame: FrameType | None = sys._getframe(1)
+def place_of_call(depth: int = 1) -> Place:
+    """The line of the learner's program that is being run. The ``depth`` innermost frames are known to be cudalab's; to
+    look at one takes time."""
+    frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
         code = frame.f_code
-        ours = _ours.get(code)
+        file = code.co_filename
+        ours = _ours.get(file)
         if ours is None:
-            ours = _ours[code] = code.co_filename.startswith(_PACKAGE) or code.co_filename.startswith("<frozen")
+            ours = _ours[file] = file.startswith((_PACKAGE, "<frozen"))
         if not ours:
-            return Place(code, frame.f_lineno)
+            key = id(code), frame.f_lasti
+            place = _places.get(key)
+            if place is None or place.code is not code:
+                if len(_places) >= _MOST_PLACES:
+                    _places.clear()
+                place = _places[key] = Place(code, frame.f_lineno)
+            return place
         frame = frame.f_back
     return UNKNOWN
+
+
+_LIBRARIES = tuple(
+    {os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+
+
+def place_of_frames(frames: Sequence[tuple[str, int]]) -> Place:
+    """The line of the learner's program among ``(file, line)`` of a Python stack, innermost first. Lines of installed
+    packages are passed over: a touch of memory mostly happens within NumPy."""
+    others = [frame for frame in frames if not frame[0].startswith((_PACKAGE, "<frozen"))]
+    found = next((frame for frame in others if not frame[0].startswith(_LIBRARIES)), others[0] if others else None)
+    return Place(_code_of(found[0]), found[1]) if found is not None else UNKNOWN
+
+
+@cache
+def _code_of(file: str) -> CodeType:
+    """A code object that names a file."""
+    return compile("", file, "exec")

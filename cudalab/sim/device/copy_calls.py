@@ -3,9 +3,12 @@
 Which rule applies follows from the addresses, as unified addressing has it; ``kind`` only has to agree (checked on an
 H200): host-to-device wants a destination that CUDA knows, device-to-host such a source, device-to-device both.
 
-When the host may go on (CUDA Runtime API, "API synchronization behavior"): copies between page-locked memory and the
-device return at once when asynchronous; copies from pageable memory of up to 64 KB return when the bytes are staged,
-larger ones and copies to pageable memory when they are done; copies within the device and memsets never block.
+When the host may go on (CUDA Runtime API, "API synchronization behavior", and what an H200 with driver 580 does where
+that says less): copies between page-locked memory and the device return at once when asynchronous. Asynchronous copies
+from pageable memory return when the bytes are staged, if the driver's staging memory holds them (2 MB; the guide
+promises 64 KB); larger ones, and copies to pageable memory, when they are done. Synchronous ones wait for the work
+before them first. Copies and sets of device memory never block; the host does wait for synchronous ones that touch
+page-locked or managed memory.
 """
 
 from __future__ import annotations
@@ -16,19 +19,24 @@ from cuda.bindings.runtime import cudaError_t
 from cudalab.sim.device import cost, host_address
 from cudalab.sim.device.core import call
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.memory_calls import MemoryCalls
+from cudalab.sim.device.managed_calls import ManagedCalls
 from cudalab.sim.device.region import Region
 from cudalab.sim.device.stream import Stream
 from cudalab.sim.device.transfer import Copy, Memset
 from cudalab.sim.machine.memory import InvalidPointer
 
 HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, DEFAULT = range(5)
-_STAGED_AT_ONCE = 64 << 10
+_SMALL = 64 << 10
 _KIND_NAMES = ("HostToHost", "HostToDevice", "DeviceToHost", "DeviceToDevice", "Default")
 
 
-class CopyCalls(MemoryCalls):
+class CopyCalls(ManagedCalls):
     """Copy calls of the device."""
+
+    def _reset_state(self) -> None:
+        super()._reset_state()
+        self._staged: list[Copy] = []
+        """Copies whose bytes the driver holds."""
 
     @call(None)
     def memcpy(
@@ -51,7 +59,7 @@ class CopyCalls(MemoryCalls):
         asynchronous: bool = False,
     ) -> None:
         """``cudaMemcpy2D``: ``height`` rows of ``width`` bytes, ``pitch`` bytes apart on each side."""
-        if width and height and (dst_pitch < width or src_pitch < width):
+        if width and height > 1 and (dst_pitch < width or src_pitch < width):
             self._spend(self.profile.host["query"])
             raise CudaError(
                 cudaError_t.cudaErrorInvalidPitchValue,
@@ -99,7 +107,7 @@ class CopyCalls(MemoryCalls):
         self, pointer: int, value: int, count: int, stream: int = 0, asynchronous: bool = False, element: int = 1
     ) -> None:
         """``cudaMemset`` and ``cuMemsetD8/16/32``: ``count`` elements of ``element`` bytes (1, 2 or 4)."""
-        self._memset("cudaMemset", Region(pointer, count * element), value, element, stream)
+        self._memset("cudaMemset", Region(pointer, count * element), value, element, stream, asynchronous)
 
     @call(None)
     def memset_3d(
@@ -119,23 +127,26 @@ class CopyCalls(MemoryCalls):
             self._spend(self.profile.host["query"])
             raise self._invalid(f"cudaMemset2D: the pitch {pitch} is less than the width {width} bytes")
         region = Region(pointer, width, height, depth, pitch, slice_pitch)
-        self._memset("cudaMemset2D", region, value, element, stream)
+        self._memset("cudaMemset2D", region, value, element, stream, asynchronous)
 
     # -- how -----------------------------------------------------------------------------------------------------------
 
     def _copy(self, name: str, dst: Region, src: Region, kind: int, handle: int, asynchronous: bool) -> None:
         host = self.profile.host
         stream = self._scheduler.streams.find(handle)
+        if not dst.bytes:
+            return self._spend(host["query"])
         if not HOST_TO_HOST <= kind <= DEFAULT:
             self._spend(host["query"])
             raise CudaError(cudaError_t.cudaErrorInvalidMemcpyDirection, f"{name}: {kind} is no cudaMemcpyKind")
-        if not dst.bytes:
-            return self._spend(host["query"])
         (dst, dst_kind), (src, src_kind) = self._placed(name, dst), self._placed(name, src)
         self._check_direction(name, kind, dst_kind, src_kind)
         if dst_kind == "device" and src_kind == "device":
             self._spend(host["memcpy_device"])
-            self._enqueue_copy(f"{name} D2D", stream, dst, src, "sm", cost.device_copy(self.profile, src.bytes))
+            duration = cost.device_copy(self.profile, src.bytes)
+            copy = self._enqueue_copy(f"{name} D2D", stream, dst, src, "sm", duration)
+            if not asynchronous and (self._is_managed(dst) or self._is_managed(src)):
+                self._wait(copy)
             return None
         if dst_kind == "device":
             return self._copy_in(name, stream, dst, src, src_kind, asynchronous)
@@ -156,15 +167,36 @@ class CopyCalls(MemoryCalls):
             if not asynchronous:
                 self._wait(copy)
             return
+        if not asynchronous:
+            for before, _ in self._scheduler.streams.dependencies(stream):
+                self._wait(before)
         taken = self._take(name, src)
-        if src.bytes <= _STAGED_AT_ONCE:
+        if src.bytes <= _SMALL:
             self._spend(host["staging_start"] + src.bytes * host["staging_small_byte"])
             duration = cost.bus_copy(self.profile, src.bytes, "h2d")
             self._enqueue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken)
             return
+        if asynchronous and src.bytes <= host["staging_limit"]:
+            time = host["staging_start"] + _SMALL * host["staging_small_byte"]
+            time += (src.bytes - _SMALL) * host["staging_byte"]
+            duration = cost.bus_copy(self.profile, src.bytes, "h2d")
+            self._make_room_for_staging(src.bytes)
+            copy = self._enqueue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken)
+            self._staged.append(copy)
+            copy.earliest_end = self._scheduler.host_ns + round(time) + cost.bus_copy(self.profile, _SMALL, "h2d")
+            self._spend(time)
+            return
         self._spend(host["staging_start"])
         duration = cost.staged_copy(self.profile, src.bytes)
         self._wait(self._enqueue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken))
+
+    def _make_room_for_staging(self, size: int) -> None:
+        """Copies that wait for their turn keep their part of the staging memory: wait for the oldest of them."""
+        limit = self.profile.host["staging_limit"]
+        self._staged = [copy for copy in self._staged if not copy.done]
+        while self._staged and sum(copy.bytes for copy in self._staged) + size > limit:
+            self._scheduler.wait_for(self._staged.pop(0), seen=False)
+            self._staged = [copy for copy in self._staged if not copy.done]
 
     def _copy_out(self, name: str, stream: Stream, dst: Region, src: Region, dst_kind: str, asynchronous: bool) -> None:
         self._spend(self.profile.host["memcpy_async"])
@@ -204,7 +236,7 @@ class CopyCalls(MemoryCalls):
         self._recorder.brought(data)
         return data
 
-    def _memset(self, name: str, region: Region, value: int, element: int, handle: int) -> None:
+    def _memset(self, name: str, region: Region, value: int, element: int, handle: int, asynchronous: bool) -> None:
         stream = self._scheduler.streams.find(handle)
         self._spend(self.profile.host["memset"])
         if not region.bytes:
@@ -216,7 +248,10 @@ class CopyCalls(MemoryCalls):
             raise self._invalid(f"{name}: {region.address:#x} is not aligned to elements of {element} bytes")
         bits = value & ((1 << 8 * element) - 1)
         data = np.frombuffer(bits.to_bytes(element, "little"), np.uint8)
-        self._scheduler.enqueue(Memset(stream, self.memory, region, data, cost.memset(self.profile, region.bytes)))
+        operation = Memset(stream, self.memory, region, data, cost.memset(self.profile, region.bytes))
+        self._scheduler.enqueue(operation)
+        if not asynchronous and (kind == "pinned" or self._is_managed(region)):
+            self._wait(operation)
 
     # -- what lies where -----------------------------------------------------------------------------------------------
 
@@ -224,18 +259,16 @@ class CopyCalls(MemoryCalls):
         """The region with its place, and that as ``device``, ``pinned`` (page-locked) or ``pageable``. Raises
         ``cudaErrorInvalidValue`` when the bytes are not all in one allocation."""
         address, span = region.address, region.span
+        allocation = self.memory.find(address)
+        if allocation is not None and address + span <= allocation.end:
+            region.on_device = True
+            return region, "pinned" if allocation.kind == "pinned" else "device"
         arena = self.memory.arena
-        if self.memory.find(address) is not None or arena.base <= address < arena.base + arena.size:
+        if allocation is not None or arena.base <= address < arena.base + arena.size:
             try:
                 self.memory.view(address, span, write=False)
             except InvalidPointer as error:
                 raise self._invalid(f"{name}: {error}") from None
-            allocation = self.memory.find(address)
-            assert allocation is not None
-            placed = Region(
-                address, region.width, region.height, region.depth, region.pitch, region.slice_pitch, on_device=True
-            )
-            return placed, "pinned" if allocation.kind == "pinned" else "device"
         if not address:
             raise self._invalid(f"{name}: a null pointer")
         registered = any(base <= address and address + span <= base + size for base, size in self.memory.ranges)
@@ -245,6 +278,10 @@ class CopyCalls(MemoryCalls):
             except host_address.UnmappedAddress as error:
                 raise self._invalid(f"{name}: {error}") from None
         return region, "pinned" if registered else "pageable"
+
+    def _is_managed(self, region: Region) -> bool:
+        allocation = self.memory.find(region.address)
+        return allocation is not None and allocation.kind == "managed"
 
     def _check_direction(self, name: str, kind: int, dst_kind: str, src_kind: str) -> None:
         wrong = (kind in (HOST_TO_DEVICE, DEVICE_TO_DEVICE) and dst_kind == "pageable") or (

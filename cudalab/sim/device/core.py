@@ -19,21 +19,29 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from cuda.bindings.runtime import cudaError_t
 
-from cudalab.sim.device.caller import place_of_call
+from cudalab.sim.device.caller import place_of_call, place_of_frames
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.gate import Gate
+from cudalab.sim.device.hazards import Hazard, HazardReport
+from cudalab.sim.device.host_thread import HostThread
 from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.operation import Operation
 from cudalab.sim.device.profile import Profile, load
 from cudalab.sim.device.record import Recorder
 from cudalab.sim.device.scheduler import Scheduler
+from cudalab.sim.machine import host_watch
+from cudalab.sim.machine.host_watch import HostWatch
 from cudalab.sim.machine.limits import DeviceLimits
 from cudalab.sim.machine.memory import Memory
+from cudalab.sim.machine.page_trap import Frames
 
 _STAYS = (
     "This error stays: from now on every call returns it. On a GPU restart the notebook's kernel; on the simulated "
     "device cudalab.reset() is enough. Arrays and kernels from before are lost in either case."
 )
+
+_QUIET = host_watch.paused()
+"""Within a call it is the simulator that touches the host's memory."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,32 +58,42 @@ def call(
     """
 
     def mark(method: Callable[Concatenate[D, P], R]) -> Callable[Concatenate[D, P], R]:
+        name = method.__name__
+
         @functools.wraps(method)
         def run(self: D, *args: P.args, **kwargs: P.kwargs) -> R:
+            self.check_thread(name)
             with self._lock:
                 if self._depth:  # one call made by another
                     return method(self, *args, **kwargs)
-                self._enter(method.__name__)
-                began = self._scheduler.host_ns
-                entry = self._recorder.open(method.__name__, args, kwargs) if recorded else None
-                try:
-                    self._spend(self.profile.host[cost] if cost is not None else 0, even_if_lost=when_lost)
-                    result = method(self, *args, **kwargs)
-                except CudaError as error:
-                    self._remember(error)
+                with _QUIET:
+                    self._scheduler.place = place_of_call(2)  # the caller of this wrapper, or one of its callers
+                    self._enter(name)
+                    began = self._scheduler.host_ns
+                    recorder = self._recorder
+                    entry = recorder.open(name, args, kwargs) if recorded and recorder.on else None
+                    try:
+                        if cost is not None:
+                            self._spend(self.profile.host[cost], even_if_lost=when_lost)
+                        elif not when_lost and self._lost is not None:
+                            self._raise_if_lost()
+                        result = method(self, *args, **kwargs)
+                    except CudaError as error:
+                        self._remember(error)
+                        if entry is not None:
+                            recorder.close(entry, None, error, self._scheduler.host_ns)
+                        raise
+                    except BaseException:
+                        if entry is not None:
+                            recorder.drop(entry)
+                        raise
+                    finally:
+                        self._depth -= 1
+                        if self.observers:
+                            self._called(name, began)
                     if entry is not None:
-                        self._recorder.close(entry, None, error, self._scheduler.host_ns)
-                    raise
-                except BaseException:
-                    if entry is not None:
-                        self._recorder.drop(entry)
-                    raise
-                finally:
-                    self._depth -= 1
-                    self._called(method.__name__, began)
-                if entry is not None:
-                    self._recorder.close(entry, result, None, self._scheduler.host_ns)
-                return result
+                        recorder.close(entry, result, None, self._scheduler.host_ns)
+                    return result
 
         return run
 
@@ -85,13 +103,20 @@ def call(
 class Core:
     """State of one device. :class:`cudalab.sim.device.Device` adds the calls."""
 
-    def __init__(self, profile: str | Profile = "h200", *, memory: Memory | None = None, record: bool = False) -> None:
+    def __init__(
+        self,
+        profile: str | Profile = "h200",
+        *,
+        memory: Memory | None = None,
+        record: bool = False,
+        hazards: bool = True,
+    ) -> None:
         self.profile = load(profile) if isinstance(profile, str) else profile
         self.memory = memory if memory is not None else Memory()
         self.limits = _limits(self.profile)
         self._lock = Gate()
         self._depth = 0
-        self._in_host_function: int | None = None
+        self._host_thread = HostThread()
         self._last_error: dict[int, cudaError_t] = {}
         self._last_note: dict[int, str] = {}
         self._driver_threads: set[int] = set()
@@ -99,6 +124,12 @@ class Core:
         self._recorder = Recorder(self.profile.name, on=record)
         self.observers: list[Observer] = []
         """Who is told of calls and operations."""
+        self.hazard_report: HazardReport | None = None
+        """What finds unordered operations on the same bytes; None when the device was made with ``hazards=False``."""
+        if hazards:
+            watch = HostWatch(self.memory, self._host_touched)
+            self.hazard_report = HazardReport(self.memory, lambda: self._scheduler.streams.several, watch)
+            self.observers.append(self.hazard_report)
         self._reset_state()
 
     def _reset_state(self) -> None:
@@ -110,24 +141,36 @@ class Core:
     # -- calls ---------------------------------------------------------------------------------------------------------
 
     def _enter(self, name: str) -> None:
-        if self._in_host_function == threading.get_ident():
-            raise CudaError(
+        self._depth += 1
+        if self._scheduler.implicit is not None:
+            self._scheduler.implicit.called(name)
+
+    def check_thread(self, name: str) -> None:
+        """Raise ``cudaErrorNotPermitted`` in a host function, for the call ``name``."""
+        if self._host_thread.is_current:
+            error = CudaError(
                 cudaError_t.cudaErrorNotPermitted,
                 f"{name} was called in a host function (cudaLaunchHostFunc). A host function must not call CUDA: on a "
                 "GPU this can hang. Record an event behind the function, and make the call after waiting for it",
             )
-        self._depth += 1
+            self._remember(error)
+            raise error
 
     def _called(self, name: str, began: int) -> None:
         """A call ends: tell those who watch."""
-        if self.observers:
-            place = place_of_call()
-            for observer in self.observers:
-                observer.called(name, place, began, self._scheduler.host_ns)
+        place = self._scheduler.place or place_of_call()
+        for observer in self.observers:
+            observer.called(name, place, began, self._scheduler.host_ns)
 
     def when_free(self, action: Callable[[], None]) -> None:
         """For destructors: do ``action``, which must not raise, now or when the call that is under way has ended."""
         self._lock.later(action)
+
+    def _host_touched(self, address: int, is_write: bool, frames: Frames) -> None:
+        """The program has touched memory that is watched (machine/host_watch.py)."""
+        with self._lock:
+            if self.hazard_report is not None:
+                self.hazard_report.host_touched(address, is_write, place_of_frames(frames))
 
     def _spend(self, ns: float, *, even_if_lost: bool = False) -> None:
         """The call takes this long on the host; the device goes on meanwhile. Raises when it is lost by then."""
@@ -142,9 +185,9 @@ class Core:
             self._flush_prints()
         self._raise_if_lost()
 
-    def _wait_for_all(self) -> None:
+    def _wait_for_all(self, *, seen: bool = True) -> None:
         try:
-            self._scheduler.wait_for_all()
+            self._scheduler.wait_for_all(seen=seen)
         finally:
             self._flush_prints()
         self._raise_if_lost()
@@ -200,6 +243,12 @@ class Core:
     @staticmethod
     def _invalid(note: str) -> CudaError:
         return CudaError(cudaError_t.cudaErrorInvalidValue, note)
+
+    @property
+    def hazards(self) -> list[Hazard]:
+        """Pairs of lines whose operations touched the same bytes without an order, as far as found by now: an operation
+        is judged when it has ended."""
+        return self.hazard_report.hazards if self.hazard_report is not None else []
 
     # -- clock ---------------------------------------------------------------------------------------------------------
 

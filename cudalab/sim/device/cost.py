@@ -1,22 +1,29 @@
 """How long work takes on the modelled device: named terms, of which the largest binds.
 
-A kernel's time is ``start + max(terms)``. *Start* is what an empty kernel takes. The terms are what the whole launch
-asks of one resource over what that resource can give; those of memory and dispatch begin or end with the *fill*, the
-time of one block with nobody else in the way: its chain of loads, its instructions, barriers and stores.
+A kernel's time is ``start + max(terms)``. *Start* is what a launch costs the device at least. Most terms are what the
+whole launch asks of one resource over what that resource can give; those of memory and dispatch begin or end with the
+*fill*, the time of one block with nobody else in the way: its longest warp's chain of instructions, loads and barriers.
 
 ``dispatch``
     blocks handed to SMs, one after the other for the whole device; many small blocks are bound by it.
 ``issue``
-    warp instructions over what the schedulers of the SMs that have blocks can issue.
+    instructions over what the four schedulers of the SMs that have blocks can issue, or what their pipes can take: a
+    pipe takes a warp's instruction for a float in one cycle, for an integer or a double in two, a special function in
+    eight; divisions are many instructions.
 ``memory``
     bytes from and to DRAM over its bandwidth, which is less for a mix of reads and writes. A read moves at least 64
     bytes, a store of part of a sector makes DRAM read the rest of it, and each 128-byte line visited costs a little.
 ``L2``
-    sectors that SMs exchange with the L2 over what all SMs can.
+    sectors that SMs exchange with the L2 over what all SMs can; lines asked for one by one, and stores to parts of
+    sectors, take longer than whole lines.
 ``shared``
-    shared-memory wavefronts, one a cycle and SM.
+    wavefronts of shared memory, lines of global memory looked up in the L1, and shuffles: they share one pipe an SM.
+``constant``
+    different words of constant memory that warps ask for: an SM gets one at a time.
+``barriers``
+    arrivals of warps at block barriers.
 ``atomics``
-    atomic operations on global memory; those on one 128-byte line go one after the other.
+    atomic operations on global memory; those on one word or on one unit of the L2 go one after the other.
 ``latency``
     waves of blocks times the time of a wave: a block's fill, the bytes of all blocks on its SM through the SM's port to
     the L2, and the spread of the ends of a block's warps, because a block's place is free only when its last warp has
@@ -24,17 +31,19 @@ time of one block with nobody else in the way: its chain of loads, its instructi
     the memory's bandwidth.
 
 What is simplified: warps do not drift apart, clocks never change, and caches are simple. What a launch touches twice is
-in the L2 the second time; and when all that it touches fits about half of the L2, it is taken to be there from the
-start, as it is in a repeated measurement. A learner would notice in the first launch over small data: it takes as long
-as the second.
+in the L2 the second time; and when all that it touches fits the L2, it is taken to be there from the start, as it is in
+a repeated measurement. A learner would notice in the first launch over small data: it takes as long as the second.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cudalab.sim.device.pipes import CLASSES, pipe_cycles
 from cudalab.sim.device.profile import Profile
+from cudalab.sim.device.warp_path import Path
 
 WARP = 32
 SECTOR = 32
@@ -51,36 +60,61 @@ class Workload:
     """Threads a block."""
     blocks_per_sm: int
     """Resident blocks an SM, by occupancy."""
-    instructions: float = 0.0
-    """Warp instructions."""
+    kinds: Mapping[str, float]
+    """Instructions that warps execute, by class (pipes.py)."""
+    path: Path
+    """The way of the longest warp."""
     sectors: float = 0.0
     """32-byte sectors that SMs exchange with the L2."""
+    l2_lines: float = 0.0
+    """128-byte lines that they ask for, request by request."""
+    loaded_sectors: float = 0.0
+    """Those of ``sectors`` that are loaded."""
+    loaded_lines: float = 0.0
+    """Those of ``l2_lines`` that are loaded."""
+    partial_sectors: float = 0.0
+    """Stores to parts of sectors."""
+    open_lines: float = 0.0
+    """Lines to which a block stores again and again, until they are whole."""
     dram_read: float = 0.0
     """Bytes that must come from DRAM."""
-    dram_write: float = 0.0
-    """Bytes that go to DRAM in the end."""
+    dram_fill: float = 0.0
+    """Bytes that DRAM must read because stores left them out."""
+    stored_sectors: float = 0.0
+    """Different sectors that are stored to."""
     lines_read: float = 0.0
     """128-byte lines of DRAM visited by reads."""
     lines_written: float = 0.0
+    pairs_read: float = 0.0
+    """Pairs of neighbouring lines of DRAM visited by reads."""
+    pairs_written: float = 0.0
+    l1_turns: float = 0.0
+    """Turns that the banks of the L1 take for accesses to global memory."""
     shared_wavefronts: float = 0.0
-    atomics: float = 0.0
-    """Atomic operations of single threads on global memory."""
-    hottest_atomics: float = 0.0
-    """Atomic operations on the 128-byte line that gets most of them; they go one after the other."""
-    chain_loads: float = 0.0
-    """Global loads of one warp that wait for one another."""
+    shared_loops: float = 0.0
+    """Turns of shared atomics that the hardware lacks: a loop of compare and swap each."""
+    shuffles: float = 0.0
+    constants: float = 0.0
+    """Different words of constant memory, request by request."""
+    hottest_unit: float = 0.0
+    """Sectors of atomic operations on global memory, one lane of each address at a time, in the L2's busiest unit."""
+    hottest_address: float = 0.0
+    """Atomic operations of threads on the word that gets most."""
+    float_atomics: bool = False
     l1_hits: float = 0.0
     """Part of the loaded sectors that the block has loaded before, 0 to 1."""
-    chain_instructions: float = 0.0
-    """Instructions of one warp."""
-    chain_shared: float = 0.0
-    """Shared-memory loads of one warp that wait for one another."""
-    barriers: float = 0.0
-    """Barriers that one block passes."""
+    lines_a_warp: float = 0.0
+    """Lines of global memory that a warp loads in all."""
+    turns_a_load: float = 1.0
+    """Turns of the L1's banks for one load of a warp."""
+    arrivals: float = 0.0
+    """Warps that arrive at barriers."""
     stores: bool = False
     """Does it store to global memory?"""
-    fits_l2: bool = False
-    """Does everything that the launch touches stay in the L2?"""
+    loads: bool = False
+    """Does it load from global memory?"""
+    touched: float = 0.0
+    """Bytes of the different lines of global memory that it touches, about."""
 
 
 @dataclass(frozen=True)
@@ -92,17 +126,22 @@ class KernelTime:
     """
 
     ns: int
+    exact_ns: float
+    """The same, not rounded."""
     terms: dict[str, float]
     bound: str
     peak_fraction: float
-    share: float
-    """Part of the SM array that its resident blocks take."""
-    tail_share: float
-    """The same for its last wave."""
-    tail_from: float
-    """Part of its time after which only the last wave is left."""
-    demand: float
-    """Part of the DRAM bandwidth it uses when it is alone."""
+    # for launches that run together (sm_array.py)
+    uses: Mapping[str, float]
+    """Part of what the whole device has that it uses when it is alone, by the name of the term."""
+    sm_use: float
+    """The same for what each SM has of its own (issue slots, shared memory, the port to the L2), of the SMs that have
+    its blocks; the highest."""
+    needed: float
+    """Part of the blocks that it has resident when alone that would be enough to be as fast: 1 when latency binds."""
+
+
+_OF_EACH_SM = ("issue", "L2", "shared", "constant", "barriers")
 
 
 def kernel_time(profile: Profile, work: Workload) -> KernelTime:
@@ -114,60 +153,121 @@ def kernel_time(profile: Profile, work: Workload) -> KernelTime:
     busy = min(sms, work.blocks)
     # with more blocks than SMs, some SMs get one block more than others
     balance = math.ceil(work.blocks / sms) * sms / work.blocks if work.blocks > sms else 1.0
+    an_sm = balance * cycle / busy  # ns that a cycle's work of the whole grid takes when the busy SMs share it
     waves = work.blocks / capacity
-    fill = _fill(profile, work)
+    path, tail = _path(profile, work)
+    fill = path + tail
+    pipes = pipe_cycles(work.kinds, c)
     terms = {
         "dispatch": work.blocks * c["block_dispatch"],
-        "issue": balance * work.instructions * cycle / (busy * c["issue_per_cycle"] * c["issue_efficiency"]),
+        "issue": an_sm * max(pipes.values()) / c["schedulers"],
         "memory": _memory(profile, work),
-        "L2": work.sectors * SECTOR / (busy * c["sm_port"]),
-        "shared": balance * work.shared_wavefronts * c["shared_wavefront"] * cycle / busy,
-        "atomics": max(work.atomics * c["atomic_throughput"], work.hottest_atomics * c["atomic_same_line"]),
+        "L2": max(
+            work.sectors * SECTOR / (busy * c["sm_port"]),
+            work.l2_lines * c["l2_request"] * cycle / busy,
+            work.partial_sectors * c["partial_store"] * 1e-3 * (1.0 + _crowding(profile, work, capacity)),
+        ),
+        "shared": an_sm
+        * (
+            work.shared_wavefronts * c["shared_wavefront"]
+            + work.l1_turns * c["l1_turn"]
+            + work.shuffles
+            + work.shared_loops * c["shared_loop"]
+        ),
+        "constant": an_sm * work.constants * c["constant_word"],
+        "barriers": an_sm * work.arrivals * c["barrier_arrival"],
+        "atomics": max(
+            work.hottest_unit * c["atomic_unit"],
+            work.hottest_address * c["atomic_float" if work.float_atomics else "atomic_address"],
+        ),
         "latency": _latency(profile, work, fill, waves),
     }
     first = min(fill, _round(profile, work))
     ends = {"dispatch": fill, "memory": first, "L2": first, "atomics": first}
     taken = {name: term + ends.get(name, 0.0) for name, term in terms.items() if term > 0.0 or name == "latency"}
     bound = max(taken, key=lambda name: taken[name])
-    ns = round(c["kernel_start"] + taken[bound])
+    exact = c["kernel_start"] + _together(taken, c["interference"])
+    ns = round(exact)
     if bound == "dispatch" and terms["dispatch"] < fill:
         bound = "latency"  # what counts is the last block's own time
-    share = min(1.0, waves)
-    whole = math.floor(waves - 1e-9)
+    used = {name: min(1.0, term / ns) for name, term in terms.items() if term > 0.0 and name != "latency"}
+    part = busy / sms
     return KernelTime(
         ns=ns,
+        exact_ns=exact,
         terms={name: float(term) for name, term in {"start": c["kernel_start"], "fill": fill, **terms}.items()},
         bound=bound,
         peak_fraction=_fraction(profile, work, bound, ns),
-        share=share,
-        tail_share=min(share, waves - whole),
-        tail_from=whole / waves if waves > 1.0 else 1.0,
-        demand=min(1.0, terms["memory"] / ns),
+        uses={name: use * part if name in _OF_EACH_SM else use for name, use in used.items()},
+        sm_use=max((used.get(name, 0.0) for name in _OF_EACH_SM), default=0.0),
+        needed=min(1.0, terms["latency"] / taken[bound]),
     )
+
+
+def _crowding(profile: Profile, work: Workload, capacity: int) -> float:
+    """How much longer stores to parts of sectors take, because the L2 holds many lines that are not whole yet."""
+    held = work.open_lines * min(1.0, capacity / work.blocks) * LINE
+    return profile.device["partial_crowding"] * held / float(profile.properties["l2CacheSize"])
+
+
+_APART = ("dispatch", "memory", "atomics")
+
+
+def _together(taken: Mapping[str, float], power: float) -> float:
+    """ns that all terms take together: at least the longest. Warps that wait for one busy resource come late to the
+    next, so resources of an SM that are needed for nearly as long get in each other's way. Front end, DRAM and atomic
+    units have queues of their own."""
+    sides = [term for name, term in taken.items() if name not in _APART]
+    longest = max(sides)
+    shared = longest * sum((term / longest) ** power for term in sides) ** (1.0 / power) if longest > 0.0 else 0.0
+    return max(shared, *(taken.get(name, 0.0) for name in _APART))
 
 
 def _round(profile: Profile, work: Workload) -> float:
     """ns of one load, and of the store that follows it."""
-    load = _load_latency(profile, work) if work.chain_loads else 0.0
+    load = _load_latency(profile, work) if work.loads else 0.0
     return load + (profile.device["store_latency"] if work.stores else 0.0)
 
 
+def fits_l2(profile: Profile, work: Workload) -> bool:
+    """Does all that the launch touches stay in the L2?"""
+    return work.touched <= profile.device["l2_reach"] * float(profile.properties["l2CacheSize"])
+
+
 def _load_latency(profile: Profile, work: Workload) -> float:
+    """ns of one load. An SM reaches one half of the L2 sooner than the other; what fits one half is kept in both."""
     c = profile.device
-    missed = c["l2_latency"] if work.fits_l2 else c["dram_latency"]
+    missed = c["dram_latency"]
+    if fits_l2(profile, work):
+        far = min(1.0, max(0.0, 2.0 * work.touched / float(profile.properties["l2CacheSize"]) - 0.5))
+        missed = c["l2_latency"] + far * (c["l2_far_latency"] - c["l2_latency"])
     return work.l1_hits * c["l1_latency"] + (1.0 - work.l1_hits) * missed
 
 
-def _fill(profile: Profile, work: Workload) -> float:
-    """ns from the start of a block to its end, with nobody else in the way."""
+def _path(profile: Profile, work: Workload) -> tuple[float, float]:
+    """ns from the start of a block's longest warp to its last instruction, with nobody else in the way, and until its
+    stores have arrived."""
     c = profile.device
-    return (
-        work.chain_loads * _load_latency(profile, work)
-        + work.chain_instructions * c["dependent_issue"] / c["clock"]
-        + work.chain_shared * c["shared_latency"]
-        + work.barriers * (c["barrier"] + c["barrier_thread"] * work.threads)
-        + (c["store_latency"] if work.stores else 0.0)
-    )
+    several = (work.turns_a_load - 1.0) * c["l1_turn"]
+    special = {
+        "load": _load_latency(profile, work) * c["clock"] + several,
+        "atomic": c["atomic_latency"] * c["clock"],
+        "clock": _TICK * c["clock"],
+        "barrier": c["barrier"] * c["clock"],
+    }
+
+    def latency(kind: str) -> float:
+        name = CLASSES[kind][0]
+        return special.get(name, 0.0) if name in special else c[name] if name else 0.0
+
+    cycles, _ = work.path.cycles(latency, c["branch"])
+    return cycles / c["clock"], c["store_latency"] if work.stores else 0.0
+
+
+_TICK = 16
+"""ns between two looks at the clock in the simulated machine: a loop that waits for it takes as long as it says."""
+_MOST_LINES = 4
+"""Lines that one warp waits for at the same time; of more it waits for one after the other."""
 
 
 def _latency(profile: Profile, work: Workload, fill: float, waves: float) -> float:
@@ -177,32 +277,43 @@ def _latency(profile: Profile, work: Workload, fill: float, waves: float) -> flo
     wave = fill + on_one_sm * work.sectors * SECTOR / work.blocks / c["sm_port"]
     if waves <= 1.0:
         return wave
-    if work.stores and not work.chain_loads:
+    if work.stores and not work.loads:
         wave -= c["store_latency"]  # nobody waits for stores but the end of the launch
-    return waves * (wave + math.ceil(work.threads / WARP) * c["warp_spread"])
+    # its last warp ends later, the more warps it has and the more lines they wait for: the latest of several
+    ends = math.ceil(work.threads / WARP) * math.sqrt(min(_MOST_LINES, max(1.0, work.lines_a_warp)))
+    return waves * (wave + ends * c["warp_spread"])
 
 
 def _memory(profile: Profile, work: Workload) -> float:
     """ns for the bytes that DRAM moves."""
     c = profile.device
-    moved = work.dram_read + work.dram_write
-    if work.fits_l2 or moved <= 0:
+    write = work.stored_sectors * SECTOR
+    read = work.dram_read + work.dram_fill
+    moved = read + write
+    if fits_l2(profile, work) or moved <= 0:
         return 0.0
-    written = work.dram_write / moved
+    written = write / moved
     bandwidth = c["dram_bandwidth"] * 1e3 * (1.0 - c["dram_mix"] * written * (1.0 - written))  # bytes a ns
-    lines = (work.lines_read * c["dram_read_line"] + work.lines_written * c["dram_write_line"]) * 1e-3
-    return max(moved / bandwidth, lines)
+    visits = (
+        work.lines_read * c["dram_read_line"]
+        + work.pairs_read * c["dram_read_pair"]
+        + work.lines_written * c["dram_write_line"]
+        + work.pairs_written * c["dram_write_pair"]
+    )
+    return max(moved / bandwidth, visits * 1e-3)
 
 
 def _fraction(profile: Profile, work: Workload, bound: str, ns: int) -> float:
     c = profile.device
+    cycles = profile.sms * c["clock"] * ns
     if bound == "issue":
-        return min(1.0, work.instructions / (profile.sms * c["issue_per_cycle"] * c["clock"] * ns))
-    if bound == "L2" or (work.fits_l2 and bound == "latency"):
+        return min(1.0, max(pipe_cycles(work.kinds, c).values()) / (c["schedulers"] * cycles))
+    if bound == "L2" or (bound == "latency" and fits_l2(profile, work)):
         return min(1.0, work.sectors * SECTOR / (profile.sms * c["sm_port"] * ns))
     if bound == "shared":
-        return min(1.0, work.shared_wavefronts / (profile.sms * c["clock"] * ns))
-    return min(1.0, (work.dram_read + work.dram_write) / (c["dram_bandwidth"] * 1e3 * ns))
+        return min(1.0, (work.shared_wavefronts + work.l1_turns + work.shuffles) / cycles)
+    moved = work.dram_read + work.dram_fill + work.stored_sectors * SECTOR
+    return min(1.0, moved / (c["dram_bandwidth"] * 1e3 * ns))
 
 
 # -- what needs no sample ----------------------------------------------------------------------------------------------
@@ -220,8 +331,10 @@ def device_copy(profile: Profile, size: int) -> int:
 
 
 def staged_copy(profile: Profile, size: int) -> int:
-    """ns of a copy from or to pageable memory: the host copies piece by piece through page-locked memory."""
-    return round(size * max(profile.host["staging_byte"], profile.device["bus_byte"]))
+    """ns of a copy from or to pageable memory: the host copies piece by piece through page-locked memory. Host and bus
+    work side by side, but for the first piece."""
+    host, bus = profile.host["staging_byte"], profile.device["bus_byte"]
+    return round(size * max(host, bus) + min(size, profile.host["staging_piece"]) * min(host, bus))
 
 
 def memset(profile: Profile, size: int) -> int:
@@ -237,5 +350,5 @@ def array_operation(profile: Profile, moved: int, flops: float) -> int:
     c = profile.device
     bandwidth = c["dram_bandwidth"] * 1e3 * (1.0 - c["dram_mix"] / 4)
     memory = moved / bandwidth
-    issue = flops / (profile.sms * c["issue_per_cycle"] * WARP * c["issue_efficiency"] * c["clock"])
+    issue = flops / (profile.sms * c["schedulers"] * WARP * c["clock"])
     return round(c["kernel_start"] + c["dram_latency"] + c["store_latency"] + max(memory, issue))

@@ -10,13 +10,14 @@ The calls are grouped by what they are about:
 ``copy_calls.py``     copies and memsets
 ``stream_calls.py``   streams, events, host functions
 ``kernel_calls.py``   modules, launches and their modelled time, array operations
+``texture_calls.py``  CUDA arrays, texture and surface objects
 this module           waiting for all, errors, limits, properties, reset
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cuda.bindings.runtime import cudaDeviceAttr, cudaError_t, cudaLimit
@@ -24,9 +25,10 @@ from cuda.bindings.runtime import cudaDeviceAttr, cudaError_t, cudaLimit
 from cudalab.sim.device.core import call
 from cudalab.sim.device.cost import KernelTime as LaunchTime
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.kernel_calls import FunctionInfo, KernelCalls
+from cudalab.sim.device.kernel_calls import FunctionInfo
 from cudalab.sim.device.operation import Operation
 from cudalab.sim.device.record import Log
+from cudalab.sim.device.texture_calls import TextureCalls
 
 __all__ = ["Device", "FunctionInfo", "LaunchTime"]
 
@@ -36,7 +38,7 @@ _FLAG_MASK = 0x1F | 0x80
 _LEAST_FIFO = 512 << 10
 
 
-class Device(KernelCalls):
+class Device(TextureCalls):
     """One simulated device.
 
     ``profile`` names a file in ``profiles/``; ``memory`` is made new unless given; ``record`` switches the recording of
@@ -82,6 +84,13 @@ class Device(KernelCalls):
         if ns < 0:
             raise self._invalid(f"host_work takes a time of at least 0 ns (got {ns})")
         self._spend(ns, even_if_lost=True)
+
+    def run_ahead(self, pending: Callable[[], bool]) -> None:
+        """For those who look: the host computes, from one event of the device to the next, while ``pending()``. It
+        waits for nothing, so that no missing wait is hidden."""
+        with self._lock:
+            while pending() and (due := self._scheduler.loop.next_time) is not None:
+                self.host_work(max(0, due - self._scheduler.host_ns))
 
     # -- errors --------------------------------------------------------------------------------------------------------
 
@@ -173,9 +182,15 @@ class Device(KernelCalls):
         return self._scheduler.idle
 
     @property
+    def pending(self) -> list[Operation]:
+        """What was enqueued and has not ended, in that order."""
+        return self._scheduler.pending
+
+    @property
     def log(self) -> Log:
         """The recording; empty unless the device was made with ``record=True``."""
         return self._recorder.log
 
     def _on_end(self, operation: Operation) -> None:
+        super()._on_end(operation)
         self._recorder.ended(operation.sequence, operation.kind, operation.name, operation.start, operation.end)

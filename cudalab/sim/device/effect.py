@@ -35,8 +35,16 @@ class Effects:
         self.in_flight.append(operation)
         duration = operation.begin()
         if operation.starts_at_once:
+            self.before_visible(operation)
             operation.hold()
         return duration
+
+    def before_visible(self, operation: Operation) -> None:
+        """What the operation stores may be visible at once: others that may touch the same bytes are run first."""
+        if operation.visible_at_once:
+            for other in self.in_flight:
+                if other is not operation:
+                    self._run_before(other, operation.writes())
 
     def end(self, operation: Operation) -> None:
         """The operation ends: its effect becomes visible. Raises ``CudaError`` when it fails."""
@@ -48,8 +56,12 @@ class Effects:
     def before_commit(self, writes: Reach) -> None:
         """Somebody is about to change ``writes``: whatever is in flight and may touch those bytes is run first."""
         for other in self.in_flight:
-            if not other.executed and (overlap(writes, other.reads()) or overlap(writes, other.writes())):
-                other.hold()
+            self._run_before(other, writes)
+
+    @staticmethod
+    def _run_before(other: Operation, writes: Reach) -> None:
+        if not other.executed and (overlap(writes, other.reads()) or overlap(writes, other.writes())):
+            other.hold()
 
     def clear(self) -> None:
         """Forget what is in flight; its effects never come."""
@@ -58,8 +70,22 @@ class Effects:
 
 def hold_by_comparison(memory: Memory, reach: Reach, run: Callable[[], None]) -> Callable[[], None]:
     """Run something that writes at most ``reach``, put the old bytes back, and return what applies the new ones."""
-    before = [(start, memory.array(start, size, write=False).copy()) for start, size in live(memory, reach)]
+    before = snapshot(memory, reach)
     run()
+    return take_back(memory, before)
+
+
+Snapshot = list[tuple[int, np.ndarray]]
+"""Start and bytes of each part of the memory."""
+
+
+def snapshot(memory: Memory, reach: Reach) -> Snapshot:
+    """What ``reach`` holds now."""
+    return [(start, memory.array(start, size, write=False).copy()) for start, size in live(memory, reach)]
+
+
+def take_back(memory: Memory, before: Snapshot) -> Callable[[], None]:
+    """Put the bytes of a snapshot back, and return what makes the changes again."""
     held: list[tuple[int, np.ndarray, np.ndarray]] = []
     for start, old in before:
         now = memory.array(start, old.size)

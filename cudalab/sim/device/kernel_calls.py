@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -13,12 +14,14 @@ from cudalab.sim.device import cost
 from cudalab.sim.device.core import call
 from cudalab.sim.device.cost import KernelTime
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.launch import Launch
+from cudalab.sim.device.extent import Extent
+from cudalab.sim.device.launch import Launch, Surroundings
 from cudalab.sim.device.operation import Range
 from cudalab.sim.device.stream_calls import StreamCalls
 from cudalab.sim.device.timing import Timer
 from cudalab.sim.device.transfer import ArrayOperation
-from cudalab.sim.machine.configuration import LaunchError, check_configuration
+from cudalab.sim.machine import host_watch
+from cudalab.sim.machine.configuration import LaunchError
 from cudalab.sim.machine.module import LoadedKernel, Module
 from cudalab.sim.machine.occupancy import kernel_occupancy
 
@@ -48,7 +51,11 @@ class KernelCalls(StreamCalls):
         """Seconds without a finished block after which a launch is stopped."""
         self.workers = 1
         """Threads that run blocks. With one, results are the same in every run."""
+        self.launch_blocking = os.environ.get("CUDA_LAUNCH_BLOCKING", "").strip() == "1"
+        """Does every launch keep the host until the kernel has ended? As the environment said when the device was made
+        (CUDA C++ Programming Guide, "CUDA Environment Variables")."""
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self._recorder.log.launch_blocking = self.launch_blocking
 
     def _reset_state(self) -> None:
         super()._reset_state()
@@ -57,6 +64,7 @@ class KernelCalls(StreamCalls):
         self._carveouts: dict[int, int] = {}
         self._handles = 0x0C00_0000
         self._timer = Timer(self.profile, self.limits)
+        self._around: Surroundings | None = None
 
     def _handle(self) -> int:
         self._handles += 0x40
@@ -66,7 +74,9 @@ class KernelCalls(StreamCalls):
 
     @call(None)
     def load_module(self, program: Program) -> int:
-        """Load a compiled program: a handle. Its global variables are allocated and initialised."""
+        """Load a compiled program: a handle. Its global variables are allocated and initialised. As on an H200 this
+        waits for the whole device, which nobody should rely on."""
+        self._wait_for_all(seen=False)
         handle = self._handle()
         self._modules[handle] = Module(program, self.memory)
         prefetch(program)  # object code is made in the background until the first launch asks for it
@@ -209,15 +219,23 @@ class KernelCalls(StreamCalls):
             block,
             args,
             shared,
-            memory=self.memory,
-            limits=self.limits,
-            timer=self._timer.launch,
-            show=self._printed,
-            time_limit=self.time_limit,
-            workers=self.workers,
+            self._surroundings(),
         )
+        if self._carveouts:
+            launch.carveout = self._carveouts.get(function, -1)
         self._scheduler.enqueue(launch)
         self._recorder.watch_launch(launch, self.memory)
+        if self.launch_blocking:
+            self._wait(launch)
+
+    def _surroundings(self) -> Surroundings:
+        """What this launch has in common with others; made anew when a setting has changed."""
+        known = self._around
+        if known is None or known.time_limit != self.time_limit or known.workers != self.workers:
+            known = self._around = Surroundings(
+                self.memory, self.limits, self._timer.launch, self._printed, self.time_limit, self.workers
+            )
+        return known
 
     def _check(
         self,
@@ -230,14 +248,7 @@ class KernelCalls(StreamCalls):
         cooperative: bool = False,
     ) -> None:
         try:
-            check_configuration(
-                kernel.kernel,
-                grid,
-                block,
-                shared,
-                max_dynamic_shared=kernel.max_dynamic_shared,
-                limits=self.limits,
-            )
+            kernel.check(grid, block, shared, self.limits)
         except LaunchError as error:
             raise CudaError(cudaError_t(error.driver_code), error.message) from None
         if len(args) != kernel.kernel.parameter_bytes:
@@ -260,7 +271,7 @@ class KernelCalls(StreamCalls):
     ) -> KernelTime:
         """The modelled time of a launch, alone on the device, from sampled blocks. No call: memory, clock and stream
         stay as they are. Raises ``CudaError`` when the configuration is not allowed."""
-        with self._lock:
+        with self._lock, host_watch.paused():
             kernel = self._function(function)
             self._check(kernel, grid, block, args, shared)
             return self._timer.time(kernel, grid, block, args, shared)
@@ -277,12 +288,14 @@ class KernelCalls(StreamCalls):
         stream: int = 0,
         *,
         flops: float = 0.0,
+        exact: tuple[tuple[Extent, ...], tuple[Extent, ...]] | None = None,
     ) -> None:
         """Enqueue an array function: ``run()`` is called once, at its modelled end or just before, and changes only
         bytes in ``writes``. It must not call the device, and must not fail: check arguments before.
 
-        ``reads`` and ``writes`` are ``(address, bytes)``; a strided view may be given as the range that spans it.
-        ``flops`` counts arithmetic operations. A recording keeps the bytes written, and a replay applies those.
+        ``reads`` and ``writes`` are ``(address, bytes)``; a strided view may be given as the range that spans it;
+        ``exact`` then says which of its bytes are read and written (extent.py), for the hazard report. ``flops`` counts
+        arithmetic operations. A recording keeps the bytes written, and a replay applies those.
         """
         host = self.profile.host
         self._spend(host["launch"])
@@ -292,5 +305,8 @@ class KernelCalls(StreamCalls):
         duration = cost.array_operation(self.profile, moved, flops)
         work = self._recorder.array_work(run, self.memory)
         operation = ArrayOperation(name, queue, self.memory, work, reads, writes, duration)
+        operation.exact = exact
         self._scheduler.enqueue(operation)
         self._recorder.watch_array(operation, self.memory)
+        if self.launch_blocking:
+            self._wait(operation)

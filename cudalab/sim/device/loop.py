@@ -8,20 +8,15 @@ takes no modelled time at all; that is where a learner would notice the differen
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
 
 Action = Callable[[], None]
 
-
-class Event:
-    """One entry of the loop; :meth:`EventLoop.cancel` takes it back."""
-
-    __slots__ = ("action", "time")
-
-    def __init__(self, time: int, action: Action | None) -> None:
-        self.time = time
-        self.action = action
+Event = list[Any]
+"""One entry of the loop: time, priority, sequence, action. A list, because lists compare fast and the action can be
+taken back (:meth:`EventLoop.cancel`)."""
 
 
 class EventLoop:
@@ -30,42 +25,54 @@ class EventLoop:
     def __init__(self) -> None:
         self.now = 0
         """Time of the action that runs, or ran last."""
-        self._heap: list[tuple[int, int, int, Event]] = []
+        self._heap: list[Event] = []
         self._sequence = 0
 
     def at(self, time: int, action: Action, priority: int = 0) -> Event:
         """Run ``action`` at ``time`` (not before ``now``). Of two at the same time the lower priority goes first, then
         the one scheduled earlier."""
-        event = Event(max(time, self.now), action)
-        self._sequence += 1
-        heapq.heappush(self._heap, (event.time, priority, self._sequence, event))
+        self._sequence = sequence = self._sequence + 1
+        event: Event = [time if time > self.now else self.now, priority, sequence, action]
+        heappush(self._heap, event)
         return event
 
     @staticmethod
     def cancel(event: Event) -> None:
-        event.action = None
+        """The action of an event that has not run never does."""
+        event[3] = None
 
     def run_until(self, time: int) -> None:
         """Run everything that is due up to and including ``time``; ``now`` is ``time`` afterwards."""
-        while self._heap and self._heap[0][0] <= time:
+        heap = self._heap
+        while heap and heap[0][0] <= time:
             self._step()
-        self.now = max(self.now, time)
+        if time > self.now:
+            self.now = time
 
     def run_while(self, pending: Callable[[], bool]) -> None:
         """Run until ``pending()`` is false or nothing is left to run."""
         while pending() and self._heap:
             self._step()
 
+    @property
+    def next_time(self) -> int | None:
+        """When the next action is due; None when nothing is left to run."""
+        heap = self._heap
+        while heap and heap[0][3] is None:
+            heappop(heap)
+        return heap[0][0] if heap else None
+
     def clear(self) -> None:
         """Forget everything that has not run."""
         self._heap.clear()
 
     def __len__(self) -> int:
-        return sum(entry[3].action is not None for entry in self._heap)
+        return sum(event[3] is not None for event in self._heap)
 
     def _step(self) -> None:
-        time, _, _, event = heapq.heappop(self._heap)
-        action, event.action = event.action, None
+        event = heappop(self._heap)
+        action, event[3] = event[3], None
         if action is not None:
-            self.now = max(self.now, time)
+            if event[0] > self.now:
+                self.now = event[0]
             action()

@@ -1,4 +1,4 @@
-"""Allocation calls: device, page-locked, pitched, managed and stream-ordered memory.
+"""Allocation calls: device, page-locked, pitched and managed memory (``pool_calls.py``: stream-ordered memory).
 
 Return values and errors are those of an H200 (driver 580): ``cudaMalloc(0)`` succeeds with a null pointer, freeing
 anything but the start of a live allocation of the same family is ``cudaErrorInvalidValue``, and ``cudaFree`` waits for
@@ -15,14 +15,13 @@ from cuda.bindings.runtime import cudaError_t
 from cudalab.sim.device import host_address
 from cudalab.sim.device.core import Core, call
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.transfer import StreamFree
 from cudalab.sim.machine.memory import Allocation, InvalidPointer, OutOfMemory
 
 PITCH_ALIGNMENT = 512
 _SMALL = 1 << 20
 _HOST_ALLOC_FLAGS = 7
 _HOST_REGISTER_FLAGS = 15
-_PORTABLE, _MAPPED = 1, 2
+_PORTABLE, _MAPPED, _WRITE_COMBINED = 1, 2, 4
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,6 @@ class MemoryCalls(Core):
         super()._reset_state()
         self._host_flags: dict[int, int] = {}
         self._registered: dict[int, tuple[int, int]] = {}
-        self._freeing: set[int] = set()
 
     # -- device memory -------------------------------------------------------------------------------------------------
 
@@ -61,36 +59,17 @@ class MemoryCalls(Core):
         if not pointer:
             return self._spend(host["query"])
         allocation = self._owned(pointer, ("device", "managed"), "cudaFree")
+        if self._free_at_once(allocation):
+            return self._spend(host["malloc_async"])
         small = allocation.size < _SMALL
         self._spend(host["free_small"] if small else host["free"] + allocation.size * host["free_byte"])
         self._wait_for_all()
         self._release(pointer, "cudaFree")
         return None
 
-    @call("malloc_async")
-    def malloc_async(self, size: int, stream: int = 0) -> int:
-        """``cudaMallocAsync``: memory for later work of the stream, out of the device's pool."""
-        self._scheduler.streams.find(stream)
-        return self._allocate(size, "device", "cudaMallocAsync")
-
-    @call("malloc_async")
-    def free_async(self, pointer: int, stream: int = 0) -> None:
-        """``cudaFreeAsync``: frees when the work that is in the stream now has ended."""
-        queue = self._scheduler.streams.find(stream)
-        self._owned(pointer, ("device", "managed"), "cudaFreeAsync")
-        if pointer in self._freeing:
-            raise self._invalid(f"{pointer:#x} was passed to cudaFreeAsync before: free each allocation once")
-        self._freeing.add(pointer)
-
-        def free() -> None:
-            self._freeing.discard(pointer)
-            if self.memory.find(pointer) is not None:
-                self._release(pointer, "cudaFreeAsync")
-
-        if queue.busy:
-            self._scheduler.enqueue(StreamFree(queue, free))
-        else:
-            free()
+    def _free_at_once(self, allocation: Allocation) -> bool:
+        """Free memory for which ``cudaFree`` does not wait. False where there is none such (``pool_calls.py``)."""
+        return False
 
     @call(None)
     def malloc_pitch(self, width: int, height: int) -> tuple[int, int]:
@@ -133,7 +112,8 @@ class MemoryCalls(Core):
         self._spend(host["malloc_host"] + size * host["malloc_host_byte"])
         pointer = self._allocate(size, "pinned", "cudaHostAlloc")
         if pointer:
-            self._host_flags[pointer] = flags | _PORTABLE | _MAPPED  # always so with unified addressing
+            # always so with unified addressing; what is write-combining is portable only when asked for
+            self._host_flags[pointer] = flags | _MAPPED | (0 if flags & _WRITE_COMBINED else _PORTABLE)
         return pointer
 
     @call(None)
@@ -174,6 +154,10 @@ class MemoryCalls(Core):
     def host_unregister(self, pointer: int) -> None:
         """``cudaHostUnregister``"""
         self._spend(self.profile.host["malloc_async"])
+        if pointer not in self._registered and (not pointer or self._page_locked(pointer) is not None):
+            raise self._invalid(f"cudaHostUnregister takes the address that was registered (got {pointer:#x})")
+        if pointer not in self._registered and self.memory.find(pointer) is not None:
+            raise self._invalid(f"{pointer:#x} is memory that CUDA allocated: free it, it was never registered")
         if pointer not in self._registered:
             raise CudaError(
                 cudaError_t.cudaErrorHostMemoryNotRegistered, f"host memory at {pointer:#x} is not registered"
@@ -232,9 +216,17 @@ class MemoryCalls(Core):
             return PointerAttributes(3, 0, pointer, pointer)
         return PointerAttributes(2, 0, pointer, 0)
 
+    def buffer_id(self, address: int) -> int:
+        """A number that no other allocation of the process has. No call, takes no modelled time."""
+        allocation = self.memory.find(address)
+        if allocation is not None:
+            return allocation.serial
+        return next((base for base, (size, _) in self._registered.items() if base <= address < base + size), 0)
+
     # -- shared --------------------------------------------------------------------------------------------------------
 
-    def _allocate(self, size: int, kind: str, name: str) -> int:
+    def _allocate(self, size: int, kind: str, name: str, at: int = 0) -> int:
+        """New memory; at the address ``at``, when that is given and free."""
         if size < 0:
             raise self._invalid(f"{name}: size must not be negative (got {size})")
         if size == 0:
@@ -246,7 +238,7 @@ class MemoryCalls(Core):
                 f"{name} of {size} bytes: {self.memory.in_use} of the device's {total} bytes are in use",
             )
         try:
-            pointer = self.memory.allocate(size, kind, name)
+            pointer = self.memory.allocate(size, kind, name, at=at)
         except OutOfMemory as error:
             raise CudaError(cudaError_t.cudaErrorMemoryAllocation, f"{name}: {error}") from None
         self._recorder.allocated(pointer, size)

@@ -39,5 +39,10 @@ class Observer:
         """What the host does from now on comes after ``operation``, or after everything enqueued so far (``None``).
         A query that answers "complete" counts, too."""
 
+    def host_waited_for_stream(self, stream: Stream) -> None:
+        """What the host does from now on comes after everything in ``stream`` so far: its operations, told by
+        :meth:`host_waited` as well, and the events that it waits for. Waiting for the legacy default stream means all
+        blocking streams."""
+
     def reset(self) -> None:
         """The device was reset or lost: nothing that was enqueued before will end."""

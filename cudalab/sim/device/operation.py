@@ -10,13 +10,18 @@ be taken then (a copy takes its source), :meth:`Operation.run` does the work. ``
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from cudalab.sim.device.caller import UNKNOWN, Place
 from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.extent import Extent
 
 if TYPE_CHECKING:
+    from cudalab.sim.device.publication import Publication
     from cudalab.sim.device.stream import Stream
 
 Range = tuple[int, int]
@@ -24,6 +29,20 @@ Range = tuple[int, int]
 
 Reach = tuple[Range, ...] | None
 """The bytes that an operation may touch; ``None``: any, because a kernel may follow pointers that it finds."""
+
+
+class Touched(NamedTuple):
+    """The very bytes that an operation reads and writes, as extents, or as runs (``int64``, (n, 2), sorted: first byte
+    and the one after the last)."""
+
+    reads: tuple[Extent, ...] | np.ndarray = ()
+    writes: tuple[Extent, ...] | np.ndarray = ()
+    atomics: tuple[Extent, ...] | np.ndarray = ()
+    """Changed by atomics only, which see each other."""
+
+
+NOTHING = Touched()
+NO_TERMS: Mapping[str, float] = MappingProxyType({})
 
 
 def overlap(one: Reach, other: Reach) -> bool:
@@ -47,46 +66,69 @@ class Operation:
     """Base of all operations; times are modelled ns, ``-1`` until known."""
 
     kind = "operation"
+    waits_for_value = False
+    """Does its stream wait for memory to change, and not for an operation?"""
     engine = "none"
     """``h2d``, ``d2h``, ``sm``, or ``none`` for what takes no engine."""
+
+    # Most of what follows keeps its first value in most operations. It stands in the class, and no class of operations
+    # sets more than 30 attributes: Python keeps such objects in a third of the memory, and a queue may be long.
+    sequence = -1
+    enqueued = -1
+    earliest = -1
+    ready = -1
+    start = -1
+    end = -1
+    waiting = 0
+    held_by = ""
+    """What it waited for last: ``host`` (nothing but its call), ``stream order``, ``event``, ``default stream``; an
+    engine (``copy engine H2D``, ``SM resources``, ``resident grids``, ``no copy engine``); on devices of old
+    ``dependency check``, ``implicit synchronization``."""
+    held_by_operation: Operation | None = None
+    """The operation that it waited for last; ``None`` when that was the host, and once it has ended and all observers
+    have been told."""
+    place: Place = UNKNOWN
+    """The line of the learner's program that enqueued it."""
+    lane = ""
+    """The engine, or that of the work before it in the stream when it takes none."""
+    done = False
+    bytes = 0
+    """Bytes moved over the bus or in device memory, where that is what the operation does."""
+    terms: Mapping[str, float] = NO_TERMS
+    """What bounds its duration: ns by name."""
+    bound = ""
+    peak_fraction = 0.0
+
+    # what it takes of the SMs (sm_array.py)
+    blocks = 0
+    """Blocks of its grid; 0: it is no launch."""
+    block_shape: tuple[int, int, int] = (0, 0, 0)
+    """Of one block: threads, registers a thread, bytes of shared memory."""
+    needed = 1.0
+    """Part of the blocks that it has resident when alone with which it is as fast."""
+    uses: Mapping[str, float] = NO_TERMS
+    """Part of what the device has that it uses when alone, by the name of the term."""
+    sm_use = 0.0
+    """The same for what each SM has of its own, of the SMs that have its blocks; the highest."""
+    carveout = -1
+    """Percent of the L1 that its kernel prefers as shared memory; -1: no preference."""
+    exclusive = False
+    """Does it keep everything else off the SMs? A copy on a device without copy engines does."""
+
+    # its effect on memory (effect.py)
+    stamp: Any = None
+    """Its place in the order of operations (hazards/clocks.py)."""
+    publications: Sequence[Publication] = ()
+    """What it lets others see while it runs (publication.py)."""
+    executed = False
+    _apply: Callable[[], None] | None = None
+    _failure: CudaError | None = None
 
     def __init__(self, name: str, stream: Stream) -> None:
         self.name = name
         self.stream = stream
-        self.sequence = -1
-        self.enqueued = -1
-        self.earliest = -1
-        self.ready = -1
-        self.start = -1
-        self.end = -1
-        self.waiting = 0
-        self.dependents: list[Operation] = []
-        self.held_by = ""
-        """What it waited for last: ``stream order``, ``event``, ``default stream``, an engine, ``host``."""
-        self.held_by_operation: Operation | None = None
-        """The operation that it waited for last; ``None`` when that was the host, and once it has ended and all
-        observers have been told."""
-        self.place: Place = UNKNOWN
-        """The line of the learner's program that enqueued it."""
-        self.lane = ""
-        """The engine, or that of the work before it in the stream when it takes none."""
-        self.done = False
-        self.bytes = 0
-        """Bytes moved over the bus or in device memory, where that is what the operation does."""
-        self.terms: dict[str, float] = {}
-        """What bounds its duration: ns by name."""
-        self.bound = ""
-        self.peak_fraction = 0.0
-        # how much of the SM array it takes (engine.py)
-        self.share = 0.0
-        self.tail_share = 0.0
-        self.tail_from = 1.0
-        self.demand = 0.0
-        self.exclusive = False
-        # its effect on memory (effect.py)
-        self.executed = False
-        self._apply: Callable[[], None] | None = None
-        self._failure: CudaError | None = None
+        self.dependents: list[tuple[Operation, str]] = []
+        """Who waits for it, and by which rule."""
 
     # -- what subclasses say -------------------------------------------------------------------------------------------
 
@@ -112,11 +154,31 @@ class Operation:
         """What :meth:`run` may change."""
         return ()
 
+    def touched(self) -> Touched | None:
+        """The very bytes that it reads and writes, those that :meth:`begin` takes included; ``None`` where that is not
+        known, which may be so before it has run."""
+        return NOTHING
+
+    @property
+    def visible_at_once(self) -> bool:
+        """May its stores be visible before it ends?"""
+        return False
+
+    @property
+    def polling(self) -> bool:
+        """Has it run as far as it comes, and waits for memory to change (polling.py)? It does not end before."""
+        return False
+
     @property
     def starts_at_once(self) -> bool:
         """Must it run at its modelled start (with its stores held back), because the host could change what it reads
         without a call?"""
         return False
+
+    @property
+    def device_bytes(self) -> int:
+        """Bytes that it reads and writes in device memory, where that takes it to the SMs and it is no launch."""
+        return 0
 
     # -- what effect.py calls ------------------------------------------------------------------------------------------
 

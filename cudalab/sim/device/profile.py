@@ -49,7 +49,8 @@ class Profile:
     """``cudaLimit`` values at start; without ``cudaLimit``."""
     engines: Mapping[str, Any]
     """``copy``: number of copy engines (0, 1 or 2); ``copy_queue``: ``ready`` or ``issue``, the order in which an
-    engine takes copies; ``concurrent_kernels``; ``max_resident_grids``."""
+    engine takes copies; ``concurrent_kernels``; ``max_resident_grids``; devices of old: ``dependency_checks``, and
+    ``separators``, a list of what synchronizes streams implicitly (implicit.py)."""
     priorities: Mapping[str, int]
     """``least`` and ``greatest`` stream priority."""
     versions: Mapping[str, int]

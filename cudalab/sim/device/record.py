@@ -66,6 +66,8 @@ class Log:
     """By operation: what a copy wrote to host memory."""
     spans: list[tuple[int, str, str, int, int]] = field(default_factory=list)
     """``(operation, kind, name, start, end)`` in the order in which operations ended, modelled ns."""
+    launch_blocking: bool = False
+    """Did every launch keep the host, because ``CUDA_LAUNCH_BLOCKING`` was 1?"""
 
     def to_json(self) -> str:
         """The log as a JSON document."""
@@ -80,6 +82,7 @@ class Log:
         document = {
             "version": VERSION,
             "profile": self.profile,
+            "launch_blocking": self.launch_blocking,
             "allocations": self.allocations,
             "entries": entries,
             "spans": self.spans,
@@ -104,7 +107,8 @@ class Log:
             )
             allocations = [(int(a), int(b)) for a, b in data["allocations"]]
             spans = [(int(s[0]), str(s[1]), str(s[2]), int(s[3]), int(s[4])) for s in data["spans"]]
-            return Log(str(data["profile"]), entries, allocations, taken, written, delivered, spans)
+            blocking = bool(data.get("launch_blocking", False))
+            return Log(str(data["profile"]), entries, allocations, taken, written, delivered, spans, blocking)
         except (KeyError, TypeError, IndexError, AttributeError, zlib.error) as error:
             raise ValueError(f"not a log of runtime calls: {error!r}") from None
 

@@ -27,13 +27,18 @@ if TYPE_CHECKING:
     from cudalab.sim.device.transfer import ArrayOperation, Copy
 
 _CALLS = frozenset(
-    """malloc free malloc_async free_async malloc_pitch malloc_3d malloc_managed malloc_host free_host host_register
-    host_unregister host_get_device_pointer host_get_flags memory_info pointer_attributes memcpy memcpy_2d memcpy_3d
-    memset memset_3d stream_create stream_destroy stream_synchronize stream_query stream_wait_event stream_get_flags
-    stream_get_priority stream_get_id stream_priority_range launch_host_function event_create event_destroy event_record
-    event_query event_synchronize event_elapsed load_module unload_module get_function get_global function_set_attribute
-    occupancy launch array_operation synchronize get_last_error peek_at_last_error reset host_work attribute get_limit
-    set_limit set_flags get_flags""".split()
+    """malloc free malloc_async malloc_from_pool free_async pool_create pool_destroy pool_get_attribute
+    pool_set_attribute pool_trim pool_set_access pool_get_access default_pool current_pool set_current_pool
+    prefetch advise range_attribute attach malloc_pitch malloc_3d malloc_managed malloc_host free_host
+    host_register host_unregister host_get_device_pointer host_get_flags memory_info pointer_attributes memcpy
+    memcpy_2d memcpy_3d memset memset_3d stream_create stream_destroy stream_synchronize stream_query
+    stream_wait_event stream_get_flags stream_get_priority stream_get_id stream_priority_range
+    stream_get_attribute stream_set_attribute stream_copy_attributes stream_write_value stream_wait_value
+    launch_host_function add_callback event_create event_destroy event_record event_query event_synchronize
+    event_elapsed malloc_array free_array array_info memcpy_array create_texture destroy_texture
+    create_surface destroy_surface load_module unload_module get_function get_global function_set_attribute
+    occupancy launch array_operation synchronize get_last_error peek_at_last_error reset host_work attribute
+    get_limit set_limit set_flags get_flags""".split()
 )
 _ADDRESS_ARGUMENTS = {
     "free": (0,),
@@ -49,10 +54,18 @@ _ADDRESS_ARGUMENTS = {
     "memcpy_3d": (0, 1),
     "memset": (0,),
     "memset_3d": (0,),
+    "prefetch": (0,),
+    "advise": (0,),
+    "range_attribute": (1,),
+    "attach": (1,),
+    "stream_write_value": (1,),
+    "stream_wait_value": (1,),
+    "memcpy_array": (0, 1),
+    "create_texture": (0,),
     "launch": (3,),
     "array_operation": (2, 3),
 }
-_ADDRESS_KEYWORDS = frozenset({"pointer", "dst", "src", "args", "reads", "writes"})
+_ADDRESS_KEYWORDS = frozenset({"pointer", "dst", "src", "args", "reads", "writes", "exact"})
 
 
 class ReplayError(RuntimeError):
@@ -75,6 +88,9 @@ def replay(
     target = device if device is not None else NewDevice(log.profile)
     player = _Player(log)
     target._recorder = player
+    if target.hazard_report is not None:
+        target.hazard_report.without_lines = True
+    target.launch_blocking = player.log.launch_blocking = log.launch_blocking
     for index, entry in enumerate(log.entries):
         player.begin(entry)
         _repeat(target, player, index, entry, load)

@@ -6,19 +6,25 @@ catch up; a call that waits lets the loop run until its target has ended and set
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from cuda.bindings.runtime import cudaError_t
 
-from cudalab.sim.device.caller import place_of_call
+from cudalab.sim.device.caller import Place, place_of_call
+from cudalab.sim.device.copy_engine import CopyEngine
 from cudalab.sim.device.effect import Effects
-from cudalab.sim.device.engine import CopyEngine, NoEngine, SmArray
+from cudalab.sim.device.engine import Engine, NoEngine
 from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.implicit import ImplicitOrder
 from cudalab.sim.device.loop import EventLoop
 from cudalab.sim.device.observer import Observer
-from cudalab.sim.device.operation import EventWait, Operation
+from cudalab.sim.device.operation import EventWait, Operation, Range
+from cudalab.sim.device.polling import Polling
 from cudalab.sim.device.profile import Profile
-from cudalab.sim.device.stream import Stream, StreamTable
+from cudalab.sim.device.sm_array import SmArray
+from cudalab.sim.device.stream import NON_BLOCKING, Stream, StreamTable
 from cudalab.sim.machine.memory import Memory
 
 
@@ -43,25 +49,27 @@ class Scheduler:
         self.effects = Effects(memory)
         self.streams = StreamTable()
         self.host_ns = 0
+        self.place: Place | None = None
+        """The line that makes the call that is under way, once somebody has asked for it."""
         self._on_fault, self._on_end = on_fault, on_end
         self.observers = observers
         self._sequence = 0
         self._raised: BaseException | None = None
         self._pending: dict[int, Operation] = {}
+        self._ready_now: deque[Operation] = deque()
+        self._passing_on = False
         self._switch = round(profile.device["engine_switch"])
         self._submit = round(profile.device["submit"])
+        self.implicit = ImplicitOrder(profile, self._released_by_start) if ImplicitOrder.wanted(profile) else None
+        """What devices of old wait for; ``None`` on those of today."""
         self._engines = self._make_engines()
+        self.polling = Polling(self.loop, self.effects, profile.device["l2_latency"], self._sm.settled, self._failed)
 
-    def _make_engines(self) -> dict[str, NoEngine | CopyEngine | SmArray]:
+    def _make_engines(self) -> dict[str, Engine]:
         engines = self.profile.engines
-        sm = SmArray(
-            self.loop,
-            self._begin,
-            self._end,
-            concurrent=bool(engines["concurrent_kernels"]),
-            max_resident=int(engines["max_resident_grids"]),
-        )
-        made: dict[str, NoEngine | CopyEngine | SmArray] = {
+        all_started = self.implicit.all_started if self.implicit is not None else None
+        self._sm = sm = SmArray(self.loop, self._begin, self._end, self.profile, all_started=all_started)
+        made: dict[str, Engine] = {
             "none": NoEngine(self.loop, self._begin, self._end),
             "sm": sm,
             "h2d": sm,
@@ -72,7 +80,7 @@ class Scheduler:
         if count:
             copies = [
                 CopyEngine(name, self.loop, self._begin, self._end, in_issue_order=in_issue_order)
-                for name in ("H2D", "D2H")[:count]
+                for name in (("",), ("H2D", "D2H"))[count - 1]
             ]
             for engine in copies:
                 engine.contention = self.profile.device["bus_contention"]
@@ -86,28 +94,43 @@ class Scheduler:
         self, operation: Operation, after: Iterable[Operation] = (), *, earliest: int | None = None
     ) -> Operation:
         """Put an operation at the end of its stream; it also waits for ``after``."""
-        stream = operation.stream
-        operation.sequence = self._sequence
-        self._sequence += 1
-        operation.enqueued = self.host_ns
-        operation.earliest = self.host_ns + self._submit if earliest is None else earliest
+        stream, now = operation.stream, self.host_ns
+        operation.sequence = sequence = self._sequence
+        self._sequence = sequence + 1
+        operation.enqueued = now
+        operation.earliest = now + self._submit if earliest is None else earliest
         operation.held_by = "host"
-        operation.lane = operation.engine if operation.engine != "none" else stream.last.lane if stream.last else ""
-        operation.place = place_of_call()
-        waits = self.streams.dependencies(stream) + [(other, "event") for other in after]
-        for other in {id(other): other for other, _ in waits if not other.done}.values():
-            other.dependents.append(operation)
-            operation.waiting += 1
-        self._pending[operation.sequence] = operation
-        stream.last = operation
-        engine = self._engine(operation)
-        if engine is self._engines["sm"] and operation.engine != "sm":
+        last, engine = stream.last, operation.engine
+        if engine != "none":
+            operation.lane = engine
+        elif last is not None and not last.done:
+            operation.lane = last.lane
+        place = self.place
+        if place is None:
+            place = self.place = place_of_call()
+        operation.place = place
+        if stream.flags & NON_BLOCKING:
+            waits = [] if last is None else [(last, "stream order")]
+        else:
+            waits = self.streams.dependencies(stream)
+        for other in after:
+            waits.append((other, "event"))
+        taker = self._engines[engine]
+        if engine != "sm" and taker is self._sm:
             operation.exclusive = True  # a device without copy engines
+        waiting = 0
+        for other, rule in waits if self.implicit is None else waits + self.implicit.enqueued(operation):
+            if not other.done:
+                other.dependents.append((operation, rule))
+                waiting += 1
+        operation.waiting += waiting
+        self._pending[sequence] = operation
+        stream.last = operation
         for observer in self.observers:
             observer.enqueued(operation, waits)
-        engine.issue(operation)
+        taker.issue(operation)
         if not operation.waiting:
-            self.loop.at(operation.earliest, lambda: self._ready(operation))
+            self.loop.at(operation.earliest, partial(self._ready, operation))
         return operation
 
     def order(self, stream: Stream, after: Operation) -> None:
@@ -118,23 +141,39 @@ class Scheduler:
         for observer in self.observers:
             observer.ordered(stream, after)
 
-    def _engine(self, operation: Operation) -> NoEngine | CopyEngine | SmArray:
-        return self._engines[operation.engine]
+    def let_go(self, operation: Operation) -> None:
+        """What ``operation`` waited for besides other operations has come (``stream_values.py``)."""
+        operation.waiting -= 1
+        if not operation.waiting:
+            self.loop.at(max(self.loop.now, operation.earliest), partial(self._ready, operation))
 
     def _ready(self, operation: Operation) -> None:
         operation.ready = self.loop.now
-        self._engine(operation).ready(operation)
+        self._engines[operation.engine].ready(operation)
 
     def _begin(self, operation: Operation) -> int:
         operation.start = self.loop.now
         for observer in self.observers:
             observer.started(operation)
         try:
-            return self.effects.begin(operation)
+            duration = self.effects.begin(operation)
+            if operation.polling:
+                self.polling.started(operation)  # type: ignore[arg-type]
+            for when, writes, make in operation.publications:
+                time = self.loop.now + round(when * duration)
+                self.loop.at(time, partial(self._publish, operation, writes, make))
+            return duration
         except (Exception, KeyboardInterrupt) as error:
             self._raised = self._raised or error
             operation.executed = True  # it ends at once, without an effect
             return 0
+
+    def _publish(self, operation: Operation, writes: tuple[Range, ...], make: Callable[[], None]) -> None:
+        """A kernel that runs makes stores that others can see at once."""
+        if not operation.done:
+            self.effects.before_commit(writes)
+            make()
+            self.polling.ended(operation)
 
     def _end(self, operation: Operation) -> None:
         operation.end = self.loop.now
@@ -153,42 +192,73 @@ class Scheduler:
         for observer in self.observers:
             observer.ended(operation)
         operation.held_by_operation = None  # or each operation would keep all before it alive
-        for other in operation.dependents:
-            other.waiting -= 1
-            if other.waiting:
-                continue
-            time = self.loop.now
-            if other.engine in ("h2d", "d2h") and operation.lane not in ("", other.engine):
-                time += self._switch  # a copy engine is told by another engine; kernels wait for copies at no cost
-            if time > other.earliest:
-                other.held_by, other.held_by_operation = self._rule(operation, other), operation
-            self.loop.at(max(time, other.earliest), lambda other=other: self._ready(other))  # type: ignore[misc]
+        if self.implicit is not None:
+            self.implicit.ended(operation)
+        for other, rule in operation.dependents:
+            self._released(other, rule, operation)
         operation.dependents.clear()
+        if self._ready_now and not self._passing_on:
+            self._pass_on()
+        if self.polling:
+            self.polling.ended(operation)
 
-    def _rule(self, before: Operation, after: Operation) -> str:
-        """By which rule did ``after`` wait for ``before``?"""
-        if before.stream is after.stream:
-            return "stream order"
-        if self.streams.legacy in (before.stream, after.stream) and before.kind != "record":
-            return "default stream"
-        return "event" if after.kind == "wait" else "default stream"
+    def _failed(self, operation: Operation, error: BaseException) -> None:
+        """A launch that waited for memory to change cannot go on."""
+        if isinstance(error, CudaError) and error.sticky:
+            self._on_fault(operation, error)
+            return
+        self._raised = self._raised or error
+        self._sm.settled(operation)
+
+    def _pass_on(self) -> None:
+        """Tell the engines what has become ready just now. What ends at once makes more ready, so this is a loop."""
+        self._passing_on = True
+        try:
+            while self._ready_now:
+                self._ready(self._ready_now.popleft())
+        finally:
+            self._passing_on = False
+
+    def _released_by_start(self, operation: Operation, rule: str, cause: Operation) -> None:
+        """The same for one that waited for blocks of ``cause`` to start: an engine is at work now."""
+        self._released(operation, rule, cause)
+        if self._ready_now and not self._passing_on:
+            self.loop.at(self.loop.now, self._pass_on)
+
+    def _released(self, operation: Operation, rule: str, cause: Operation) -> None:
+        """One thing less that ``operation`` waits for."""
+        operation.waiting -= 1
+        if operation.waiting:
+            return
+        time = self.loop.now
+        if operation.engine in ("h2d", "d2h") and cause.lane not in ("", operation.engine):
+            time += self._switch  # a copy engine is told by another engine; kernels wait for copies at no cost
+        if time > operation.earliest:
+            operation.held_by, operation.held_by_operation = rule, cause
+        else:
+            time = operation.earliest
+        if time > self.loop.now:
+            self.loop.at(time, partial(self._ready, operation))
+        else:
+            self._ready_now.append(operation)
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def advance(self, ns: float) -> None:
         """The host was busy for ``ns``; the device went on meanwhile."""
+        if self.polling:
+            self.polling.look()  # the host may have changed memory since its last call
         self.host_ns += round(ns)
         self.loop.run_until(self.host_ns)
         self._raise()
 
-    def wait_for(self, operation: Operation | None) -> None:
-        """Block the host until an operation has ended."""
+    def wait_for(self, operation: Operation | None, *, seen: bool = True) -> None:
+        """Block the host until an operation has ended. ``seen``: as for :meth:`wait_for_all`."""
         if operation is not None and not operation.done:
-            self.loop.run_while(lambda: not operation.done and self._raised is None)
-            self._raise()
+            self._run_while(lambda: not operation.done)
             self._check_progress(operation.done)
             self.host_ns = max(self.host_ns, self.loop.now + round(self.profile.host["wake"]))
-        if operation is not None:
+        if operation is not None and seen:
             self.host_saw(operation)
 
     def host_saw(self, operation: Operation | None) -> None:
@@ -196,14 +266,28 @@ class Scheduler:
         for observer in self.observers:
             observer.host_waited(operation)
 
-    def wait_for_all(self) -> None:
-        """Block the host until everything has ended."""
+    def host_saw_stream(self, stream: Stream) -> None:
+        """What the host does from now on comes after everything in ``stream`` so far."""
+        for observer in self.observers:
+            observer.host_waited_for_stream(stream)
+
+    def wait_for_all(self, *, seen: bool = True) -> None:
+        """Block the host until everything has ended. ``seen=False``: by a call that promises no such wait, so that what
+        the host does next is not ordered by it."""
         if self._pending:
-            self.loop.run_while(lambda: bool(self._pending) and self._raised is None)
-            self._raise()
+            self._run_while(lambda: bool(self._pending))
             self._check_progress(not self._pending)
             self.host_ns = max(self.host_ns, self.loop.now + round(self.profile.host["wake"]))
-        self.host_saw(None)
+        if seen:
+            self.host_saw(None)
+
+    def _run_while(self, pending: Callable[[], bool]) -> None:
+        """Let the loop run. When it is empty, launches that wait for memory to change wait for ever."""
+        self.loop.run_while(lambda: pending() and self._raised is None)
+        while pending() and self._raised is None and self.polling:
+            self.polling.give_up(self._pending.values())
+            self.loop.run_while(lambda: pending() and self._raised is None)
+        self._raise()
 
     def _check_progress(self, done: bool) -> None:
         """A loop that is empty before what is waited for has ended: two operations wait for each other."""
@@ -218,6 +302,11 @@ class Scheduler:
             raise error
 
     @property
+    def pending(self) -> list[Operation]:
+        """What was enqueued and has not ended, in that order."""
+        return list(self._pending.values())
+
+    @property
     def idle(self) -> bool:
         return not self._pending
 
@@ -225,7 +314,9 @@ class Scheduler:
         """The device is lost: nothing that was enqueued will run."""
         self.loop.clear()
         self.effects.clear()
+        self.polling.clear()
         self._pending.clear()
+        self._ready_now.clear()
         for engine in self._engines.values():
             engine.clear()
         for observer in self.observers:

@@ -117,6 +117,11 @@ class StreamTable:
             )
         return stream
 
+    @property
+    def several(self) -> bool:
+        """Are there streams beside the legacy default stream?"""
+        return bool(self._streams or self._per_thread)
+
     def blocking(self) -> Iterator[Stream]:
         """The blocking streams, destroyed ones with work left included, but the legacy default stream."""
         for stream in (*self._streams.values(), *self._per_thread.values(), *self._orphans):

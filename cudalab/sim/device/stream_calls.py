@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
 
 from cuda.bindings.runtime import cudaError_t
 
-from cudalab.sim.device.copy_calls import CopyCalls
 from cudalab.sim.device.core import call
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.operation import EventRecord
+from cudalab.sim.device.operation import EventRecord, Operation
 from cudalab.sim.device.stream import DISABLE_TIMING, INTERPROCESS, NON_BLOCKING, Event
+from cudalab.sim.device.stream_values import StreamValues
 from cudalab.sim.device.transfer import HostFunction
 
+_SUCCESS = 0
 
-class StreamCalls(CopyCalls):
+
+class StreamCalls(StreamValues):
     """Stream and event calls of the device."""
 
     # -- streams -------------------------------------------------------------------------------------------------------
@@ -36,26 +37,38 @@ class StreamCalls(CopyCalls):
 
     @call("synchronize")
     def stream_synchronize(self, stream: int = 0) -> None:
-        """``cudaStreamSynchronize``: wait until everything in the stream has ended."""
-        self._wait(self._scheduler.streams.find(stream).last)
+        """``cudaStreamSynchronize``: wait until everything in the stream has ended. The legacy default stream counts as
+        busy while any blocking stream is, for whatever comes next there would wait (seen on an H200)."""
+        queue = self._scheduler.streams.find(stream)
+        if queue is not self._scheduler.streams.legacy:
+            self._wait(queue.last)
+        else:
+            for operation, _ in self._scheduler.streams.dependencies(queue):
+                self._wait(operation)
+        self._scheduler.host_saw_stream(queue)
 
     @call("stream_query")
     def stream_query(self, stream: int = 0) -> bool:
         """``cudaStreamQuery``: has everything in the stream ended?"""
         queue = self._scheduler.streams.find(stream)
-        if queue.last is not None and queue.last.done:
-            self._scheduler.host_saw(queue.last)
-        return not queue.busy
+        if self._scheduler.implicit is not None:
+            self._scheduler.implicit.queried(queue)
+        last = [queue.last] if queue.last is not None else []
+        if queue is self._scheduler.streams.legacy:
+            last = [operation for operation, _ in self._scheduler.streams.dependencies(queue)]
+        if not all(operation.done for operation in last):
+            return False
+        for operation in last:
+            self._scheduler.host_saw(operation)
+        self._scheduler.host_saw_stream(queue)
+        return True
 
     @call("stream_wait_event")
     def stream_wait_event(self, stream: int, event: int, flags: int = 0) -> None:
         """``cudaStreamWaitEvent``: later work of the stream waits for the event's last record so far."""
-        if flags not in (0, 1):
-            raise self._invalid(
-                f"cudaStreamWaitEvent: flags must be cudaEventWaitDefault (0) or External (1), got {flags}"
-            )
         queue = self._scheduler.streams.find(stream)
         record = self._scheduler.streams.find_event(event).record
+        self._check_flags("cudaStreamWaitEvent", "cudaEventWaitExternal", flags)
         if record is not None:
             self._scheduler.order(queue, record)
 
@@ -79,25 +92,53 @@ class StreamCalls(CopyCalls):
         """``cudaDeviceGetStreamPriorityRange``: ``(least, greatest)``; a lower number is a higher priority."""
         return self.profile.priorities["least"], self.profile.priorities["greatest"]
 
+    def _check_flags(self, name: str, external: str, flags: int) -> None:
+        if flags == 1:
+            raise CudaError(cudaError_t.cudaErrorIllegalState, f"{name}: {external} is for streams that are capturing")
+        if flags:
+            raise self._invalid(f"{name}: flags must be 0, or {external} (1) in a capture; got {flags}")
+
+    # -- host functions ------------------------------------------------------------------------------------------------
+
+    def _notice(self) -> int:
+        """ns until the driver's thread has heard that a host function is due, has called it, and the stream goes on."""
+        return round(self.profile.device["host_function_notice"])
+
     @call("host_function")
     def launch_host_function(self, function: Callable[[], None], stream: int = 0) -> None:
-        """``cudaLaunchHostFunc``: ``function()`` runs when the work before it in the stream has ended; later work waits
-        for it. It must not call CUDA. An exception that it raises is reported and goes no further."""
+        """``cudaLaunchHostFunc``: ``function()`` runs in another host thread when the work before it in the stream has
+        ended; later work waits for it. It must not call CUDA. An exception that it raises is reported and goes no
+        further. After a fault it is not called."""
         queue = self._scheduler.streams.find(stream)
+        self._scheduler.enqueue(HostFunction(queue, lambda: self._call_host(function), self._notice()))
+
+    @call("host_function")
+    def add_callback(self, function: Callable[[int], None], stream: int = 0) -> None:
+        """``cudaStreamAddCallback``: the older form. ``function(status)`` is given 0, or the number of the error that
+        ended all work: it is called in that case, too."""
+        queue = self._scheduler.streams.find(stream)
+        callback = HostFunction(queue, lambda: self._call_host(lambda: function(_SUCCESS)), self._notice())
+        callback.on_fault = lambda error: self._call_host(lambda: function(int(error.code)))
+        self._scheduler.enqueue(callback)
+
+    def _call_host(self, function: Callable[[], None]) -> None:
+        if self._recorder.replaying:
+            return
 
         def run() -> None:
-            if self._recorder.replaying:
-                return
-            self._in_host_function, before = threading.get_ident(), self._in_host_function
-            depth, self._depth = self._depth, 0
             try:
                 function()
-            except Exception as error:
+            except BaseException as error:
                 sys.unraisablehook(_Unraisable(error, function))  # type: ignore[arg-type]
-            finally:
-                self._in_host_function, self._depth = before, depth
 
-        self._scheduler.enqueue(HostFunction(queue, run))
+        self._host_thread.run(run)
+
+    def _on_fault(self, operation: Operation, error: CudaError) -> None:
+        callbacks = [other.on_fault for other in self._scheduler.pending if isinstance(other, HostFunction)]
+        super()._on_fault(operation, error)
+        for callback in callbacks:
+            if callback is not None:
+                callback(error)
 
     # -- events --------------------------------------------------------------------------------------------------------
 
@@ -119,12 +160,9 @@ class StreamCalls(CopyCalls):
     @call("event_record")
     def event_record(self, event: int, stream: int = 0, flags: int = 0) -> None:
         """``cudaEventRecord``: the event is complete when the work that is in the stream now has ended."""
-        if flags not in (0, 1):
-            raise self._invalid(
-                f"cudaEventRecordWithFlags: flags must be 0 or cudaEventRecordExternal (1), got {flags}"
-            )
         queue = self._scheduler.streams.find(stream)
         target = self._scheduler.streams.find_event(event)
+        self._check_flags("cudaEventRecordWithFlags", "cudaEventRecordExternal", flags)
         record = EventRecord(queue, round(self.profile.device["event_record"]))
         self._scheduler.enqueue(record)
         target.record = record
@@ -166,7 +204,7 @@ class StreamCalls(CopyCalls):
 class _Unraisable:
     """What ``sys.unraisablehook`` wants to know of an exception in a host function."""
 
-    def __init__(self, error: Exception, function: object) -> None:
+    def __init__(self, error: BaseException, function: object) -> None:
         self.exc_type, self.exc_value, self.exc_traceback = type(error), error, error.__traceback__
         self.err_msg = "Exception ignored in a host function (cudaLaunchHostFunc)"
         self.object = function

@@ -7,6 +7,7 @@ memory takes its source when it is called: the driver stages such copies through
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
@@ -14,9 +15,11 @@ from cuda.bindings.runtime import cudaError_t
 from cudalab.sim.device import host_address
 from cudalab.sim.device.effect import hold_by_comparison
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.operation import Operation, Range, Reach
+from cudalab.sim.device.extent import Extent, run
+from cudalab.sim.device.operation import Operation, Range, Reach, Touched
 from cudalab.sim.device.region import Region
 from cudalab.sim.device.stream import Stream
+from cudalab.sim.machine import host_watch
 from cudalab.sim.machine.memory import Memory
 
 
@@ -28,6 +31,12 @@ class Copy(Operation):
     """
 
     kind = "copy"
+    on_take: Callable[[np.ndarray], np.ndarray] | None = None
+    on_deliver: Callable[[np.ndarray], None] | None = None
+    earliest_end = -1
+    """Where the host goes on staging the source while the copy runs: when the last piece can have arrived (ns)."""
+    source_here = destination_here = True
+    """Is that side in this process? In a replay, host memory is not."""
 
     def __init__(
         self,
@@ -45,33 +54,44 @@ class Copy(Operation):
         self._memory, self.source, self.destination = memory, source, destination
         self._duration = duration
         self._data = taken
+        self._staged = taken is not None
         self.bytes = source.bytes
-        self.on_take: Callable[[np.ndarray], np.ndarray] | None = None
-        self.on_deliver: Callable[[np.ndarray], None] | None = None
-        self.source_here = self.destination_here = True
-        """Is that side in this process? In a replay, host memory is not."""
+
+    @property
+    def device_bytes(self) -> int:
+        return 2 * self.bytes if self.engine == "sm" else 0
 
     def begin(self) -> int:
         if self._data is None:
             here = self.source_here
-            self._data = self.source.gather(self._memory) if here else np.zeros(self.source.bytes, np.uint8)
+            self._data = (
+                self.source.gather(self._memory, self._watched) if here else np.zeros(self.source.bytes, np.uint8)
+            )
             if self.on_take is not None:
                 self._data = self.on_take(self._data)
-        return self._duration
+        return max(self._duration, self.earliest_end - self.start)
 
     def run(self) -> None:
         assert self._data is not None
         if self.destination_here:
             try:
-                self.destination.scatter(self._memory, self._data)
+                self.destination.scatter(self._memory, self._data, self._watched)
             except host_address.UnmappedAddress as error:
                 raise CudaError(cudaError_t.cudaErrorInvalidValue, f"{self.name}: {error}") from None
         if self.on_deliver is not None:
             self.on_deliver(self._data)
         self._data = None
 
+    @property
+    def _watched(self) -> bool:
+        """Is memory of it watched for accesses of the host?"""
+        return self.stamp is not None and self.stamp.visible is not None
+
     def writes(self) -> Reach:
         return self.destination.ranges()
+
+    def touched(self) -> Touched:
+        return Touched(() if self._staged else (self.source.extent(),), (self.destination.extent(),))
 
     def run_held(self) -> Callable[[], None]:
         """Its source is taken already; writing it can wait."""
@@ -90,6 +110,10 @@ class Memset(Operation):
         self._duration = duration
         self.bytes = region.bytes
 
+    @property
+    def device_bytes(self) -> int:
+        return self.bytes
+
     def begin(self) -> int:
         return self._duration
 
@@ -101,6 +125,9 @@ class Memset(Operation):
 
     def writes(self) -> Reach:
         return self.region.ranges()
+
+    def touched(self) -> Touched:
+        return Touched((), (self.region.extent(),))
 
 
 class ArrayOperation(Operation):
@@ -125,10 +152,16 @@ class ArrayOperation(Operation):
         self._duration = duration
         self.bytes = sum(size for _, size in reads) + sum(size for _, size in writes)
         self.on_result: Callable[[], None] | None = None
+        self.exact: tuple[tuple[Extent, ...], tuple[Extent, ...]] | None = None
+        """What of the ranges it really reads and writes, where they are those of strided views."""
 
     def replace_work(self, work: Callable[[], None]) -> None:
         """A replay writes what the recorded function wrote."""
         self._work = work
+
+    @property
+    def device_bytes(self) -> int:
+        return self.bytes
 
     def begin(self) -> int:
         return self._duration
@@ -151,6 +184,11 @@ class ArrayOperation(Operation):
     def writes(self) -> Reach:
         return self._writes
 
+    def touched(self) -> Touched:
+        if self.exact is not None:
+            return Touched(*self.exact)
+        return Touched(tuple(run(*entry) for entry in self._reads), tuple(run(*entry) for entry in self._writes))
+
     @property
     def starts_at_once(self) -> bool:
         """Pinned and managed memory can be changed by the host without a call."""
@@ -164,13 +202,25 @@ class HostFunction(Operation):
     """``cudaLaunchHostFunc``: a function of the host that runs in stream order and must not call CUDA."""
 
     kind = "host"
+    running: ClassVar[HostFunction | None] = None
+    """The one that runs now, in whatever thread."""
 
-    def __init__(self, stream: Stream, call: Callable[[], None]) -> None:
+    def __init__(self, stream: Stream, call: Callable[[], None], duration: int = 0) -> None:
         super().__init__("host function", stream)
-        self._call = call
+        self._call, self._duration = call, duration
+        self.on_fault: Callable[[CudaError], None] | None = None
+        """What is called instead when the device is lost first."""
+
+    def begin(self) -> int:
+        return self._duration
 
     def run(self) -> None:
-        self._call()
+        HostFunction.running = self
+        try:
+            with host_watch.listening():  # the program's own code, in the midst of a call
+                self._call()
+        finally:
+            HostFunction.running = None
 
 
 class StreamFree(Operation):
@@ -178,9 +228,14 @@ class StreamFree(Operation):
 
     kind = "free"
 
-    def __init__(self, stream: Stream, free: Callable[[], None]) -> None:
+    def __init__(self, stream: Stream, free: Callable[[], None], memory: Range) -> None:
         super().__init__("free", stream)
         self._free = free
+        self.memory = memory
 
     def run(self) -> None:
         self._free()
+
+    def touched(self) -> Touched:
+        """Whoever uses the memory must be done: a free is like a write to all of it."""
+        return Touched((), (run(*self.memory),))

@@ -11,6 +11,17 @@ from typing import Any
 from cuda.bindings import driver as _real
 
 from cudalab.sim.device import binding as _binding
+from cudalab.sim.driver.arrays import (
+    cuArray3DCreate,
+    cuArray3DGetDescriptor,
+    cuArrayCreate,
+    cuArrayDestroy,
+    cuArrayGetDescriptor,
+    cuSurfObjectCreate,
+    cuSurfObjectDestroy,
+    cuTexObjectCreate,
+    cuTexObjectDestroy,
+)
 from cudalab.sim.driver.contexts import (
     cuCtxGetCurrent,
     cuCtxGetDevice,
@@ -48,13 +59,12 @@ from cudalab.sim.driver.launches import (
 )
 from cudalab.sim.driver.memory import (
     cuMemAlloc,
-    cuMemAllocAsync,
     cuMemAllocHost,
-    cuMemAllocManaged,
     cuMemAllocPitch,
     cuMemcpy,
     cuMemcpy2D,
     cuMemcpy2DAsync,
+    cuMemcpy2DUnaligned,
     cuMemcpy3D,
     cuMemcpy3DAsync,
     cuMemcpyAsync,
@@ -65,9 +75,7 @@ from cudalab.sim.driver.memory import (
     cuMemcpyHtoD,
     cuMemcpyHtoDAsync,
     cuMemFree,
-    cuMemFreeAsync,
     cuMemFreeHost,
-    cuMemGetAddressRange,
     cuMemGetInfo,
     cuMemHostAlloc,
     cuMemHostGetDevicePointer,
@@ -75,15 +83,17 @@ from cudalab.sim.driver.memory import (
     cuMemHostRegister,
     cuMemHostUnregister,
     cuMemsetD2D8,
+    cuMemsetD2D8Async,
     cuMemsetD2D16,
+    cuMemsetD2D16Async,
     cuMemsetD2D32,
+    cuMemsetD2D32Async,
     cuMemsetD8,
     cuMemsetD8Async,
     cuMemsetD16,
     cuMemsetD16Async,
     cuMemsetD32,
     cuMemsetD32Async,
-    cuPointerGetAttribute,
 )
 from cudalab.sim.driver.modules import (
     cuFuncGetAttribute,
@@ -109,6 +119,27 @@ from cudalab.sim.driver.modules import (
     cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
     cuOccupancyMaxPotentialBlockSize,
 )
+from cudalab.sim.driver.pointers import cuMemGetAddressRange, cuPointerGetAttribute, cuPointerGetAttributes
+from cudalab.sim.driver.pools import (
+    cuDeviceGetDefaultMemPool,
+    cuDeviceGetMemPool,
+    cuDeviceSetMemPool,
+    cuMemAdvise,
+    cuMemAllocAsync,
+    cuMemAllocFromPoolAsync,
+    cuMemAllocManaged,
+    cuMemFreeAsync,
+    cuMemPoolCreate,
+    cuMemPoolDestroy,
+    cuMemPoolGetAccess,
+    cuMemPoolGetAttribute,
+    cuMemPoolSetAccess,
+    cuMemPoolSetAttribute,
+    cuMemPoolTrimTo,
+    cuMemPrefetchAsync,
+    cuMemRangeGetAttribute,
+    cuMemRangeGetAttributes,
+)
 from cudalab.sim.driver.streams import (
     cuEventCreate,
     cuEventDestroy,
@@ -117,9 +148,14 @@ from cudalab.sim.driver.streams import (
     cuEventRecord,
     cuEventRecordWithFlags,
     cuEventSynchronize,
+    cuStreamAddCallback,
+    cuStreamAttachMemAsync,
+    cuStreamCopyAttributes,
     cuStreamCreate,
     cuStreamCreateWithPriority,
     cuStreamDestroy,
+    cuStreamGetAttribute,
+    cuStreamGetCaptureInfo,
     cuStreamGetCtx,
     cuStreamGetDevice,
     cuStreamGetFlags,
@@ -127,8 +163,13 @@ from cudalab.sim.driver.streams import (
     cuStreamGetPriority,
     cuStreamIsCapturing,
     cuStreamQuery,
+    cuStreamSetAttribute,
     cuStreamSynchronize,
     cuStreamWaitEvent,
+    cuStreamWaitValue32,
+    cuStreamWaitValue64,
+    cuStreamWriteValue32,
+    cuStreamWriteValue64,
 )
 
 globals().update(_binding.taken_over(_real))

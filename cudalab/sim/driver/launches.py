@@ -13,7 +13,7 @@ from cuda.bindings.driver import CUlaunchAttributeID, CUlaunchConfig, CUresult
 from cudalab.sim.compiler.program import Kernel
 from cudalab.sim.cudart.streams import HOST_FUNCTION
 from cudalab.sim.device import current_device, host_address
-from cudalab.sim.device.binding import handle, struct, unsigned, void_pointer
+from cudalab.sim.device.binding import handle, stream_handle, struct, unsigned, void_pointer
 from cudalab.sim.driver.answer import api, failed
 
 _IGNORED = frozenset(
@@ -96,7 +96,7 @@ def _launch(
         raise failed(CUresult.CUDA_ERROR_NOT_SUPPORTED, "packed parameters (extra) are not simulated; use kernelParams")
     kernel = device.function_info(function).kernel
     args = _pack(kernel, parameters)
-    device.launch(function, (gx, gy, gz), (bx, by, bz), args, unsigned(shared), handle(stream), cooperative)
+    device.launch(function, (gx, gy, gz), (bx, by, bz), args, unsigned(shared), stream_handle(stream), cooperative)
 
 
 def _pack(kernel: Kernel, parameters: Any) -> bytes:
@@ -177,4 +177,4 @@ def cuLaunchHostFunc(hStream: Any, fn: Any, userData: Any) -> None:
     if not address:
         raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, "cuLaunchHostFunc: the function is null")
     function = HOST_FUNCTION(address)
-    current_device().launch_host_function(lambda: function(data or None), handle(hStream))
+    current_device().launch_host_function(lambda: function(data or None), stream_handle(hStream))

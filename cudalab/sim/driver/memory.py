@@ -1,4 +1,4 @@
-"""Memory: allocation, registration, copies and memsets, and what a pointer is."""
+"""Memory: allocation, registration, copies and memsets. What a pointer is: ``pointers.py``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from cuda.bindings.driver import (
     CUDA_MEMCPY3D,
     CUdeviceptr,
     CUmemorytype,
-    CUpointer_attribute,
     CUresult,
 )
 
 from cudalab.sim.device import current_device
-from cudalab.sim.device.binding import enumerator, handle, size_t, struct, unsigned, void_pointer
+from cudalab.sim.device.binding import default_stream, handle, size_t, stream_handle, struct, unsigned, void_pointer
 from cudalab.sim.driver.answer import api, failed
+from cudalab.sim.driver.arrays import copy_box, is_array
 
 _TO_DEVICE, _TO_HOST, _WITHIN, _DEFAULT = 1, 2, 3, 4
 
@@ -37,16 +37,6 @@ def cuMemFree(dptr: Any) -> None:
     current_device().free(handle(dptr))
 
 
-@api(1)
-def cuMemAllocAsync(bytesize: Any, hStream: Any) -> CUdeviceptr:
-    return CUdeviceptr(current_device().malloc_async(_some(size_t(bytesize), "cuMemAllocAsync"), handle(hStream)))
-
-
-@api()
-def cuMemFreeAsync(dptr: Any, hStream: Any) -> None:
-    current_device().free_async(handle(dptr), handle(hStream))
-
-
 @api(2)
 def cuMemAllocPitch(WidthInBytes: Any, Height: Any, ElementSizeBytes: Any) -> tuple[CUdeviceptr, int]:
     if unsigned(ElementSizeBytes) not in (4, 8, 16):
@@ -61,19 +51,13 @@ def cuMemAllocPitch(WidthInBytes: Any, Height: Any, ElementSizeBytes: Any) -> tu
 
 
 @api(1)
-def cuMemAllocManaged(bytesize: Any, flags: Any) -> CUdeviceptr:
-    size = _some(size_t(bytesize), "cuMemAllocManaged")
-    return CUdeviceptr(current_device().malloc_managed(size, unsigned(flags)))
-
-
-@api(1)
 def cuMemAllocHost(bytesize: Any) -> int:
-    return current_device().malloc_host(_some(size_t(bytesize), "cuMemAllocHost"))
+    return current_device().malloc_host(size_t(bytesize))
 
 
 @api(1)
 def cuMemHostAlloc(bytesize: Any, Flags: Any) -> int:
-    return current_device().malloc_host(_some(size_t(bytesize), "cuMemHostAlloc"), unsigned(Flags))
+    return current_device().malloc_host(size_t(bytesize), unsigned(Flags))
 
 
 @api()
@@ -106,95 +90,74 @@ def cuMemGetInfo() -> tuple[int, int]:
     return current_device().memory_info()
 
 
-@api(2)
-def cuMemGetAddressRange(dptr: Any) -> tuple[CUdeviceptr, int]:
-    address = handle(dptr)
-    allocation = current_device().memory.find(address)
-    if allocation is None:
-        raise failed(CUresult.CUDA_ERROR_NOT_FOUND, f"{address:#x} is in no allocation of this device")
-    return CUdeviceptr(allocation.pointer), allocation.size
-
-
-@api(1)
-def cuPointerGetAttribute(attribute: CUpointer_attribute, ptr: Any) -> Any:
-    number, address = enumerator(attribute, "attribute"), handle(ptr)
-    found = current_device().pointer_attributes(address)
-    if found.type == 0:
-        raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, f"{address:#x} is no memory that CUDA knows")
-    names = CUpointer_attribute
-    if number == names.CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        return CUmemorytype.CU_MEMORYTYPE_HOST if found.type == 1 else CUmemorytype.CU_MEMORYTYPE_DEVICE
-    if number == names.CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-        return CUdeviceptr(found.device_pointer)
-    if number == names.CU_POINTER_ATTRIBUTE_HOST_POINTER and found.host_pointer:
-        return found.host_pointer
-    if number == names.CU_POINTER_ATTRIBUTE_IS_MANAGED:
-        return found.type == 3
-    if number == names.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        return found.device
-    raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, f"attribute {number} does not apply to {address:#x}")
-
-
 # -- copies ------------------------------------------------------------------------------------------------------------
 
 
 @api()
 def cuMemcpy(dst: Any, src: Any, ByteCount: Any) -> None:
-    current_device().memcpy(handle(dst), handle(src), size_t(ByteCount), _DEFAULT)
+    current_device().memcpy(handle(dst), handle(src), size_t(ByteCount), _DEFAULT, default_stream())
 
 
 @api()
 def cuMemcpyAsync(dst: Any, src: Any, ByteCount: Any, hStream: Any) -> None:
-    current_device().memcpy(handle(dst), handle(src), size_t(ByteCount), _DEFAULT, handle(hStream), True)
+    current_device().memcpy(handle(dst), handle(src), size_t(ByteCount), _DEFAULT, stream_handle(hStream), True)
 
 
 @api()
 def cuMemcpyHtoD(dstDevice: Any, srcHost: Any, ByteCount: Any) -> None:
-    current_device().memcpy(handle(dstDevice), void_pointer(srcHost), size_t(ByteCount), _TO_DEVICE)
+    current_device().memcpy(handle(dstDevice), void_pointer(srcHost), size_t(ByteCount), _TO_DEVICE, default_stream())
 
 
 @api()
 def cuMemcpyDtoH(dstHost: Any, srcDevice: Any, ByteCount: Any) -> None:
-    current_device().memcpy(void_pointer(dstHost), handle(srcDevice), size_t(ByteCount), _TO_HOST)
+    current_device().memcpy(void_pointer(dstHost), handle(srcDevice), size_t(ByteCount), _TO_HOST, default_stream())
 
 
 @api()
 def cuMemcpyDtoD(dstDevice: Any, srcDevice: Any, ByteCount: Any) -> None:
-    current_device().memcpy(handle(dstDevice), handle(srcDevice), size_t(ByteCount), _WITHIN)
+    current_device().memcpy(handle(dstDevice), handle(srcDevice), size_t(ByteCount), _WITHIN, default_stream())
 
 
 @api()
 def cuMemcpyHtoDAsync(dstDevice: Any, srcHost: Any, ByteCount: Any, hStream: Any) -> None:
     size = size_t(ByteCount)
-    current_device().memcpy(handle(dstDevice), void_pointer(srcHost), size, _TO_DEVICE, handle(hStream), True)
+    current_device().memcpy(handle(dstDevice), void_pointer(srcHost), size, _TO_DEVICE, stream_handle(hStream), True)
 
 
 @api()
 def cuMemcpyDtoHAsync(dstHost: Any, srcDevice: Any, ByteCount: Any, hStream: Any) -> None:
     size = size_t(ByteCount)
-    current_device().memcpy(void_pointer(dstHost), handle(srcDevice), size, _TO_HOST, handle(hStream), True)
+    current_device().memcpy(void_pointer(dstHost), handle(srcDevice), size, _TO_HOST, stream_handle(hStream), True)
 
 
 @api()
 def cuMemcpyDtoDAsync(dstDevice: Any, srcDevice: Any, ByteCount: Any, hStream: Any) -> None:
     size = size_t(ByteCount)
-    current_device().memcpy(handle(dstDevice), handle(srcDevice), size, _WITHIN, handle(hStream), True)
+    current_device().memcpy(handle(dstDevice), handle(srcDevice), size, _WITHIN, stream_handle(hStream), True)
 
 
 @api()
 def cuMemcpy2D(pCopy: CUDA_MEMCPY2D | None) -> None:
-    _copy_2d(pCopy, 0, asynchronous=False)
+    _copy_2d(pCopy, default_stream(), asynchronous=False)
 
 
 @api()
 def cuMemcpy2DAsync(pCopy: CUDA_MEMCPY2D | None, hStream: Any) -> None:
-    _copy_2d(pCopy, handle(hStream), asynchronous=True)
+    _copy_2d(pCopy, stream_handle(hStream), asynchronous=True)
+
+
+@api()
+def cuMemcpy2DUnaligned(pCopy: CUDA_MEMCPY2D | None) -> None:
+    _copy_2d(pCopy, default_stream(), asynchronous=False)
 
 
 def _copy_2d(copy: Any, stream: int, *, asynchronous: bool) -> None:
     if copy is None:
         raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, "cuMemcpy2D: no parameters (None)")
     struct(copy, "pCopy", CUDA_MEMCPY2D)
+    if is_array(copy, "dst") or is_array(copy, "src"):
+        copy_box(copy, stream, _base, asynchronous=asynchronous)
+        return
     width, height = copy.WidthInBytes, copy.Height
     dst = _base(copy, "dst") + copy.dstY * (copy.dstPitch or width) + copy.dstXInBytes
     src = _base(copy, "src") + copy.srcY * (copy.srcPitch or width) + copy.srcXInBytes
@@ -205,18 +168,21 @@ def _copy_2d(copy: Any, stream: int, *, asynchronous: bool) -> None:
 
 @api()
 def cuMemcpy3D(pCopy: CUDA_MEMCPY3D | None) -> None:
-    _copy_3d(pCopy, 0, asynchronous=False)
+    _copy_3d(pCopy, default_stream(), asynchronous=False)
 
 
 @api()
 def cuMemcpy3DAsync(pCopy: CUDA_MEMCPY3D | None, hStream: Any) -> None:
-    _copy_3d(pCopy, handle(hStream), asynchronous=True)
+    _copy_3d(pCopy, stream_handle(hStream), asynchronous=True)
 
 
 def _copy_3d(copy: Any, stream: int, *, asynchronous: bool) -> None:
     if copy is None:
         raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, "cuMemcpy3D: no parameters (None)")
     struct(copy, "pCopy", CUDA_MEMCPY3D)
+    if is_array(copy, "dst") or is_array(copy, "src"):
+        copy_box(copy, stream, _base, asynchronous=asynchronous)
+        return
     extent = (copy.WidthInBytes, copy.Height, copy.Depth)
     current_device().memcpy_3d(_side_3d(copy, "dst"), _side_3d(copy, "src"), extent, _DEFAULT, stream, asynchronous)
 
@@ -231,21 +197,25 @@ def _side_3d(copy: CUDA_MEMCPY3D, side: str) -> tuple[int, int, int]:
 
 def _base(copy: Any, side: str) -> int:
     """The address of one side, by its memory type."""
-    kind = getattr(copy, f"{side}MemoryType")
+    try:
+        kind = getattr(copy, f"{side}MemoryType")
+    except ValueError:  # what is not set is no member of the enum
+        kind = None
     if kind == CUmemorytype.CU_MEMORYTYPE_HOST:
         return void_pointer(getattr(copy, f"{side}Host"))
     if kind in (CUmemorytype.CU_MEMORYTYPE_DEVICE, CUmemorytype.CU_MEMORYTYPE_UNIFIED):
         return handle(getattr(copy, f"{side}Device"))
-    if kind == CUmemorytype.CU_MEMORYTYPE_ARRAY:
-        raise failed(CUresult.CUDA_ERROR_NOT_SUPPORTED, "CUDA arrays are not simulated")
     raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, f"{side}MemoryType is not set")
 
 
 # -- memsets -----------------------------------------------------------------------------------------------------------
 
 
-def _memset(pointer: Any, value: Any, count: Any, element: int, stream: int = 0, *, asynchronous: bool = False) -> None:
-    current_device().memset(handle(pointer), unsigned(value), size_t(count), stream, asynchronous, element)
+def _memset(
+    pointer: Any, value: Any, count: Any, element: int, stream: int | None = None, *, asynchronous: bool = False
+) -> None:
+    queue = default_stream() if stream is None else stream
+    current_device().memset(handle(pointer), unsigned(value), size_t(count), queue, asynchronous, element)
 
 
 @api()
@@ -265,22 +235,33 @@ def cuMemsetD32(dstDevice: Any, ui: Any, N: Any) -> None:
 
 @api()
 def cuMemsetD8Async(dstDevice: Any, uc: Any, N: Any, hStream: Any) -> None:
-    _memset(dstDevice, uc, N, 1, handle(hStream), asynchronous=True)
+    _memset(dstDevice, uc, N, 1, stream_handle(hStream), asynchronous=True)
 
 
 @api()
 def cuMemsetD16Async(dstDevice: Any, us: Any, N: Any, hStream: Any) -> None:
-    _memset(dstDevice, us, N, 2, handle(hStream), asynchronous=True)
+    _memset(dstDevice, us, N, 2, stream_handle(hStream), asynchronous=True)
 
 
 @api()
 def cuMemsetD32Async(dstDevice: Any, ui: Any, N: Any, hStream: Any) -> None:
-    _memset(dstDevice, ui, N, 4, handle(hStream), asynchronous=True)
+    _memset(dstDevice, ui, N, 4, stream_handle(hStream), asynchronous=True)
 
 
-def _memset_2d(pointer: Any, pitch: Any, value: Any, width: Any, height: Any, element: int) -> None:
+def _memset_2d(
+    pointer: Any,
+    pitch: Any,
+    value: Any,
+    width: Any,
+    height: Any,
+    element: int,
+    stream: int | None = None,
+) -> None:
     extent = (size_t(width) * element, size_t(height), 1)
-    current_device().memset_3d(handle(pointer), size_t(pitch), 0, unsigned(value), extent, element=element)
+    queue = default_stream() if stream is None else stream
+    current_device().memset_3d(
+        handle(pointer), size_t(pitch), 0, unsigned(value), extent, queue, stream is not None, element
+    )
 
 
 @api()
@@ -289,10 +270,25 @@ def cuMemsetD2D8(dstDevice: Any, dstPitch: Any, uc: Any, Width: Any, Height: Any
 
 
 @api()
+def cuMemsetD2D8Async(dstDevice: Any, dstPitch: Any, uc: Any, Width: Any, Height: Any, hStream: Any) -> None:
+    _memset_2d(dstDevice, dstPitch, uc, Width, Height, 1, stream_handle(hStream))
+
+
+@api()
 def cuMemsetD2D16(dstDevice: Any, dstPitch: Any, us: Any, Width: Any, Height: Any) -> None:
     _memset_2d(dstDevice, dstPitch, us, Width, Height, 2)
 
 
 @api()
+def cuMemsetD2D16Async(dstDevice: Any, dstPitch: Any, us: Any, Width: Any, Height: Any, hStream: Any) -> None:
+    _memset_2d(dstDevice, dstPitch, us, Width, Height, 2, stream_handle(hStream))
+
+
+@api()
 def cuMemsetD2D32(dstDevice: Any, dstPitch: Any, ui: Any, Width: Any, Height: Any) -> None:
     _memset_2d(dstDevice, dstPitch, ui, Width, Height, 4)
+
+
+@api()
+def cuMemsetD2D32Async(dstDevice: Any, dstPitch: Any, ui: Any, Width: Any, Height: Any, hStream: Any) -> None:
+    _memset_2d(dstDevice, dstPitch, ui, Width, Height, 4, stream_handle(hStream))

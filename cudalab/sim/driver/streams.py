@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuda.bindings.driver import CUcontext, CUdevice, CUevent, CUresult, CUstream, CUstreamCaptureStatus
+from cuda.bindings.driver import (
+    CUaccessProperty,
+    CUcontext,
+    CUdevice,
+    CUevent,
+    CUgraph,
+    CUlaunchMemSyncDomain,
+    CUresult,
+    CUstream,
+    CUstreamAttrID,
+    CUstreamAttrValue,
+    CUstreamCaptureStatus,
+    CUsynchronizationPolicy,
+)
 
+from cudalab.sim.cudart.stream_attributes import fill, numbers_of
+from cudalab.sim.cudart.streams import STREAM_CALLBACK
 from cudalab.sim.device import current_device
-from cudalab.sim.device.binding import handle, signed, unsigned
+from cudalab.sim.device.binding import enumerator, handle, signed, size_t, stream_handle, struct, unsigned, void_pointer
 from cudalab.sim.driver.answer import api, failed
 from cudalab.sim.driver.contexts import PRIMARY
 
@@ -24,56 +39,135 @@ def cuStreamCreateWithPriority(flags: Any, priority: Any) -> CUstream:
 
 @api()
 def cuStreamDestroy(hStream: Any) -> None:
-    current_device().stream_destroy(handle(hStream))
+    current_device().stream_destroy(stream_handle(hStream))
 
 
 @api()
 def cuStreamSynchronize(hStream: Any) -> None:
-    current_device().stream_synchronize(handle(hStream))
+    current_device().stream_synchronize(stream_handle(hStream))
 
 
 @api()
 def cuStreamQuery(hStream: Any) -> None:
-    if not current_device().stream_query(handle(hStream)):
+    if not current_device().stream_query(stream_handle(hStream)):
         raise failed(CUresult.CUDA_ERROR_NOT_READY, "")
 
 
 @api()
 def cuStreamWaitEvent(hStream: Any, hEvent: Any, Flags: Any) -> None:
-    current_device().stream_wait_event(handle(hStream), handle(hEvent), unsigned(Flags))
+    current_device().stream_wait_event(stream_handle(hStream), handle(hEvent), unsigned(Flags))
 
 
 @api(1)
 def cuStreamGetFlags(hStream: Any) -> int:
-    return current_device().stream_get_flags(handle(hStream))
+    return current_device().stream_get_flags(stream_handle(hStream))
 
 
 @api(1)
 def cuStreamGetPriority(hStream: Any) -> int:
-    return current_device().stream_get_priority(handle(hStream))
+    return current_device().stream_get_priority(stream_handle(hStream))
 
 
 @api(1)
 def cuStreamGetId(hStream: Any) -> int:
-    return current_device().stream_get_id(handle(hStream))
+    return current_device().stream_get_id(stream_handle(hStream))
 
 
 @api(1)
 def cuStreamGetDevice(hStream: Any) -> CUdevice:
-    current_device().stream_get_flags(handle(hStream))
+    current_device().stream_get_flags(stream_handle(hStream))
     return CUdevice(0)
 
 
 @api(1)
 def cuStreamGetCtx(hStream: Any) -> CUcontext:
-    current_device().stream_get_flags(handle(hStream))
+    current_device().stream_get_flags(stream_handle(hStream))
     return CUcontext(PRIMARY)
+
+
+@api(6)
+def cuStreamGetCaptureInfo(hStream: Any) -> tuple[CUstreamCaptureStatus, int, CUgraph, list[Any], list[Any], int]:
+    current_device().stream_get_flags(stream_handle(hStream))
+    return CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE, 0, CUgraph(0), [], [], 0
 
 
 @api(1)
 def cuStreamIsCapturing(hStream: Any) -> CUstreamCaptureStatus:
-    current_device().stream_get_flags(handle(hStream))
+    current_device().stream_get_flags(stream_handle(hStream))
     return CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
+
+
+@api()
+def cuStreamAddCallback(hStream: Any, callback: Any, userData: Any, flags: Any) -> None:
+    address, data = int(callback) if callback is not None else 0, void_pointer(userData)
+    if not address:
+        raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, "cuStreamAddCallback: the function is null")
+    if unsigned(flags):
+        raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, f"cuStreamAddCallback: flags must be 0 (got {flags})")
+    function, number = STREAM_CALLBACK(address), handle(hStream)
+    current_device().add_callback(lambda status: function(number or None, status, data or None), stream_handle(hStream))
+
+
+@api()
+def cuStreamAttachMemAsync(hStream: Any, dptr: Any, length: Any, flags: Any) -> None:
+    current_device().attach(stream_handle(hStream), handle(dptr), size_t(length), unsigned(flags))
+
+
+# -- attributes --------------------------------------------------------------------------------------------------------
+
+
+@api(1)
+def cuStreamGetAttribute(hStream: Any, attr: CUstreamAttrID) -> CUstreamAttrValue:
+    number = enumerator(attr, "attr")
+    found = current_device().stream_get_attribute(stream_handle(hStream), number)
+    enums = CUsynchronizationPolicy, CUaccessProperty, CUlaunchMemSyncDomain
+    return fill(CUstreamAttrValue(), number, found, *enums)
+
+
+@api()
+def cuStreamSetAttribute(hStream: Any, attr: CUstreamAttrID, value: CUstreamAttrValue | None) -> None:
+    number = enumerator(attr, "attr")
+    wanted = CUstreamAttrValue() if value is None else struct(value, "value", CUstreamAttrValue)
+    current_device().stream_set_attribute(stream_handle(hStream), number, numbers_of(number, wanted))
+
+
+@api()
+def cuStreamCopyAttributes(dst: Any, src: Any) -> None:
+    current_device().stream_copy_attributes(stream_handle(dst), stream_handle(src))
+
+
+# -- values in memory --------------------------------------------------------------------------------------------------
+
+
+@api()
+def cuStreamWaitValue32(stream: Any, addr: Any, value: Any, flags: Any) -> None:
+    current_device().stream_wait_value(stream_handle(stream), handle(addr), _value(value, 32), 4, unsigned(flags))
+
+
+@api()
+def cuStreamWaitValue64(stream: Any, addr: Any, value: Any, flags: Any) -> None:
+    current_device().stream_wait_value(stream_handle(stream), handle(addr), _value(value, 64), 8, unsigned(flags))
+
+
+@api()
+def cuStreamWriteValue32(stream: Any, addr: Any, value: Any, flags: Any) -> None:
+    current_device().stream_write_value(stream_handle(stream), handle(addr), _value(value, 32), 4, unsigned(flags))
+
+
+@api()
+def cuStreamWriteValue64(stream: Any, addr: Any, value: Any, flags: Any) -> None:
+    current_device().stream_write_value(stream_handle(stream), handle(addr), _value(value, 64), 8, unsigned(flags))
+
+
+def _value(value: Any, bits: int) -> int:
+    """A ``cuuint32_t`` or ``cuuint64_t``: the bindings' type, or a number that fits."""
+    number = int(value)
+    if not 0 <= number < 1 << bits:
+        raise OverflowError(f"{number} is no unsigned number of {bits} bits")
+    return number
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
 
 
 @api(1)
@@ -88,12 +182,12 @@ def cuEventDestroy(hEvent: Any) -> None:
 
 @api()
 def cuEventRecord(hEvent: Any, hStream: Any) -> None:
-    current_device().event_record(handle(hEvent), handle(hStream))
+    current_device().event_record(handle(hEvent), stream_handle(hStream))
 
 
 @api()
 def cuEventRecordWithFlags(hEvent: Any, hStream: Any, flags: Any) -> None:
-    current_device().event_record(handle(hEvent), handle(hStream), unsigned(flags))
+    current_device().event_record(handle(hEvent), stream_handle(hStream), unsigned(flags))
 
 
 @api()

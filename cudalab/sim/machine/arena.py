@@ -42,7 +42,7 @@ class Arena:
 
     def __init__(self, size: int = TARGET) -> None:
         self.size, raw = _reserve_largest(size)
-        start = _address(raw)
+        start = address_of(raw)
         self.base = -(-start // HUGE_PAGE) * HUGE_PAGE
         self._skew = self.base - start
         self._raw = raw
@@ -51,7 +51,7 @@ class Arena:
         while isinstance(owner, (np.ndarray, memoryview)):
             owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
         self._mapping = owner
-        self._raw_shadow = _reserve(self.size // GRANULE * 2)
+        self._raw_shadow = reserve(self.size // GRANULE * 2)
         self.shadow = self._raw_shadow.view(np.uint16)
         self.extent = 0
 
@@ -62,13 +62,13 @@ class Arena:
         new = min(self.size, -(-end // _STEP) * _STEP)
         if sys.platform == "win32":
             first, last = self.extent // GRANULE * 2, new // GRANULE * 2
-            _commit(_address(self._raw_shadow) + first, last - first)
+            commit(address_of(self._raw_shadow) + first, last - first)
         self.extent = new
 
     def commit(self, offset: int, size: int) -> None:
         """Prepare `size` bytes at `offset` for use; large ranges get huge pages, so first touch is cheap."""
         if sys.platform == "win32":
-            _commit(self.base + offset, size)
+            commit(self.base + offset, size)
         elif size >= HUGE_PAGE // 4 and hasattr(mmap, "MADV_HUGEPAGE"):
             first = offset // HUGE_PAGE * HUGE_PAGE
             last = -(-(offset + size) // HUGE_PAGE) * HUGE_PAGE
@@ -97,7 +97,7 @@ class Arena:
 
     @property
     def shadow_address(self) -> int:
-        return _address(self._raw_shadow)
+        return address_of(self._raw_shadow)
 
     def _advise(self, option: int, offset: int, size: int) -> None:
         size = min(size, self.size - offset)
@@ -107,7 +107,8 @@ class Arena:
             pass  # advice only: without it memory is slower to touch, or returned later
 
 
-def _address(array: np.ndarray) -> int:
+def address_of(array: np.ndarray) -> int:
+    """Where an array's bytes begin."""
     return int(array.__array_interface__["data"][0])
 
 
@@ -115,7 +116,7 @@ def _reserve_largest(size: int) -> tuple[int, np.ndarray]:
     """Reserve `size` bytes, or half, a quarter … as the system allows; 2 MiB more for alignment."""
     while True:
         try:
-            return size, _reserve(size + HUGE_PAGE)
+            return size, reserve(size + HUGE_PAGE)
         except (OSError, MemoryError, ValueError, OverflowError):
             if size <= SMALLEST:
                 raise MemoryError(
@@ -125,7 +126,12 @@ def _reserve_largest(size: int) -> tuple[int, np.ndarray]:
             size //= 2
 
 
-def _reserve(size: int) -> np.ndarray:
+def reserve(size: int) -> np.ndarray:
+    """Addresses that read as zeros and take memory only where they are written; on Windows :func:`commit` them first.
+
+    Raises:
+        OSError: the system has none left.
+    """
     if sys.platform == "win32":
         return _reserve_windows(size)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
@@ -147,7 +153,8 @@ def _reserve_windows(size: int) -> np.ndarray:
     return np.frombuffer(memoryview(region), dtype=np.uint8)
 
 
-def _commit(address: int, size: int) -> None:
+def commit(address: int, size: int) -> None:
+    """Make reserved addresses usable (Windows)."""
     if size and not _kernel32().VirtualAlloc(address, size, _MEM_COMMIT, _PAGE_READWRITE):
         raise MemoryError("the system refused to commit memory")
 

@@ -66,6 +66,6 @@ def site_of_state(state: int, kernel: Kernel) -> Site | None:
     """
     if state == EXITED:
         return None
-    points = [site for site in kernel.sites if site.kind in (SiteKind.BARRIER, SiteKind.WARP)]
+    points = [site for site in kernel.sites if site.kind in (SiteKind.BARRIER, SiteKind.WARP, SiteKind.POLL)]
     number = state & ~FLAGS
     return points[number - 1] if 1 <= number <= len(points) else None

@@ -51,6 +51,8 @@ def extent(value: Sequence[int] | int, what: str) -> tuple[int, int, int]:
     Raises:
         ValueError: more than three numbers, or none.
     """
+    if type(value) is tuple and len(value) == 3 and type(value[0]) is type(value[1]) is type(value[2]) is int:
+        return value
     numbers = (value,) if isinstance(value, int) else tuple(int(v) for v in value)
     if not 1 <= len(numbers) <= 3:
         raise ValueError(f"{what} must have one to three dimensions (got {len(numbers)}: {numbers})")

@@ -17,7 +17,7 @@ import numpy as np
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WARP, WINDOW_SIZE, SiteKind, Space
 from cudalab.sim.compiler.program import Kernel, Site
-from cudalab.sim.machine.counts import GRANULE, LINE, SECTOR, AccessCounts, Counts, SiteCounts
+from cudalab.sim.machine.counts import ATOMIC_UNIT, GRANULE, LINE, SECTOR, AccessCounts, Counts, SiteCounts
 from cudalab.sim.machine.divergence import aligned_visits, branches
 from cudalab.sim.machine.requests import Visits, distinct, matrices, passes, visits
 from cudalab.sim.machine.wavefronts import wavefronts
@@ -83,12 +83,12 @@ def count(kernel: Kernel, traced: Traced) -> Counts:
         if space == Space.SHARED:
             _count_shared(counts, per_site, sites, chosen, found, weight)
         elif space == Space.CONSTANT:
-            for index in np.flatnonzero(chosen).tolist():
-                _add(counts.constant_loads, sites[index], per_site[index])
+            _count_constants(counts, per_site, sites, chosen, found, weight)
         else:
             _count_sectors(counts, per_site, sites, chosen, space, found, weight)
     _count_different(counts, sites, traced)
     counts.sites = [entry for entry in per_site.values() if entry.requests]
+    counts.visits = {i: float(requests[i]) for i in np.flatnonzero((kinds == SiteKind.BLOCK) & (requests > 0)).tolist()}
     return counts
 
 
@@ -114,7 +114,13 @@ def _count_instructions(
     if traced.warps:
         by_warp = np.bincount(found.request_warp, length[found.request_site], traced.warps)
         counts.longest_warp = float(by_warp.max())
-        loads = np.array([s.kind == SiteKind.LOAD and s.space in (Space.GLOBAL, Space.GENERIC) for s in sites])
+        ran = np.bincount(found.request_site[found.request_warp == by_warp.argmax()], minlength=len(sites))
+        counts.longest_visits = {
+            i: float(ran[i]) for i in np.flatnonzero((kinds == SiteKind.BLOCK) & (ran > 0)).tolist()
+        }
+        loads = np.array(
+            [s.kind == SiteKind.LOAD and s.space in (Space.GLOBAL, Space.GENERIC, Space.TEXTURE) for s in sites]
+        )
         chain = np.bincount(found.request_warp, loads[found.request_site], traced.warps)
         counts.longest_warp_accesses = float(chain.max())
 
@@ -161,7 +167,8 @@ def _count_sectors(
     weight: np.ndarray,
 ) -> None:
     touched, lines = np.zeros(len(sites)), np.zeros(len(sites))
-    chains = np.zeros(len(sites))
+    chains, turns = np.zeros(len(sites)), np.zeros(len(sites))
+    sizes = np.array([site.size for site in sites])
     atomic = np.array([site.kind == SiteKind.ATOMIC for site in sites])
     for rows, addresses, active in matrices(found, chosen):
         site = found.request_site[rows]
@@ -173,6 +180,8 @@ def _count_sectors(
             units[here] = distinct(ranked, active[here])
             chains += np.bincount(site[here], longest * weight[rows][here], len(sites))
         touched += np.bincount(site, units * weight[rows], len(sites))
+        if space != Space.LOCAL:
+            turns += np.bincount(site, _turns(addresses, active, sizes[site]) * weight[rows], len(sites))
         lines += np.bincount(site, distinct(sectors // np.uint64(LINE // SECTOR), active) * weight[rows], len(sites))
     for index in np.flatnonzero(chosen).tolist():
         entry = per_site[index]
@@ -187,6 +196,16 @@ def _count_sectors(
         _add(target, sites[index], entry)
         target.lines += float(lines[index])
         target.operations += float(chains[index])
+        target.turns += float(turns[index])
+
+
+def _turns(addresses: np.ndarray, active: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Turns of the L1's banks, which are those of shared memory."""
+    turns = np.zeros(len(addresses))
+    for size in np.unique(sizes).tolist():
+        here = sizes == size
+        turns[here] = wavefronts(addresses[here], active[here], size, atomic=False)[0]
+    return turns
 
 
 def _local_sectors(addresses: np.ndarray) -> np.ndarray:
@@ -215,6 +234,22 @@ def _passes(addresses: np.ndarray, sectors: np.ndarray, active: np.ndarray) -> t
     return longest, sectors * np.uint64(WARP) + of_lane
 
 
+def _count_constants(
+    counts: Counts,
+    per_site: dict[int, SiteCounts],
+    sites: Sequence[Site],
+    chosen: np.ndarray,
+    found: Visits,
+    weight: np.ndarray,
+) -> None:
+    """Constant memory gives a warp one address at a time (guide, "Constant Memory")."""
+    for rows, addresses, active in matrices(found, chosen):
+        turns = distinct(addresses // np.uint64(4), active) * weight[rows]
+        counts.constant_loads.operations += float(turns.sum())
+    for index in np.flatnonzero(chosen).tolist():
+        _add(counts.constant_loads, sites[index], per_site[index])
+
+
 def _count_shared(
     counts: Counts,
     per_site: dict[int, SiteCounts],
@@ -227,16 +262,21 @@ def _count_shared(
     atomic = np.array([site.kind == SiteKind.ATOMIC for site in sites])
     for size, is_atomic in sorted(set(zip(sizes[chosen].tolist(), atomic[chosen].tolist(), strict=True))):
         mask = chosen & (sizes == size) & (atomic == is_atomic)
-        total, ideal = np.zeros(len(sites)), np.zeros(len(sites))
+        total, ideal, words = np.zeros(len(sites)), np.zeros(len(sites)), np.zeros(len(sites))
+        odd = np.zeros(len(sites), np.bool_)
         for rows, addresses, active in matrices(found, mask):
             site = found.request_site[rows]
             took, least = wavefronts(addresses, active, size, atomic=is_atomic)
             total += np.bincount(site, took * weight[rows], len(sites))
             ideal += np.bincount(site, least * weight[rows], len(sites))
+            if size == 4 and not is_atomic:
+                words += np.bincount(site, distinct(addresses, active) * weight[rows], len(sites))
+                odd[site[((addresses % np.uint64(16) != 0) & active).any(axis=1)]] = True
         for index in np.flatnonzero(mask).tolist():
             entry = per_site[index]
             entry.wavefronts = float(total[index])
             entry.bank_conflicts = float(total[index] - ideal[index])
+            entry.words, entry.aligned = float(words[index]), not odd[index]
             kind = sites[index].kind
             target = {SiteKind.LOAD: counts.shared_loads, SiteKind.STORE: counts.shared_stores}.get(
                 kind, counts.shared_atomics
@@ -250,7 +290,7 @@ def _count_shared(
 
 def _count_different(counts: Counts, sites: Sequence[Site], traced: Traced) -> None:
     """Different sectors, DRAM granules and lines of global memory that each block touches, summed over blocks."""
-    global_space = (Space.GLOBAL, Space.GENERIC)
+    global_space = (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)
     loads = np.array([s.kind == SiteKind.LOAD and s.space in global_space for s in sites])
     stores = np.array([s.kind in (SiteKind.STORE, SiteKind.ATOMIC) and s.space in global_space for s in sites])
     loaded, stored = _different(loads, traced), _different(stores, traced)
@@ -261,6 +301,46 @@ def _count_different(counts: Counts, sites: Sequence[Site], traced: Traced) -> N
     counts.granules_loaded_once = _weigh(loaded, traced, GRANULE // SECTOR)
     counts.lines_loaded_once = _weigh(loaded, traced, LINE // SECTOR)
     counts.lines_stored_once = _weigh(stored, traced, LINE // SECTOR)
+    counts.pairs_loaded_once = _weigh(loaded, traced, 2 * LINE // SECTOR)
+    counts.pairs_stored_once = _weigh(stored, traced, 2 * LINE // SECTOR)
+    atomics = np.array([s.kind == SiteKind.ATOMIC and s.space in global_space for s in sites])
+    if atomics.any():
+        _count_hottest(counts, atomics, traced)
+
+
+def _count_hottest(counts: Counts, atomics: np.ndarray, traced: Traced) -> None:
+    """The address, and the piece of memory served by one unit of the L2, that get most atomic operations.
+
+    What all sampled blocks use is used by all blocks of the grid. Of what only some use there is more than was seen;
+    how much follows from how often the sampled blocks met.
+    """
+    chosen = atomics[traced.site]
+    address = traced.address[chosen]
+    device = address >= np.uint64(LOCAL_WINDOW + WINDOW_SIZE)
+    address, block = address[device], traced.thread[chosen][device] // (WARP * traced.warps_per_block)
+    if not len(address):
+        return
+    weights = traced.weights[:: traced.warps_per_block]
+    blocks = len(weights)
+    for name, unit in (("hottest_address", 4), ("hottest_unit", ATOMIC_UNIT)):
+        keys, inverse = np.unique(address // np.uint64(unit), return_inverse=True)
+        by_block = np.bincount(inverse * blocks + block, minlength=len(keys) * blocks).reshape(len(keys), blocks)
+        everywhere = by_block[(by_block > 0).all(axis=1)]
+        hottest = float((everywhere @ weights).max()) if len(everywhere) else float(by_block.max())
+        here = (by_block > 0).sum() / blocks
+        spread = float(by_block.sum(axis=0) @ weights) / _population(len(keys), here, blocks)
+        setattr(counts, name, max(hottest, spread))
+
+
+def _population(seen: int, each: float, draws: int) -> float:
+    """How many things there are, when ``draws`` looks at ``each`` of them saw ``seen`` different ones; endless when no
+    look saw what another had seen."""
+    if seen >= each * draws - 1e-9:
+        return float("inf") if draws > 1 else seen
+    population = float(seen)
+    for _ in range(60):
+        population = seen / (1.0 - (1.0 - min(1.0, each / population)) ** draws)
+    return population
 
 
 _BLOCK_SHIFT = 44

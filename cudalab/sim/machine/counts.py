@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 
+import numpy as np
+
 from cudalab.sim.abi import WARP
 from cudalab.sim.compiler.program import Site
 
@@ -15,6 +17,9 @@ SECTOR = 32
 GRANULE = 64
 """Bytes that DRAM moves at least."""
 LINE = 128
+ATOMIC_UNIT = 512
+"""Bytes whose atomic operations one unit of the L2 does, one sector after the other (seen on an H200: atomics spread
+over 1, 2 and 8 such pieces)."""
 
 
 @dataclass
@@ -32,7 +37,10 @@ class AccessCounts:
     bytes: float = 0.0
     """Bytes that threads asked for."""
     operations: float = 0.0
-    """For atomics: passes, one lane of each address at a time, summed over requests."""
+    """For atomics: passes, one lane of each address at a time, summed over requests. For constant memory: different
+    words, which are served one after the other."""
+    turns: float = 0.0
+    """Turns that the banks of the L1 take, summed over requests."""
 
     @property
     def sectors_per_request(self) -> float:
@@ -76,6 +84,10 @@ class SiteCounts:
     wavefronts: float = 0.0
     bank_conflicts: float = 0.0
     accesses: float = 0.0
+    words: float = 0.0
+    """Of 4-byte accesses to shared memory: different words, summed over requests."""
+    aligned: bool = True
+    """Are all addresses multiples of 16?"""
 
     @property
     def sectors_per_request(self) -> float:
@@ -129,12 +141,25 @@ class Counts:
     """Different 128-byte lines that each block loads."""
     lines_stored_once: float = 0.0
     """The same for stores and atomics."""
+    pairs_loaded_once: float = 0.0
+    """Different pairs of neighbouring lines (256 bytes) that each block loads."""
+    pairs_stored_once: float = 0.0
     footprint_bytes: int = 0
     """Size of the allocations that the parameters point to: no launch moves more different bytes of them."""
     longest_warp: float = 0.0
     """PTX instructions of the warp that executed most."""
     longest_warp_accesses: float = 0.0
     """Global load requests of that kind, for the warp with most of them: the chain that latency acts on."""
+    hottest_address: float = 0.0
+    """Atomic operations of threads on the word of global memory that gets most of them."""
+    hottest_unit: float = 0.0
+    """The same for ``ATOMIC_UNIT`` bytes."""
+    visits: dict[int, float] = field(default_factory=dict)
+    """How often warps ran each basic block, by its index in ``Kernel.sites``."""
+    words_loaded: np.ndarray | None = None
+    """Addresses (uint64) of words of global memory that sampled blocks loaded; some of them where there are many."""
+    longest_visits: dict[int, float] = field(default_factory=dict)
+    """The same for the one warp that executed most instructions."""
     sites: list[SiteCounts] = field(default_factory=list)
     """Each memory instruction on its own, in the order of ``Kernel.sites``."""
 
@@ -177,6 +202,10 @@ class Counts:
 
 def add(total: Counts, part: Counts) -> None:
     """Add the counters of other blocks of the same launch to `total`, in place."""
+    if part.longest_warp > total.longest_warp:
+        total.longest_visits = part.longest_visits
+    for index, times in part.visits.items():
+        total.visits[index] = total.visits.get(index, 0.0) + times
     for entry in fields(Counts):
         mine, other = getattr(total, entry.name), getattr(part, entry.name)
         if entry.name in ("longest_warp", "longest_warp_accesses", "footprint_bytes"):
@@ -196,7 +225,9 @@ def add(total: Counts, part: Counts) -> None:
 
 def _add_numbers(total: object, part: object) -> None:
     for name, value in vars(part).items():
-        if isinstance(value, (int, float)):
+        if isinstance(value, bool):
+            setattr(total, name, getattr(total, name) and value)
+        elif isinstance(value, (int, float)):
             setattr(total, name, getattr(total, name) + value)
 
 
@@ -212,6 +243,14 @@ def scale(counts: Counts, factor: float) -> None:
             _scale_numbers(value, factor)
     for site in counts.sites:
         _scale_numbers(site, factor)
+    counts.visits = {index: times * factor for index, times in counts.visits.items()}
+
+
+def stretch(counts: Counts, factor: float) -> None:
+    """The longest warp ran `factor` times as long as was seen of it."""
+    counts.longest_warp *= factor
+    counts.longest_warp_accesses *= factor
+    counts.longest_visits = {index: times * factor for index, times in counts.longest_visits.items()}
 
 
 def _scale_numbers(counts: object, factor: float) -> None:

@@ -20,6 +20,7 @@ from cudalab.sim.compiler.program import Location, Site
 from cudalab.sim.machine import barriers
 from cudalab.sim.machine.findings import Finding, Place, Triple, place_of, triple
 from cudalab.sim.machine.neighbourhood import Subject, access_problem
+from cudalab.sim.machine.texture import image_problem, surface_problem
 
 if TYPE_CHECKING:
     from cudalab.sim.machine.module import LoadedKernel
@@ -53,6 +54,8 @@ CODES: dict[FaultKind, Code] = {
     FaultKind.BAD_CALL: INVALID_PC,
     FaultKind.READ_ONLY: LAUNCH_FAILURE,
     FaultKind.ILLEGAL_INSTRUCTION: ILLEGAL_INSTRUCTION,
+    FaultKind.BAD_IMAGE: ILLEGAL_ADDRESS,
+    FaultKind.OUTSIDE_SURFACE: ILLEGAL_ADDRESS,
 }
 
 
@@ -126,6 +129,8 @@ def from_context(context: Context, kernel: LoadedKernel, grid: Triple, block: Tr
         finding = _access_finding(kind, context, kernel, site, where, args)
     elif kind == FaultKind.ASSERT:
         finding, assertion = _assert_finding(raw, kernel, where)
+    elif kind in (FaultKind.BAD_IMAGE, FaultKind.OUTSIDE_SURFACE):
+        finding = _image_finding(kind, raw, kernel, where, site)
     elif kind == FaultKind.DEADLOCK:
         finding = _deadlock_finding(raw.detail, context, kernel, where, block)
     else:
@@ -195,6 +200,7 @@ _SPACE_NAMES = {
     Space.LOCAL: "__local__",
     Space.CONSTANT: "__constant__",
     Space.PARAM: "parameter",
+    Space.TEXTURE: "texture or surface",
 }
 _ACCESS_NAMES = {SiteKind.LOAD: "read", SiteKind.STORE: "write", SiteKind.ATOMIC: "atomic"}
 
@@ -243,6 +249,18 @@ def _access_finding(
         detail=detail,
         advice=advice,
     )
+
+
+def _image_finding(kind: FaultKind, raw: ctypes.Structure, kernel: LoadedKernel, where: _Where, site: Site) -> Finding:
+    images = kernel.module.memory.images
+    if kind == FaultKind.BAD_IMAGE:
+        headline, rule, detail, advice = image_problem(images, raw.address, site.opcode)
+        return where.finding(rule, headline, detail, advice)
+    x, y, z = (ctypes.c_int64(word).value for word in raw.extra[:3])
+    detail, advice = surface_problem(images, raw.address, (x, y, z), raw.size)
+    access = _ACCESS_NAMES.get(site.kind, "access")
+    headline = f"Invalid surface {access} of size {raw.size} bytes"
+    return where.finding("surface access out of bounds", headline, detail, advice)
 
 
 def _assert_finding(raw: ctypes.Structure, kernel: LoadedKernel, where: _Where) -> tuple[Finding, str]:

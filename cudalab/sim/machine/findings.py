@@ -102,6 +102,9 @@ class Finding:
         )
 
 
+_BUILT_IN = "__nv_nvrtc_builtin_header.h"
+
+
 def place_of(location: Location, program: Program) -> Place | None:
     """The learner's own line for a location: a line inside a header is followed to where it was called from."""
     here: Location | None = location
@@ -118,8 +121,9 @@ def place_of(location: Location, program: Program) -> Place | None:
 
 
 def _is_own(file: str) -> bool:
-    """Headers are named by an absolute path or a folder; the learner's source by the name it was compiled under."""
-    return "/" not in file and "\\" not in file
+    """Headers are named by an absolute path or a folder, or are the compiler's own; the learner's source by the name it
+    was compiled under."""
+    return "/" not in file and "\\" not in file and file != _BUILT_IN
 
 
 def triple(index: int, extent: Triple) -> Triple:

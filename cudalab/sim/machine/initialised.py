@@ -33,6 +33,8 @@ class Written:
         offset = max(0, offset)
         if offset >= end:
             return
+        if len(self._starts) == 1 and self._starts[0] <= offset and end <= self._ends[0]:
+            return
         first = bisect_left(self._ends, offset)  # the first interval that touches the new one
         last = bisect_right(self._starts, end)
         if first < last:

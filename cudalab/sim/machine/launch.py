@@ -2,7 +2,8 @@
 
 A GPU starts as many blocks as fit on its SMs and lets them run in any order. Here blocks run one after the other in
 their linear order, on one worker unless more are asked for; with one worker results are the same in every run, float
-atomics included. A learner would notice only in kernels that depend on the order, which are wrong.
+atomics included. A learner would notice only in kernels that depend on the order, which are wrong. Kernels that poll
+memory always have one worker; ``residents.py`` says how their blocks take turns.
 
 A kernel cannot hang the process. Running code looks at ``context.stop`` every few ten thousand loop iterations, and the
 launching thread sets it on an interrupt, or when no block has finished for ``time_limit`` seconds.
@@ -10,21 +11,23 @@ launching thread sets it on an interrupt, or when no block has finished for ``ti
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cudalab.sim.abi import Status, Stop
-from cudalab.sim.machine import worker as workers_pool
+from cudalab.sim.abi import Progress, Status, Stop
+from cudalab.sim.machine import footprint as footprints
+from cudalab.sim.machine import supervision
 from cudalab.sim.machine import workspace as workspaces
-from cudalab.sim.machine.configuration import check_configuration, extent
+from cudalab.sim.machine.configuration import extent
 from cudalab.sim.machine.faults import Fault, from_context, time_limit_fault
+from cudalab.sim.machine.footprint import Footprint
 from cudalab.sim.machine.limits import H200, DeviceLimits
+from cudalab.sim.machine.occupancy import kernel_occupancy
 from cudalab.sim.machine.printing import decode
+from cudalab.sim.machine.residents import FEW_ROUNDS, LONG, Residents
 from cudalab.sim.machine.undo import HeldStores, UndoLog
-from cudalab.sim.machine.worker import Job, Worker
+from cudalab.sim.machine.waiting import waiting_fault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,14 +36,13 @@ if TYPE_CHECKING:
     from cudalab.sim.machine.module import LoadedKernel
     from cudalab.sim.machine.workspace import Workspace
 
-SLICE = 0.05
-"""Seconds between two looks at the progress of a launch."""
-PATIENCE = 20.0
-"""Seconds a worker is given to stop once it was told to."""
-
-
-class NotStopped(RuntimeError):
-    """Native code did not stop when told to; its thread was left behind."""
+AT_ONCE = 1 << 17
+"""A launch that cannot execute more thread instructions than this, some 0.2 ms, runs in the launching thread."""
+_TOO_LONG = (
+    "It has counted its rounds, or looked at the clock, for as long as a launch may run.",
+    "let the loop end after fewer rounds, or set what it waits for; a launch that needs longer gets it with a larger "
+    "time limit.",
+)
 
 
 @dataclass
@@ -56,6 +58,10 @@ class Outcome:
     blocks_done: int = 0
     held: HeldStores | None = None
     """With ``hold_stores``: the stores that were made and taken back."""
+    footprint: Footprint | None = None
+    """With ``footprint``: the bytes that were touched."""
+    waiting: Running | None = None
+    """With ``resumable``: the launch has not ended, because its threads wait for memory to change."""
 
 
 def launch(
@@ -71,6 +77,9 @@ def launch(
     interruptible: bool = True,
     clock_ns: int = 0,
     hold_stores: bool = False,
+    footprint: bool = False,
+    published: Sequence[tuple[int, int]] = (),
+    resumable: bool = False,
     limits: DeviceLimits = H200,
 ) -> Outcome:
     """Run a kernel over a grid and wait for it.
@@ -81,12 +90,17 @@ def launch(
         block: threads a block, one to three numbers.
         args: the parameter buffer, laid out by ``Kernel.parameters``.
         shared: dynamic shared memory a block, bytes.
-        variant: native code to run; by default "plain", or "atomic" with several workers.
+        variant: native code to run; by default "plain", or "atomic" with several workers. Only "traced",
+            "footprint" and "footprint_atomic" give a footprint.
         workers: threads that run blocks. With more than one the order of atomics is not the same in every run.
         time_limit: seconds without a finished block after which the launch is stopped.
         interruptible: let a KeyboardInterrupt stop the launch; otherwise it is raised when the launch has ended.
         clock_ns: what ``clock64`` and ``globaltimer`` count from.
         hold_stores: take all stores to global memory back at the end and return them (one worker, traced code).
+        footprint: also return the bytes that the launch touched (machine/footprint.py).
+        published: with ``hold_stores``: memory (address, bytes) to which stores are listed in order, too.
+        resumable: come back when nothing goes on unless others change memory (``Outcome.waiting``); otherwise that is a
+            fault.
         limits: the device's.
 
     Returns:
@@ -94,57 +108,223 @@ def launch(
 
     Raises:
         LaunchError: the configuration is not allowed; nothing ran.
-        ValueError: `args` has the wrong length.
+        ValueError: `args` has the wrong length, or `variant` keeps no footprint.
         KeyboardInterrupt: interrupted; the launch has stopped, stores made so far stay.
+        MemoryError: no addresses are left for the maps of a footprint.
     """
     grid_, block_ = extent(grid, "grid"), extent(block, "block")
-    check_configuration(
-        kernel.kernel, grid_, block_, shared, max_dynamic_shared=kernel.max_dynamic_shared, limits=limits
-    )
+    kernel.check(grid_, block_, shared, limits)
     blocks = grid_[0] * grid_[1] * grid_[2]
-    workers = 1 if hold_stores else max(1, min(workers, blocks))
+    workers = 1 if hold_stores or kernel.kernel.poll_points else max(1, min(workers, blocks))
+    if workers == 1 and not (hold_stores or footprint or variant):
+        path = kernel.longest_path
+        if path and path * blocks * block_[0] * block_[1] * block_[2] <= AT_ONCE:
+            return _launch_at_once(kernel, grid_, block_, args, shared, blocks, clock_ns)
+    if not variant and footprint:
+        variant = footprints.variant_for(workers, hold_stores)
     variant = variant or ("traced" if hold_stores else "atomic" if workers > 1 else "plain")
-    entry = kernel.entry(variant)
-    memory = kernel.module.memory
-    spaces = [workspaces.borrow() for _ in range(workers)]
-    undo = UndoLog(memory) if hold_stores else None
+    if footprint and variant in ("plain", "atomic"):
+        raise ValueError(f"code of the variant {variant!r} keeps no footprint; leave out `variant`")
+    if not footprint and variant.startswith("footprint"):
+        raise ValueError(f"code of the variant {variant!r} marks what it touches: ask for it with footprint=True")
+    run = Running(kernel, grid_, block_, args, shared, variant, workers, time_limit, interruptible, limits)
+    run.begin(clock_ns, hold_stores=hold_stores, footprint=footprint, published=published)
+    return run.go_on(patient=not resumable) if resumable else run.complete()
+
+
+def _launch_at_once(
+    kernel: LoadedKernel,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    args: bytes,
+    shared: int,
+    blocks: int,
+    clock_ns: int,
+) -> Outcome:
+    """Run a launch that cannot take long right here, in the launching thread."""
+    space = workspaces.borrow()
     try:
-        for space in spaces:
-            space.prepare(kernel, grid_, block_, args, shared, clock=clock_ns)
-        mark_reachable_written(kernel, spaces[0].allocations)
-        if undo is not None:
-            undo.attach(spaces[0].context)
-        statuses = _run(entry, spaces, blocks, time_limit, interruptible)
-        outcome = Outcome(blocks_done=sum(space.context.blocks_done for space in spaces))
-        outcome.fault = _fault(kernel, spaces, statuses, grid_, block_, args, time_limit)
-        _collect_prints(outcome, spaces, memory)
-        if undo is not None:
-            undo.detach(spaces[0].context)
-            outcome.held = undo.take_back()
-            undo = None
-    except NotStopped:
-        spaces.clear()  # still in use by the thread that was left behind
-        raise
+        space.prepare(kernel, grid, block, args, shared, clock=clock_ns)
+        mark_reachable_written(kernel, space.allocations)
+        status = kernel.entry("plain")(space.address, 0, blocks)
+        if status == Status.DONE and not space.has_printed:
+            return Outcome(blocks_done=blocks)
+        outcome = Outcome(blocks_done=space.context.blocks_done)
+        outcome.fault = _fault(kernel, [space], [status], grid, block, args, 0.0)
+        _collect_prints(outcome, [space], kernel.module.memory)
+        return outcome
     finally:
-        if undo is not None and spaces:
-            undo.detach(spaces[0].context)
-            undo.rollback()
-        for space in spaces:
+        workspaces.give_back(space)
+
+
+class Running:
+    """A launch under way: what it has borrowed, and how it goes on when it waits for memory to change."""
+
+    def __init__(
+        self,
+        kernel: LoadedKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        args: bytes,
+        shared: int,
+        variant: str,
+        workers: int,
+        time_limit: float,
+        interruptible: bool,
+        limits: DeviceLimits,
+    ) -> None:
+        self.kernel, self.grid, self.block, self.args, self.shared = kernel, grid, block, args, shared
+        self._time_limit, self._interruptible, self._limits = time_limit, interruptible, limits
+        self._variant = variant
+        self._entry = kernel.entry(variant)
+        self._blocks = grid[0] * grid[1] * grid[2]
+        self._spaces = [workspaces.borrow() for _ in range(workers)]
+        self._undo: UndoLog | None = None
+        self._marks: footprints.Marks | None = None
+        self._residents: Residents | None = None
+        self._spent = 0.0
+        self._published: Sequence[tuple[int, int]] = ()
+
+    def begin(self, clock_ns: int, *, hold_stores: bool, footprint: bool, published: Sequence[tuple[int, int]]) -> None:
+        """Prepare everything; nothing runs yet."""
+        self._published = published
+        memory = self.kernel.module.memory
+        try:
+            for space in self._spaces:
+                space.prepare(self.kernel, self.grid, self.block, self.args, self.shared, clock=clock_ns)
+            mark_reachable_written(self.kernel, self._spaces[0].allocations)
+            if hold_stores:
+                self._undo = UndoLog(memory)
+                self._undo.attach(self._spaces[0].context)
+            if footprint:
+                self._marks = footprints.borrow(memory)
+                self._marks.attach(self.kernel, self._variant, self._spaces)
+            if self.kernel.kernel.poll_points:
+                space = self._spaces[0]
+                fit = kernel_occupancy(self.kernel.kernel, space.context.threads, self.shared, limits=self._limits)
+                capacity = fit.blocks_per_sm * self._limits.multiprocessors
+                self._residents = Residents(self.kernel, self._entry, space, self._blocks, capacity)
+        except BaseException:
+            self.close()
+            raise
+
+    def complete(self) -> Outcome:
+        """Run to the end; where nothing goes on without others, that is a fault."""
+        outcome = self.go_on()
+        return outcome if outcome.waiting is None else outcome.waiting.give_up()
+
+    def go_on(self, clock_ns: int = 0, *, patient: bool = True, rounds: int = FEW_ROUNDS, most: int = LONG) -> Outcome:
+        """Run as far as it comes. With ``patient=False`` it also comes back when threads only count or look at the
+        clock, after ``rounds`` of it, and after ``most`` rounds in which it gets on. ``clock_ns``: how late it is by
+        now. ``Outcome.waiting`` is set when it has to wait for others."""
+        try:
+            statuses = self._run(clock_ns, patient, rounds, most)
+            if statuses[0] == Status.YIELDED:
+                if self._spent >= self._time_limit:
+                    return self.give_up(_TOO_LONG)
+                return Outcome(waiting=self)
+            return self._finish(statuses)
+        except supervision.NotStopped:
+            self._spaces.clear()  # still in use by the thread that was left behind
+            if self._marks is not None:
+                footprints.abandon(self._marks)
+                self._marks = None
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def _run(self, clock_ns: int, patient: bool, rounds: int, most: int) -> list[int]:
+        spaces, context = self._spaces, self._spaces[0].context
+        residents = self._residents
+        if residents is None:
+            path = self.kernel.longest_path
+            if len(spaces) == 1 and 0 < path * self._blocks * context.threads <= AT_ONCE:
+                return [self._entry(spaces[0].address, 0, self._blocks)]
+            return supervision.run(self._entry, spaces, self._blocks, self._time_limit, self._interruptible)
+        context.clock = max(context.clock, clock_ns)
+        done, began = context.blocks_done, time.monotonic()
+        left = max(supervision.SLICE, self._time_limit - self._spent)
+        statuses = supervision.run(
+            lambda *_: residents.run(patient=patient, rounds=rounds, most=most),
+            spaces,
+            self._blocks,
+            left,
+            self._interruptible,
+        )
+        self._spent += time.monotonic() - began
+        if context.blocks_done != done or residents.moved:
+            self._spent = 0.0
+        return statuses
+
+    def _finish(self, statuses: list[int]) -> Outcome:
+        spaces = self._spaces
+        outcome = Outcome(blocks_done=sum(space.context.blocks_done for space in spaces))
+        outcome.fault = _fault(self.kernel, spaces, statuses, self.grid, self.block, self.args, self._time_limit)
+        return self._close_with(outcome)
+
+    def _close_with(self, outcome: Outcome) -> Outcome:
+        _collect_prints(outcome, self._spaces, self.kernel.module.memory)
+        if self._marks is not None:
+            outcome.footprint = self._marks.collect()
+        if self._undo is not None:
+            self._undo.detach(self._spaces[0].context)
+            outcome.held = self._undo.take_back(self._published)
+            self._undo = None
+        self.close()
+        return outcome
+
+    # -- while it waits ------------------------------------------------------------------------------------------------
+
+    @property
+    def only_others_can_help(self) -> bool:
+        """Would its threads do the same again for ever, unless somebody else changes memory?"""
+        return self._residents is not None and not self._residents.progress & (Progress.REAL | Progress.OWN)
+
+    @property
+    def is_busy(self) -> bool:
+        """Would it go on by itself, and has only come back so that time can pass for others?"""
+        return self._residents is not None and self._residents.is_busy
+
+    @property
+    def moved(self) -> bool:
+        """Has it done anything that others could see, the last time it went on?"""
+        return self._residents is not None and self._residents.moved
+
+    @property
+    def clock_ns(self) -> int:
+        """How late it is for its threads."""
+        return int(self._spaces[0].context.clock)
+
+    def keep_stores(self) -> None:
+        """The stores made so far stay; they and those to come are visible at once."""
+        if self._undo is not None:
+            self._undo.detach(self._spaces[0].context)
+            self._undo = None
+
+    def give_up(self, why: tuple[str, str] | None = None) -> Outcome:
+        """It can never end: stop it and explain. ``why``: why nobody else changes the memory, and what to try."""
+        assert self._residents is not None
+        context = self._spaces[0].context
+        outcome = Outcome(blocks_done=context.blocks_done)
+        outcome.fault = waiting_fault(self._residents, context, self.kernel, self.grid, self.block, self.args, why)
+        return self._close_with(outcome)
+
+    def close(self) -> None:
+        """Give back what was borrowed; stores that are still held are taken back for good."""
+        if self._marks is not None:
+            footprints.wipe(self.kernel.module.memory, self._marks)
+            self._marks = None
+        if self._undo is not None and self._spaces:
+            self._undo.detach(self._spaces[0].context)
+            self._undo.rollback()
+            self._undo = None
+        if self._residents is not None:
+            self._residents.leave()
+            self._residents = None
+        for space in self._spaces:
             workspaces.give_back(space)
-    return outcome
-
-
-def run_blocks(
-    entry: Callable[[int, int, int], int],
-    space: Workspace,
-    first: int,
-    end: int,
-    *,
-    time_limit: float = 10.0,
-    interruptible: bool = True,
-) -> int:
-    """Run blocks ``first … end`` in one prepared workspace and return the :class:`Status`."""
-    return _run(entry, [space], end, time_limit, interruptible, first)[0]
+        self._spaces = []
 
 
 def mark_reachable_written(kernel: LoadedKernel, allocations: Sequence[Allocation]) -> None:
@@ -157,118 +337,6 @@ def mark_reachable_written(kernel: LoadedKernel, allocations: Sequence[Allocatio
         written = allocation.written
         if not written.complete:
             written.mark_all()
-
-
-def _run(
-    entry: Callable[[int, int, int], int],
-    spaces: list[Workspace],
-    end: int,
-    time_limit: float,
-    interruptible: bool,
-    first: int = 0,
-) -> list[int]:
-    """Run blocks ``first … end`` on as many threads as there are workspaces; returns each one's status."""
-    statuses = [int(Status.DONE)] * len(spaces)
-    jobs = [Job(call) for call in _calls(entry, spaces, first, end, statuses)]
-    threads: list[Worker] = []
-    try:
-        interrupted: BaseException | None = None
-        try:
-            for job in jobs:
-                threads.append(workers_pool.borrow())
-                threads[-1].inbox.put(job)
-            interrupted = _wait(jobs, spaces, time_limit, interruptible)
-        except KeyboardInterrupt as error:  # it came between two statements
-            interrupted = error
-            _stop(spaces, Stop.INTERRUPT)
-            _wait_until_stopped(jobs)
-    finally:
-        if all(job.finished for job in jobs):
-            for thread in threads:
-                workers_pool.give_back(thread)
-    if interrupted is not None:
-        raise interrupted
-    for job in jobs:
-        if job.error is not None:
-            raise job.error
-    return statuses
-
-
-def _calls(
-    entry: Callable[[int, int, int], int], spaces: list[Workspace], first: int, end: int, statuses: list[int]
-) -> list[Callable[[], None]]:
-    if len(spaces) == 1:
-        address = spaces[0].address
-
-        def run_all() -> None:
-            statuses[0] = entry(address, first, end)
-
-        return [run_all]
-    chunk = max(1, (end - first) // (len(spaces) * 16))
-    lock = threading.Lock()
-    next_block = first
-
-    def run_chunks(index: int) -> None:
-        nonlocal next_block
-        while True:
-            with lock:
-                start = next_block
-                next_block = end if spaces[index].context.stop else min(end, start + chunk)
-                stop = next_block
-            if start >= stop:
-                return
-            statuses[index] = entry(spaces[index].address, start, stop)
-            if statuses[index] != Status.DONE:
-                _stop(spaces, Stop.INTERRUPT)
-                return
-
-    def bound(index: int) -> Callable[[], None]:
-        return lambda: run_chunks(index)
-
-    return [bound(index) for index in range(len(spaces))]
-
-
-def _stop(spaces: list[Workspace], reason: Stop) -> None:
-    for space in spaces:
-        if not space.context.stop:
-            space.context.stop = reason
-
-
-def _wait(jobs: list[Job], spaces: list[Workspace], time_limit: float, interruptible: bool) -> BaseException | None:
-    """Wait for all jobs, stop them at the time limit; returns the interrupt that came meanwhile."""
-    interrupted: BaseException | None = None
-    done, since = -1, 0.0
-    while True:
-        try:
-            if all(job.wait(SLICE) for job in jobs):
-                return interrupted
-            if any(space.context.stop for space in spaces):
-                _wait_until_stopped(jobs)
-                continue
-            now = time.monotonic()
-            finished = sum(space.context.blocks_done for space in spaces)
-            if finished != done:
-                done, since = finished, now
-            elif now - since >= time_limit:
-                _stop(spaces, Stop.TIMEOUT)
-        except KeyboardInterrupt as error:
-            interrupted = error
-            if interruptible:
-                _stop(spaces, Stop.INTERRUPT)
-
-
-def _wait_until_stopped(jobs: list[Job]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    for job in jobs:
-        job.withdraw()
-    while True:
-        try:
-            if all(job.wait(SLICE) for job in jobs):
-                return
-            if time.monotonic() > deadline:
-                raise NotStopped("native code did not stop when told to; restart the Python process")
-        except KeyboardInterrupt:  # already stopping
-            pass
 
 
 def _fault(

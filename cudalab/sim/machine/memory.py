@@ -19,7 +19,7 @@ from __future__ import annotations
 import ctypes
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -30,8 +30,10 @@ from cudalab.sim.machine import hostmemory
 from cudalab.sim.machine.arena import HUGE_PAGE, PAGE, Arena
 from cudalab.sim.machine.hostaddress import is_mapped
 from cudalab.sim.machine.initialised import Written
+from cudalab.sim.machine.texture import Images
 
 KINDS = ("device", "pinned", "managed", "global")
+_BYTE = np.dtype(np.uint8)
 MINIMUM_GAP = 64 << 10
 MAXIMUM_GAP = 1 << 30
 FREED_REMEMBERED = 4096
@@ -131,20 +133,26 @@ class Memory:
         self._cursor = MINIMUM_GAP
         self._lap = min(_FIRST_LAP, self.arena.size)
         self._serial = 0
+        self.version = 0
+        """Another number whenever memory is allocated, freed or registered."""
         self._starts: list[int] = []
         self._live: dict[int, Allocation] = {}
         self._freed: deque[Allocation] = deque(maxlen=FREED_REMEMBERED)
+        self.on_free: list[Callable[[Allocation], None]] = []
+        """Called with each allocation that is freed, before its memory goes."""
         self.former: list[tuple[int, int]] = []
         """Start and end of what was device memory before resets, for messages."""
         self._ranges: list[tuple[int, int]] = []
+        self.images = Images()
+        """Texture and surface objects. Whoever makes or destroys one gives `version` another number."""
         self.range_table: ctypes.Array[Range] | None = None
         """``Range[]`` of registered host memory, as compiled code reads it; None when empty."""
         self.range_address = 0
 
     # -- allocation -------------------------------------------------------------------------------------------------
 
-    def allocate(self, size: int, kind: str = "device", label: str = "", where: str = "") -> int:
-        """Allocate `size` bytes, aligned to 512, and return the address.
+    def allocate(self, size: int, kind: str = "device", label: str = "", where: str = "", at: int = 0) -> int:
+        """Allocate `size` bytes, aligned to 512, and return the address: `at`, when that is given and free.
 
         Raises:
             OutOfMemory: over the capacity, or more than the host can give now.
@@ -155,7 +163,9 @@ class Memory:
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)} (got {kind!r})")
         self._check_capacity(size)
-        offset = self._place(size)
+        offset = self._place_at(at, size) if at else -1
+        if offset < 0:
+            offset = self._place(size)
         self.arena.extend(offset + size)
         try:
             self.arena.commit(offset, size)
@@ -170,6 +180,7 @@ class Memory:
         allocation = Allocation(pointer, size, kind, label, where, self._serial, written)
         self._starts.insert(bisect_right(self._starts, pointer), pointer)
         self._live[pointer] = allocation
+        self.version += 1
         self.in_use += size
         self.peak = max(self.peak, self.in_use)
         return pointer
@@ -184,6 +195,9 @@ class Memory:
         if allocation is None:
             raise InvalidPointer(self._why_not_freed(pointer))
         del self._starts[bisect_right(self._starts, pointer) - 1]
+        self.version += 1
+        for tell in self.on_free:
+            tell(allocation)
         offset = pointer - self.arena.base
         self.arena.set_dead(offset, allocation.size)
         self.arena.discard(offset, allocation.size)
@@ -198,6 +212,7 @@ class Memory:
         aside = [self._live[pointer] for pointer in pointers if pointer in self._live]
         freed = self._freed
         self._freed = deque([*freed, *aside])
+        self.version += 1
         for allocation in aside:
             allocation.freed_where = why
             del self._live[allocation.pointer]
@@ -207,6 +222,7 @@ class Memory:
             yield
         finally:
             self._freed = freed
+            self.version += 1
             for allocation in aside:
                 allocation.freed_where = ""
                 self._starts.insert(bisect_right(self._starts, allocation.pointer), allocation.pointer)
@@ -217,6 +233,7 @@ class Memory:
         """Free everything, as a device reset does."""
         for pointer in list(self._starts):
             self.free(pointer, where="device reset")
+        self.images.clear()
         self._ranges = []
         self._rebuild_ranges()
 
@@ -226,6 +243,14 @@ class Memory:
             raise OutOfMemory(size, self.in_use, self.capacity, f"{what} {_bytes(self.capacity)}")
         if size >= 64 << 20 and not self._fixed_capacity and size > (free := hostmemory.available()):
             raise OutOfMemory(size, self.in_use, self.capacity, f"the host has only {_bytes(free)} free")
+
+    def _place_at(self, pointer: int, size: int) -> int:
+        """The offset of an address that was handed out before, or -1 when something lies there or beside it now."""
+        index = bisect_right(self._starts, pointer)
+        before = self._live[self._starts[index - 1]].end if index else self.arena.base
+        after = self._starts[index] if index < len(self._starts) else self.arena.base + self._lap
+        fits = before + MINIMUM_GAP <= pointer and pointer + size + MINIMUM_GAP <= after
+        return pointer - self.arena.base if fits else -1
 
     def _place(self, size: int) -> int:
         """Choose an offset: after the last one handed out, so that freed addresses rest as long as possible."""
@@ -338,7 +363,7 @@ class Memory:
 
     def array(self, address: int, count: int, dtype: object = np.uint8, *, write: bool = True) -> np.ndarray:
         """Like :meth:`view`, as a flat NumPy array of `count` elements; it stays valid after a free (reads zeros)."""
-        element = np.dtype(dtype)  # type: ignore[call-overload]
+        element = _BYTE if dtype is np.uint8 else np.dtype(dtype)  # type: ignore[call-overload]
         size = count * element.itemsize
         allocation = self.find(address)
         if allocation is None or address + size > allocation.end:
@@ -348,7 +373,8 @@ class Memory:
         if write:
             allocation.written.mark(address - allocation.pointer, size)
         offset = address - self.arena.base
-        return self.arena.bytes[offset : offset + size].view(element)
+        found = self.arena.bytes[offset : offset + size]
+        return found if element is _BYTE else found.view(element)
 
     def mark_written(self, address: int, size: int) -> None:
         """Note that bytes were written by something other than a kernel (a copy, a memset)."""
@@ -418,6 +444,7 @@ class Memory:
         return 0, 0
 
     def _rebuild_ranges(self) -> None:
+        self.version += 1
         self.range_table = (
             (Range * len(self._ranges))(*(Range(*entry) for entry in self._ranges)) if self._ranges else None
         )

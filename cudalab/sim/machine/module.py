@@ -10,12 +10,19 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable
+from functools import cached_property
 from typing import Protocol
 
 from cudalab.sim.abi import Space
 from cudalab.sim.compiler.program import GlobalVariable, Kernel, Program
+from cudalab.sim.machine.configuration import check_configuration
+from cudalab.sim.machine.limits import DeviceLimits
 from cudalab.sim.machine.memory import Memory
+from cudalab.sim.machine.pointers import Pointers
+from cudalab.sim.machine.straight import longest_path
 
+Extent = tuple[int, int, int]
+_REMEMBERED = 1024
 ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
 """``int32 run(Context *, uint64 first_block, uint64 end_block)``; ctypes releases the GIL around it."""
 
@@ -142,6 +149,10 @@ class LoadedKernel:
         self.kernel = kernel
         self.max_dynamic_shared: int | None = None
         self._entries: dict[str, Callable[[int, int, int], int]] = {}
+        self._allowed: dict[tuple[object, ...], DeviceLimits] = {}
+        self._pointers: dict[bytes, Pointers] = {}
+        self.images: dict[tuple[object, ...], bytes] = {}
+        """What a workspace's context looked like when a launch had been laid out in it (workspace.py)."""
         # For each root: the offset of its 8 bytes in the parameters, or ~index of its variable.
         names = list(module.program.globals)
         self.root_plan = tuple(
@@ -167,6 +178,30 @@ class LoadedKernel:
     def name(self) -> str:
         return self.kernel.name
 
+    def check(self, grid: Extent, block: Extent, shared: int, limits: DeviceLimits) -> None:
+        """Raise LaunchError unless a launch of this configuration is allowed; remembered when it is."""
+        key = (grid, block, shared, self.max_dynamic_shared)
+        if self._allowed.get(key) is limits:
+            return
+        check_configuration(self.kernel, grid, block, shared, max_dynamic_shared=self.max_dynamic_shared, limits=limits)
+        if len(self._allowed) >= _REMEMBERED:
+            self._allowed.clear()
+        self._allowed[key] = limits
+
+    def pointers(self, args: bytes) -> Pointers:
+        """What the pointers in these parameters point to now."""
+        known = self._pointers.get(args)
+        if known is None or known.version != self.module.memory.version:
+            if len(self._pointers) >= _REMEMBERED:
+                self._pointers.clear()
+            known = self._pointers[args] = Pointers(self, args)
+        return known
+
+    @cached_property
+    def longest_path(self) -> int:
+        """PTX instructions that a thread executes at most; 0 when nothing bounds them."""
+        return longest_path(self.module.program, self.kernel)
+
     def entry(self, variant: str) -> Callable[[int, int, int], int]:
         """The native entry point of one variant."""
         function = self._entries.get(variant)
@@ -178,7 +213,7 @@ class LoadedKernel:
 def _may_write(kind: int, space: Space) -> bool:
     from cudalab.sim.abi import SiteKind
 
-    return kind in (SiteKind.STORE, SiteKind.ATOMIC) and space in (Space.GLOBAL, Space.GENERIC)
+    return kind in (SiteKind.STORE, SiteKind.ATOMIC) and space in (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)
 
 
 def _loads_word(opcode: str) -> bool:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cudalab.sim.abi import Status
+from cudalab.sim.abi import WARP, SiteKind, Space, Status
 from cudalab.sim.machine.configuration import extent
 from cudalab.sim.machine.counters import count, join
-from cudalab.sim.machine.counts import Counts, add, scale
+from cudalab.sim.machine.counts import SECTOR, Counts, add, scale, stretch
 from cudalab.sim.machine.trace import Tracer
 
 if TYPE_CHECKING:
@@ -31,6 +31,13 @@ SMALL_GRID = 64
 """Blocks of a grid in which the last one, where guards act, counts for something."""
 SHORT = 1 << 13
 """Records of a block short enough that guards matter, and that a second one costs little."""
+MEETING = 8
+"""Blocks that are run to see whether atomics of different blocks meet at an address."""
+WORD = 4
+WATCHED = 2048
+"""Words at least, where there are so many, that are watched for a sample."""
+NEARBY = 1 << 14
+"""Records of each block that are compared for what blocks of one SM load in common."""
 SECONDS = 1.0
 """A sampled block that runs longer is cut: it waits for another block, or is very long."""
 MEMORY = 512
@@ -53,12 +60,14 @@ def sample(
     shared: int = 0,
     *,
     remember: bool = True,
+    watch: bool = False,
 ) -> Counts:
     """Count what a launch would do, from one or two of its blocks.
 
     The configuration must be allowed (:func:`check_configuration`). Results are remembered by kernel, configuration and
     parameters, so a kernel whose work depends on the data is sampled once for the same pointers; with
-    ``remember=False`` it is sampled again.
+    ``remember=False`` it is sampled again. With ``watch=True`` the counts name words that the sampled blocks loaded
+    (``words_loaded``): while those are the same, so are the counts.
 
     Returns:
         Counts scaled to the grid. ``complete`` is False where a block was cut short or faulted. Never raises for
@@ -71,7 +80,7 @@ def sample(
         return _remembered[key]
     blocks = grid_[0] * grid_[1] * grid_[2]
     with Tracer(kernel, grid_, block_, args, shared, records=RECORDS) as tracer:
-        counts = _sampled(kernel, tracer, blocks)
+        counts = _sampled(kernel, tracer, blocks, watch)
     counts.blocks = blocks
     if remember:
         _remembered[key] = counts
@@ -105,6 +114,9 @@ def count_launch(
                 counts = counter.finish()
                 counts.blocks = total
                 return counts
+            if first.status == Status.YIELDED:
+                tracer.take_back()
+                return _count_together(kernel, tracer, total)
             each = max(1, len(first.records) + first.lost)
             blocks = max(min(8, total), min(total, WHOLE // each))
             tracer.take_back()
@@ -114,16 +126,69 @@ def count_launch(
     return counts
 
 
-def _sampled(kernel: LoadedKernel, tracer: Tracer, blocks: int) -> Counts:
-    """Count a block from the middle for the grid; in a small grid of short blocks the last one for itself."""
+def _count_together(kernel: LoadedKernel, tracer: Tracer, total: int) -> Counts:
+    """Count a launch whose blocks wait for each other: all of them run, and as many are counted as there is room."""
+    traces = tracer.run_together(range(total), range(total), time_limit=PROFILE_SECONDS, most=PROFILE_RECORDS)
+    traces = [trace for trace in traces if len(trace.records)]
     counter = _Counter(kernel, tracer)
+    for trace in traces:
+        counter.take(trace, total / len(traces))
+    counts = counter.finish()
+    counts.blocks = total
+    return counts
+
+
+def _sampled(kernel: LoadedKernel, tracer: Tracer, blocks: int, watch: bool = False) -> Counts:
+    """Count a block from the middle for the grid; in a small grid of short blocks the last one for itself. Atomics to
+    global memory need some more blocks: how many of them meet at an address?"""
+    counter = _Counter(kernel, tracer, watch)
     middle = tracer.run((blocks - 1) // 2, time_limit=SECONDS)
-    if 1 < blocks <= SMALL_GRID and len(middle.records) <= SHORT and middle.status == Status.DONE:
+    if middle.status == Status.YIELDED:  # it waits for other blocks, or for somebody else
+        tracer.take_back()
+        chosen = (blocks - 1) // 2
+        together = tracer.run_together(range(blocks), {chosen}, time_limit=SECONDS, most=RECORDS, patient=False)
+        for trace in together or [middle]:
+            counter.take(trace, float(blocks))
+        return counter.finish()
+    short = len(middle.records) <= SHORT and middle.status == Status.DONE
+    if blocks > SMALL_GRID and short and _has_global_atomics(kernel):
+        counter.take(middle, blocks / MEETING)
+        for index in range(1, MEETING):  # at distances that no regular pattern of addresses has
+            counter.take(tracer.run(int(blocks * (index * 0.618034 % 1.0)), time_limit=SECONDS), blocks / MEETING)
+    elif 1 < blocks <= SMALL_GRID and short:
         counter.take(middle, float(blocks - 1))
         counter.take(tracer.run(blocks - 1, time_limit=SECONDS), 1.0)
     else:
         counter.take(middle, float(blocks))
     return counter.finish()
+
+
+def loaded_by_all(
+    kernel: LoadedKernel,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    args: bytes,
+    shared: int,
+    blocks: Sequence[int],
+) -> float:
+    """How many different sectors these blocks load, over the sum of what each of them loads: 1 when they share none."""
+    loads = _global_loads(kernel)
+    union, total = np.zeros(0, np.uint64), 0
+    with Tracer(kernel, grid, block, args, shared, records=NEARBY) as tracer:
+        for index in blocks:
+            records = tracer.run(index, time_limit=SECONDS).records
+            sectors = np.unique(records["address"][loads[records["site"]]] // np.uint64(SECTOR))
+            union, total = np.union1d(union, sectors), total + len(sectors)
+    return len(union) / total if total else 1.0
+
+
+def _global_loads(kernel: LoadedKernel) -> np.ndarray:
+    """bool[sites]: which sites load from global memory."""
+    return np.array([s.kind == SiteKind.LOAD and s.space in (Space.GLOBAL, Space.GENERIC) for s in kernel.kernel.sites])
+
+
+def _has_global_atomics(kernel: LoadedKernel) -> bool:
+    return any(s.kind == SiteKind.ATOMIC and s.space in (Space.GLOBAL, Space.GENERIC) for s in kernel.kernel.sites)
 
 
 def _weights(chosen: list[int], blocks: int) -> list[float]:
@@ -136,24 +201,55 @@ def _weights(chosen: list[int], blocks: int) -> list[float]:
     return [1.0, *[inner] * (len(chosen) - 2), 1.0]
 
 
+def _whole_warps(found: BlockTrace, threads: int) -> tuple[np.ndarray, float, float]:
+    """Records of a block of which not all were kept; how many blocks like them make the whole block; and how much
+    longer a warp runs than they show.
+
+    Code without barriers runs one thread after the other, so the records end in the middle of a warp: what the lanes of
+    a warp do together can only be told of warps that are there as a whole. Of a warp that is longer than what is kept,
+    the first lanes stand for all.
+    """
+    records = found.records
+    if not found.lost or not len(records):
+        return records, 1.0, 1.0
+    thread = records["thread"]
+    total, last = len(records) + found.lost, int(thread[-1])
+    whole, warps = total / len(records), -(-threads // WARP)
+    if int(thread.max()) > last or last == threads - 1:
+        # all threads are there up to some barrier, and the first ones up to the next
+        ahead = int((thread == 0).sum()) - int((thread == thread.max()).sum())
+        return records, whole, max(1.0, total / (len(records) + (threads - 1 - last) * max(0, ahead)))
+    if complete := last // WARP:
+        return records[thread < complete * WARP], warps / complete, 1.0
+    if last:
+        return records[thread < last], float(warps), 1.0
+    longer = max(1.0, whole / threads)
+    return records, warps * longer, longer
+
+
 class _Counter:
     """Counts traced blocks, some at a time."""
 
-    def __init__(self, kernel: LoadedKernel, tracer: Tracer) -> None:
+    def __init__(self, kernel: LoadedKernel, tracer: Tracer, watch: bool = False) -> None:
         self._kernel, self._tracer = kernel, tracer
+        self._loads = _global_loads(kernel) if watch else None
+        self._words: list[np.ndarray] = []
         self._counts = Counts(threads=tracer.threads)
         self._kept: list[np.ndarray] = []
         self._weights: list[float] = []
-        self._pending = self._lost = self._seen = 0
+        self._pending = 0
+        self._longer = 1.0
 
     def take(self, found: BlockTrace, weight: float) -> None:
         """Count a block that stands for `weight` blocks of the grid."""
         counts = self._counts
-        self._kept.append(found.records.copy())
-        self._weights.append(weight)
-        self._lost += found.lost
-        self._seen += len(found.records)
-        self._pending += len(found.records)
+        records, factor, longer = _whole_warps(found, self._tracer.threads)
+        self._longer = max(self._longer, longer)
+        self._kept.append(records.copy())
+        if self._loads is not None:
+            self._words.append(np.unique(records["address"][self._loads[records["site"]]] // np.uint64(WORD)))
+        self._weights.append(weight * factor)
+        self._pending += len(records)
         counts.complete = counts.complete and found.complete
         counts.footprint_bytes = max(counts.footprint_bytes, self._tracer.footprint)
         if self._pending >= BATCH or len(self._kept) >= 256:
@@ -166,12 +262,15 @@ class _Counter:
         self._kept, self._weights, self._pending = [], [], 0
 
     def finish(self, factor: float = 1.0) -> Counts:
-        """The counts, times `factor` for blocks that did not run, and for records that were not kept."""
+        """The counts, times `factor` for blocks that did not run."""
         self._flush()
-        if self._lost and self._seen:
-            factor *= (self._seen + self._lost) / self._seen
         if factor != 1.0:
             scale(self._counts, factor)
+        if self._words:
+            words = np.unique(np.concatenate(self._words)) * np.uint64(WORD)
+            self._counts.words_loaded = words[:: max(1, len(words) // WATCHED)]
+        if self._longer != 1.0:
+            stretch(self._counts, self._longer)
         return self._counts
 
 

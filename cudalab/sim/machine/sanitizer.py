@@ -11,7 +11,7 @@ values are not compared, so equal values written by several threads count as a r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ import numpy as np
 from cudalab.sim.abi import SHARED_WINDOW, SiteKind, Space, Status
 from cudalab.sim.machine.batch import make_batch
 from cudalab.sim.machine.configuration import check_configuration, extent
-from cudalab.sim.machine.faults import from_context, time_limit_fault
+from cudalab.sim.machine.faults import Fault, from_context, time_limit_fault
 from cudalab.sim.machine.findings import Finding, Triple, place_of, triple
 from cudalab.sim.machine.initcheck import InitialisationCheck, UninitialisedRead
 from cudalab.sim.machine.limits import H200, DeviceLimits
@@ -90,8 +90,15 @@ def check_launch(
     if seed is not None:
         order = np.random.default_rng(seed).permutation(blocks).tolist()
     with Tracer(kernel, grid_, block_, args, shared, records=BLOCK_RECORDS, seed=seed) as tracer:
-        for index in order:
-            trace = tracer.run(index, time_limit=time_limit)
+        if kernel.kernel.poll_points:  # blocks may wait for each other
+            traces: Iterable[BlockTrace] = tracer.run_together(
+                order, order, time_limit=time_limit, most=MOST_RECORDS, limits=limits
+            )
+            if tracer.stuck is not None:
+                run.add_fault(tracer.stuck)
+        else:
+            traces = (tracer.run(index, time_limit=time_limit) for index in order)
+        for trace in traces:
             if not run.take(trace, tracer, time_limit):
                 break
         run.finish()
@@ -145,6 +152,10 @@ class _Run:
                 "the launch is very large; races, initialisation and barriers were checked in its first blocks only"
             )
         return not trace.timed_out
+
+    def add_fault(self, fault: Fault) -> None:
+        """A fault that is no single block's."""
+        self._add(fault.finding)
 
     def finish(self) -> None:
         self._check_batch()

@@ -7,7 +7,7 @@ sanitizer read nothing else. Blocks run one at a time, and what they store is ta
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -15,12 +15,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cudalab.sim.abi import Fault, Record, Status, Stop
+from cudalab.sim.machine import host_watch
 from cudalab.sim.machine import workspace as workspaces
-from cudalab.sim.machine.launch import NotStopped, run_blocks
+from cudalab.sim.machine.limits import H200, DeviceLimits
+from cudalab.sim.machine.occupancy import kernel_occupancy
+from cudalab.sim.machine.residents import Residents
+from cudalab.sim.machine.supervision import NotStopped, run_blocks
 from cudalab.sim.machine.undo import UndoLog
+from cudalab.sim.machine.waiting import waiting_fault
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context
+    from cudalab.sim.machine.faults import Fault as ExplainedFault
     from cudalab.sim.machine.findings import Triple
     from cudalab.sim.machine.module import LoadedKernel
 
@@ -84,26 +90,119 @@ class Tracer:
         self._space = workspaces.borrow()
         self._undo = UndoLog(kernel.module.memory)
         self._prepare = prepare
+        self._quiet = host_watch.paused()
         self._buffer = _borrow_buffer(records)
         self._records = records
         self._order: np.ndarray | None = None
+        self.stuck: ExplainedFault | None = None
+        """Why the last :meth:`run_together` came to no end: all blocks wait for memory to change."""
         if seed is not None:
             threads = block[0] * block[1] * block[2]
             self._order = np.random.default_rng(seed).permutation(threads).astype(np.uint32)
 
     def __enter__(self) -> Tracer:
+        self._quiet.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._undo.rollback()
+        try:
+            self._undo.rollback()
+        finally:
+            self._quiet.__exit__(kind, error, traceback)
         _give_back_buffer(self._buffer)
         if not isinstance(error, NotStopped):
             workspaces.give_back(self._space)
 
     def run(self, index: int, *, time_limit: float = 10.0) -> BlockTrace:
-        """Run block `index` and return what it did. The records are valid until the next run."""
+        """Run block `index` and return what it did. The records are valid until the next run. A block that waits for
+        memory to change, which others would do, ends with ``YIELDED``."""
+        space, context = self._space, self._space.context
+        self._begin()
+        self._undo.attach(context)
+        try:
+            status = Status(run_blocks(self._entry, space, index, index + 1, time_limit=time_limit))
+        finally:
+            self._undo.detach(context)
+        return BlockTrace(
+            index,
+            self._buffer[: context.trace.used // RECORD.itemsize],
+            context.trace.lost,
+            status,
+            context.stop == Stop.TIMEOUT,
+            Fault.from_buffer_copy(context.fault) if status == Status.FAULT else None,
+        )
+
+    def run_together(
+        self,
+        order: Sequence[int],
+        keep: Container[int],
+        *,
+        time_limit: float = 10.0,
+        most: int = 1 << 24,
+        patient: bool = True,
+        limits: DeviceLimits = H200,
+    ) -> list[BlockTrace]:
+        """Run the blocks of a kernel that polls memory, as many side by side as fit on the device.
+
+        Args:
+            order: the blocks, in the order in which they start.
+            keep: those whose traces are wanted.
+            time_limit: seconds without a finished block after which the launch is stopped.
+            most: records kept in all.
+            patient: go on while threads only count rounds, look at the clock, or tell others something again and again.
+            limits: the device's.
+
+        Returns:
+            Traces in order; those of blocks that did not come to their end have another status than ``DONE``. Where no
+            block goes on, :attr:`stuck` is the explanation.
+        """
+        space, context = self._space, self._space.context
+        self._begin()
+        sequence = np.array(order, np.uint64)
+        context.block_order = sequence.ctypes.data
+        found: dict[int, BlockTrace] = {}
+        parts: dict[int, list[np.ndarray]] = {}
+        kept = 0
+
+        def take(position: int, status: int) -> None:
+            nonlocal kept
+            block, used, lost = order[position], context.trace.used // RECORD.itemsize, context.trace.lost
+            context.trace.used = context.trace.lost = 0
+            if block not in keep:
+                return
+            trace = found.setdefault(block, BlockTrace(block, self._buffer[:0], 0, Status(status)))
+            trace.status = Status(status)
+            trace.lost += lost
+            if kept + used > most:
+                trace.lost += used
+            elif used:
+                parts.setdefault(block, []).append(self._buffer[:used].copy())
+                kept += used
+
+        fit = kernel_occupancy(self.kernel.kernel, self.threads, self.shared, limits=limits).blocks_per_sm
+        residents = Residents(self.kernel, self._entry, space, len(order), fit * limits.multiprocessors, take)
+        self._undo.attach(context)
+        try:
+            status = run_blocks(lambda *_: residents.run(patient=patient), space, 0, len(order), time_limit=time_limit)
+            self.stuck = None
+            if status == Status.YIELDED:
+                self.stuck = waiting_fault(residents, context, self.kernel, self.grid, self.block, self.args)
+        finally:
+            self._undo.detach(context)
+            residents.leave()
+            context.block_order = 0
+        for block, trace in found.items():
+            if block in parts:
+                trace.records = np.concatenate(parts[block])
+            if trace.status == Status.FAULT:
+                trace.fault = Fault.from_buffer_copy(context.fault)
+            trace.timed_out = trace.status == Status.STOPPED and context.stop == Stop.TIMEOUT
+        return list(found.values())
+
+    def _begin(self) -> None:
+        """Prepare the context for a run."""
         space, context = self._space, self._space.context
         space.prepare(self.kernel, self.grid, self.block, self.args, self.shared, prints=False)
         context.fuel = _FUEL
@@ -113,22 +212,6 @@ class Tracer:
         context.trace.capacity = self._records * RECORD.itemsize
         if self._prepare is not None:
             self._prepare(context)
-        self._undo.attach(context)
-        try:
-            status = Status(run_blocks(self._entry, space, index, index + 1, time_limit=time_limit))
-        finally:
-            self._undo.detach(context)
-        fault = None
-        if status == Status.FAULT:
-            fault = Fault.from_buffer_copy(context.fault)
-        return BlockTrace(
-            index,
-            self._buffer[: context.trace.used // RECORD.itemsize],
-            context.trace.lost,
-            status,
-            context.stop == Stop.TIMEOUT,
-            fault,
-        )
 
     def take_back(self) -> None:
         """Take back what the blocks run so far have stored."""

@@ -8,6 +8,8 @@ first, so that the oldest value of each byte is what remains.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -84,16 +86,35 @@ class UndoLog:
             offsets, old = _expand(entries, self.memory.arena.base)
             self._write(offsets[::-1], old[::-1])
 
-    def take_back(self) -> HeldStores:
-        """Like :meth:`rollback`, but remember what was stored, to apply it later."""
+    def take_back(self, ranges: Sequence[tuple[int, int]] = ()) -> HeldStores:
+        """Like :meth:`rollback`, but remember what was stored, to apply it later; of the stores to ``ranges`` (address,
+        bytes) also their order."""
         entries = self.entries
+        history = self._history(ranges) if ranges else []
         if not len(entries):
             return HeldStores(self.memory, np.zeros(0, np.int64), np.zeros(0, np.uint8))
         offsets, _ = _expand(entries, self.memory.arena.base)
         offsets = np.unique(offsets)
-        held = HeldStores(self.memory, offsets, self._read(offsets))
+        held = HeldStores(self.memory, offsets, self._read(offsets), history)
         self.rollback()
         return held
+
+    def _history(self, ranges: Sequence[tuple[int, int]]) -> list[Store]:
+        """The stores to ``ranges`` in order, each with the bytes that it wrote: those that the next one found."""
+        entries = self.entries
+        start = entries["address"]
+        inside = np.zeros(len(entries), np.bool_)
+        for first, size in ranges:
+            inside |= (start >= np.uint64(first)) & (start < np.uint64(first + size))
+        chosen = np.flatnonzero(inside)
+        found: list[Store] = []
+        later: dict[tuple[int, int], bytes] = {}
+        for index in chosen[::-1].tolist():
+            address, size = int(start[index]), int(entries["size"][index])
+            data = later.get((address, size)) or ctypes.string_at(address, size)
+            found.append(Store((index + 1) / (len(entries) + 1), address, data))
+            later[address, size] = entries["old"][index, :size].tobytes()
+        return found[::-1]
 
     def _read(self, offsets: np.ndarray) -> np.ndarray:
         inside = _inside(offsets, self.memory)
@@ -107,11 +128,22 @@ class UndoLog:
         write_bytes(self.memory, offsets, values)
 
 
-class HeldStores:
-    """Stores that a run made and that were taken back; :meth:`apply` makes them again."""
+@dataclass(frozen=True)
+class Store:
+    """One store of a run: when it was made, as a part of all stores of the run, where, and what it wrote."""
 
-    def __init__(self, memory: Memory, offsets: np.ndarray, values: np.ndarray) -> None:
+    when: float
+    address: int
+    data: bytes
+
+
+class HeldStores:
+    """Stores that a run made and that were taken back; :meth:`apply` makes them again. ``history`` lists those that
+    were asked for one by one, in order."""
+
+    def __init__(self, memory: Memory, offsets: np.ndarray, values: np.ndarray, history: Sequence[Store] = ()) -> None:
         self._memory, self._offsets, self._values = memory, offsets, values
+        self.history = history
 
     def __len__(self) -> int:
         """Bytes held."""

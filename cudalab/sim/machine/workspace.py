@@ -8,7 +8,7 @@ Buffers only grow and are reused by later launches: a small launch must not spen
 from __future__ import annotations
 
 import ctypes
-import struct
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,8 +26,9 @@ NO_SITE = 0xFFFF_FFFF
 """In ``context.fault.site`` until something stops the launch."""
 DRAIN = ctypes.CFUNCTYPE(None, ctypes.POINTER(Context), ctypes.POINTER(Buffer))
 """Called by running code when a buffer is full; it takes the contents and sets ``used`` to 0."""
-_ROOT = struct.Struct("<QQ")
-_ADDRESS = struct.Struct("<Q")
+_IMAGES = 256
+"""Configurations of a kernel whose context is remembered."""
+_states = itertools.count()
 
 
 class Region:
@@ -63,6 +64,9 @@ class Workspace:
         self.parameters, self.roots = Region(), Region()
         self.allocations: list[Allocation] = []
         """Allocations that parameters point to, by the last :meth:`prepare`."""
+        self._state = next(_states)
+        """Another number whenever one of the buffers has moved; no two workspaces have the same."""
+        self._places: tuple[int, ...] = ()
         self._keep: object = None
         self._printed: list[bytes] = []
         self._drain = DRAIN(self._take_prints)
@@ -80,19 +84,44 @@ class Workspace:
         prints: bool = True,
     ) -> None:
         """Fill the context for one launch."""
-        kernel, module = loaded.kernel, loaded.module
-        memory = module.memory
+        kernel, memory = loaded.kernel, loaded.module.memory
         context = self.context
         if len(args) != kernel.parameter_bytes:
             raise ValueError(
                 f"kernel {kernel.name} takes {kernel.parameter_bytes} bytes of parameters (got {len(args)})"
             )
-        arena = memory.arena
-        context.arena, context.arena_size, context.shadow = arena.base, arena.extent, arena.shadow_address
+        image = loaded.images.get((self._state, grid, block, shared, prints))
+        if image is None:
+            self._lay_out(loaded, grid, block, shared, prints)
+        else:
+            ctypes.memmove(self.address, image, len(image))
+        # what differs from one launch of this configuration to the next
+        context.arena_size = memory.arena.extent
         context.ranges, context.range_count = memory.range_address, len(memory.ranges)
-        context.params = self.parameters.reserve(len(args))
-        ctypes.memmove(context.params, args, len(args))
-        self._fill_roots(loaded, args)
+        context.clock = clock
+        context.images, context.image_count = memory.images.address, memory.images.count
+        ctypes.memmove(self.parameters.address, args, len(args))
+        pointers = loaded.pointers(args)
+        self.allocations = pointers.allocations
+        ctypes.memmove(self.roots.address, pointers.roots, len(pointers.roots))
+        self._printed.clear()
+        self._keep = (loaded.module, memory.range_table, args)
+
+    def _lay_out(
+        self,
+        loaded: LoadedKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        prints: bool,
+    ) -> None:
+        """Fill in all that is the same for every launch of this configuration, and remember how that looks."""
+        kernel, module = loaded.kernel, loaded.module
+        context, arena = self.context, loaded.module.memory.arena
+        ctypes.memset(self.address, 0, ctypes.sizeof(context))
+        context.arena, context.shadow = arena.base, arena.shadow_address
+        context.params = self.parameters.reserve(kernel.parameter_bytes)
+        context.roots = self.roots.reserve(len(loaded.root_plan) * 16)
         context.globals = ctypes.addressof(module.global_table)
         context.grid[:] = grid
         context.block[:] = block
@@ -108,53 +137,29 @@ class Workspace:
         context.frames = self.frames.reserve(warps * kernel.frame_bytes)
         context.states = self.states.reserve(4 * warps * WARP)
         context.scratch = self.scratch.reserve(warps * kernel.scratch_bytes)
-        context.block_order = context.thread_order = 0
-        context.stop, context.fuel = 0, FUEL
-        context.blocks_done = 0
-        context.clock = clock
-        context.print.data = self.print.reserve(FIFO_BYTES) if prints else 0
-        context.print.capacity = FIFO_BYTES if prints else 0
-        context.print.used = context.print.lost = 0
-        context.print.drain = self._drain_address if prints else 0
-        self._printed.clear()
-        trace, undo = context.trace, context.undo
-        trace.data = trace.capacity = trace.used = trace.lost = trace.drain = 0
-        undo.data = undo.capacity = undo.used = undo.lost = undo.drain = 0
-        ctypes.memset(ctypes.addressof(context.fault), 0, ctypes.sizeof(context.fault))
+        context.fuel = FUEL
+        if prints:
+            context.print.data, context.print.capacity = self.print.reserve(FIFO_BYTES), FIFO_BYTES
+            context.print.drain = self._drain_address
         context.fault.site = NO_SITE
-        self._keep = (module, memory.range_table, args)
-
-    def _fill_roots(self, loaded: LoadedKernel, args: bytes) -> None:
-        memory, plan = loaded.module.memory, loaded.root_plan
-        self.allocations = []
-        at: dict[int, tuple[int, int]] = {}
-        for offset in loaded.pointer_offsets:
-            (address,) = _ADDRESS.unpack_from(args, offset)
-            allocation = memory.find(address)
-            if allocation is not None:
-                self.allocations.append(allocation)
-                at[offset] = (allocation.pointer, allocation.size)
-            elif memory.ranges:
-                at[offset] = memory.find_range(address)
-        table = self.roots.bytes if len(plan) * 16 <= self.roots.size else None
-        if table is None:
-            self.roots.reserve(len(plan) * 16)
-            table = self.roots.bytes
-        for index, where in enumerate(plan):
-            if where < 0:
-                address = loaded.module.global_table[~where]
-                found = memory.find(address)
-                base, length = (found.pointer, found.size) if found else (0, 0)
-            else:
-                base, length = at.get(where, (0, 0))
-            _ROOT.pack_into(table, 16 * index, base, length)  # type: ignore[arg-type]
-        self.context.roots = self.roots.address
+        buffers = (self.shared, self.local, self.frames, self.states, self.scratch, self.print)
+        places = tuple(buffer.address for buffer in (*buffers, self.parameters, self.roots))
+        if places != self._places:
+            self._places, self._state = places, next(_states)
+        if len(loaded.images) >= _IMAGES:
+            loaded.images.clear()
+        loaded.images[self._state, grid, block, shared, prints] = ctypes.string_at(self.address, ctypes.sizeof(context))
 
     def _take_prints(self, _context: object, buffer: ctypes._Pointer[Buffer]) -> None:
         self._printed.append(self.print.bytes[: buffer.contents.used].tobytes())
         buffer.contents.used = 0
         if sum(map(len, self._printed)) >= MOST_PRINTED:
             buffer.contents.drain = 0
+
+    @property
+    def has_printed(self) -> bool:
+        """Is there anything that :meth:`printed` would give, or that was lost?"""
+        return bool(self.context.print.used or self.context.print.lost or self._printed)
 
     def printed(self) -> bytes:
         """All entries of the print buffer, those taken earlier included."""

@@ -136,11 +136,9 @@ def test_every_control_row_is_tried() -> None:
     "instruction, advice",
     [
         ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%f}, {%f}, {%f}, {%f}", "tensor cores"),
-        ("tex.1d.v4.f32.s32 {%r1, %r2, %r3, %r4}, [%address, {%t}]", "textures"),
         ("cp.async.ca.shared.global [%at], [%address], 4", "asynchronous copies"),
         ("barrier.cluster.arrive.aligned", "clusters"),
         ("griddepcontrol.wait", "dependent launch"),
-        ("add.f16x2 %d, %d, %d", "half-precision"),
         ("shfl.up.b32 %d, %t, 1, 0", "__shfl_sync"),
         ("vshl.u32.u32.u32.clamp %d, %t, %t", "outside the part"),
     ],

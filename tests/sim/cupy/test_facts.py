@@ -49,11 +49,12 @@ OTHER_ERROR = {  # name: (error, part of its text)
     "more.119": ("TypeError", "incorrect type"),
     "more.123": ("ValueError", "Size of label 'j'"),
     "more.277": ("ValueError", "Input must be >= 2-d"),
-    "more.350": ("CUDARuntimeError", "cudaErrorHostMemoryNotRegistered"),
-    "more.351": ("CUDARuntimeError", "cudaErrorInvalidPitchValue"),
     "kernels.050": ("AttributeError", "cupy.fuse is not simulated"),
-    "kernels.051": ("AttributeError", "cupy.ElementwiseKernel is not simulated"),
-    "kernels.052": ("AttributeError", "cupy.ReductionKernel is not simulated"),
+    "user_kernels.014": ("CompileException", '"n" is undefined'),  # the code around the statement is CuPy's own
+    "user_kernels.022": ("CompileException", '"n" is undefined'),
+    "user_kernels.040": ("CompileException", 'overloaded function "norm" has "C" linkage'),
+    "user_kernels.041": ("CompileException", 'overloaded function "norm" has "C" linkage'),
+    "user_kernels.055": ("CompileException", '"float64" is undefined'),
     "manipulation.125": ("AttributeError", "cupy.vectorize is not simulated"),
     "pool.055": ("AttributeError", "cupy.fuse is not simulated"),
     # Python words its own errors differently from Cython

@@ -45,7 +45,7 @@ def device():
 @pytest.fixture
 def told(device):
     device.observers.append(Told())
-    return device.observers[0]
+    return device.observers[-1]
 
 
 def test_calls_come_with_their_line_and_their_time(device, told):

@@ -211,6 +211,7 @@ def test_host_functions_run_in_stream_order(bench):
     pinned, view = bench.pinned(4)
     seen = []
     source = bench.upload(np.full(4, 7, np.float32))
+    device.synchronize()  # the upload is pageable, and the stream does not wait for the default one
     device.launch_host_function(lambda: seen.append(view.copy()), stream)
     device.memcpy(pinned, source, 16, 2, stream, True)
     device.launch_host_function(lambda: seen.append(view.copy()), stream)
@@ -336,3 +337,94 @@ def test_order_engines_and_makespan(profile, program):
 @given(st.lists(operation, max_size=20))
 def test_the_same_program_gives_the_same_timeline(program):
     assert run_program("h200", program)[0].log.spans == run_program("h200", program)[0].log.spans
+
+
+# -- host functions and callbacks --------------------------------------------------------------------------------------
+
+
+def test_host_functions_have_a_thread_of_their_own_which_ends(device):
+    import threading
+
+    seen = []
+    for _ in range(3):
+        device.launch_host_function(lambda: seen.append(threading.current_thread()))
+    device.synchronize()
+    assert len(seen) == 3
+    assert threading.current_thread() not in seen
+    assert all(thread.daemon for thread in seen)
+
+
+def test_a_call_in_a_host_function_is_refused_and_remembered_for_its_thread_only(device):
+    from cuda.bindings.runtime import cudaError_t
+
+    codes = []
+
+    def call() -> None:
+        for function in (lambda: device.malloc(64), device.synchronize, device.clock_ns.__str__):
+            try:
+                function()
+                codes.append("fine")
+            except CudaError as error:
+                codes.append(error.code.name)
+
+    device.launch_host_function(call)
+    device.synchronize()
+    assert codes == ["cudaErrorNotPermitted", "cudaErrorNotPermitted", "fine"]
+    assert device.get_last_error() == int(cudaError_t.cudaSuccess)
+
+
+def test_what_a_host_function_raises_is_reported_and_goes_no_further(device, monkeypatch):
+    reported = []
+    monkeypatch.setattr("sys.unraisablehook", reported.append)
+    device.launch_host_function(lambda: {}["missing"])
+    calls = []
+    device.launch_host_function(lambda: calls.append(1))
+    device.synchronize()
+    assert [type(entry.exc_value) for entry in reported] == [KeyError]
+    assert calls == [1]
+
+
+def test_a_callback_is_given_the_status_also_after_a_fault(device):
+    from cuda.bindings.runtime import cudaError_t
+
+    told, called = [], []
+    device.add_callback(told.append)
+    device.synchronize()
+    assert told == [0]
+    stream = device.stream_create(1)
+    device.stream_wait_value(stream, device.malloc(4), 1, 4)
+    device.add_callback(told.append, stream)
+    device.launch_host_function(lambda: called.append(1), stream)
+    device._on_fault(None, CudaError(cudaError_t.cudaErrorIllegalAddress, "", sticky=True))
+    assert told == [0, 700]
+    assert called == []
+
+
+# -- staging -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_driver_holds_two_megabytes_of_pageable_memory(bench):
+    device = bench.device
+    stream, host = device.stream_create(1), np.ones(1 << 20, np.uint8)
+    memory, pinned = device.malloc(64 << 20), device.malloc_host(64 << 20)
+    device.memcpy(memory, pinned, 64 << 20, 1, stream, True)
+    event = device.event_create(2)
+    device.event_record(event, stream)
+    waited = []
+    for _ in range(3):
+        device.memcpy(memory, host.ctypes.data, host.nbytes, 1, stream, True)
+        waited.append(device.event_query(event))
+    assert waited == [False, False, True]
+
+
+def test_a_staged_copy_ends_when_its_last_piece_can_have_arrived(bench):
+    device = bench.device
+    stream, host, memory = device.stream_create(1), np.ones(1 << 20, np.uint8), device.malloc(1 << 20)
+    start, end = device.event_create(), device.event_create()
+    device.event_record(start, stream)
+    before = device.clock_ns
+    device.memcpy(memory, host.ctypes.data, host.nbytes, 1, stream, True)
+    host_ns = device.clock_ns - before
+    device.event_record(end, stream)
+    device.event_synchronize(end)
+    assert 0 < device.event_elapsed(start, end) * 1e6 - host_ns < 10_000

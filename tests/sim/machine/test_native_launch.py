@@ -92,7 +92,8 @@ def test_endless_loops_meet_the_time_limit(memory: Memory, form: str) -> None:
     start = time.monotonic()
     fault = launch(kernel, 2, 64, args, time_limit=0.1).fault
     assert fault is not None
-    assert (fault.code, fault.error, fault.rule, fault.line) == (702, "cudaErrorLaunchTimeout", "endless loop", 1)
+    rule = "endless wait" if form in ("volatile", "spin") else "endless loop"
+    assert (fault.code, fault.error, fault.rule, fault.line) == (702, "cudaErrorLaunchTimeout", rule, 1)
     assert time.monotonic() - start < 5
 
 
@@ -242,7 +243,7 @@ extern "C" __global__ void k(volatile int* a, int n) {
     kernel = load(memory, code)
     counts = sample(kernel, 1, 32, pack(put(memory, np.zeros(32, np.int32)), 20_000))
     assert not counts.complete
-    assert counts.global_stores.accesses == pytest.approx(32 * 20_000, rel=0.02)
+    assert counts.global_stores.requests == pytest.approx(20_000, rel=0.02)  # the first lanes stand for their warp
 
 
 def test_a_sample_never_raises_for_what_the_kernel_does(memory: Memory) -> None:

@@ -16,8 +16,10 @@ from cudalab.sim.compiler.passes.inlining import CallGraph, inline_waiting_funct
 from cudalab.sim.compiler.passes.liveness import Liveness, find_liveness
 from cudalab.sim.compiler.passes.not_a_number import find_computed
 from cudalab.sim.compiler.passes.pointer_roots import Root, Roots, find_roots
+from cudalab.sim.compiler.passes.polling import PollLoop, insert_polls
 from cudalab.sim.compiler.passes.regions import Point, Region, find_points, find_regions, frame_slots
 from cudalab.sim.compiler.passes.rematerialisation import Recomputed, find_recomputed
+from cudalab.sim.compiler.passes.suspension import POLL
 from cudalab.sim.compiler.program import Location, RootSource, Site
 from cudalab.sim.compiler.ptx.errors import PtxError
 from cudalab.sim.compiler.ptx.nodes import Function, Instruction, Module, Register, Symbol, Variable
@@ -59,11 +61,47 @@ class Plan:
     local_bytes: int = 0  # a kernel's, with all it calls
     recursive: bool = False
     computed: set[Register] = field(default_factory=set)  # floats whose NaN would be the host's
+    polls: list[PollLoop] = field(default_factory=list)
+    polling_blocks: set[int] = field(default_factory=set)  # of all those loops
+    poll_sources: set[Instruction] = field(default_factory=set)
 
     @property
     def frame_bytes(self) -> int:
         """Bytes of the frames of one warp."""
+        return self.polled_offset + 32 * 8 if self.polls else self._slot_bytes  # that row is the last: residents.py
+
+    @property
+    def _slot_bytes(self) -> int:
         return max((offset + 32 * max(1, register.bits // 8) for register, offset in self.slots.items()), default=0)
+
+    def digest_offset(self, number: int) -> int:
+        """Where in the frame a poll loop keeps the digest of its last round."""
+        return _align(self._slot_bytes, 8) + 32 * 8 * number
+
+    @property
+    def patience_offset(self) -> int:
+        """Where in the frame a thread that waits for others inside such a loop keeps the patience it has left."""
+        return self.digest_offset(len(self.polls))
+
+    @property
+    def polled_offset(self) -> int:
+        """Where in the frame stands the address that a thread polled last."""
+        return self.patience_offset + 32 * 8
+
+    def loops_of_point(self, number: int) -> set[int]:
+        """The poll loops, by number, that a suspension point is in."""
+        if not number:
+            return set()
+        block = self.points[number - 1].block
+        return {index for index, loop in enumerate(self.polls) if block in loop.body}
+
+    def observed(self, number: int, point: Point) -> list[Register]:
+        """The registers that tell one round of a poll loop from the next, in the order of their places."""
+        written = 0
+        for index in self.polls[number].body:
+            written |= self.liveness.written[index]
+        bits = point.live & written
+        return [r for r in self.slots if bits >> r.index & 1 and r in self.polls[number].observed]
 
     def site_of_point(self, number: int) -> int:
         """The site of a suspension point; points come first among the kernel's own sites."""
@@ -105,10 +143,38 @@ class ModulePlan:
     def functions(self) -> list[Plan]:
         return [plan for plan in self.plans.values() if not plan.function.is_kernel]
 
+    @property
+    def mark_shift(self) -> int:
+        """The binary logarithm of the narrowest access to device memory, bytes."""
+        spaces = (Space.GENERIC, Space.GLOBAL, Space.CONSTANT)
+        kinds = (SiteKind.LOAD, SiteKind.STORE, SiteKind.ATOMIC)
+        sites = [*self.function_sites, *(site for plan in self.plans.values() for site in plan.sites)]
+        if any(site.space is Space.TEXTURE for site in sites):
+            return 0  # texels may have one byte
+        sizes = [site.size for site in sites if site.space in spaces and site.kind in kinds]
+        return min((*sizes, 16)).bit_length() - 1
+
+    def kinds_of_access(self, plan: Plan) -> tuple[tuple[int, ...], int]:
+        """How a kernel, with the functions that it may call, accesses each of its roots, and device memory otherwise:
+        bit sets of ``1 << SiteKind``."""
+        reached = (plan, *(self.plans[n] for n in self.graph.reached_from(plan.function.name) if n in self.plans))
+        roots, others = [0] * len(plan.root_sources), 0
+        for access in (access for each in reached for access in each.accesses.values()):
+            if access.extent is Extent.ROOT:
+                roots[access.root] |= 1 << access.kind
+            elif access.extent is Extent.SHADOW:
+                others |= 1 << access.kind
+        for instruction in (instruction for each in reached for instruction in each.other_sites):
+            image = access_pass.describe_image(instruction)
+            if image is not None and image[0] <= SiteKind.ATOMIC:
+                others |= 1 << image[0]
+        return tuple(roots), others
+
     # -- one function
 
     def _plan(self, function: Function) -> Plan:
         blocks = build_blocks(function)
+        polls = insert_polls(blocks) if function.is_kernel else []
         waits = any(block.end is End.SUSPEND for block in blocks)
         parameters = {variable.name for variable in function.parameters} if function.is_kernel else None
         recomputed = find_recomputed(blocks, parameters, wanted_in_threads=waits)
@@ -116,6 +182,9 @@ class ModulePlan:
         roots = find_roots(blocks, lambda name: self._variable(function, name), parameters or set())
         plan = Plan(function, blocks, recomputed, liveness, roots, back_edges(blocks))
         plan.computed = find_computed(blocks)
+        plan.polls = polls
+        plan.polling_blocks = {index for loop in polls for index in loop.body}
+        plan.poll_sources = {source for loop in polls for source in loop.sources}
         _lay_out_locals(plan)
         plan.recursive = function.name in self.graph.recursive
         if plan.recursive:
@@ -304,7 +373,7 @@ def _number_sites(plan: Plan, sites: list[Site]) -> None:
     for point in plan.points:
         opcode = point.instruction.opcode
         barrier = opcode.startswith("bar") and ".warp" not in opcode
-        kind = SiteKind.BARRIER if barrier else SiteKind.WARP
+        kind = SiteKind.POLL if opcode == POLL else SiteKind.BARRIER if barrier else SiteKind.WARP
         sites.append(_site(kind, point.instruction, Space.SHARED if barrier else Space.GENERIC, 0))
     for block in plan.blocks:
         for instruction in block.instructions:
@@ -316,6 +385,9 @@ def _number_sites(plan: Plan, sites: list[Site]) -> None:
             elif instruction.opcode.startswith("call"):
                 plan.other_sites[instruction] = len(sites)
                 sites.append(lines.mend(_site(SiteKind.OTHER, instruction, Space.GENERIC, 0)))
+            elif (image := access_pass.describe_image(instruction)) is not None:
+                plan.other_sites[instruction] = len(sites)
+                sites.append(lines.mend(_site(image[0], instruction, Space.TEXTURE, image[1])))
         if block.end is End.TRAP:
             assert block.ending is not None
             plan.other_sites[block.ending] = len(sites)

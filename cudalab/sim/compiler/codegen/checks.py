@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from cudalab.sim import abi
 from cudalab.sim.abi import SiteKind, Space
+from cudalab.sim.compiler.codegen.marks import is_marked, mark, widen, window
+from cudalab.sim.compiler.codegen.polling import looked_at
 from cudalab.sim.compiler.passes.accesses import Access, Extent, Group
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.ptx.nodes import Address, Register, Symbol
@@ -36,8 +38,13 @@ def pointer_to(e: ThreadCode, access: Access) -> str:
             base = _check_group(e, group)
             e.group_bases[group] = base
         pointer = e.new(f"getelementptr i8, ptr {base}, i64 {access.offset}") if access.offset else base
+        if e.unit.marked and is_marked(access):
+            base = _base(e, access)
+            mark(e, access, e.new(f"add i64 {base}, {access.offset}") if access.offset else base)
     if e.unit.traced and access.space is not Space.PARAM:
         _record(e, access, pointer)
+    if e.watched:
+        looked_at(e, access.instruction, pointer)
     return pointer
 
 
@@ -60,24 +67,36 @@ def _check_group(e: ThreadCode, group: Group) -> str:
     access = group.members[0]
     base = _base(e, access)
     first = group.first
-    start, low, limit = _extent(e, group)
+    windowed = e.unit.marked and is_marked(access)
+    start, low, limit = window(e, group) if windowed else _extent(e, group)
     distance = base if low == "0" else e.new(f"sub i64 {base}, {low}")
     lowest = e.new(f"add i64 {distance}, {first}") if first else distance
     inside = e.new(f"icmp ult i64 {lowest}, {limit}")
     if not access.aligned and group.alignment > 1:
-        address = e.new(f"add i64 {base}, {first}") if first else base
+        address = e.new(f"add i64 {base}, {group.aligned_at}") if group.aligned_at else base
         rest = e.new(f"and i64 {address}, {group.alignment - 1}")
         inside = e.new(f"and i1 {inside}, {e.new(f'icmp eq i64 {rest}, 0')}")
+    offset = distance if access.extent is Extent.ROOT else base
     failed, good = e.fresh_label("bad"), e.fresh_label("ok")
-    e.emit(f"br i1 {inside}, label %{good}, label %{failed}, !prof !1")
+    refused, widened = failed, ""
+    if windowed:
+        refused, near = e.fresh_label("bad"), e.fresh_label("near")
+        widened = widen(e, group, base, failed, good, refused)
+        e.emit(f"br i1 {inside}, label %{near}, label %{failed}, !prof !1")
+        e.label(near)
+        pointer = e.new(f"getelementptr i8, ptr {start}, i64 {offset}")
+        e.emit(f"br label %{good}")
+    else:
+        e.emit(f"br i1 {inside}, label %{good}, label %{failed}, !prof !1")
     table = e.unit.access_table(group.members)
     e.failures.append(
-        f"{failed}:\ncall void @cl_fault_access(ptr {e.context}, ptr {e.block}, i32 {e.thread()}, i64 {base}, "
+        f"{refused}:\ncall void @cl_fault_access(ptr {e.context}, ptr {e.block}, i32 {e.thread()}, i64 {base}, "
         f"i64 {e.stack()}, ptr {table}, i32 {len(group.members)})\nbr label %fault"
     )
     e.unit.declare("cl_fault_access", "declare void @cl_fault_access(ptr, ptr, i32, i64, i64, ptr, i32) cold nounwind")
     e.label(good)
-    offset = distance if access.extent is Extent.ROOT else base
+    if windowed:
+        return e.new(f"phi ptr [ {pointer}, %{near} ], [ {widened}, %{failed} ]")
     return e.new(f"getelementptr i8, ptr {start}, i64 {offset}")
 
 
@@ -164,19 +183,27 @@ def _through_shadow(e: ThreadCode, access: Access) -> str:
     e.emit(f"br i1 {good}, label %{fast}, label %{slow}, !prof !1")
     e.label(fast)
     direct = e.new(f"getelementptr i8, ptr {arena}, i64 {distance}")
+    if e.unit.marked:
+        mark(e, access, address)
     e.emit(f"br label %{join}")
     e.count += 1
     found = f"%slow{e.count}"
+    usable, marks = join, ""
+    if e.unit.marked:
+        usable = e.fresh_label("mark")
+        e.unit.declare("cl_mark", "declare void @cl_mark(ptr, ptr, i64, i32) nounwind")
+        call = f"call void @cl_mark(ptr {e.context}, ptr {found}, i64 {access.size}, i32 {int(access.kind)})"
+        marks = f"\n{usable}:\n{call}\nbr label %{join}"
     generic = 1 if access.space is Space.GENERIC else 0
     store = 0 if access.kind is SiteKind.LOAD else 2
     e.failures.append(
         f"{slow}:\n{found} = call ptr @cl_slow_access(ptr {e.context}, ptr {e.block}, i32 {e.thread()}, i64 {address}, "
         f"i32 {access.size}, i32 {access.site}, i32 {generic | store})\n"
-        f"%none{e.count} = icmp eq ptr {found}, null\nbr i1 %none{e.count}, label %fault, label %{join}"
+        f"%none{e.count} = icmp eq ptr {found}, null\nbr i1 %none{e.count}, label %fault, label %{usable}{marks}"
     )
     e.unit.declare("cl_slow_access", "declare ptr @cl_slow_access(ptr, ptr, i32, i64, i32, i32, i32) cold nounwind")
     e.label(join)
-    return e.new(f"phi ptr [ {direct}, %{fast} ], [ {found}, %{slow} ]")
+    return e.new(f"phi ptr [ {direct}, %{fast} ], [ {found}, %{usable if marks else slow} ]")
 
 
 def _store_to_constant(e: ThreadCode, access: Access) -> str:
@@ -195,5 +222,7 @@ def _record(e: ThreadCode, access: Access, pointer: str) -> None:
     else:
         address = e.new(f"add i64 {base}, {access.offset}") if access.offset else base
     e.record(access.site, address)
+    if is_marked(access):
+        e.runtime("cl_mark", "void", f"ptr {e.context}", f"ptr {pointer}", f"i64 {access.size}", f"i32 {access.kind:d}")
     if access.kind is not SiteKind.LOAD and access.space in (Space.GENERIC, Space.GLOBAL):
         e.runtime("cl_undo", "void", f"ptr {e.context}", f"ptr {pointer}", f"i64 {access.size}")

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from cudalab.sim.abi import Progress
+from cudalab.sim.compiler.codegen import polling
 from cudalab.sim.compiler.codegen.analysis import Plan
 from cudalab.sim.compiler.codegen.emitter import register_type
 from cudalab.sim.compiler.codegen.threads import ThreadCode
@@ -18,7 +20,7 @@ from cudalab.sim.compiler.lowering.warp import take_results
 from cudalab.sim.compiler.passes.control_flow import Block
 from cudalab.sim.compiler.passes.regions import Point, Region
 from cudalab.sim.compiler.passes.rematerialisation import Level
-from cudalab.sim.compiler.passes.suspension import PointKind
+from cudalab.sim.compiler.passes.suspension import POLL, PointKind
 from cudalab.sim.compiler.ptx.nodes import Register
 from cudalab.sim.compiler.runtime import layout
 
@@ -106,7 +108,10 @@ class RegionKernel(ThreadCode):
     def suspend(self, block: Block) -> None:
         self.point = self.points[block.index]
         assert block.ending is not None
-        self.lower(block.ending)
+        if block.ending.opcode == POLL:
+            polling.wait(self)
+        else:
+            self.lower(block.ending)
 
     def wait(self, kind: PointKind) -> None:
         """Keep what is needed and wait at the current point."""
@@ -122,13 +127,27 @@ class RegionKernel(ThreadCode):
                 word = self.new(f"load i32, ptr {self._scratch_place(layout.MASK)}")
                 mask = self.new(f"zext i32 {word} to i64")
             self.record(self.plan.site_of_point(point.number), mask)
+        if self.plan.polls:
+            polling.arrive(self, point.number)
+        self.keep_registers()
+        self.waits.append((point.number, self.label_now))
+        self.emit("br label %wait")
+
+    def keep_registers(self) -> None:
+        """Store what is needed behind the current point into the frame."""
+        point = self.point
+        assert point is not None
         for register in self._registers(point.live & self.region.written):
             value = self.value(register)
             if register.type == "pred":
                 value = self.new(f"zext i1 {value} to i8")
             self.emit(f"store {_memory_type(register)} {value}, ptr {self._frame_place(register)}")
-        self.waits.append((point.number, self.label_now))
-        self.emit("br label %wait")
+
+    def frame_word(self, offset: int) -> str:
+        return self.new(f"getelementptr i64, ptr {self._row('frames', offset)}, i64 %thread.wide")
+
+    def leave_loops(self, block: Block) -> None:
+        polling.leave(self, block)
 
     def _registers(self, bits: int) -> list[Register]:
         registers = self.plan.function.registers
@@ -137,6 +156,8 @@ class RegionKernel(ThreadCode):
     def leave(self) -> None:
         if self.unit.traced:
             self.record(self.plan.exit_site)
+        if self.plan.polls:
+            polling.mark(self, Progress.REAL)
         self.emit("br label %leave")
 
     # -- text
@@ -180,6 +201,8 @@ class RegionKernel(ThreadCode):
         """Where threads go on from a point: fetch kept values and the operation's results."""
         self.values, self.dirty = {}, {}
         self.label(f"start.{number}")
+        if self.plan.polls:
+            polling.begin(self, number)
         if number:
             point = self.plan.points[number - 1]
             for register in self._registers(point.live & needed):

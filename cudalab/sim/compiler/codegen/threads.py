@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cudalab.sim import abi
+from cudalab.sim.compiler.codegen import polling
 from cudalab.sim.compiler.codegen.analysis import Plan
 from cudalab.sim.compiler.codegen.emitter import Emitter
 from cudalab.sim.compiler.codegen.unit import Unit
@@ -33,6 +34,8 @@ class ThreadCode(Emitter):
         self.failures: list[str] = []  # cold blocks, written behind the others
         self.group_bases: dict[Group, str] = {}
         self._cold = 0
+        self.watched = False  # in a loop that polls memory (polling.py)
+        self.noted = False
 
     # -- environment
 
@@ -277,6 +280,14 @@ class ThreadCode(Emitter):
         """Write the end of a block that waits."""
         raise NotImplementedError
 
+    def leave_loops(self, block: Block) -> None:
+        """Write what happens when a thread leaves loops that poll memory."""
+        raise NotImplementedError
+
+    def frame_word(self, offset: int) -> str:
+        """The place of an 8-byte word in this thread's frame."""
+        raise NotImplementedError
+
     # -- basic blocks
 
     def write_blocks(self, indices: list[int]) -> None:
@@ -288,12 +299,20 @@ class ThreadCode(Emitter):
         self.label(f"b{block.index}")
         if self.unit.traced and block.size:
             self.record(self.plan.block_sites[block.index])
+        self.watched = block.index in self.plan.polling_blocks
+        if block.leaves:
+            self.leave_loops(block)
         for instruction in block.instructions:
             self.lower(instruction)
+            if self.watched:
+                polling.after(self, instruction)
         self.instruction = block.ending
         live = self.plan.liveness.live_out[block.index]
         if block.end is End.SUSPEND:
             self.suspend(block)
+        elif block.end is End.POLL:
+            self.flush(live)
+            polling.go_on_or_wait(self, block, self._edge(block, 1))
         elif block.end is End.JUMP:
             self.flush(live)
             self.emit(f"br label %{self._edge(block, 0)}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cudalab.sim.compiler.codegen.analysis import ModulePlan, Plan
 from cudalab.sim.compiler.passes.accesses import Access
 from cudalab.sim.compiler.passes.flushing import flushes_in_hardware
+from cudalab.sim.compiler.runtime.assembler import Library
 from cudalab.sim.compiler.runtime.layout import ACCESS
 
-VARIANTS = ("plain", "atomic", "traced")
+VARIANTS = ("plain", "atomic", "traced", "footprint", "footprint_atomic")
 
 #: Advice for opcodes outside the scope, by their beginning; the first that fits is taken.
 _ADVICE = (
@@ -21,7 +24,8 @@ _ADVICE = (
     ),
     (
         ("tex", "tld4", "txq", "suld", "sust", "sured", "suq"),
-        "textures and surfaces are not simulated yet; read the array through a pointer",
+        "this form of a texture or surface access is not simulated; use the functions of the CUDA C++ Programming "
+        'Guide, "Texture Object API" and "Surface Object API"',
     ),
     (
         ("cp.async", "mbarrier"),
@@ -54,16 +58,30 @@ class Unit:
         self.plan = plan
         self.variant = variant
         self.traced = variant == "traced"
-        self.atomic = variant == "atomic"
+        self.atomic = variant in ("atomic", "footprint_atomic")
+        self.marked = variant in ("footprint", "footprint_atomic")
         self.hardware_flush = flushes_in_hardware(plan.module)
         self.declarations: dict[str, str] = {}
         self.constants: list[str] = []
         self.functions: list[str] = []
         self._tables: dict[tuple[object, ...], str] = {}
+        self._included: set[str] = set()
 
     def declare(self, name: str, text: str) -> None:
         """Declare a function once."""
         self.declarations.setdefault(name, text)
+
+    def include(self, name: str, write: Callable[[Library, Unit], None]) -> None:
+        """Add functions that few programs need to this object file, once."""
+        if name in self._included:
+            return
+        self._included.add(name)
+        library = Library()
+        write(library, self)
+        self.functions += [*library.raw, *(function.text() for function in library.functions)]
+        for symbol, text in library.declarations.items():
+            if symbol not in library.defined:
+                self.declare(symbol, text)
 
     def constant(self, stem: str, text: str) -> str:
         """Add a private constant and return its name."""
@@ -85,8 +103,6 @@ class Unit:
         for beginnings, text in _ADVICE:
             if opcode.startswith(beginnings):
                 return text
-        if "f16" in opcode or "bf16" in opcode:
-            return "half-precision arithmetic is not simulated yet; compute in float"
         if "b128" in opcode:
             return "128-bit atomics and moves are not simulated; use two 64-bit ones"
         return "it is outside the part of PTX that is simulated; write it with other operations"

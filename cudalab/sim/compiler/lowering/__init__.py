@@ -12,16 +12,33 @@ from cudalab.sim.compiler.lowering import (
     compare,
     control,
     convert,
+    convert_short,
     floating,
+    half,
     integer,
     memory,
     move,
+    texture,
     warp,
 )
 from cudalab.sim.compiler.lowering.table import Form, Row, Table
 
 TABLE = Table()
-for _family in (integer, bitwise, floating, compare, convert, move, memory, atomic, warp, control):
+for _family in (
+    integer,
+    bitwise,
+    floating,
+    compare,
+    half,
+    convert,
+    convert_short,
+    move,
+    memory,
+    texture,
+    atomic,
+    warp,
+    control,
+):
     TABLE.include(_family.TABLE)
 
 __all__ = ["TABLE", "Form", "Row", "Table"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import Space
 from cudalab.sim.compiler.codegen.checks import pointer_to
+from cudalab.sim.compiler.codegen.polling import will_store
 from cudalab.sim.compiler.lowering.floating import flush
 from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.ptx.nodes import Instruction, Register
@@ -23,6 +24,9 @@ _SCOPE = "cta|cluster|gpu|sys"
 _WHERE = f"[.relaxed|acquire|release|acq_rel][.{_SCOPE}][.{_SPACE}]"
 _REDUCE = f"[.relaxed|release][.{_SCOPE}][.{_SPACE}]"
 _OLD = f"<{_SPACE}>.<{_SCOPE}>"  # the order before PTX 6.0; compilers still write it
+_LATE = (
+    f"[.relaxed|acquire|release|acq_rel].<{_SCOPE}>"  # behind the operation, as the headers of cuda::atomic write it
+)
 _CACHE = "[.L2::cache_hint]"
 _OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", "inc", "dec")
 _NAN = 0x7FFF_FFFF
@@ -70,6 +74,8 @@ def _integer(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
         return e.new(f"atomicrmw {name} ptr {pointer}, {kind} {value} {_order(f)}, align {width}")
     old = e.new(f"load {kind}, ptr {pointer}, align {width}")
     new = _update(e, operation, f.signed, f.bits, old, value)
+    if e.watched:
+        will_store(e, kind, new, pointer, old)
     e.emit(f"store {kind} {new}, ptr {pointer}, align {width}")
     return old
 
@@ -78,6 +84,8 @@ def _integer(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
 @TABLE.row(f"atom{_WHERE}.<min|max>{_CACHE}.<u32|s64>", f"atom{_WHERE}.<and|or|xor|exch>{_CACHE}.<b32|b64>")
 @TABLE.row(f"atom.{_OLD}.<add|inc|dec>.u32", f"atom.{_OLD}.<add|min|max>.<s32|u64>", f"atom.{_OLD}.<min|max>.<u32|s64>")
 @TABLE.row(f"atom.{_OLD}.<and|or|xor|exch>.<b32|b64>")
+@TABLE.row(f"atom.add{_LATE}.<u32|s32|u64>", f"atom.<min|max>{_LATE}.<u32|s32|u64|s64>")
+@TABLE.row(f"atom.<and|or|xor|exch>{_LATE}.<b32|b64>")
 def _atomic(e: ThreadCode, i: Instruction, f: Form) -> None:
     e.set_integer(i.operands[0], _integer(e, i, f, i.operands[2]), f.bits, f.signed)
 
@@ -136,7 +144,7 @@ def _real(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
     return _float(e, i, f, source) if f.bits == 32 else _double(e, i, f, source)
 
 
-@TABLE.row(f"atom{_WHERE}.add{_CACHE}.<f32|f64>", f"atom.{_OLD}.add.<f32|f64>")
+@TABLE.row(f"atom{_WHERE}.add{_CACHE}.<f32|f64>", f"atom.{_OLD}.add.<f32|f64>", f"atom.add{_LATE}.<f32|f64>")
 def _atomic_real(e: ThreadCode, i: Instruction, f: Form) -> None:
     e.set_real(i.operands[0], _real(e, i, f, i.operands[2]), f.bits)
 
@@ -147,6 +155,7 @@ def _reduce_real(e: ThreadCode, i: Instruction, f: Form) -> None:
 
 
 @TABLE.row(f"atom{_WHERE}.cas.<b16|b32|b64>", f"atom.{_OLD}.cas.<b16|b32|b64>")
+@TABLE.row(f"atom.cas{_LATE}.<b32|b64>")
 def _compare_and_swap(e: ThreadCode, i: Instruction, f: Form) -> None:
     kind, width = f"i{f.bits}", f.bits // 8
     expected, value = e.integer(i.operands[2], f.bits), e.integer(i.operands[3], f.bits)
@@ -159,6 +168,9 @@ def _compare_and_swap(e: ThreadCode, i: Instruction, f: Form) -> None:
     else:
         old = e.new(f"load {kind}, ptr {pointer}, align {width}")
         same = e.new(f"icmp eq {kind} {old}, {expected}")
-        e.emit(f"store {kind} {e.new(f'select i1 {same}, {kind} {value}, {kind} {old}')}, ptr {pointer}, align {width}")
+        new = e.new(f"select i1 {same}, {kind} {value}, {kind} {old}")
+        if e.watched:
+            will_store(e, kind, new, pointer, old)
+        e.emit(f"store {kind} {new}, ptr {pointer}, align {width}")
     if isinstance(i.operands[0], Register):
         e.set_integer(i.operands[0], old, f.bits)

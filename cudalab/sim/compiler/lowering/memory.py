@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cudalab.sim.compiler.codegen.checks import pointer_to
+from cudalab.sim.compiler.codegen.polling import will_store
 from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.ptx.nodes import BITS, Address, Instruction, Register, Symbol, Vector
 
@@ -130,6 +131,8 @@ def _store(e: ThreadCode, i: Instruction, f: Form) -> None:
     width = BITS[kind] // 8
     for number, (value, type) in enumerate(values):
         place = e.new(f"getelementptr i8, ptr {pointer}, i64 {number * width}") if number else pointer
+        if e.watched:
+            will_store(e, type, value, place)
         e.emit(f"store {before}{type} {value}, ptr {place}{after}, align {width}")
 
 

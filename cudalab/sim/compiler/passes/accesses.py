@@ -24,6 +24,15 @@ _KINDS = {
     "atom": SiteKind.ATOMIC,
     "red": SiteKind.ATOMIC,
 }
+_IMAGE_KINDS = {
+    "tex": SiteKind.LOAD,
+    "tld4": SiteKind.LOAD,
+    "suld": SiteKind.LOAD,
+    "sust": SiteKind.STORE,
+    "sured": SiteKind.ATOMIC,
+    "txq": SiteKind.OTHER,
+    "suq": SiteKind.OTHER,
+}
 _SPACES = {
     "global": Space.GLOBAL,
     "const": Space.CONSTANT,
@@ -99,6 +108,12 @@ class Group:
     def alignment(self) -> int:
         return max(access.size for access in self.members)
 
+    @property
+    def aligned_at(self) -> int:
+        """The offset that must be a multiple of the alignment, counted from address 0: that of the widest access. The
+        others are aligned when it is, because offsets in a group are multiples of the sizes."""
+        return max(self.members, key=lambda access: access.size).offset
+
 
 def describe(instruction: Instruction) -> tuple[SiteKind, Space, int, int] | None:
     """Kind, space, size and element width of a memory access; None for other instructions and plain parameters."""
@@ -112,6 +127,20 @@ def describe(instruction: Instruction) -> tuple[SiteKind, Space, int, int] | Non
     width = next((BITS[part] // 8 for part in reversed(parts) if part in BITS), 4)
     count = next((_VECTORS[part] for part in parts if part in _VECTORS), 1)
     return kind, space, width * count, width
+
+
+def describe_image(instruction: Instruction) -> tuple[SiteKind, int] | None:
+    """Kind and size (bytes in one thread) of a texture or surface access; None for other instructions. How many bytes
+    a texture's texel has is known only when the kernel runs: 1 stands for all of it."""
+    name, *parts = instruction.opcode.split(".")
+    kind = _IMAGE_KINDS.get(name)
+    if kind is None:
+        return None
+    size = 1
+    if name.startswith("su") and kind is not SiteKind.OTHER:
+        size = next((BITS[part] // 8 for part in reversed(parts) if part in BITS), 4)
+        size *= next((_VECTORS[part] for part in parts if part in _VECTORS), 1)
+    return kind, size
 
 
 def _is_indexed(instruction: Instruction) -> bool:

@@ -26,6 +26,7 @@ class End(Enum):
     EXIT = "exit"
     TRAP = "trap"
     SUSPEND = "suspend"  # successors[0] is the resume block
+    POLL = "poll"  # successors[0] waits; successors[1] is taken while the thread has patience (polling.py)
 
 
 _ENDINGS = {"ret": End.RETURN, "exit": End.EXIT, "trap": End.TRAP, "brkpt": End.TRAP}
@@ -45,6 +46,8 @@ class Block:
     successors: list[int] = field(default_factory=list)
     guarded: bool = False
     size: int = 0
+    leaves: tuple[int, ...] = ()  # poll loops that a thread leaves here, by number
+    patient: bool = False  # End.POLL of a loop that makes progress by itself
 
 
 def build_blocks(function: Function) -> list[Block]:

@@ -14,7 +14,7 @@ from cudalab.sim.compiler.ptx.nodes import Instruction, Module
 
 #: Operations whose subnormal operands and results the mode flushes.
 IN_HARDWARE = frozenset("add sub mul div fma mad rcp sqrt rsqrt setp set".split())
-_COMPUTES = IN_HARDWARE | frozenset("min max sin cos ex2 lg2 tanh slct testp atom red cvt".split())
+_COMPUTES = IN_HARDWARE | frozenset("abs neg min max sin cos ex2 lg2 tanh slct testp atom red cvt".split())
 
 
 def has_mode() -> bool:
@@ -32,11 +32,14 @@ def flushes_in_hardware(module: Module) -> bool:
 
 def _needs_subnormals(instruction: Instruction) -> bool:
     name, *modifiers = instruction.opcode.split(".")
+    if name in _COMPUTES and {"bf16", "bf16x2"} & set(modifiers):
+        return True  # computed with as floats, and their subnormals count
     if name not in _COMPUTES or not {"f32", "f64"} & set(modifiers):
         return False
     if name == "cvt":
         # integers convert to normal numbers; elsewhere .ftz says that subnormals do not count
-        seen = "f64" in modifiers or (modifiers[-1] == "f32" and {"rmi", "rpi", "sat"} & set(modifiers))
+        directed = {"rmi", "rpi", "sat", *(("rm", "rp") if "f16" in modifiers else ())}
+        seen = "f64" in modifiers or (modifiers[-1] == "f32" and directed & set(modifiers))
         return bool(seen) and "f32" in modifiers and "ftz" not in modifiers
     if "f64" in modifiers:
         return True

@@ -14,6 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from cudalab.sim import abi
+from cudalab.sim.compiler.passes.control_flow import build_blocks
+from cudalab.sim.compiler.passes.polling import find_poll_loops, may_poll
 from cudalab.sim.compiler.passes.suspension import suspends
 from cudalab.sim.compiler.ptx.errors import UnsupportedInstruction
 from cudalab.sim.compiler.ptx.nodes import (
@@ -44,6 +46,7 @@ class CallGraph:
         self.symbols: dict[str, set[str]] = {}
         self.addresses = _function_addresses(module)
         own: set[str] = set()
+        polling: list[Function] = []
         for function in module.functions.values():
             if function.body is None:
                 continue
@@ -59,10 +62,21 @@ class CallGraph:
                     callees += [callee.name] if isinstance(callee, Symbol) else self.candidates(function, statement)
                 elif suspends(statement.opcode):
                     own.add(function.name)
+            if not function.is_kernel and may_poll(function.body):
+                polling.append(function)
             self.calls[function.name] = list(dict.fromkeys(callees))
             self.symbols[function.name] = names
         self.recursive = {name for name in self.calls if name in self.reached_from(name)}
+        own.update(function.name for function in polling if self._steps_aside(function))
         self.waiting = own | {name for name in self.calls if own & set(self.reached_from(name))}
+
+    def _steps_aside(self, function: Function) -> bool:
+        """Has it a loop that waits for memory to change, where its threads can let others run? That takes inlining,
+        which is out of the question where it calls itself or is called through a pointer."""
+        callers = {name for name in self.calls if function.name in self.reached_from(name)} | {function.name}
+        if callers & (self.recursive | self.addresses.keys()):
+            return False
+        return bool(find_poll_loops(build_blocks(function)))
 
     def candidates(self, function: Function, call: Instruction) -> list[str]:
         """Defined functions that a call through a pointer in ``function`` may reach."""
@@ -254,7 +268,8 @@ class _Rename:
         if kind is Symbol:
             return Symbol(self.symbol(operand.name))
         if kind is Address:
-            return Address(None if operand.base is None else self.operand(operand.base), operand.offset)
+            base = None if operand.base is None else self.operand(operand.base)
+            return Address(base, operand.offset, tuple(self.operand(c) for c in operand.coordinates))
         if kind is Vector:
             return Vector(tuple(self.operand(element) for element in operand.elements))
         if kind is Pair:

@@ -12,7 +12,7 @@ from cudalab.sim.compiler.passes.operands import definitions, uses
 from cudalab.sim.compiler.ptx.nodes import Instruction, Register
 
 _CARRIERS = frozenset(["mov", "selp", "slct", "copysign"])
-_INNOCENT = frozenset(["ld", "ldu", "atom", "set", "setp", "shfl", "tex", "call"])
+_INNOCENT = frozenset(["ld", "ldu", "atom", "set", "setp", "shfl", "tex", "tld4", "call"])
 
 
 def find_computed(blocks: list[Block]) -> set[Register]:
@@ -23,7 +23,9 @@ def find_computed(blocks: list[Block]) -> set[Register]:
         for instruction in block.instructions:
             opcode = instruction.opcode
             name = opcode.split(".", 1)[0]
-            if name in _INNOCENT or (name == "cvt" and opcode.endswith(".f32.f64")):  # narrowing keeps payloads
+            if name in _INNOCENT or opcode == "cvt.f32.bf16":
+                continue
+            if name == "cvt" and opcode.endswith(".f32.f64"):  # narrowing keeps payloads
                 continue
             for register in definitions(instruction):
                 if register.type != "f32":

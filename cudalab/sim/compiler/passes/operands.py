@@ -9,7 +9,7 @@ from cudalab.sim.compiler.ptx.nodes import Address, Instruction, Negated, Pair, 
 #: Opcodes without a destination.
 _NO_DESTINATION = frozenset(
     "st red bra brx ret exit call membar fence prefetch prefetchu trap brkpt nanosleep discard applypriority pmevent "
-    "griddepcontrol stackrestore cp setmaxnreg".split()
+    "griddepcontrol stackrestore cp setmaxnreg sust sured".split()
 )
 _BARRIERS = ("bar", "barrier")
 _CARRY_READERS = frozenset(["addc", "subc", "madc"])
@@ -39,7 +39,8 @@ def registers_in(operand: Any) -> list[Register]:
     if kind is Register:
         return [operand]
     if kind is Address:
-        return [operand.base] if type(operand.base) is Register else []
+        found = [operand.base] if type(operand.base) is Register else []
+        return found + [register for coordinate in operand.coordinates for register in registers_in(coordinate)]
     if kind is Vector:
         return [register for element in operand.elements for register in registers_in(element)]
     if kind is Pair:

@@ -1,7 +1,7 @@
 """Suspension points: where a thread waits for others.
 
-Block barriers wait for the threads of the block, warp operations for the lanes named in their mask. The kernel is
-cut there; what stands between is a *region* (``passes.regions``).
+Block barriers wait for the threads of the block, warp operations for the lanes named in their mask, loops that poll for
+memory to change. The kernel is cut there; what stands between is a *region* (``passes.regions``).
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from enum import IntEnum
 
 from cudalab.sim.compiler.ptx.nodes import Immediate, Instruction
 
+#: The opcode of suspension points that the compiler puts into loops which poll memory (``polling``); no PTX has it.
+POLL = "cudalab.poll"
 _SUSPENDING = frozenset(["bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect"])
 
 
@@ -41,6 +43,7 @@ class PointKind(IntEnum):
     REDUCE_XOR = 21
     ELECT = 22
     ACTIVE_MASK = 23
+    POLL = 24  # waits for memory to change: others may run
 
 
 def suspends(opcode: str) -> bool:

@@ -23,6 +23,8 @@ BITS = {
     "bf16x2": 32,
     "f32": 32,
     "tf32": 32,
+    "e4m3x2": 16,
+    "e5m2x2": 16,
     "f64": 64,
 }
 
@@ -82,16 +84,18 @@ class Special:
 
 
 class Address:
-    """``[base + offset]``; ``base`` is a register, a symbol, or None for an absolute address."""
+    """``[base + offset]``; ``base`` is a register, a symbol, or None for an absolute address. ``coordinates`` are those
+    of a texture or surface access, ``[object, {x, y}]``."""
 
-    __slots__ = ("base", "offset")
+    __slots__ = ("base", "coordinates", "offset")
 
-    def __init__(self, base: Register | Symbol | None, offset: int) -> None:
+    def __init__(self, base: Register | Symbol | None, offset: int, coordinates: tuple[Any, ...] = ()) -> None:
         self.base = base
         self.offset = offset
+        self.coordinates = coordinates
 
     def __repr__(self) -> str:
-        return f"[{self.base}+{self.offset}]"
+        return f"[{self.base}+{self.offset}{''.join(f', {c}' for c in self.coordinates)}]"
 
 
 class Vector:

@@ -293,6 +293,10 @@ class _Parser(StatementReader):
                 function.location = self.location
         elif token == ".reg":
             self.register_declaration()
+        elif token.startswith(".reg."):  # written without a space, as some headers do
+            self.tokens[self.at : self.at + 1] = [".reg", token[4:]]
+            self.lines.insert(self.at, self.lines[self.at])
+            self.register_declaration()
         elif token in _SPACES:
             for variable in self.variables():
                 name = variable.name
@@ -323,10 +327,16 @@ class _Parser(StatementReader):
                 if self.accept("+"):
                     self.integer()
             elif attribute == "inlined_at":
-                inlined = Location(self.result.files.get(self.integer(), ""), self.integer(), self.integer())
+                at = (self.integer(), self.integer(), self.integer())
+                outer = Location(self.result.files.get(at[0], ""), at[1], at[2])
+                inlined = self.inlined.get(at, outer)  # itself inlined, as the last .loc of that place said
             else:
                 self.next()
         self.location = Location(self.result.files.get(place[0], ""), place[1], place[2], inlined)
+        if inlined is not None:
+            self.inlined[place] = self.location
+        else:
+            self.inlined.pop(place, None)
 
     def register_declaration(self) -> None:
         self.at += 1

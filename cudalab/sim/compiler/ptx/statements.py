@@ -50,6 +50,7 @@ class StatementReader:
         self.at = 0
         self.result = Module(text)
         self.location = Location("", 0)
+        self.inlined: dict[tuple[int, int, int], Location] = {}
         self.function: Function | None = None
         self.scopes: list[dict[str, Any]] = [{}]
         self.ranges: list[dict[str, tuple[str, int]]] = [{}]
@@ -193,10 +194,14 @@ class StatementReader:
                 offset = self.integer()
             elif self.tokens[self.at] == "-":
                 offset = self.integer()
-            if self.accept(","):  # tensor coordinates: the opcode is out of scope and reported as such
+            if self.accept(","):  # coordinates of a texture, a surface or a tensor
+                coordinates: list[Any] = []
                 while self.tokens[self.at] != "]":
-                    self.operand()
+                    given = self.operand()
+                    coordinates += given.elements if isinstance(given, Vector) else [given]
                     self.accept(",")
+                self.expect("]")
+                return Address(base, offset, tuple(coordinates))
         self.expect("]")
         return Address(base, offset)
 

@@ -8,4 +8,5 @@ No C compiler is needed on a user's machine: these functions are LLVM IR too, wr
 - ``faults``       finds out what was wrong with an access, records faults, polls the host
 - ``records``      the trace, the undo log, ``printf``, the clock
 - ``rounding``     arithmetic with directed rounding
+- ``texture``      fetches and surface accesses, with ``texel`` and ``filtering``; only in programs that need them
 """

@@ -31,14 +31,16 @@ class Variable:
 class Function:
     """One function being written. ``parameters`` as in ``ptr ctx, i32 warp``; they are named ``%ctx``, ``%warp``."""
 
-    def __init__(self, library: Library, name: str, result: str, parameters: str, attributes: str = "") -> None:
+    def __init__(
+        self, library: Library, name: str, result: str, parameters: str, attributes: str = "", convention: str = ""
+    ) -> None:
         self.library = library
         self.result = result
         named: list[list[str]] = [
             parameter.strip().rsplit(" ", 1) for parameter in parameters.split(",") if parameter.strip()
         ]
         signature = ", ".join(f"{kind} %{label}" for kind, label in named)
-        self.head = f"define {result} @{name}({signature}) nounwind {attributes} {{\nentry:"
+        self.head = f"define {convention} {result} @{name}({signature}) nounwind {attributes} {{\nentry:"
         self.allocas: list[str] = []
         self.lines: list[str] = []
         self.count = 0
@@ -196,9 +198,9 @@ class Library:
         self.defined: set[str] = set()
         self.raw: list[str] = []
 
-    def function(self, name: str, result: str, parameters: str, attributes: str = "") -> Function:
+    def function(self, name: str, result: str, parameters: str, attributes: str = "", convention: str = "") -> Function:
         """Begin a function."""
-        made = Function(self, name, result, parameters, attributes)
+        made = Function(self, name, result, parameters, attributes, convention)
         self.functions.append(made)
         self.defined.add(name)
         return made

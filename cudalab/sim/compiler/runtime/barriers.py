@@ -9,7 +9,7 @@ from __future__ import annotations
 from cudalab.sim.compiler.passes.suspension import PointKind
 from cudalab.sim.compiler.runtime import layout
 from cudalab.sim.compiler.runtime.assembler import Function, Library
-from cudalab.sim.compiler.runtime.states import exists, is_ready, kind_of, lanes_of, literals_of
+from cudalab.sim.compiler.runtime.states import exists, is_poll, is_ready, kind_of, lanes_of, literals_of
 
 _BARRIERS = 16
 
@@ -122,8 +122,9 @@ def _after_release(f: Function, states: str, warp: str) -> None:
         both.update("and", state)
     common = both.get()
     point = f.op(f"and i32 {common}, {~layout.READY}")
-    whole = f.op(f"select i1 {is_ready(f, common)}, i32 {point}, i32 {f.op(f'or i32 {point}, {layout.HOLD}')}")
     gone = f.compare("eq", "i32", common, layout.EXITED)
+    free = f.op(f"or i1 {is_ready(f, common)}, {is_poll(f, f.op(f'select i1 {gone}, i32 0, i32 {point}'))}")
+    whole = f.op(f"select i1 {free}, i32 {point}, i32 {f.op(f'or i32 {point}, {layout.HOLD}')}")
     whole = f.op(f"select i1 {gone}, i32 {layout.EXITED}, i32 {whole}")
     same = f.compare("eq", "i32", either.get(), common)
     value = f.op(f"select i1 {same}, i32 {whole}, i32 {layout.DIVERGED}")

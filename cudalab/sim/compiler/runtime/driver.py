@@ -8,18 +8,25 @@ run, as independent thread scheduling does. ``activemask`` is answered last, whe
 
 When all warps wait, the barrier is released: at once if every warp waits at barrier 0 of the whole block, else
 barrier by barrier (``barriers``). If nothing can be released, the block is deadlocked.
+
+Threads that wait for memory to change let their warp, and then the other warps, go on, and look again in the next
+round. When a round of the block has brought nothing that others could see, or ``context.rounds`` rounds have gone by,
+the block *yields*: the state of each thread is in ``context.states``, and the block goes on from there when it is
+called again with ``context.resume`` set. Between the two calls other blocks may run, with other memory for shared and
+local variables, frames and states.
 """
 
 from __future__ import annotations
 
 from cudalab.sim import abi
-from cudalab.sim.abi import FaultKind, Status
+from cudalab.sim.abi import FaultKind, Progress, Status
 from cudalab.sim.compiler.passes.suspension import PointKind
 from cudalab.sim.compiler.runtime import layout
 from cudalab.sim.compiler.runtime.assembler import Function, Library, Variable
 from cudalab.sim.compiler.runtime.states import (
     call_region,
     exists,
+    is_poll,
     is_stop,
     kind_of,
     lanes_of,
@@ -37,6 +44,7 @@ def write(library: Library) -> None:
     _run_warp(library)
     _split(library)
     _run_together(library)
+    _spread_all(library)
     _run_apart(library)
     _deadlock(library)
     _tables(library)
@@ -62,7 +70,8 @@ def _run_warp(library: Library) -> None:
             f.ret(f.call("cl_run_lanes", "i32", "ptr %ctx", "ptr %blk", "i32 %warp", "ptr %kernel"))
         state.set(outcome)
         kind = kind_of(f, outcome)
-        with f.if_(f.compare("ult", "i32", kind, int(PointKind.SYNC))):
+        polls = f.compare("eq", "i32", kind, int(PointKind.POLL))
+        with f.if_(f.op(f"or i1 {polls}, {f.compare('ult', 'i32', kind, int(PointKind.SYNC))}")):
             f.ret(outcome)
         _resolve_warp(f, "%warp", outcome, kind, lanes)
         with f.if_(stop_requested(f)):
@@ -76,8 +85,9 @@ def _resolve_warp(f: Function, warp: str, state: str, kind: str, lanes: str) -> 
 
 
 def _run_together(library: Library) -> None:
-    """Run the block's threads together from ``state``. Returns a point with a barrier that is not simply released, or
-    what a region returned; after DIVERGED the states of all threads are in ``context.states``."""
+    """Run the block's threads together from ``state``. Returns a point with a barrier that is not simply released or
+    where threads wait for memory to change, or what a region returned; after DIVERGED the states of all threads are in
+    ``context.states``."""
     f = library.function("cl_run_together", "i32", "ptr ctx, ptr blk, i32 first, ptr kernel", "noinline")
     state = f.variable("i32", "%first")
     threads = f.load("i32", "%ctx", layout.field("threads"))
@@ -88,7 +98,8 @@ def _run_together(library: Library) -> None:
             f.ret(outcome)
         state.set(outcome)
         kind = kind_of(f, outcome)
-        with f.if_(f.compare("eq", "i32", kind, int(PointKind.NAMED_BARRIER))):
+        polls = f.compare("eq", "i32", kind, int(PointKind.POLL))
+        with f.if_(f.op(f"or i1 {polls}, {f.compare('eq', 'i32', kind, int(PointKind.NAMED_BARRIER))}")):
             f.ret(outcome)
         with f.if_(f.compare("uge", "i32", kind, int(PointKind.SYNC))), f.count_up("i32", warps) as warp:
             lanes = lanes_of(f, warp)
@@ -123,12 +134,16 @@ def _split(library: Library) -> None:
 def _run_apart(library: Library) -> None:
     """Run each warp by itself until the threads of the block are together again, or have all left.
 
-    ``warps`` holds a state for each warp. Returns the common point, EXITED, FAULTED or STOPPED.
+    ``warps`` holds a state for each warp. Returns the common point, EXITED, FAULTED, STOPPED, or YIELDED with all
+    states in ``context.states``. ``context.progress`` collects what all rounds brought.
     """
     f = library.function("cl_run_apart", "i32", "ptr ctx, ptr blk, ptr warps, ptr kernel", "noinline")
     count = f.load("i32", "%ctx", layout.field("warps"))
+    before = f.variable("i32")
     with f.loop():
         slow, either, both = f.variable("i1", "false"), f.variable("i32", 0), f.variable("i32", -1)
+        before.set(f.load("i32", "%ctx", layout.field("progress")))
+        f.store("i32", 0, "%ctx", layout.field("progress"))
         with f.count_up("i32", count) as warp:
             entry = f.element("%warps", "i32", warp)
             state = f.load("i32", entry)
@@ -140,6 +155,11 @@ def _run_apart(library: Library) -> None:
                     f.ret(outcome)
                 f.store("i32", outcome, entry)
             _note(f, f.load("i32", entry), slow, either, both)
+        round_ = f.load("i32", "%ctx", layout.field("progress"))
+        f.store("i32", f.op(f"or i32 {before.get()}, {round_}"), "%ctx", layout.field("progress"))
+        polled = _has(f, round_, Progress.POLLED)
+        with f.if_(polled):
+            slow.set("true")
         same = f.compare("eq", "i32", either.get(), both.get())
         with f.if_(f.op(f"and i1 {same}, {f.op(f'xor i1 {slow.get()}, true')}")):
             f.ret(either.get())
@@ -150,11 +170,41 @@ def _run_apart(library: Library) -> None:
                 f.store("i32", f.op(f"and i32 {state}, {~layout.HOLD}"), entry)
         with f.if_(slow.get()):
             released = f.call("cl_release", "i1", "ptr %ctx", "ptr %warps", "ptr %kernel")
-            with f.if_(f.op(f"xor i1 {released}, true")):
+            moved = f.op(f"and i1 {_has(f, round_, Progress.REAL)}, {_another_round(f)}")
+            quiet = f.op(f"xor i1 {f.op(f'or i1 {released}, {moved}')}, true")
+            with f.if_(f.op(f"and i1 {polled}, {quiet}")):
+                f.call("cl_spread_all", "void", "ptr %ctx", "ptr %warps")
+                f.ret(layout.YIELDED)
+            stuck = f.op(f"xor i1 {f.op(f'or i1 {released}, {polled}')}, true")
+            with f.if_(stuck):
                 f.call("cl_deadlock", "void", "ptr %ctx", "ptr %blk", "ptr %kernel")
                 f.ret(layout.FAULTED)
         with f.if_(stop_requested(f)):
             f.ret(layout.STOPPED)
+
+
+def _has(f: Function, progress: str, bit: Progress) -> str:
+    return f.compare("ne", "i32", f.op(f"and i32 {progress}, {int(bit)}"), 0)
+
+
+def _another_round(f: Function) -> str:
+    """Count down ``context.rounds``; whether there are any left."""
+    left = f.call("llvm.usub.sat.i32", "i32", f"i32 {f.load('i32', '%ctx', layout.field('rounds'))}", "i32 1")
+    f.store("i32", left, "%ctx", layout.field("rounds"))
+    return f.compare("ne", "i32", left, 0)
+
+
+def _spread_all(library: Library) -> None:
+    """Write the states of all threads to ``context.states``: those of diverged warps are there already."""
+    f = library.function("cl_spread_all", "void", "ptr ctx, ptr warps", "noinline")
+    with f.count_up("i32", f.load("i32", "%ctx", layout.field("warps"))) as warp:
+        state = f.load("i32", f.element("%warps", "i32", warp))
+        with f.if_(f.compare("ne", "i32", state, layout.DIVERGED)):
+            gone = f.compare("eq", "i32", state, layout.EXITED)
+            point = f.op(f"and i32 {state}, {~layout.HOLD}")
+            own = f.op(f"select i1 {gone}, i32 {layout.EXITED}, i32 {point}")
+            f.call("cl_spread", "void", "ptr %ctx", f"i32 {warp}", f"i32 {own}")
+    f.ret()
 
 
 def _runnable(f: Function, state: str) -> str:
@@ -252,12 +302,24 @@ def _run(library: Library) -> None:
 def _one_block(f: Function, block: str, warps: str) -> None:
     """Run a block to its end; leaves the function when it faults or is stopped."""
     state = f.variable("i32", 0)
+    resumed = f.variable("i1", f.compare("ne", "i32", f.load("i32", "%ctx", layout.field("resume")), 0))
+    f.store("i32", 0, "%ctx", layout.field("resume"))
+    before = f.variable("i32")
     with f.loop():
-        state.set(f.call("cl_run_together", "i32", "ptr %ctx", f"ptr {block}", f"i32 {state.get()}", "ptr %kernel"))
+        before.set(f.load("i32", "%ctx", layout.field("progress")))
+        f.store("i32", 0, "%ctx", layout.field("progress"))
+        with f.if_else(resumed.get()) as otherwise:
+            state.set(layout.DIVERGED)  # as the states say
+            resumed.set("false")
+            otherwise()
+            state.set(f.call("cl_run_together", "i32", "ptr %ctx", f"ptr {block}", f"i32 {state.get()}", "ptr %kernel"))
         outcome = state.get()
-        with f.if_(_is_point(f, outcome)):  # a barrier with a number: its operands may differ between threads
+        # a barrier with a number, whose operands may differ between threads; or all wait for memory to change
+        with f.if_(_is_point(f, outcome)):
+            _yield_if_quiet(f, outcome, before)
+            hold = f.op(f"select i1 {is_poll(f, outcome)}, i32 0, i32 {layout.HOLD}")
             with f.count_up("i32", f.load("i32", "%ctx", layout.field("warps"))) as warp:
-                f.store("i32", f.op(f"or i32 {outcome}, {layout.HOLD}"), f.element(warps, "i32", warp))
+                f.store("i32", f.op(f"or i32 {outcome}, {hold}"), f.element(warps, "i32", warp))
         with f.if_(f.compare("eq", "i32", outcome, layout.DIVERGED)):
             f.call("cl_split", "void", "ptr %ctx", f"ptr {warps}")
             _resolve_split(f, warps)
@@ -269,8 +331,32 @@ def _one_block(f: Function, block: str, warps: str) -> None:
             f.ret(int(Status.FAULT))
         with f.if_(f.compare("eq", "i32", outcome, layout.STOPPED)):
             f.ret(int(Status.STOPPED))
+        with f.if_(f.compare("eq", "i32", outcome, layout.YIELDED)):
+            f.ret(int(Status.YIELDED))
         with f.if_(f.compare("eq", "i32", outcome, layout.EXITED)):
             f.break_()
+        _yield_if_quiet(f, outcome, before)
+        f.store(
+            "i32",
+            f.op(f"or i32 {before.get()}, {f.load('i32', '%ctx', layout.field('progress'))}"),
+            "%ctx",
+            layout.field("progress"),
+        )
+
+
+def _yield_if_quiet(f: Function, state: str, before: Variable) -> None:
+    """All threads are at one point, as they are once a round in a loop that polls with a barrier inside. Yield if the
+    round has brought nothing that others could see."""
+    round_ = f.load("i32", "%ctx", layout.field("progress"))
+    with f.if_(_has(f, round_, Progress.POLLED)):
+        with f.if_(stop_requested(f)):
+            f.ret(int(Status.STOPPED))
+        moved = f.op(f"and i1 {_has(f, round_, Progress.REAL)}, {_another_round(f)}")
+        with f.if_(f.op(f"xor i1 {moved}, true")):
+            f.store("i32", f.op(f"or i32 {before.get()}, {round_}"), "%ctx", layout.field("progress"))
+            with f.count_up("i32", f.load("i32", "%ctx", layout.field("warps"))) as warp:
+                f.call("cl_spread", "void", "ptr %ctx", f"i32 {warp}", f"i32 {state}")
+            f.ret(int(Status.YIELDED))
 
 
 def _resolve_split(f: Function, warps: str) -> None:
@@ -283,8 +369,8 @@ def _resolve_split(f: Function, warps: str) -> None:
             with f.if_else(f.compare("ult", "i32", kind, int(PointKind.SYNC))) as otherwise:
                 f.store("i32", f.op(f"or i32 {state}, {layout.HOLD}"), entry)
                 otherwise()
-                lanes = lanes_of(f, warp)
-                _resolve_warp(f, warp, state, kind, lanes)
+                with f.if_(f.compare("ne", "i32", kind, int(PointKind.POLL))):
+                    _resolve_warp(f, warp, state, kind, lanes_of(f, warp))
 
 
 def _thread_order(f: Function, block: str) -> None:

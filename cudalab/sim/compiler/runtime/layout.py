@@ -9,6 +9,7 @@ the block that runs. Offsets are bytes.
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import Any
 
 from cudalab.sim import abi
@@ -28,6 +29,8 @@ BLOCK_BYTES = 64
 DIVERGED = 0x7FFF_FFFF
 FAULTED = 0x7FFF_FFFE
 STOPPED = 0x7FFF_FFFD
+#: What the driver says of a block whose threads wait for memory to change.
+YIELDED = 0x7FFF_FFFC
 #: States of a thread: the number of the point where it waits; READY added once it may go on; EXITED (-1).
 READY = 0x4000_0000
 EXITED = -1
@@ -52,6 +55,10 @@ RETURNED, FUNCTION_FAULT, FUNCTION_STOPPED, FUNCTION_EXIT = 0, 1, 2, 3
 ACCESS = "{i64, i64, i64, i32, i32, i32, i32}"
 
 
+#: A calling convention whose callee saves nearly all registers: rare calls do not cost the code around them any.
+SPARING = "preserve_allcc" if sys.platform != "win32" else ""
+
+
 def field(name: str) -> int:
     """Byte offset of a field of ``Context``; ``"fault.site"`` reaches into a structure."""
     offset, structure = 0, abi.Context
@@ -61,5 +68,10 @@ def field(name: str) -> int:
         structure = dict(structure._fields_)[part]  # type: ignore[assignment, arg-type]
     return offset
 
+
+#: Fields of ``Marks``, of its rows, and of the regions to be read.
+MARK_ROWS, MARK_RANGE_ROWS, MARK_SHIFT = 0, 8, 16
+MARK_COARSE, MARK_HULL, MARK_ROW_BYTES = 24, 32, 48
+REGION_ROW, REGION_KINDS, REGION_COARSE, REGION_BYTES = 16, 24, 32, 40
 
 CONTEXT_BYTES = ctypes.sizeof(abi.Context)

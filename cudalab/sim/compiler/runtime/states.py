@@ -58,6 +58,11 @@ def is_stop(f: Function, outcome: str) -> str:
     return f.op(f"or i1 {fault}, {f.compare('eq', 'i32', outcome, layout.STOPPED)}")
 
 
+def is_poll(f: Function, state: str) -> str:
+    """Whether a state that is a point is one where a thread waits for memory to change."""
+    return f.compare("eq", "i32", kind_of(f, state), int(PointKind.POLL))
+
+
 def stop_requested(f: Function) -> str:
     """Whether the host wants the launch to stop."""
     return f.compare("ne", "i32", f.load("i32", "%ctx", layout.field("stop"), volatile=True), 0)
@@ -90,6 +95,7 @@ def _run_lanes(library: Library) -> None:
     base = f.load("ptr", "%ctx", layout.field("states"))
     states = f.at(base, f.op(f"shl i64 {f.wide('%warp')}, 7"))
     lanes = lanes_of(f, "%warp")
+    _wake_polling(f, states, lanes)
     with f.loop():
         with f.if_(stop_requested(f)):
             f.ret(layout.STOPPED)
@@ -107,6 +113,15 @@ def _run_lanes(library: Library) -> None:
             others = lanes_where(f, states, lanes, lambda state: f.compare("ne", "i32", state, first))
             same = f.compare("eq", "i32", others, 0)
             f.ret(f.op(f"select i1 {same}, i32 {first}, i32 {layout.DIVERGED}"))
+
+
+def _wake_polling(f: Function, states: str, lanes: str) -> None:
+    """Lanes that wait for memory to change look again, once."""
+    with f.bits(lanes) as lane:
+        place = f.element(states, "i32", lane)
+        state = f.load("i32", place)
+        with f.if_(f.op(f"xor i1 {is_ready(f, state)}, true")), f.if_(is_poll(f, state)):
+            f.store("i32", f.op(f"or i32 {state}, {layout.READY}"), place)
 
 
 def _run_ready(f: Function, states: str, lanes: str) -> None:

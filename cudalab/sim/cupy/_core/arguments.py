@@ -18,6 +18,7 @@ import numpy as np
 
 from cudalab.sim.compiler.program import Parameter
 from cudalab.sim.cupy.cuda.memory import MemoryPointer
+from cudalab.sim.cupy.cuda.texture import SurfaceObject, TextureObject
 
 _PLAIN = {
     "bool": "?",
@@ -93,6 +94,9 @@ def _bytes_of(place: _Place, value: Any) -> bytes:
         return _array(place, value)
     if isinstance(value, MemoryPointer):
         _require_pointer(place, "a MemoryPointer")
+        return _address(value.ptr)
+    if isinstance(value, (TextureObject, SurfaceObject)):
+        _require_pointer(place, f"a {type(value).__name__}")
         return _address(value.ptr)
     if value is None:
         _require_pointer(place, "None")

@@ -13,8 +13,6 @@ from importlib import resources
 from typing import Any
 
 _INSTEAD = {
-    "cupy.ElementwiseKernel": "It comes with a later chapter; until then write the loop as a RawKernel.",
-    "cupy.ReductionKernel": "It comes with a later chapter; until then use cp.sum and its kin, or a RawKernel.",
     "cupy.fuse": "Call the function without @cp.fuse(): the result is the same.",
     "cupy.vectorize": "Write it with array functions, or as a RawKernel.",
     "cupy.cuda.Graph": "Graphs come with chapter 15.",

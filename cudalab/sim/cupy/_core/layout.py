@@ -74,6 +74,12 @@ def broadcast(*shapes: Shape) -> Shape:
         raise ValueError(f"operands could not be broadcast together with shapes {listed}") from None
 
 
+def broadcast_strides(shape: Shape, strides: Shape, wanted: Shape) -> Shape:
+    """The strides of an array of ``shape`` seen with the shape ``wanted``: 0 where it is repeated."""
+    own = tuple(0 if length == 1 else stride for length, stride in zip(shape, strides, strict=True))
+    return (0,) * (len(wanted) - len(shape)) + own
+
+
 def can_broadcast(shape: Shape, wanted: Shape) -> bool:
     """Can an array of ``shape`` be repeated to ``wanted``?"""
     try:

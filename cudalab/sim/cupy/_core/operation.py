@@ -20,6 +20,7 @@ from cuda.bindings.runtime import cudaError_t
 from cudalab.sim.cupy._core.call import device, runtime_call
 from cudalab.sim.cupy.cuda.stream import current_pointer
 from cudalab.sim.device import CudaError
+from cudalab.sim.device.extent import Extent, extent
 from cudalab.sim.machine.memory import InvalidPointer, Memory
 
 Range = tuple[int, int]
@@ -46,6 +47,10 @@ class Operand:
         low = sum(step for step in reach if step < 0)
         high = sum(step for step in reach if step > 0)
         return self.address + low, high - low + self.dtype.itemsize
+
+    def extent(self) -> Extent:
+        """Exactly the bytes that it uses."""
+        return extent(self.address, self.dtype.itemsize, self.shape, self.strides)
 
     def array(self, memory: Memory, *, write: bool = False) -> np.ndarray:
         """As a NumPy array on the device's memory."""
@@ -138,14 +143,17 @@ def _report(function: Callable[..., Any], error: Exception) -> None:
 
 def enqueue(name: str, work: Work, inputs: Iterable[Operand], *, flops: float = 0.0) -> None:
     """Put ``work`` into the current stream. ``inputs`` are what it reads; ``flops`` counts arithmetic operations."""
+    inputs = list(inputs)
     reads = [span for span in (operand.span() for operand in inputs) if span[1]]
     writes = [span for span in (operand.span() for operand in work.results) if span[1]]
     if not reads and not writes:
         return
     stream = current_pointer()
+    exact = tuple(operand.extent() for operand in inputs), tuple(operand.extent() for operand in work.results)
+    strided = any(pairs for extents in exact for _, _, pairs in extents)
 
     def call() -> None:
-        device().array_operation(name, work, reads, writes, stream, flops=flops)
+        device().array_operation(name, work, reads, writes, stream, flops=flops, exact=exact if strided else None)
 
     runtime_call(call)
 

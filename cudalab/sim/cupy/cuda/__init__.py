@@ -19,6 +19,7 @@ from cudalab.sim.cupy.cuda import (
     profiler,
     runtime,
     stream,
+    texture,
 )
 from cudalab.sim.cupy.cuda._pool import MemoryAsyncPool, MemoryPool
 from cudalab.sim.cupy.cuda.device import Device, get_device_id
@@ -84,6 +85,7 @@ __all__ = [
     "set_allocator",
     "set_pinned_memory_allocator",
     "stream",
+    "texture",
 ]
 
 

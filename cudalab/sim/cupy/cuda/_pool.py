@@ -324,18 +324,66 @@ class MemoryPool:
 
 
 class MemoryAsyncPool:
-    """An allocator on ``cudaMallocAsync``: the device's own pool.
+    """An allocator on ``cudaMallocAsync``, in the current stream, out of a memory pool of the runtime.
 
     Args:
-        pool_handles: kept for compatibility; the simulated device has one pool.
+        pool_handles: ``"current"`` or ``"default"`` for the device's pool, the handle of another, or a list with it.
     """
 
+    memoryAsyncHasStat = True
+    """Can the pool be asked how much it holds?"""
+
     def __init__(self, pool_handles: Any = "current") -> None:
-        self._handles = pool_handles
+        handle = pool_handles[0] if isinstance(pool_handles, (list, tuple)) else pool_handles
+        if handle == "current":
+            handle = runtime.deviceGetMemPool(0)
+        elif handle == "default":
+            handle = runtime.deviceGetDefaultMemPool(0)
+        elif not isinstance(handle, int):
+            raise ValueError(f"pool_handles must be 'current', 'default', or handles of pools (got {pool_handles!r})")
+        self._pool = handle
 
     def malloc(self, size: int) -> MemoryPointer:
         """``size`` bytes in the current stream."""
+        runtime.deviceSetMemPool(0, self._pool)
         return malloc_async(-(-size // UNIT) * UNIT)
+
+    def free_all_blocks(self, stream: Any = None) -> None:
+        """Wait for ``stream``, or the current one, and give free memory back to the device."""
+        runtime.streamSynchronize(current_pointer(stream))
+        runtime.memPoolTrimTo(self._pool, 0)
+
+    def n_free_blocks(self) -> int:
+        """The runtime does not tell."""
+        raise NotImplementedError("This function is not supported in MemoryAsyncPool")
+
+    def used_bytes(self) -> int:
+        """Bytes lent."""
+        return runtime.memPoolGetAttribute(self._pool, runtime.cudaMemPoolAttrUsedMemCurrent)
+
+    def free_bytes(self) -> int:
+        """Bytes held and not lent."""
+        return self.total_bytes() - self.used_bytes()
+
+    def total_bytes(self) -> int:
+        """Bytes taken from the device."""
+        return runtime.memPoolGetAttribute(self._pool, runtime.cudaMemPoolAttrReservedMemCurrent)
+
+    def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
+        """How many bytes the pool keeps at a synchronisation: ``size``, or a ``fraction`` of the device's memory."""
+        if size is not None and fraction is not None:
+            raise ValueError("size and fraction cannot be specified at one time")
+        if size is None:
+            if fraction is not None and not 0 <= fraction <= 1:
+                raise ValueError(f"memory limit fraction out of range: {fraction}")
+            size = int((fraction or 0) * runtime.memGetInfo()[1])
+        if size < 0:
+            raise ValueError(f"memory limit size out of range: {size}")
+        runtime.memPoolSetAttribute(self._pool, runtime.cudaMemPoolAttrReleaseThreshold, size)
+
+    def get_limit(self) -> int:
+        """What :meth:`set_limit` set."""
+        return runtime.memPoolGetAttribute(self._pool, runtime.cudaMemPoolAttrReleaseThreshold)
 
 
 def _limit_of_environment() -> dict[str, Any]:

@@ -111,10 +111,12 @@ class ManagedMemory(BaseMemory):
         self._epoch = epoch()
 
     def prefetch(self, stream: Any, *, device_id: int = 0) -> None:
-        """A hint; here managed memory needs no moving."""
+        """Bring it to the device, or to the host (-1), in ``stream``."""
+        runtime.memPrefetchAsync(self.ptr, self.size, device_id, stream.ptr)
 
     def advise(self, advise: int, dev: Device) -> None:
-        """A hint; here managed memory needs no moving."""
+        """``cudaMemAdvise`` for all of it."""
+        runtime.memAdvise(self.ptr, self.size, advise, dev.id)
 
     def __del__(self, _over: list[bool] = shutting_down) -> None:
         if _over:

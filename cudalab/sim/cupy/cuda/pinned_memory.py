@@ -131,7 +131,7 @@ class PinnedMemoryPool:
         self._allocator = allocator or _malloc
         self._free: dict[int, list[PinnedMemory]] = {}
         self._reference = weakref.ref(self)
-        self._epoch = epoch()
+        self._epoch: Any = None  # until it is used: a pool is made at import, before anybody has chosen a device
 
     def malloc(self, size: int) -> PinnedMemoryPointer:
         """Lend ``size`` bytes, rounded up to a power of two of at least 512."""

@@ -1,7 +1,8 @@
 """``cupy.cuda.runtime``: the CUDA runtime under CuPy's names, on the simulated device.
 
 CuPy leaves out the prefix ``cuda``, returns results directly and raises :class:`CUDARuntimeError` where C returns a
-code. Not simulated: textures, graphs, memory pools of the driver and inter-process handles; each says so by name.
+code. Not simulated: arrays and textures (``cupy.cuda.texture`` has them), graphs and inter-process handles; each says
+so by name.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ accessPolicyMaxWindowSize reservedSharedMemPerBlock deviceOverlap maxTexture1DLi
 """.split()
 
 is_hip = False
+_AT_DEVICE, _AT_HOST, _CPU = 1, 2, -1
 _SUCCESS, _INVALID_VALUE, _INVALID_DEVICE, _NOT_READY = 0, 1, 101, 600
 _DEFAULT_DRIVER_VERSION = 13000
 
@@ -291,6 +293,82 @@ def pointerGetMemoryType(ptr: int) -> int:
     return pointerGetAttributes(ptr).type
 
 
+# -- managed memory and pools ------------------------------------------------------------------------------------------
+
+
+def _location(number: int) -> tuple[int, int]:
+    """A device number, or -1 for the host, as a location."""
+    return (_AT_HOST, 0) if number == _CPU else (_AT_DEVICE, number)
+
+
+def memPrefetchAsync(devPtr: int, count: int, dstDevice: int, stream: int) -> None:
+    """``cudaMemPrefetchAsync``: bring managed memory to a device, or to the host (-1)."""
+    place = _location(integer(dstDevice))
+    runtime_call(device().prefetch, integer(devPtr), size_of(count), *place, 0, integer(stream))
+
+
+def memAdvise(devPtr: int, count: int, advice: int, device: int) -> None:
+    """``cudaMemAdvise`` for a device, or for the host (-1)."""
+    place = _location(integer(device))
+    runtime_call(_current().advise, integer(devPtr), size_of(count), integer(advice), *place)
+
+
+class MemPoolProps:
+    """Properties of a memory pool."""
+
+    def __init__(self, allocType: int, handleType: int, locationType: int, devId: int) -> None:
+        self.allocType, self.handleType, self.locationType, self.devId = allocType, handleType, locationType, devId
+
+
+def memPoolCreate(props: MemPoolProps) -> int:
+    """``cudaMemPoolCreate``: a handle."""
+    numbers = (props.allocType, props.locationType, props.devId, props.handleType)
+    return int(runtime_call(device().pool_create, *map(integer, numbers)))
+
+
+def memPoolDestroy(pool: int) -> None:
+    """``cudaMemPoolDestroy``."""
+    runtime_call(device().pool_destroy, integer(pool))
+
+
+def memPoolTrimTo(pool: int, minBytesToKeep: int) -> None:
+    """``cudaMemPoolTrimTo``: give free memory back to the device."""
+    runtime_call(device().pool_trim, integer(pool), size_of(minBytesToKeep))
+
+
+def memPoolGetAttribute(pool: int, attr: int) -> int:
+    """``cudaMemPoolGetAttribute``."""
+    return int(runtime_call(device().pool_get_attribute, integer(pool), integer(attr)))
+
+
+def memPoolSetAttribute(pool: int, attr: int, value: int) -> None:
+    """``cudaMemPoolSetAttribute``."""
+    runtime_call(device().pool_set_attribute, integer(pool), integer(attr), integer(value))
+
+
+def mallocFromPoolAsync(size: int, pool: int, stream: int) -> int:
+    """``cudaMallocFromPoolAsync``."""
+    return int(runtime_call(device().malloc_from_pool, size_of(size), integer(pool), integer(stream)))
+
+
+def deviceGetDefaultMemPool(device: int) -> int:
+    """``cudaDeviceGetDefaultMemPool``."""
+    _check_device(device)
+    return int(runtime_call(_current().default_pool))
+
+
+def deviceGetMemPool(device: int) -> int:
+    """``cudaDeviceGetMemPool``: the pool that :func:`mallocAsync` takes from."""
+    _check_device(device)
+    return int(runtime_call(_current().current_pool))
+
+
+def deviceSetMemPool(device: int, pool: int) -> None:
+    """``cudaDeviceSetMemPool``."""
+    _check_device(device)
+    runtime_call(_current().set_current_pool, integer(pool))
+
+
 # -- streams and events ------------------------------------------------------------------------------------------------
 
 
@@ -359,7 +437,7 @@ def launchHostFunc(stream: int, callback: Callable[[Any], None], arg: Any) -> No
 
 def streamAddCallback(stream: int, callback: Callable[[int, int, Any], None], arg: Any, flags: int = 0) -> None:
     """``cudaStreamAddCallback``: the host calls ``callback(stream, status, arg)``."""
-    runtime_call(device().launch_host_function, lambda: callback(stream, _SUCCESS, arg), integer(stream))
+    runtime_call(device().add_callback, lambda status: callback(stream, status, arg), integer(stream))
 
 
 def eventCreate() -> int:

@@ -6,6 +6,7 @@ another one is. Array functions and kernels go to the current stream unless told
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections.abc import Callable
@@ -27,11 +28,15 @@ def __dir__() -> list[str]:
     return catalogue.offered("cupy.cuda.stream", globals())
 
 
+_PER_THREAD_IS_DEFAULT = os.environ.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0").strip() == "1"
+"""Read once, as CuPy does."""
+
+
 class _Current(threading.local):
     """Each host thread's current stream, and those that ``with`` put aside."""
 
     def __init__(self) -> None:
-        self.stream: _BaseStream = Stream.null
+        self.stream: _BaseStream = Stream.ptds if _PER_THREAD_IS_DEFAULT else Stream.null
         self.stack: list[_BaseStream] = []
 
 
@@ -193,6 +198,7 @@ class Stream(_BaseStream):
         self, null: bool = False, non_blocking: bool = False, ptds: bool = False, priority: int | None = None
     ) -> None:
         self._foreign: Any = None
+        self._epoch: Any = None
         self.ptr = 0
         if null:
             super().__init__(0, -1)
@@ -200,7 +206,7 @@ class Stream(_BaseStream):
             super().__init__(_PER_THREAD, -1)
         else:
             super().__init__(runtime.streamCreateWithPriority(int(bool(non_blocking)), priority or 0), 0)
-        self._epoch = epoch()
+            self._epoch = epoch()  # the default streams are made at import, before anybody has chosen a device
 
     def __del__(self, _over: list[bool] = shutting_down) -> None:
         if _over:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tests.sim.compiler.opcodes import integer, number
 from tests.sim.compiler.opcodes.case import opcodes
+from tests.sim.compiler.opcodes.half import paired
 from tests.sim.compiler.opcodes.kernel import ANY_NAN, Expected, Kernel, known
 from tests.sim.compiler.opcodes.values import BITS, chance, edges
 
@@ -28,8 +29,17 @@ _OPERATIONS = (
     "<min|max>.<u32|s64>",
     "<and|or|xor|exch>.<b32|b64>",
     "<add>.<f32|f64>",
+    "<add.noftz>.<f16|bf16|f16x2|bf16x2>",
     "<cas>.<b16|b32|b64>",
 )
+
+
+_LATE = {
+    "add": ("u32", "s32", "u64", "f32", "f64"),
+    **dict.fromkeys(("min", "max"), ("u32", "s32", "u64", "s64")),
+    **dict.fromkeys(("and", "or", "xor", "exch", "cas"), ("b32", "b64")),
+}
+"""What the headers of ``cuda::atomic`` write with order and scope behind the operation."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +79,16 @@ def instructions() -> Iterator[Atomic]:
                 space, written = list(_SPACES.items())[(position + step) % len(_SPACES)]
                 head = ".".join(token for token in (name, order, scope) if token)
                 yield Atomic(f"{head}{written}.{operation}.{type}", operation, type, space)
-            for step, scope in enumerate(_SCOPES):  # the old order: the state space before the scope
+            for step, scope in enumerate(
+                _SCOPES if operation != "add.noftz" else ()
+            ):  # the old order: the state space before the scope
                 space = ("global", "shared", "shared::cta")[(position + step) % 3]
                 yield Atomic(f"{name}.{space}.{scope}.{operation}.{type}", operation, type, space)
+            if name == "atom" and operation in _LATE and type in _LATE[operation]:
+                for step, scope in enumerate(_SCOPES):
+                    for order in ("", orders[1 + (position + step) % 4]):
+                        middle = ".".join(token for token in (operation, order, scope) if token)
+                        yield Atomic(f"atom.{middle}.{type}", operation, type, "")
             if operation != "cas":
                 yield Atomic(f"{name}.global.{operation}.L2::cache_hint.{type}", operation, type, "global")
 
@@ -79,6 +96,9 @@ def instructions() -> Iterator[Atomic]:
 def update(operation: str, type: str, flushes: bool, old: int, value: int, other: int = 0) -> Expected:
     """What is in memory afterwards. Sums of floats flush subnormals in global memory (``flushes``), not in shared."""
     mask = (1 << BITS[type]) - 1
+    if operation == "add.noftz":
+        half = number.FORMATS[type.removesuffix("x2")]
+        return paired(type, lambda a, b: number.add(half, "rn", a, b))(old, value)
     if type[0] == "f":
         f = number.FORMATS[type]
         if flushes and type == "f32":
@@ -145,7 +165,7 @@ def _kernel(name: str, members: list[Atomic]) -> Kernel:
     for position, atomic in enumerate(members):
         old, value, other = operands(atomic.type, atomic.operation)
         inputs[:, position] = np.array([old, value, other], np.uint64).T
-        kind = atomic.type if atomic.type[0] == "f" else f"b{BITS[atomic.type]}"
+        kind = atomic.type if atomic.type in ("f32", "f64") else f"b{BITS[atomic.type]}"
         a, b, c, d = (f"%{letter}{position}" for letter in "abcd")
         lines.append(f".reg .{kind} {a}, {b}, {c}, {d};")
         lines += [f"ld.global.{kind} {r}, [%in+{24 * position + 8 * n}];" for n, r in enumerate((a, b, c))]
@@ -185,7 +205,7 @@ def _describer(*columns: list[int]) -> Callable[[int], str]:
 
 def contended() -> Kernel:
     """All threads of two blocks change one cell of each instruction; only what is independent of the order counts."""
-    members = [form for form in _forms("atom") if form[0] not in ("exch", "cas") and form[1][0] != "f"]
+    members = [form for form in _forms("atom") if form[0] not in ("exch", "cas", "add.noftz") and form[1][0] != "f"]
     lines = [
         ".reg .b64 %in, %out, %at;",
         ".reg .b32 %t, %u, %n;",

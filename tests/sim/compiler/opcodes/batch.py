@@ -29,7 +29,7 @@ def register_class(type: str) -> str:
 
 def memory_type(type: str) -> str:
     """How a value is loaded and stored."""
-    return type if type[0] == "f" else f"b{max(16, BITS[type])}"
+    return register_class(type)
 
 
 def batches(family: str, cases: Iterable[Case]) -> list[Kernel]:

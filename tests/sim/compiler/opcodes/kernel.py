@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from tests.sim.compiler.opcodes import number
+from tests.sim.compiler.opcodes.image import Image
 
 HEAD = ".version 8.7\n.target sm_90\n.address_size 64\n"
 ANY_NAN = "any NaN"
@@ -88,7 +89,8 @@ def known(
 
 @dataclass(eq=False)
 class Kernel:
-    """One kernel with its launch. ``opcodes`` are those it tests; ``declarations`` stand before it in the module."""
+    """One kernel with its launch. ``opcodes`` are those it tests; ``declarations`` stand before it in the module;
+    handles of ``images`` are its last parameters."""
 
     name: str
     body: str
@@ -102,6 +104,7 @@ class Kernel:
     parameters: str = ".param .u64 in, .param .u64 out"
     arguments: bytes = b""
     recorded: bool = True
+    images: tuple[Image, ...] = ()
 
     @property
     def text(self) -> str:
@@ -111,7 +114,9 @@ class Kernel:
     def digest(self) -> str:
         """Of all that decides what comes out."""
         launch = f"{self.grid} {self.block} {self.arguments.hex()}"
-        parts = [HEAD, self.text, launch, self.input.tobytes(), self.output.tobytes()]
+        parts: list[str | bytes] = [HEAD, self.text, launch, self.input.tobytes(), self.output.tobytes()]
+        if self.images:
+            parts.append(repr(self.images))
         return hashlib.sha256(b"\0".join(p if isinstance(p, bytes) else p.encode() for p in parts)).hexdigest()
 
 

@@ -42,8 +42,11 @@ class Format:
 
 F32 = Format(32, 24, -149, 0x7FFFFFFF)
 F64 = Format(64, 53, -1074, 0x7FF8000000000000)
+F16 = Format(16, 11, -24, 0x7FFF)
+BF16 = Format(16, 8, -133, 0x7FFF)
 FLUSHING = Format(32, 24, -149, 0x7FFFFFFF, flushes=True)
-FORMATS = {"f32": F32, "f64": F64}
+FLUSHING_F16 = Format(16, 11, -24, 0x7FFF, flushes=True)
+FORMATS = {"f16": F16, "bf16": BF16, "f32": F32, "f64": F64}
 
 
 def negative(f: Format, value: int) -> int:

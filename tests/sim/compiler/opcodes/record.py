@@ -15,6 +15,7 @@ import numpy as np
 from cuda.bindings import driver
 
 from tests.sim.compiler.opcodes import hardware, suite
+from tests.sim.compiler.opcodes.image import on_gpu
 from tests.sim.compiler.opcodes.kernel import Kernel, differences, module_text
 
 
@@ -46,6 +47,7 @@ def run(module: Any, kernel: Kernel) -> np.ndarray:
     values = [np.array([int(source)], np.uint64), np.array([int(target)], np.uint64)]
     if kernel.arguments:
         values.append(np.frombuffer(kernel.arguments, np.uint8))
+    values += [np.array([on_gpu(driver, check, image)], np.uint64) for image in kernel.images]
     pointers = np.array([value.ctypes.data for value in values], np.uint64)
     block = kernel.block if isinstance(kernel.block, tuple) else (kernel.block, 1, 1)
     check(driver.cuLaunchKernel(function, kernel.grid, 1, 1, *block, 0, 0, pointers.ctypes.data, 0))

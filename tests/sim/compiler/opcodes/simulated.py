@@ -13,6 +13,7 @@ from cudalab.sim.machine.launch import Outcome, launch
 from cudalab.sim.machine.memory import Memory
 from cudalab.sim.machine.module import Module
 from tests.sim.compiler.opcodes import suite
+from tests.sim.compiler.opcodes.image import on_simulated
 from tests.sim.compiler.opcodes.kernel import Kernel, module_text
 
 
@@ -34,17 +35,22 @@ class Device:
         return output
 
     def launch(self, kernel: Kernel, variant: str = "plain") -> tuple[Outcome, np.ndarray]:
+        images = [on_simulated(self.memory, image) for image in kernel.images]
         source, target = (self.memory.allocate(max(1, len(data))) for data in (kernel.input, kernel.output))
         try:
             self.memory.array(source, len(kernel.input), np.uint8)[:] = kernel.input
             output = self.memory.array(target, len(kernel.output), np.uint8)
             output[:] = kernel.output
-            arguments = struct.pack("<QQ", source, target) + kernel.arguments
+            handles = struct.pack(f"<{len(images)}Q", *(handle for handle, _ in images))
+            arguments = struct.pack("<QQ", source, target) + kernel.arguments + handles
             outcome = launch(self.module.kernel(kernel.name), kernel.grid, kernel.block, arguments, variant=variant)
             return outcome, output.copy()
         finally:
             self.memory.free(source)
             self.memory.free(target)
+            for handle, pointer in images:
+                self.memory.images.remove(handle)
+                self.memory.free(pointer)
 
 
 @cache

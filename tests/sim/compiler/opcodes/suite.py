@@ -14,10 +14,13 @@ from tests.sim.compiler.opcodes import (
     control,
     convert,
     floating,
+    half,
     integer,
     memory,
     move,
     parameter,
+    short,
+    texture,
     warp,
 )
 from tests.sim.compiler.opcodes.batch import batches
@@ -31,6 +34,8 @@ _CASES = {
     "approximate": approximate.cases,
     "compare": compare.cases,
     "convert": convert.cases,
+    "half": half.cases,
+    "short": short.cases,
     "move": move.cases,
 }
 _KERNELS = {
@@ -40,9 +45,10 @@ _KERNELS = {
     "warp": warp.kernels,
     "control": control.kernels,
     "parameter": parameter.kernels,
+    "texture": texture.kernels,
 }
 FAMILIES = (*dict.fromkeys([*_CASES, *_KERNELS]), "flushing", "constant", "flushing_constant")
-ALL_VARIANTS = ("memory", "atomic", "warp", "control", "parameter")
+ALL_VARIANTS = ("memory", "atomic", "warp", "control", "parameter", "texture")
 """Families whose instructions are lowered in another way in some variant of the native code."""
 
 
@@ -77,6 +83,8 @@ def _flushing() -> Iterator[Case]:
 def _some() -> Iterator[Case]:
     """Cases of all families of register instructions; of comparisons, which are many, some."""
     for family, cases in _CASES.items():
+        if family in ("half", "short"):
+            continue  # PTX has no literals of 16 bits for them
         step = 7 if family == "compare" else 1
         yield from (case for number, case in enumerate(cases()) if number % step == 0)
 

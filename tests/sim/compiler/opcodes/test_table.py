@@ -85,8 +85,8 @@ ret;
 """
 )
 OUTSIDE = [
-    "add.rn.f16 %h1, %h2, %h3;",
-    "fma.rn.bf16x2 %r1, %r2, %r3, %r4;",
+    "cvt.rna.tf32.f32 %r1, %f1;",
+    "fma.rz.bf16x2 %r1, %r2, %r3, %r4;",
     "wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%rd1];",
     "vadd.u32.u32.u32 %r1, %r2, %r3;",
     "add.f32x2 %rd1, %rd2, %rd3;",
@@ -110,6 +110,6 @@ def test_an_opcode_outside_the_table_is_named_with_its_line(instruction: str) ->
 
 
 def test_the_compiler_reports_it_as_an_error_in_the_source() -> None:
-    with pytest.raises(CompileError, match=r"add\.rn\.f16") as caught:
+    with pytest.raises(CompileError, match=r"cvt\.rna\.tf32") as caught:
         compile_ptx(MODULE.replace("INSTRUCTION", OUTSIDE[0]))
     assert (caught.value.diagnostics[0].file, caught.value.diagnostics[0].line) == ("vectors.cu", 9)

@@ -9,7 +9,10 @@ from functools import cache
 COUNT = 512
 """Vectors of operands: one a thread."""
 
-BITS = {f"{kind}{bits}": bits for kind in "bsu" for bits in (8, 16, 32, 64)} | {"f32": 32, "f64": 64, "pred": 1}
+BITS = {f"{kind}{bits}": bits for kind in "bsu" for bits in (8, 16, 32, 64)} | {
+    **{"f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "e4m3x2": 16, "e5m2x2": 16},
+    **{"f32": 32, "f64": 64, "pred": 1},
+}
 
 _FLOAT = [
     *(0x00000000, 0x80000000, 0x3F800000, 0xBF800000, 0x3F800001, 0x3F7FFFFF),  # 0, 1, its neighbours
@@ -34,6 +37,26 @@ _DOUBLE = [
 ]
 
 
+_HALF = [
+    *(0x0000, 0x8000, 0x3C00, 0xBC00, 0x3C01, 0x3BFF),  # 0, 1, its neighbours
+    *(0x0001, 0x8001, 0x03FF, 0x83FF, 0x0400, 0x8400, 0x0401),  # subnormal, smallest
+    *(0x7BFF, 0xFBFF, 0x7C00, 0xFC00),  # largest, infinite
+    *(0x7E00, 0xFE12, 0x7C01, 0x7FFF),  # NaN: quiet, with payload, signalling, canonical
+    *(0x3800, 0xB800, 0x3E00, 0x4100, 0xC100, 0x37FF),  # halves
+    *(0x5BF8, 0x5C00, 0x77FF, 0x7800, 0x7BFE, 0x1400, 0x1001, 0x6400, 0x6801),  # 255, 256, near 2**15, 2**-10 …
+]
+_BRAIN = [
+    *(0x0000, 0x8000, 0x3F80, 0xBF80, 0x3F81, 0x3F7F),
+    *(0x0001, 0x8001, 0x007F, 0x807F, 0x0080, 0x8080, 0x0081),
+    *(0x7F7F, 0xFF7F, 0x7F80, 0xFF80),
+    *(0x7FC0, 0xFFC1, 0x7F81, 0x7FFF),
+    *(0x3F00, 0xBF00, 0x3FC0, 0x4020, 0xC020, 0x3EFF),
+    *(0x437F, 0x4380, 0x4F00, 0xCF00, 0x4F80, 0x5F00, 0x5F80, 0x4B01, 0x2001, 0x1FFF),
+]
+_BY_TYPE = {"f16": _HALF, "bf16": _BRAIN, "f32": _FLOAT, "f64": _DOUBLE}
+_FIELDS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}  # exponent, fraction
+
+
 _BOUNDARY = [(0x00800000, 0x3F7FFFFF), (0x80800000, 0x3F7FFFFF), (0x00FFFFFF, 0x3F000000), (0x20000001, 0x1FFFFFFE)]
 _BOUNDARY += [(0x00800001, 0x3F7FFFFE), (0x1FFFFFFF, 0x20000000), (0x00800000, 0x3F800001), (0x00FFFFFE, 0x40000000)]
 """Pairs of floats whose product or quotient is just below the smallest normal number, or rounds to it."""
@@ -41,10 +64,13 @@ _BOUNDARY += [(0x00800001, 0x3F7FFFFE), (0x1FFFFFFF, 0x20000000), (0x00800000, 0
 
 def edges(type: str) -> list[int]:
     """The values of a type, as bits, where an instruction may behave in a special way."""
-    if type == "f32":
-        return _FLOAT
-    if type == "f64":
-        return _DOUBLE
+    if type in _BY_TYPE:
+        return _BY_TYPE[type]
+    if type in ("f16x2", "bf16x2"):
+        single = _BY_TYPE[type[:-2]]
+        return [low | high << 16 for low, high in zip(single, reversed(single), strict=True)]
+    if type in ("e4m3x2", "e5m2x2"):
+        return [low | (255 - low) << 8 for low in range(256)]
     if type == "pred":
         return [0, 1]
     bits = BITS[type]
@@ -57,10 +83,10 @@ def edges(type: str) -> list[int]:
 
 def chance(type: str, source: random.Random) -> int:
     """A random value of a type, as bits."""
-    if type == "f32":
-        return _random_real(source, 8, 23)
-    if type == "f64":
-        return _random_real(source, 11, 52)
+    if type in _FIELDS:
+        return _random_real(source, *_FIELDS[type])
+    if type in ("f16x2", "bf16x2"):
+        return chance(type[:-2], source) | chance(type[:-2], source) << 16
     value = source.getrandbits(BITS[type])
     if source.random() < 0.3:  # small numbers, of either sign
         small = value >> source.randrange(BITS[type])

@@ -1,0 +1,58 @@
+"""What an experiment is, and on which side of the split it falls.
+
+The constants of the time model come from microbenchmarks alone (``cudalab calibrate``). The experiments judge it. So
+that the judgement stays honest they are split by a hash of their names: those on the *calibration* side may show which
+physical terms the model lacks, those on the *validation* side are only reported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from bench.fidelity.laboratory import Laboratory
+
+Side = Literal["calibration", "validation"]
+Program = Callable[["Laboratory"], Iterator[tuple[str, float]]]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A named group of variants."""
+
+    name: str
+    topic: str
+    """The module that holds it: ``copies``, ``memory`` and so on."""
+    program: Program
+    """Yields ``(variant, microseconds)``."""
+
+    @property
+    def side(self) -> Side:
+        return side(self.name)
+
+    def run(self, laboratory: Laboratory) -> dict[str, float]:
+        """Microseconds by variant, on the device of this process."""
+        return dict(self.program(laboratory))
+
+
+def side(name: str) -> Side:
+    """On which side of the split an experiment falls: the lowest bit of the SHA-256 of its name."""
+    return "validation" if hashlib.sha256(name.encode()).digest()[-1] & 1 else "calibration"
+
+
+EXPERIMENTS: dict[str, Experiment] = {}
+
+
+def experiment(name: str) -> Callable[[Program], Program]:
+    """Register a program as the experiment ``name``."""
+
+    def register(program: Program) -> Program:
+        if name in EXPERIMENTS:
+            raise ValueError(f"there are two experiments called {name!r}")
+        EXPERIMENTS[name] = Experiment(name, program.__module__.rsplit(".", 1)[-1], program)
+        return program
+
+    return register

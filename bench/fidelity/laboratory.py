@@ -1,0 +1,136 @@
+"""What experiments measure with, on both devices: kernels, work between events, calls, and work until it is done.
+
+On a GPU each figure is the median of repeated runs; the simulated device gives the same figure every time, so one run
+does. A kernel's time on a GPU is what two further launches behind the first add to what ``cudalab.benchmark`` reports,
+halved: so the events around it do not count, which the modelled time of a kernel does not have.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import cudalab
+from cudalab import backend, cp, cudart
+
+MB = 1 << 20
+REPEATS = 25
+SOURCES = Path(__file__).parent / "kernels"
+
+
+class Laboratory:
+    """The device of this process, and its instruments."""
+
+    def __init__(self) -> None:
+        self.is_gpu = backend.choice().kind == "gpu"
+        self.repeats = REPEATS if self.is_gpu else 1
+        if not self.is_gpu:
+            backend.simulated_device().memory.capacity = 1 << 40  # most experiments touch little of what they allocate
+        self._buffers: dict[tuple[str, int], Any] = {}
+        self.kernel_of = cache(self._kernel_of)
+
+    # -- what experiments need -----------------------------------------------------------------------------------------
+
+    def buffer(self, name: str, size: int) -> Any:
+        """Device memory of ``size`` bytes as floats, the same for the same name and size, with any contents."""
+        if (name, size) not in self._buffers:
+            self._buffers[name, size] = cp.empty(max(1, size // 4), dtype=cp.float32)
+        return self._buffers[name, size]
+
+    def zeros(self, name: str, size: int) -> Any:
+        """The same, filled with zeros."""
+        if (name, size) not in self._buffers:
+            self._buffers[name, size] = cp.zeros(max(1, size // 4), dtype=cp.float32)
+        return self._buffers[name, size]
+
+    def array(self, values: np.ndarray) -> Any:
+        """A copy of ``values`` on the device."""
+        return cp.asarray(values)
+
+    def forget_buffers(self) -> None:
+        """Free what the experiments of one topic needed."""
+        self._buffers.clear()
+
+    def large_shared(self, topic: str, name: str, size: int) -> Any:
+        """The kernel, allowed to take ``size`` bytes of dynamic shared memory."""
+        kernel = self.kernel_of(topic, name)
+        kernel.max_dynamic_shared_size_bytes = size
+        return kernel
+
+    def _kernel_of(self, topic: str, name: str) -> Any:
+        return self._module(topic).get_function(name)
+
+    @cache  # noqa: B019 (one laboratory lives as long as its process)
+    def _module(self, topic: str) -> Any:
+        return cp.RawModule(code=(SOURCES / f"{topic}.cu").read_text(encoding="utf-8"))
+
+    # -- instruments ---------------------------------------------------------------------------------------------------
+
+    def kernel(
+        self, topic: str, name: str, grid: Sequence[int] | int, block: Sequence[int] | int, *args: Any, shared: int = 0
+    ) -> float:
+        """Microseconds of one launch on the device."""
+        kernel = self.large_shared(topic, name, shared) if shared > 48 << 10 else self.kernel_of(topic, name)
+        grid_ = (grid,) if isinstance(grid, int) else tuple(grid)
+        block_ = (block,) if isinstance(block, int) else tuple(block)
+        addresses = tuple(each.data.ptr if isinstance(each, cp.ndarray) else each for each in args)
+        if not self.is_gpu:
+            return cudalab.benchmark(kernel, grid_, block_, addresses, shared_mem=shared).microseconds
+
+        def launches(count: int) -> None:
+            for _ in range(count):
+                kernel(grid_, block_, addresses, shared_mem=shared)
+
+        one, three = (cudalab.benchmark(partial(launches, count)).microseconds for count in (1, 3))
+        return (three - one) / 2
+
+    def events(self, work: Callable[[], Any]) -> float:
+        """Microseconds between an event recorded before ``work()`` and one recorded behind it, in the null stream."""
+        start, end = cp.cuda.Event(), cp.cuda.Event()
+
+        def once() -> float:
+            cudart.cudaDeviceSynchronize()
+            start.record()
+            work()
+            end.record()
+            end.synchronize()
+            return float(cp.cuda.get_elapsed_time(start, end)) * 1000
+
+        return self.median(once)
+
+    def calls(self, work: Callable[[], Any], count: int = 1) -> float:
+        """Microseconds that the host is kept by ``work()``, over ``count``; the device is idle at the start."""
+
+        def once() -> float:
+            cudart.cudaDeviceSynchronize()
+            before = cudalab.clock()
+            work()
+            return (cudalab.clock() - before) / count
+
+        return self.median(once)
+
+    def until_done(self, work: Callable[[], Any]) -> float:
+        """Microseconds from the first call of ``work()`` until the device has done everything."""
+
+        def once() -> float:
+            cudart.cudaDeviceSynchronize()
+            before = cudalab.clock()
+            work()
+            cudart.cudaDeviceSynchronize()
+            return cudalab.clock() - before
+
+        return self.median(once)
+
+    def median(self, once: Callable[[], float]) -> float:
+        """The median of repeated runs of ``once()``, which returns a figure in microseconds."""
+        if self.is_gpu:
+            once()  # the first runs pay for what is loaded lazily
+            once()
+        figures = [once() for _ in range(self.repeats)]
+        cudart.cudaDeviceSynchronize()
+        return statistics.median(figures)

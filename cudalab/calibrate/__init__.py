@@ -1,0 +1,1 @@
+"""Calibration of the time model by microbenchmarks: ``python -m cudalab calibrate``."""

@@ -1,0 +1,58 @@
+"""Constants that a measurement gives at once: what calls keep the host for, and how fast copies are.
+
+Each is a call's time, less that of a call that does nothing, or a difference of two measurements that have all but one
+thing in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+KB, MB = 1 << 10, 1 << 20
+Measured = Mapping[str, float]
+
+
+def _call(name: str) -> Callable[[Measured], float]:
+    """ns of one call."""
+    return lambda found: (found[name] - found["call nothing"]) * 1000
+
+
+def _bus_byte(found: Measured) -> float:
+    slopes = [(found[f"done {way} {64 * MB}"] - found[f"done {way} {16 * MB}"]) / (48 * MB) for way in ("h2d", "d2h")]
+    return sum(slopes) / 2 * 1000
+
+
+HOST: dict[str, Callable[[Measured], float]] = {
+    "launch": lambda found: found["launch 0 arguments"] * 1000,
+    "launch_argument": lambda found: (
+        sum(found[name] - found["launch 0 arguments"] for name in ("launch 4 numbers", "launch 3 arrays and a number"))
+        / 8
+        * 1000
+    ),
+    "memcpy_async": _call("call h2d 1 MB"),
+    "memcpy_device": _call("call d2d asynchronous"),
+    "memset": _call("call memset"),
+    "event_record": _call("call record"),
+    "event_query": _call("call query event"),
+    "event_elapsed": _call("call elapsed"),
+    "stream_query": _call("call query stream"),
+    "stream_wait_event": _call("call wait event"),
+    "synchronize": _call("call synchronize stream"),
+    "query": _call("call last error"),
+    "staging_start": _call("call pageable h2d 4"),
+}
+"""Constants of the host by name: from measurements to nanoseconds."""
+
+DEVICE: dict[str, Callable[[Measured], float]] = {
+    "bus_byte": _bus_byte,
+    "copy_h2d_start": lambda found: (
+        (found["done 128 h2d of 4 KB"] - found["done 1 h2d of 4 KB"]) / 127 * 1000 - 4 * KB * _bus_byte(found)
+    ),
+    "copy_d2h_start": lambda found: (
+        (found["done 128 d2h of 64 KB"] - found["done 1 d2h of 64 KB"]) / 127 * 1000 - 64 * KB * _bus_byte(found)
+    ),
+    "bus_contention": lambda found: found["done both ways 64 MB"] / found[f"done h2d {64 * MB}"],
+    "event_record": lambda found: found["events nothing"] * 1000,
+    "host_function_notice": lambda found: (found["done kfkfkfk"] - found["done kkkk"]) / 3 * 1000,
+}
+"""The same of the device; ``bus_contention`` is a ratio."""

@@ -1,0 +1,362 @@
+"""Where a Python answer is tried: one that puts work into streams, records events, waits, or measures.
+
+The answer is the cell that defines the function, as text: it is run in a namespace of its own, where ``cp``,
+``cudart``, ``driver`` and ``cudalab`` are the simulated device's, also on a machine with a GPU. Each case gets a fresh
+simulated device, which is watched while the function runs: every runtime call with the learner's line, every piece of
+work with its modelled begin and end, every wait of the host, every hazard. Nothing of the learner's session is touched.
+
+An exercise describes its cases like this::
+
+    def examine(bench: StreamBench) -> None:
+        with bench.case("4 pieces") as trial:                   # a fresh device; profile="h200-1ce" takes another
+            kernel = trial.kernel(SOURCE, "scale")              # a cp.RawKernel
+            x, y = trial.array(bench.random(1000)), trial.empty((1000,), np.float32)
+            launch = trial.launcher(kernel, (4,), (256,), (x, y))   # launch(stream)
+            trial.call(launch, trial.stream("main"))                # calls the learner's function
+            trial.expect("y", y, expected)                      # whole arrays; waits for the device
+            bench.gate("waits of the host", len(trial.waits), 0, baseline=3)
+            bench.gate("overlap (µs)", trial.overlap("left", "right"), 50, baseline=0, at_least=True)
+
+When the function raises, or a kernel fails, that is a finding and the rest of the case is left out. Arrays made before
+``call`` are complete on the device when the function starts, and its clock is not part of what is counted.
+
+``trial.calls`` are the calls that the function made; ``trial.waits`` those that kept the host until work had ended;
+``trial.polls`` those that only asked; ``trial.operations`` the work it enqueued, in that order, with ``kind``
+(``kernel``, ``copy``, ``memset``, ``array``, ``host``, ``record``, ``wait``), ``name``, ``stream.handle``, ``start``,
+``end`` (ns); ``trial.hazards`` what was unordered.
+
+What is simplified: the function runs in this process. An endless loop of Python's is not stopped by itself; the
+notebook's stop button ends it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import re
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cudalab.checks.bench import Bench, agree, is_poison, poison
+from cudalab.checks.session import BUILTINS, NAMES, simulated
+from cudalab.checks.workbench import Known
+from cudalab.sim import cupy
+from cudalab.sim import device as sim_device
+from cudalab.sim.device.observer import Observer
+
+if TYPE_CHECKING:
+    from cudalab.checks.answer import Answer
+    from cudalab.checks.exercise import Exercise
+    from cudalab.sim.device.caller import Place
+    from cudalab.sim.device.hazards import Hazard
+    from cudalab.sim.device.operation import Operation
+
+FILE = "answer.py"
+"""What the answer's lines are known as in tracebacks and findings."""
+QUERIES = frozenset({"event_query", "stream_query"})
+_ERROR_NAME = re.compile(r"\b(?:cudaError[A-Z]\w+|CUDA_ERROR_\w+)")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One runtime call that the learner's function made."""
+
+    name: str
+    """The device's method: ``launch``, ``event_record``, ``stream_synchronize``, …"""
+    place: Place
+    """The learner's line."""
+    start: int
+    end: int
+    """Host time, modelled ns."""
+    waited: bool
+    """Did the host wait in it for work on the device?"""
+
+    def __str__(self) -> str:
+        return f"line {self.place.line}: {self.place.text}" if self.place.file == FILE else self.name
+
+
+class _Watch(Observer):
+    """Keeps what one call of the learner's function did."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.calls: list[Call] = []
+        self.operations: list[Operation] = []
+        self._waited = False
+
+    def called(self, name: str, place: Place, start: int, end: int) -> None:
+        waited, self._waited = self._waited, False
+        if self.on:
+            self.calls.append(Call(name, place, start, end, waited and name not in QUERIES))
+
+    def enqueued(self, operation: Operation, waits: Sequence[tuple[Operation, str]]) -> None:
+        if self.on:
+            self.operations.append(operation)
+
+    def host_waited(self, operation: Operation | None) -> None:
+        self._waited = True
+
+
+class _Over(Exception):
+    """The rest of a case, or of the check, would teach nothing."""
+
+
+class StreamBench(Bench):
+    """Tries one Python answer. See the module's text."""
+
+    def __init__(self, exercise: Exercise, answer: Answer, *, seed: int | None = None) -> None:
+        super().__init__(exercise, answer, seed=seed)
+        self._code: CodeType
+
+    def run(self) -> None:
+        """Read the answer and take it through the exercise."""
+        try:
+            self._compile()
+            self.exercise.examine(self)
+        except _Over:
+            pass
+
+    @contextlib.contextmanager
+    def case(self, text: str, *, profile: str = "h200") -> Iterator[Trial]:
+        """A fresh simulated device on which one case runs; ``text`` says which, in words."""
+        self._case = text
+        with simulated(profile) as device:
+            trial = Trial(self, device)
+            try:
+                yield trial
+            except _Over:
+                pass
+            finally:
+                trial.close()
+
+    def function(self) -> Callable[..., Any]:
+        """The learner's function, in a namespace of its own."""
+        namespace = {"__name__": "answer", "__builtins__": BUILTINS, **NAMES}
+        try:
+            exec(self._code, namespace)
+        except (Exception, SystemExit) as error:
+            self.failed(error, "the cell stops before its function is called")
+            raise _Over from None
+        found = namespace.get(self.exercise.kernel)
+        if not callable(found):
+            self.find(
+                "correctness",
+                "no such function",
+                f"the answer defines no function {self.exercise.kernel!r}",
+                look=f"the line def {self.exercise.kernel}(…): the cell that has it is the answer",
+            )
+            raise _Over
+        return found
+
+    def failed(self, error: BaseException, what: str) -> None:
+        """A finding for an exception: its rule is the CUDA error's name, or the exception's."""
+        name = _ERROR_NAME.search(str(error))
+        rule = name[0] if name else type(error).__name__
+        lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
+        where = f", line {lines[-1].lineno}: {lines[-1].line}" if lines else ""
+        notes = " ".join(getattr(error, "__notes__", ()))
+        self.find("soundness", rule, f"{type(error).__name__}: {error}{where}. {notes}".rstrip())
+        self.find("correctness", "no result", f"{what}: {rule}")
+
+    def _compile(self) -> None:
+        source = self.answer.source
+        linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
+        try:
+            self._code = compile(source, FILE, "exec")
+        except SyntaxError as error:
+            text = f"line {error.lineno}: {error.msg}: {(error.text or '').strip()}"
+            self.find("correctness", "not Python", text, look="that line, and brackets left open above it")
+            raise _Over from None
+
+
+class Trial:
+    """One case: its device, the arrays on it, and what the learner's function did."""
+
+    def __init__(self, bench: StreamBench, device: sim_device.Device) -> None:
+        self.bench = bench
+        self.device = device
+        self.value: Any = None
+        """What the function returned."""
+        self.returned_at = 0
+        """Host time at which it returned, modelled ns."""
+        self._watch = _Watch()
+        self._entered = 0
+        self.hazards: list[Hazard] = []
+        """What the function left unordered."""
+        self._streams: dict[int, str] = {}
+        self._inputs: list[tuple[str, Any, np.ndarray]] = []
+        device.observers.append(self._watch)
+
+    # -- making ------------------------------------------------------------------------------------------------------
+
+    def array(self, values: np.ndarray, name: str = "") -> Any:
+        """A device array with these values; one with a ``name`` must not be changed."""
+        made = cupy.asarray(values)
+        if name:
+            self._inputs.append((name, made, np.array(values)))
+        return made
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """A device array poisoned with NaN (integers: a pattern), for the answer to fill."""
+        wanted = np.dtype(dtype)
+        content = poison(int(np.prod(shape)) * wanted.itemsize, wanted)
+        return cupy.asarray(np.frombuffer(content, wanted).reshape(shape))
+
+    def pinned(self, values: np.ndarray) -> np.ndarray:
+        """A NumPy array with these values in page-locked memory."""
+        flat = np.ascontiguousarray(values).reshape(-1)
+        memory: Any = cupy.cuda.alloc_pinned_memory(flat.nbytes)
+        made: np.ndarray = np.frombuffer(memory, flat.dtype, flat.size)
+        made[:] = flat
+        return made.reshape(values.shape)
+
+    def kernel(self, source: str, name: str) -> Any:
+        """A ``cp.RawKernel`` of the exercise's own, compiled and loaded."""
+        kernel = cupy.RawKernel(source, name)
+        kernel.compile()
+        return kernel
+
+    def launcher(self, kernel: Any, grid: tuple[int, ...], block: tuple[int, ...], arguments: Sequence[Any]) -> Any:
+        """``launch(stream)`` for the learner's function. Findings name the line that calls it."""
+
+        def launch(stream: Any) -> None:
+            kernel(grid, block, tuple(arguments), stream=stream)
+
+        return launch
+
+    def stream(self, name: str = "", *, non_blocking: bool = True) -> Any:
+        """A ``cp.cuda.Stream``; findings call it ``name``."""
+        made = cupy.cuda.Stream(non_blocking=non_blocking)
+        if name:
+            self._streams[self.device.stream_get_id(made.ptr)] = name
+        return made
+
+    # -- the learner's function --------------------------------------------------------------------------------------
+
+    def call(self, *arguments: Any, times: int = 1) -> Any:
+        """Call the learner's function ``times`` times, watched, and return what it returned last. Then wait for the
+        device, unwatched."""
+        self.device.synchronize()
+        function = self.bench.function()
+        self._entered = len(self.device.log.entries)
+        self._watch.on = True
+        try:
+            for _ in range(times):
+                self.value = function(*arguments)
+            self.returned_at = self.device.clock_ns
+            self._watch.on = False
+            self.device.synchronize()
+            self.hazards = list(self.device.hazards)
+        except (Exception, SystemExit) as error:
+            self.bench.failed(error, "the function stops")
+            raise _Over from None
+        finally:
+            self._watch.on = False
+        for hazard in self.hazards:
+            self.bench.find(
+                "soundness",
+                "hazard",
+                self._named(
+                    f"{hazard.kind.value}: {hazard.first} {hazard.first.verb} and {hazard.second} "
+                    f"{hazard.second.verb} the same {hazard.bytes} bytes, and nothing orders the two"
+                ),
+                look=self._named(f"the wait that is missing: {hazard.missing_wait}"),
+            )
+        self._check_inputs()
+        return self.value
+
+    @property
+    def calls(self) -> list[Call]:
+        """Every runtime call of the function, in order."""
+        return self._watch.calls
+
+    @property
+    def waits(self) -> list[Call]:
+        """The calls that kept the host until work had ended."""
+        return [call for call in self.calls if call.waited]
+
+    @property
+    def polls(self) -> list[Call]:
+        """The calls that asked whether work had ended."""
+        return [call for call in self.calls if call.name in QUERIES]
+
+    @property
+    def operations(self) -> list[Operation]:
+        """All work that the function enqueued, in order."""
+        return self._watch.operations
+
+    @property
+    def elapsed(self) -> list[tuple[Operation, Operation, float]]:
+        """Every time between two events that the function asked for: the two records, and the milliseconds."""
+        records = iter([one for one in self.operations if one.kind == "record"])
+        last: dict[int, Operation] = {}
+        found = []
+        for entry in self.device.log.entries[self._entered :]:
+            if entry.name == "event_record" and not entry.error:
+                last[entry.arguments[0]] = next(records)
+            elif entry.name == "event_elapsed" and not entry.error:
+                found.append((last[entry.arguments[0]], last[entry.arguments[1]], float(entry.result)))
+        return found
+
+    def kernels(self, name: str = "") -> list[Operation]:
+        """Its launches, of one kernel or of all."""
+        return [one for one in self.operations if one.kind == "kernel" and name in ("", one.name)]
+
+    def overlap(self, one: str, other: str) -> float:
+        """Modelled µs during which a kernel ``one`` and a kernel ``other`` ran at the same time."""
+        total = sum(
+            max(0, min(a.end, b.end) - max(a.start, b.start)) for a in self.kernels(one) for b in self.kernels(other)
+        )
+        return total / 1000
+
+    # -- judging -----------------------------------------------------------------------------------------------------
+
+    def expect(
+        self,
+        name: str,
+        array: Any,
+        expected: np.ndarray,
+        *,
+        tolerance: float = 0.0,
+        known: Sequence[Known] = (),
+        look: str = "",
+    ) -> None:
+        """Compare a whole array (on the device or in host memory) with the oracle: equal, or within ``tolerance``."""
+        got = array.get() if hasattr(array, "get") else np.asarray(array)
+        expected = np.asarray(expected).astype(got.dtype)
+        wrong = ~agree(got, expected, tolerance)
+        if not wrong.any():
+            return
+        first = tuple(int(i) for i in np.argwhere(wrong)[0])
+        value = "not written" if is_poison(got[first]) else f"{got[first]:.6g}"
+        mistake = next((k.mistake for k in known if bool(agree(got, k.values.astype(got.dtype), tolerance).all())), "")
+        self.bench.find(
+            "correctness",
+            "wrong values",
+            f"{name}[{', '.join(map(str, first))}] is {value}, expected {expected[first]:.6g}; "
+            f"{int(wrong.sum())} of {wrong.size} elements differ",
+            look=look or "which work has to wait for which",
+            mistake=mistake,
+        )
+
+    def close(self) -> None:
+        """The case is over: the device is no longer watched."""
+        self._watch.on = False
+        if self._watch in self.device.observers:
+            self.device.observers.remove(self._watch)
+
+    def _named(self, text: str) -> str:
+        """The text with the streams' names in place of their numbers."""
+        for number, name in self._streams.items():
+            text = re.sub(rf"\bstream {number}\b", name, text)
+        return text
+
+    def _check_inputs(self) -> None:
+        for name, made, before in self._inputs:
+            if not np.array_equal(made.get(), before):
+                self.bench.find("correctness", "input changed", f"{name} is an input and was changed")

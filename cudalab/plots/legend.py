@@ -1,0 +1,61 @@
+"""The legend of a timeline: a swatch for each kind of span that is drawn, and a line for each mark."""
+
+from __future__ import annotations
+
+from cudalab.plots.drawing import WIDTH, coordinate, label, line, rect, text_width
+from cudalab.plots.span_style import A_KERNEL, ORDER, Letters, SpanStyle
+from cudalab.plots.style import INK, QUIET, VERMILLION
+from cudalab.timeline.spans import RECORD, WAIT
+
+ARROW_HEAD = (
+    '<marker id="tl-head" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="6.5" markerHeight="6.5" orient="auto">'
+    f'<path d="M0 0.5L8 4L0 7.5z" fill="{INK}"/></marker>'
+)
+
+_MARKS = {
+    "critical": "critical path",
+    "waiting": "waits for its engine or another stream",
+    RECORD: "event record",
+    WAIT: "waits for an event",
+    "event": "by an event",
+    "default stream": "by the default stream",
+    "hazard": "part of a hazard",
+    "never": "never ended",
+}
+
+
+def draw_legend(used: set[SpanStyle], marks: set[str], letters: Letters, y: float) -> tuple[list[str], float]:
+    """Swatches and words, in as many lines as it takes; and where they end."""
+    parts: list[str] = []
+    x = 12.0
+    entries: list[tuple[str, str]] = []
+    for style in ORDER:
+        if style not in used:
+            continue
+        words = letters.words(style)
+        letter = "" if style is A_KERNEL and words != style.words else style.letter
+        entries.append((rect(0, 0, 20, 13, style.fill, stroke=style.colour, radius=2) + _inside(letter, style), words))
+    shapes = {
+        "critical": line(1, 8, 20, 8, INK, width=2.2),
+        "waiting": line(1, 6.5, 20, 6.5, QUIET, width=1.4, dash="1.5 2.5"),
+        RECORD: f'<circle cx="14" cy="6.5" r="3" fill="{INK}"/>',
+        WAIT: f'<circle cx="14" cy="6.5" r="3" fill="#FFFFFF" stroke="{INK}"/>',
+        "event": line(1, 6.5, 19, 6.5, INK, width=1.1, more=' marker-end="url(#tl-head)"'),
+        "default stream": line(1, 6.5, 19, 6.5, INK, width=1.1, dash="4 2", more=' marker-end="url(#tl-head)"'),
+        "hazard": f'<circle cx="13" cy="6.5" r="5.5" fill="{VERMILLION}"/>'
+        + label(13, 6.5, "!", size=9, anchor="middle", fill="#FFFFFF", bold=True),
+        "never": label(10, 6.5, "✗", fill=VERMILLION, bold=True, anchor="middle"),
+    }
+    entries += [(shapes[mark], words) for mark, words in _MARKS.items() if mark in marks]
+    for shape, words in entries:
+        width = 26 + text_width(words, 9.5) + 16
+        if x + width > WIDTH and x > 12:
+            x, y = 12.0, y + 18
+        parts.append(f'<g transform="translate({coordinate(x)} {coordinate(y)})">{shape}</g>')
+        parts.append(label(x + 25, y + 6.5, words, size=9.5, fill=QUIET))
+        x += width
+    return parts, y + 16 if entries else y
+
+
+def _inside(letter: str, style: SpanStyle) -> str:
+    return label(10, 6.5, letter, size=9, anchor="middle", halo=style.ground if style.pattern else "") if letter else ""

@@ -1,0 +1,73 @@
+"""Which wait is missing between two accesses, and what looks like one and is not.
+
+The advice goes by the program's order: the wait belongs between the line that comes first and the one that comes
+second. Where the second stream did wait for the first one, only for too little or too late, the report says so.
+"""
+
+from __future__ import annotations
+
+from cudalab.sim.device.hazards.clocks import Stamp
+from cudalab.sim.device.hazards.hazard import Kind, Party, at, name_of
+
+
+def between_streams(first: Stamp, second: Stamp, one: Party, other: Party, kind: Kind) -> str:
+    """For two operations."""
+    here, there = name_of(first.line.stream), name_of(second.line.stream)
+    if kind == Kind.FREE and other.kind == "free":
+        return (
+            f"free the memory in {here}, or record an event in {here} after {one.noun}{at(one.place)} and let {there} "
+            f"wait for it (cudaStreamWaitEvent, stream.wait_event(event)) before {other.noun}{at(other.place)}"
+        )
+    if kind == Kind.FREE:
+        return (
+            f"move the free{at(one.place)} behind {other.noun}{at(other.place)}: record an event in {there} after it, "
+            f"and let {here} wait for it (cudaStreamWaitEvent, stream.wait_event(event)) before the free"
+        )
+    return (
+        f"record an event in {here} after {one.noun}{at(one.place)} and let {there} wait for it (cudaStreamWaitEvent, "
+        f"stream.wait_event(event)) before {other.noun}{at(other.place)}"
+    )
+
+
+def for_host(operation: Stamp, party: Party, host: Party) -> str:
+    """For an operation and the host that reads or writes."""
+    stream = name_of(operation.line.stream)
+    does = "reads" if host.verb == "reads" else "writes the buffer"
+    wait = (
+        f"call stream.synchronize() (cudaStreamSynchronize) on {stream}, or synchronise with an event recorded there, "
+        f"after {party.noun}{at(party.place)} and before the host {does}{at(host.place)}"
+    )
+    return wait if host.verb == "reads" else f"{wait}; or let the host fill a second buffer meanwhile"
+
+
+def notes(first: Stamp, second: Stamp) -> list[str]:
+    """What about these two streams explains why there is no order."""
+    found = []
+    one, other = first.line.stream, second.line.stream
+    if 0 in (one.handle, other.handle) and not (one.blocking and other.blocking):
+        loose = name_of(other if one.handle == 0 else one)
+        found.append(
+            f"{loose[0].upper()}{loose[1:]} is non-blocking (cudaStreamNonBlocking), so it and the default stream do "
+            "not wait for each other."
+        )
+    elif one.handle == other.handle == 2:
+        found.append("Each host thread has a per-thread default stream of its own.")
+    if first.name.endswith("H2D pageable"):
+        found.append(
+            "A copy from pageable memory may return when its bytes are staged, before they have arrived on the device."
+        )
+    before = after = None
+    for wait in second.line.waits.get(first.line.index, ()):
+        if wait.sequence <= second.sequence:
+            before = wait
+        elif after is None and wait.record.number >= first.number:
+            after = wait
+    if before is not None and before.record.number < first.number:
+        recorded = at(before.record.place)
+        found.append(
+            f"The event that {name_of(other)} waits for{at(before.place)} was recorded too early{recorded}: "
+            f"before {at(first.place).strip(' ()') or 'the first of the two'}."
+        )
+    if after is not None:
+        found.append(f"{name_of(other)[0].upper()}{name_of(other)[1:]} waits for it too late{at(after.place)}.")
+    return found

@@ -1,0 +1,220 @@
+"""Which blocks are resident on which SM, and how many more fit.
+
+A block needs warps, registers and shared memory of one SM for its whole life, and one of its block slots. Blocks of
+several kernels are resident on an SM together as long as all of these last (CUDA C++ Programming Guide, "Hardware
+Multithreading"). Alone, a kernel gets exactly the blocks an SM that its theoretical occupancy promises.
+
+SMs in the same state are kept as one group, so a launch that fills the whole device is one step and not one a block,
+and a device on which little differs has few groups. Blocks go to the SM with most room for them first, one each, as far
+as that evens out; which SM that is on hardware is not documented, and nothing in the model rests on it but how evenly
+blocks are spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cudalab.sim.device.profile import Profile
+
+_REGISTER_UNIT = 256
+_SCHEDULERS = 4
+_SHARED_UNIT = 128
+_WARP = 32
+
+
+class BlockNeeds(NamedTuple):
+    """What one block takes of an SM, besides a block slot."""
+
+    warps: int
+    registers: int
+    """As many as are gone for others: registers are given to warps in units, and each scheduler has its own."""
+    shared: int
+    """Bytes, what the system takes for itself included."""
+    each: int
+    """Blocks that fit on an idle SM."""
+
+
+@dataclass(frozen=True)
+class SmRoom:
+    """What one SM has."""
+
+    warps: int
+    registers: int
+    shared: int
+    slots: int
+    shared_reserved: int
+    """Bytes that the system takes of each block."""
+
+    @staticmethod
+    def of(profile: Profile) -> SmRoom:
+        p = profile.properties
+        return SmRoom(
+            warps=p["maxThreadsPerMultiProcessor"] // p["warpSize"],
+            registers=p["regsPerMultiprocessor"],
+            shared=p["sharedMemPerMultiprocessor"],
+            slots=p["maxBlocksPerMultiProcessor"],
+            shared_reserved=p["reservedSharedMemPerBlock"],
+        )
+
+    def needs(self, threads: int, registers: int, shared: int) -> BlockNeeds:
+        """Of a block of ``threads`` threads with ``registers`` each and ``shared`` bytes of shared memory.
+
+        The register file is split among the schedulers, and what is left over in a part is of no use; so a warp is
+        charged its even share of a part that is full of such warps. Raises ``ValueError`` when not even one block fits.
+        """
+        warps = -(-threads // _WARP)
+        each = -(-registers * _WARP // _REGISTER_UNIT) * _REGISTER_UNIT
+        if each:
+            part = self.registers // _SCHEDULERS
+            if each > part:
+                raise ValueError(f"{registers} registers a thread are more than a scheduler has for one warp")
+            each = part // (part // each)
+        total = -(-(shared + self.shared_reserved) // _SHARED_UNIT) * _SHARED_UNIT
+        fit = min(self.slots, self.warps // warps, self.shared // total)
+        if each:
+            fit = min(fit, self.registers // (warps * each))
+        if not fit:
+            raise ValueError(f"a block of {threads} threads, {registers} registers and {shared} bytes fits no SM")
+        return BlockNeeds(warps, warps * each, total, fit)
+
+
+class _Group:
+    """SMs that hold the same blocks: how many they are, what is free on each, and who is there."""
+
+    __slots__ = ("count", "registers", "residents", "shared", "slots", "warps")
+
+    def __init__(
+        self, count: int, warps: int, registers: int, shared: int, slots: int, residents: dict[Hashable, int]
+    ) -> None:
+        self.count = count
+        self.warps, self.registers, self.shared, self.slots = warps, registers, shared, slots
+        self.residents = residents
+
+    def fit(self, needs: BlockNeeds) -> int:
+        """How many more such blocks each of its SMs takes."""
+        if not self.residents:
+            return needs.each
+        most = self.slots
+        if most:
+            most = min(most, self.warps // needs.warps, self.shared // needs.shared)
+            if needs.registers:
+                most = min(most, self.registers // needs.registers)
+        return most
+
+    def change(self, holder: Hashable, needs: BlockNeeds, each: int) -> None:
+        """``each`` blocks more on every SM, or fewer when negative."""
+        self.warps -= each * needs.warps
+        self.registers -= each * needs.registers
+        self.shared -= each * needs.shared
+        self.slots -= each
+        now = self.residents.get(holder, 0) + each
+        if now:
+            self.residents[holder] = now
+        else:
+            del self.residents[holder]
+
+
+class Residency:
+    """The blocks on all SMs. A *holder* is whoever placed blocks; it takes them away again."""
+
+    def __init__(self, sms: int, room: SmRoom) -> None:
+        self.sms, self.room = sms, room
+        self._groups = [_Group(sms, room.warps, room.registers, room.shared, room.slots, {})]
+
+    @property
+    def idle(self) -> int:
+        """SMs without any block."""
+        first = self._groups[0]
+        return 0 if first.residents else first.count
+
+    def fits(self, needs: BlockNeeds) -> bool:
+        """Is there room for at least one block?"""
+        for group in self._groups:
+            if group.fit(needs):
+                return True
+        return False
+
+    def place(self, holder: Hashable, needs: BlockNeeds, blocks: int) -> int:
+        """Place as many of ``blocks`` as fit, evenly; returns how many."""
+        left = blocks
+        first = self._groups[0]
+        if left <= first.count and not first.residents:  # one each on idle SMs, which have most room
+            self._part(first, left).change(holder, needs, 1)
+            return blocks
+        while left:
+            best, most, second = first, 0, 0
+            for group in self._groups:
+                fit = group.fit(needs)
+                if fit > most:
+                    best, most, second = group, fit, most
+                elif fit > second:
+                    second = fit
+            if not most:
+                break
+            if left < best.count:
+                self._part(best, left).change(holder, needs, 1)
+                return blocks
+            each = min(max(1, most - second), left // best.count)
+            best.change(holder, needs, each)
+            left -= each * best.count
+        return blocks - left
+
+    def release(self, holder: Hashable, needs: BlockNeeds, blocks: int | None = None) -> None:
+        """Take ``blocks`` of the holder's blocks away (``None``: all), from where it has most."""
+        if blocks is None:
+            for group in [group for group in self._groups if holder in group.residents]:
+                group.change(holder, needs, -group.residents[holder])
+                self._merge(group)
+            return
+        left = blocks
+        while left:
+            best = max(self._groups, key=lambda group: group.residents.get(holder, 0))
+            if left < best.count:
+                best, left = self._part(best, left), 0
+            else:
+                left -= best.count
+            best.change(holder, needs, -1)
+            self._merge(best)
+
+    def hand_over(self, giver: Hashable, taker: Hashable) -> None:
+        """The blocks of ``giver`` belong to ``taker`` from now on."""
+        for group in self._groups:
+            blocks = group.residents.pop(giver, 0)
+            if blocks:
+                group.residents[taker] = group.residents.get(taker, 0) + blocks
+
+    def sms_with(self, holders: list[Hashable]) -> int:
+        """SMs that hold a block of one of them."""
+        return sum(group.count for group in self._groups if any(holder in group.residents for holder in holders))
+
+    def clear(self) -> None:
+        room = self.room
+        self._groups = [_Group(self.sms, room.warps, room.registers, room.shared, room.slots, {})]
+
+    def __iter__(self) -> Iterator[tuple[int, dict[Hashable, int]]]:
+        """``(SMs, {holder: blocks on each})`` of every group."""
+        return ((group.count, dict(group.residents)) for group in self._groups)
+
+    def _part(self, group: _Group, count: int) -> _Group:
+        """A group of ``count`` of the group's SMs."""
+        if count == group.count:
+            return group
+        group.count -= count
+        part = _Group(count, group.warps, group.registers, group.shared, group.slots, dict(group.residents))
+        self._groups.append(part)
+        return part
+
+    def _merge(self, changed: _Group) -> None:
+        """Join the group with one in the same state. The idle SMs stay the first group."""
+        groups = self._groups
+        for other in groups:
+            if other is not changed and other.residents == changed.residents:
+                other.count += changed.count
+                groups.remove(changed)
+                changed = other
+                break
+        if not changed.residents and groups[0] is not changed:
+            groups.remove(changed)
+            groups.insert(0, changed)

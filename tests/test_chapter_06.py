@@ -1,0 +1,103 @@
+"""Chapter 06's compared cells: each notices a mistake in the code that feeds it.
+
+That each agrees with its stored output as it stands is what the run of the whole notebook says (test_notebooks.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from tests.chapter import Chapter, Mutation, fresh_shell
+
+LEAST_COMPARED = 12
+CHAPTER = Chapter(
+    "06_shared_memory_matmul.ipynb",
+    {
+        "naive-check": ["kernel-naive", "operands"],
+        "tolerance": ["kernel-naive"],
+        "naive-count": ["kernel-naive", "operands"],
+        "naive-levels": ["kernel-naive", "operands", "naive-count"],
+        "tiled-check": ["operands", "kernel-tiled"],
+        "tiled-count": ["kernel-naive", "operands", "naive-count", "kernel-tiled"],
+        "ragged": ["operands", "kernel-any"],
+        "banks": ["kernel-rows"],
+        "opt-in": ["operands", "kernel-slab"],
+        "registers-check": ["operands", "kernel-registers"],
+        "rungs": ["kernel-naive", "kernel-tiled", "kernel-registers"],
+        "missing-mended": ["operands", "kernel-any", "missing"],
+        "early-mended": ["operands", "kernel-any", "early-return"],
+    },
+)
+
+MUTATIONS = [
+    Mutation("naive-check", "kernel-naive", "k < depth", "k < depth - 1"),
+    Mutation("naive-check", "naive-check", "(5, 3), (16, 16)", "(4, 3), (16, 16)"),
+    Mutation("tolerance", "kernel-naive", "sum += a * b;", "sum += a * b * 1.00001f;"),
+    Mutation("tolerance", "tolerance", "2.0**-24", "2.0**-30"),
+    Mutation("naive-count", "kernel-naive", "float b = B[k * width + column];", "float b = B[k * width];"),
+    Mutation("naive-count", "kernel-naive", "k < depth", "k < depth / 2"),
+    Mutation("naive-levels", "kernel-naive", "A[row * depth + k]", "A[k * depth + row]"),
+    Mutation("naive-levels", "naive-count", "(16, 16), arguments)", "(32, 8), arguments)"),
+    Mutation("tiled-check", "kernel-tiled", "row * M.stride + column", "row * TILE + column"),
+    Mutation("tiled-check", "kernel-tiled", "(B, t, blockIdx.x)", "(B, blockIdx.x, t)"),
+    Mutation("tiled-check", "kernel-tiled", "        __syncthreads();  // the tiles are complete\n", ""),
+    Mutation("tiled-count", "kernel-tiled", "+= As[row][k] *", "+= Asub.elements[row * Asub.stride + k] *"),
+    Mutation("ragged", "kernel-any", "row < height && ka < depth ?", "row < height ?"),
+    Mutation("ragged", "kernel-any", "t < depth; t += TILE", "t + TILE <= depth; t += TILE"),
+    Mutation("ragged", "kernel-any", "if (row < height && column < width)", "if (row < height)"),
+    Mutation("banks", "kernel-rows", "[32 + PAD]", "[32]"),
+    Mutation("opt-in", "opt-in", "slab.max_dynamic_shared_size_bytes = 64", "slab.max_dynamic_shared_size_bytes = 32"),
+    Mutation("opt-in", "kernel-slab", "memory + 32 * deep", "memory + 32"),
+    Mutation("registers-check", "kernel-registers", "b[j];", "b[i];"),
+    Mutation("registers-check", "registers-check", "bigA[:150, :45], bigB[:45, :70] = A, B", "bigA[:150, :45] = A"),
+    Mutation("rungs", "kernel-registers", "EACH = 8, STEP = 16", "EACH = 4, STEP = 32"),
+    Mutation("missing-mended", "missing-mended", 'first + "__syncthreads();" + second + end', "any_size.code"),
+    Mutation(
+        "early-mended",
+        "early-return",
+        '"    float sum", guard + "    float sum"',
+        '"    if (row", guard + "    if (row"',
+    ),
+    Mutation("early-mended", "kernel-any", "if (row < height && column < width)", "if (column < width)"),
+]
+
+
+@pytest.fixture
+def shell() -> Iterator[InteractiveShell]:
+    with fresh_shell() as shell:
+        yield shell
+
+
+def test_there_are_enough_compared_cells() -> None:
+    assert sorted(CHAPTER.compared) == sorted(CHAPTER.needs)
+    assert len(CHAPTER.compared) >= LEAST_COMPARED
+
+
+def test_every_compared_cell_is_mutated() -> None:
+    assert {mutation.compared for mutation in MUTATIONS} == set(CHAPTER.compared)
+
+
+def _slices() -> Iterator[object]:
+    """The first mistake of each cell in every run, the others in the long one."""
+    seen = set()
+    for mutation in MUTATIONS:
+        yield pytest.param(mutation, marks=[pytest.mark.long] * (mutation.compared in seen))
+        seen.add(mutation.compared)
+
+
+@pytest.mark.parametrize("mutation", [*_slices()], ids=str)
+def test_compared_cell_notices_a_mistake(shell: InteractiveShell, mutation: Mutation) -> None:
+    printed = CHAPTER.run(shell, mutation.compared, mutation)
+    assert not any(name in printed for name in ("SyntaxError", "CompileException", "NameError")), printed
+    assert printed != CHAPTER.stored(mutation.compared)
+
+
+@pytest.mark.parametrize("name", CHAPTER.compared)
+def test_compared_cell_prints_values(name: str) -> None:
+    """Numbers or names of errors, and never only whether something holds."""
+    stored = CHAPTER.stored(name)
+    assert not {"True", "False"} & set(stored.split())
+    assert any(character.isdigit() for character in stored) or "cuda" in stored

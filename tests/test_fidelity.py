@@ -1,0 +1,86 @@
+"""The time model against the stored figures of an H200 (bench/fidelity): a slice here, everything in the long tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.fidelity.catalogue import catalogue
+from bench.fidelity.comparison import Comparison, share_right
+from bench.fidelity.experiment import EXPERIMENTS, side
+from bench.fidelity.runner import run
+from bench.fidelity.stored import read
+
+SLICE = (
+    "copies to the host, pinned, by size",
+    "one copy or many",
+    "launch and wait",
+    "vector addition by block size",
+    "strided loads",
+    "gathers by order of the indices",
+    "transposes",
+    "occupancy limited by shared memory",
+    "operations by kind, full SMs",
+    "bank conflicts by stride",
+    "divergence by number of ways",
+    "matrix products of 1024",
+    "histograms by data, global atomics",
+    "reductions",
+    "pipeline by number of streams",
+)
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return read()
+
+
+@pytest.fixture(scope="module")
+def sliced(stored):
+    catalogue()
+    return Comparison(stored.figures, run(EXPERIMENTS[name] for name in SLICE))
+
+
+def test_every_experiment_has_stored_figures(stored):
+    names = {each.name for each in catalogue()}
+    assert names == set(stored.figures)
+    assert len(names) >= 40
+    assert stored.device == "NVIDIA H200" and stored.runs >= 3
+    assert all(figure > 0 for variants in stored.figures.values() for figure in variants.values())
+
+
+def test_the_split_is_decided_by_the_names():
+    """SHA-256 of a name, its lowest bit: written down here so that it cannot move."""
+    assert side("strided loads") == "validation"
+    assert side("matrix products of 1024") == "calibration"
+    halves = [each.side for each in catalogue()]
+    assert halves.count("calibration") == 39 and halves.count("validation") == 49
+
+
+def test_the_variants_are_those_of_the_gpu(sliced):
+    for name in SLICE:
+        assert list(sliced.modelled[name]) == list(sliced.measured[name])
+
+
+def test_clearly_different_variants_are_in_the_right_order(sliced):
+    pairs = sliced.pairs(0.25)
+    assert len(pairs) > 100
+    assert [pair for pair in pairs if not pair.right] == []
+
+
+def test_visibly_different_variants_mostly_are(sliced):
+    assert share_right(sliced.pairs(0.10)) >= 0.95
+
+
+def test_figures_are_close(sliced):
+    assert sliced.median_error() < 0.15
+    assert sliced.within(0.40) >= 0.90
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_all_experiments(stored):
+    found = Comparison(stored.figures, run(catalogue()))
+    assert [pair for pair in found.pairs(0.25) if not pair.right] == []
+    assert share_right(found.pairs(0.10)) >= 0.95
+    assert found.median_error() < 0.15
+    assert found.within(0.40) >= 0.90
