@@ -104,7 +104,8 @@ def test_use_after_free(memory: Memory) -> None:
 
 
 def test_never_allocated(memory: Memory) -> None:
-    fault = fault_of(memory, 1 << 46, pack(1 << 46), [pointer(0, "a")], 1)
+    address = 1 << 55  # no process has memory there
+    fault = fault_of(memory, address, pack(address), [pointer(0, "a")], 1)
     assert fault.rule == "never allocated"
 
 
