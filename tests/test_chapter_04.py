@@ -7,21 +7,13 @@ else. The cells run in one IPython shell in this process; only those that the co
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
-from contextlib import redirect_stdout
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
-from traitlets.config import Config
 
-import cudalab
-from cudalab import notebook as rules
+from tests.chapter import Chapter, Mutation, fresh_shell
 
-PATH = Path(__file__).parent.parent / "notebooks" / "04_device_memory.ipynb"
 LEAST_COMPARED = 6
 
 # What each compared cell needs, besides `setup` and itself.
@@ -42,19 +34,6 @@ NEEDS = {
     "out-of-memory": ["ok"],
     "fall-back": ["ok"],
 }
-
-
-@dataclass(frozen=True)
-class Mutation:
-    """One mistake: in the source of cell ``of``, ``before`` (which stands there once) becomes ``after``."""
-
-    compared: str
-    of: str
-    before: str
-    after: str
-
-    def __str__(self) -> str:
-        return f"{self.compared}: {self.before} → {self.after}"
 
 
 MUTATIONS = [
@@ -91,77 +70,39 @@ MUTATIONS = [
 ]
 
 
-@cache
-def cells() -> dict[str, rules.Notebook]:
-    """Every code cell by its id."""
-    return {cell.id: cell for cell in rules.read(PATH).cells if cell.cell_type == "code"}
-
-
-def compared() -> list[str]:
-    return [name for name, cell in cells().items() if rules.is_compared(cell)]
-
-
-def stored(name: str) -> str:
-    return "".join(output.text for output in cells()[name].outputs)
+CHAPTER = Chapter("04_device_memory.ipynb", NEEDS)
 
 
 @pytest.fixture
 def shell() -> Iterator[InteractiveShell]:
-    """A fresh notebook, and a simulated device without what earlier mistakes left behind."""
-    cudalab.reset()
-    InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
-    cudalab.load_ipython_extension(shell)
-    yield shell
-    InteractiveShell.clear_instance()
-    cudalab.reset()
-
-
-def run(shell: InteractiveShell, name: str, mutation: Mutation | None = None) -> str:
-    """Run the compared cell and what it needs; what the cell itself printed, and its error if it has one."""
-    text = ""
-    for step in ["setup", *NEEDS[name], name]:
-        source = cells()[step].source
-        if mutation and mutation.of == step:
-            assert source.count(mutation.before) == 1, (
-                f"{mutation.before!r} stands {source.count(mutation.before)} times"
-            )
-            source = source.replace(mutation.before, mutation.after)
-        with redirect_stdout(io.StringIO()) as printed:
-            ended = shell.run_cell(source, store_history=False)
-        error = ended.error_before_exec or ended.error_in_exec
-        if mutation is None and error:
-            raise error
-        text = printed.getvalue() + (f"{type(error).__name__}: {error}" if error else "")
-        if error:
-            break
-    return text
+    with fresh_shell() as made:
+        yield made
 
 
 def test_there_are_enough_compared_cells() -> None:
-    assert sorted(compared()) == sorted(NEEDS)
-    assert len(compared()) >= LEAST_COMPARED
+    assert sorted(CHAPTER.compared) == sorted(NEEDS)
+    assert len(CHAPTER.compared) >= LEAST_COMPARED
 
 
 def test_every_compared_cell_is_mutated() -> None:
-    assert {mutation.compared for mutation in MUTATIONS} == set(compared())
+    assert {mutation.compared for mutation in MUTATIONS} == set(CHAPTER.compared)
 
 
-@pytest.mark.parametrize("name", compared())
+@pytest.mark.parametrize("name", CHAPTER.compared)
 def test_compared_cell_prints_its_stored_output(shell: InteractiveShell, name: str) -> None:
-    assert run(shell, name) == stored(name)
+    assert CHAPTER.run(shell, name) == CHAPTER.stored(name)
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
 def test_compared_cell_notices_a_mistake(shell: InteractiveShell, mutation: Mutation) -> None:
-    printed = run(shell, mutation.compared, mutation)
+    printed = CHAPTER.run(shell, mutation.compared, mutation)
     assert "SyntaxError" not in printed and "CompileException" not in printed, printed
-    assert printed != stored(mutation.compared)
+    assert printed != CHAPTER.stored(mutation.compared)
 
 
-@pytest.mark.parametrize("name", compared())
+@pytest.mark.parametrize("name", CHAPTER.compared)
 def test_compared_cell_prints_values(name: str) -> None:
     """Numbers or names of errors, and never only whether something holds."""
-    words = stored(name).split()
+    words = CHAPTER.stored(name).split()
     assert words and not {"True", "False"} & set(words)
-    assert any(character.isdigit() for character in stored(name)) or "cuda" in stored(name)
+    assert any(character.isdigit() for character in CHAPTER.stored(name)) or "cuda" in CHAPTER.stored(name)

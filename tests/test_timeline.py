@@ -179,6 +179,28 @@ def test_streams_bear_the_learners_names(device):
         t.in_stream("none such")
 
 
+def test_a_bare_handle_names_no_stream():
+    """Its stream may be gone, and a GPU's driver does not survive a question about that."""
+    import sys
+
+    code, raw = cudart.cudaStreamCreate()
+    wrapped = cp.cuda.Stream.from_external(_Handle(raw))
+    kept = cp.cuda.Stream()
+    cudart.cudaStreamDestroy(raw)
+    assert names_in(sys._getframe()) == {kept.ptr: "kept"}
+    assert wrapped.ptr == int(raw)
+
+
+class _Handle:
+    """A stream of the runtime, for CuPy."""
+
+    def __init__(self, handle):
+        self.handle = int(handle)
+
+    def __cuda_stream__(self):
+        return 0, self.handle
+
+
 def test_names_prefer_what_stays_to_what_a_loop_leaves():
     streams = [cp.cuda.Stream() for _ in range(2)]
     s = streams[1]

@@ -14,7 +14,16 @@ import numpy as np
 
 from cudalab.sim.cupy._core import carray, layout
 from cudalab.sim.cupy._core.array import ndarray
-from cudalab.sim.cupy._core.parameters import Parameter, c_type, check_name, decide_types, parse, shape_mismatch
+from cudalab.sim.cupy._core.parameters import (
+    Parameter,
+    c_type,
+    check_name,
+    decide_types,
+    kinds,
+    launch_arguments,
+    parse,
+    shape_mismatch,
+)
 from cudalab.sim.cupy._core.raw import RawKernel
 from cudalab.sim.cupy._core.types import is_scalar, unsupported
 
@@ -139,27 +148,16 @@ class ElementwiseKernel:
             for parameter, value in zip(self.params, values, strict=True)
         )
         loop = (count,) if flat else shape
-        kinds = tuple(
-            ("raw", value.ndim) if parameter.raw and isinstance(value, ndarray) else isinstance(value, ndarray)
-            for parameter, value in zip(self.params, values, strict=True)
-        )
-        key = (tuple(dtypes), kinds, len(loop), tuple(letters.items()))
+        key = (tuple(dtypes), kinds(self.params, values), len(loop), tuple(letters.items()))
         kernel = self._kernels.get(key)
         if kernel is None:
             code = self._code(values, dtypes, letters, len(loop))
             kernel = self._kernels[key] = RawKernel(code, self.name, self.options)
-        arguments: list[Any] = []
-        for parameter, value, dtype in zip(self.params, values, dtypes, strict=True):
-            if not isinstance(value, ndarray):
-                arguments.append(dtype.type(value))
-                continue
-            arguments.append(value.data)
-            if parameter.raw:
-                arguments += [*map(np.int64, value.shape), *map(np.int64, value.strides)]
-            else:
-                strides = layout.broadcast_strides(value.shape, value.strides, shape)
-                arguments += map(np.int64, (value.itemsize,) if flat else strides)
-        arguments += map(np.int64, loop)
+
+        def strides(array: ndarray) -> tuple[int, ...]:
+            return (array.itemsize,) if flat else layout.broadcast_strides(array.shape, array.strides, shape)
+
+        arguments = [*launch_arguments(self.params, values, dtypes, strides), *map(np.int64, loop)]
         kernel.kernel.linear_launch(count, arguments, 0, block, stream)
 
     def _code(

@@ -6,13 +6,14 @@ array, indexed by hand, instead of one element.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cudalab.sim.cupy._core import types
+from cudalab.sim.cupy._core.array import ndarray
 
 _C_TYPES = {
     "?": "bool",
@@ -130,3 +131,30 @@ def shape_mismatch(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -
     error = ValueError("Out shape is mismatched")
     error.add_note(f"{name} has the shape {shape}, the result {wanted}.")
     return error
+
+
+def kinds(parameters: Sequence[Parameter], values: Sequence[Any]) -> tuple[object, ...]:
+    """What of the arguments the code of a kernel depends on, besides their types: numbers, arrays, whole arrays."""
+    return tuple(
+        ("raw", value.ndim) if parameter.raw and isinstance(value, ndarray) else isinstance(value, ndarray)
+        for parameter, value in zip(parameters, values, strict=True)
+    )
+
+
+def launch_arguments(
+    parameters: Sequence[Parameter],
+    values: Sequence[Any],
+    dtypes: Sequence[np.dtype[Any]],
+    strides: Callable[[ndarray], Iterable[int]],
+) -> list[Any]:
+    """The arguments of a launch: numbers by value, arrays as an address and ``strides(array)``, whole arrays as an
+    address, their lengths and their strides (bytes)."""
+    found: list[Any] = []
+    for parameter, value, dtype in zip(parameters, values, dtypes, strict=True):
+        if not isinstance(value, ndarray):
+            found.append(dtype.type(value))
+        elif parameter.raw:
+            found += [value.data, *map(np.int64, value.shape), *map(np.int64, value.strides)]
+        else:
+            found += [value.data, *map(np.int64, strides(value))]
+    return found

@@ -15,7 +15,15 @@ import numpy as np
 
 from cudalab.sim.cupy._core import carray, layout
 from cudalab.sim.cupy._core.array import ndarray
-from cudalab.sim.cupy._core.parameters import c_type, check_name, decide_types, parse, shape_mismatch
+from cudalab.sim.cupy._core.parameters import (
+    c_type,
+    check_name,
+    decide_types,
+    kinds,
+    launch_arguments,
+    parse,
+    shape_mismatch,
+)
 from cudalab.sim.cupy._core.raw import RawKernel
 from cudalab.sim.cupy._core.types import is_scalar, unsupported
 
@@ -128,29 +136,19 @@ class ReductionKernel:
         """The loop's axes are put in order: those that stay, then those that are reduced."""
         stay = tuple(axis for axis in range(len(shape)) if axis not in axes)
         order = (*stay, *axes)
-        kinds = tuple(
-            ("raw", value.ndim) if parameter.raw and isinstance(value, ndarray) else isinstance(value, ndarray)
-            for parameter, value in zip(self.in_params, inputs, strict=True)
-        )
-        key = (tuple(in_types), out_type, kinds, len(stay), len(axes), tuple(letters.items()))
+        key = (tuple(in_types), out_type, kinds(self.in_params, inputs), len(stay), len(axes), tuple(letters.items()))
         kernel = self._kernels.get(key)
         if kernel is None:
             code = self._code(inputs, in_types, out_type, letters, len(stay), len(axes))
             kernel = self._kernels[key] = RawKernel(code, self.name, self.options)
-        arguments: list[Any] = []
-        for parameter, value, dtype in zip(self.in_params, inputs, in_types, strict=True):
-            if not isinstance(value, ndarray):
-                arguments.append(dtype.type(value))
-                continue
-            arguments.append(value.data)
-            if parameter.raw:
-                arguments += [*map(np.int64, value.shape), *map(np.int64, value.strides)]
-            else:
-                strides = layout.broadcast_strides(value.shape, value.strides, shape)
-                arguments += [np.int64(strides[axis]) for axis in order]
-        kept = [stride for length, stride in zip(out.shape, out.strides, strict=True) if len(out.shape) == len(stay)]
-        if len(out.shape) != len(stay):  # keepdims: the axes of length 1 do not count
-            kept = [out.strides[axis] for axis in stay]
+
+        def strides(array: ndarray) -> list[int]:
+            found = layout.broadcast_strides(array.shape, array.strides, shape)
+            return [found[axis] for axis in order]
+
+        # with keepdims the result has all axes; those of length 1 do not count
+        kept = out.strides if out.ndim == len(stay) else [out.strides[axis] for axis in stay]
+        arguments = launch_arguments(self.in_params, inputs, in_types, strides)
         arguments += [out.data, *map(np.int64, kept), *(np.int64(shape[axis]) for axis in order)]
         blocks = min(math.prod(shape[axis] for axis in stay), 1 << 20)
         kernel.kernel((blocks,), (_BLOCK,), arguments, 0, stream)

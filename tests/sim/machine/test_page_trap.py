@@ -1,0 +1,13 @@
+"""Where the host's accesses can be noticed; `test_host_watch.py` is skipped elsewhere."""
+
+from __future__ import annotations
+
+import platform
+import sys
+
+from cudalab.sim.machine import page_trap
+
+
+def test_it_is_available_on_every_linux_that_is_supported() -> None:
+    promised = sys.platform == "linux" and platform.machine().lower() in ("x86_64", "amd64", "aarch64", "arm64")
+    assert page_trap.available() == promised
