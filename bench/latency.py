@@ -40,6 +40,31 @@ for i in range(int(sys.argv[3])):
     print(run("// " + sys.argv[2] + str(i) + "\\n" + case.cuda.replace("kernel(", "kernel(", 1)))
 """
 
+GROUPS_CELL = """
+import sys, time, numpy as np
+from cudalab import cp
+source = '''#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+namespace cg = cooperative_groups;
+extern "C" __global__ void sum(const float* x, float* y) {
+    auto block = cg::this_thread_block();
+    auto tile = cg::tiled_partition<32>(block);
+    float v = cg::reduce(tile, x[block.thread_rank()] * FACTOR, cg::plus<float>());
+    if (tile.thread_rank() == 0) y[tile.meta_group_rank()] = v;
+}'''
+x, y = cp.ones(256, np.float32), cp.zeros(8, np.float32)
+def run(factor):
+    start = time.perf_counter()
+    kernel = cp.RawKernel(source.replace("FACTOR", str(factor)), "sum")
+    kernel((1,), (256,), (x, y))
+    assert (y.get() == 32 * factor).all()
+    return (time.perf_counter() - start) * 1e3
+print(run(int(sys.argv[1])))
+for i in range(1, int(sys.argv[2]) + 1):
+    time.sleep(float(sys.argv[3]))
+    print(run(int(sys.argv[1]) + i))
+"""
+
 FIRST = """
 import time
 start = time.perf_counter()
@@ -56,6 +81,18 @@ print((time.perf_counter() - start) * 1e3)
 def cell(label: str, tag: str, repeats: int) -> list[float]:
     done = subprocess.run(
         [sys.executable, "-c", CELL, label, tag, str(repeats)], capture_output=True, text=True, check=True
+    )
+    return [float(line) for line in done.stdout.split()]
+
+
+def groups_cell(repeats: int, thinking: float = 5.0) -> list[float]:
+    """Milliseconds of a cell with cooperative groups: a notebook's first, then edited ones after a pause each."""
+    tag = str(time.time_ns() // 1000 % 100_000)
+    done = subprocess.run(
+        [sys.executable, "-c", GROUPS_CELL, tag, str(repeats), str(thinking)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return [float(line) for line in done.stdout.split()]
 
@@ -88,6 +125,9 @@ def main(arguments: list[str] | None = None) -> None:
         cached = cell(label, tag, options.repeats)
         rows[label] = {"edited_ms": statistics.median(cold), "cached_ms": statistics.median(cached)}
         print(f"{label:34} edited {rows[label]['edited_ms']:7.1f} ms   cached {rows[label]['cached_ms']:6.2f} ms")
+    groups = groups_cell(min(options.repeats, 5))
+    rows["cooperative groups"] = {"first_ms": groups[0], "edited_ms": statistics.median(groups[1:])}
+    print(f"{'cooperative groups':34} edited {statistics.median(groups[1:]):7.1f} ms   first {groups[0]:8.1f} ms")
     first = [chapter_first_result() for _ in range(3)]
     rows["kernel start to first result"] = {"ms": statistics.median(first)}
     print(f"{'Jupyter kernel start to first result':34} {statistics.median(first):7.0f} ms")

@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.programs import Case, cases
+from bench.unnamed_programs import unnamed
 
 os.environ.setdefault("CUDALAB_DEVICE", "sim")
 
@@ -133,6 +134,16 @@ def measure_numba(case: Case, repeats: int) -> tuple[float, float] | None:
     return float(done.stdout), best_of({"simulated": simulated}, repeats)["simulated"]
 
 
+GROUPS = ("the design's table", "the other programs", "programs named nowhere")
+
+
+def group_of(case: Case) -> str:
+    """Which of ``GROUPS`` a case belongs to."""
+    if case.in_table:
+        return GROUPS[0]
+    return GROUPS[2] if case.label in {each.label for each in unnamed()} else GROUPS[1]
+
+
 def geometric_mean(values: list[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values))
 
@@ -147,11 +158,11 @@ def main() -> None:
     rows = []
     print(f"{'program':32} {'simulated':>10} {'gcc -O2':>9} {'NumPy':>9}   sim/gcc")
     with tempfile.TemporaryDirectory() as folder:
-        for case in cases():
+        for case in (*cases(), *unnamed()):
             if options.only not in case.label:
                 continue
             times = measure(case, options.repeats, Path(folder))
-            row = {"program": case.label, "in_table": case.in_table, **times}
+            row = {"program": case.label, "group": group_of(case), **times}
             row["ratio"] = times["simulated"] / times["gcc -O2"]
             if options.numba and (pair := measure_numba(case, options.repeats)):
                 row["numba_small"], row["simulated_small"] = pair
@@ -167,10 +178,8 @@ def main() -> None:
                 flush=True,
             )
     summary = {}
-    for name, chosen in (
-        ("the design's table", [r for r in rows if r["in_table"]]),
-        ("the other programs", [r for r in rows if not r["in_table"]]),
-    ):
+    for name in GROUPS:
+        chosen = [row for row in rows if row["group"] == name]
         if chosen:
             summary[name] = geometric_mean([float(r["ratio"]) for r in chosen])
             print(f"geometric mean over {name}: {summary[name]:.2f}x gcc -O2")

@@ -5,7 +5,8 @@ The names below are all that a notebook needs::
     from cudalab import cp, cudart, driver
 
 gives CuPy, ``cuda.bindings.runtime`` and ``cuda.bindings.driver`` on a machine with a working GPU, and the simulated
-device's modules of the same shape elsewhere. ``cudalab.device()`` says which, and why.
+device's modules of the same shape elsewhere; ``cupyx``, for ``cupyx.profiler``, likewise. ``cudalab.device()`` says
+which, and why.
 
 Names are imported when they are first used, so ``import cudalab`` takes a few milliseconds. In IPython and Jupyter the
 import also makes the cell magics ``%%cuda`` and ``%%isolated`` known.
@@ -25,6 +26,7 @@ require_supported()
 if TYPE_CHECKING:
     from cudalab.backend import cp as cp
     from cudalab.backend import cudart as cudart
+    from cudalab.backend import cupyx as cupyx
     from cudalab.backend import driver as driver
     from cudalab.benchmark import benchmark as benchmark
     from cudalab.checks import check as check
@@ -47,6 +49,7 @@ _HOME = {
     "cp": "backend",
     "cudart": "backend",
     "driver": "backend",
+    "cupyx": "backend",
     "device": "device",
     "reset": "device",
     "clock": "host_clock",

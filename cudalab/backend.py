@@ -2,8 +2,8 @@
 
 ``CUDALAB_DEVICE`` asks for one: ``gpu``, ``sim`` (a simulated H200) or ``sim:PROFILE``. Unset, the GPU is taken where
 driver, CuPy and ``cuda.bindings`` work together, and the simulated device elsewhere. Asking for a GPU that cannot be
-used is an error that says why, never a silent fall-back. The decision is taken once, when one of ``cp``, ``cudart`` and
-``driver`` is first used, and holds for the life of the process.
+used is an error that says why, never a silent fall-back. The decision is taken once, when one of ``cp``, ``cudart``,
+``driver`` and ``cupyx`` is first used, and holds for the life of the process.
 """
 
 from __future__ import annotations
@@ -137,14 +137,18 @@ _MODULES = {
     ("cudart", "sim"): "cudalab.sim.cudart",
     ("driver", "gpu"): "cuda.bindings.driver",
     ("driver", "sim"): "cudalab.sim.driver",
+    ("cupyx", "gpu"): "cupyx",
+    ("cupyx", "sim"): "cudalab.sim.cupyx",
 }
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name not in ("cp", "cudart", "driver"):
+    if name not in ("cp", "cudart", "driver", "cupyx"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(_MODULES[name, choice().kind])
     if module.__name__ == "cudalab.recording":
         module = module.cp
+    if name == "cupyx":
+        import_module(f"{module.__name__}.profiler")
     globals()[name] = module
     return module

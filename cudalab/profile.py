@@ -2,43 +2,33 @@
 
 Sectors per request, bank conflicts, instructions and occupancy, under the names of Nsight Compute. The launch runs on
 the simulated device in traced form, also on a machine with a GPU; counts that depend on addresses alone (requests,
-sectors, wavefronts) are the hardware's. Instructions are PTX instructions, which the assembler turns into somewhat
-different machine instructions. Nothing here is a time."""
+sectors, wavefronts) are the hardware's. So that they are, shared accesses that the assembler merges into wider ones are
+counted as it merged them, and the report says which. Instructions are PTX instructions, which the assembler turns into
+somewhat different machine instructions. Nothing here is a time."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from cudalab.line_counts import LineTable, MergedAccesses, line_table, merged_accesses
 from cudalab.mirror import mirrored
-from cudalab.sim.abi import SiteKind, Space
-from cudalab.sim.compiler.program import Program
+from cudalab.sim.compiler.assembly import assembly
+from cudalab.sim.compiler.listing import listing
+from cudalab.sim.compiler.program import Kernel, Program, Resources
 from cudalab.sim.machine.configuration import check_configuration
 from cudalab.sim.machine.counts import AccessCounts, Counts, SharedCounts
-from cudalab.sim.machine.findings import Place, Triple, place_of
-from cudalab.sim.machine.occupancy import Occupancy, kernel_occupancy
+from cudalab.sim.machine.findings import Triple
+from cudalab.sim.machine.limits import DeviceLimits
+from cudalab.sim.machine.occupancy import Occupancy, kernel_occupancy, occupancy_curve
+from cudalab.sim.machine.requests import KeptRequests
 from cudalab.sim.machine.sample import count_launch
+from cudalab.sim.machine.together import Together
 
-
-@dataclass(frozen=True)
-class LineCounts:
-    """What one kind of access on one source line did."""
-
-    place: Place
-    kind: str
-    """``"global load"``, ``"shared store"`` …"""
-    requests: float
-    sectors: float
-    """32-byte sectors, for global and local memory."""
-    wavefronts: float
-    """For shared memory."""
-    bank_conflicts: float
-
-    @property
-    def sectors_per_request(self) -> float:
-        return self.sectors / self.requests if self.requests else 0.0
+if TYPE_CHECKING:
+    from cudalab.source import KernelSource
 
 
 @dataclass(frozen=True)
@@ -52,8 +42,20 @@ class Profile:
     """Dynamic shared memory a block, bytes."""
     counts: Counts
     occupancy: Occupancy
-    lines: tuple[LineCounts, ...]
-    """Memory accesses by source line."""
+    lines: LineTable
+    """Memory accesses by source line; shown as a table with instructions, divergence and cost of each line."""
+    merged: tuple[MergedAccesses, ...]
+    """Shared accesses of the PTX that the assembler made wider; the counters are those of the machine code."""
+    assembled: str
+    """Empty where the machine code is known; else why not, and shared accesses are counted as in the PTX."""
+    resources: Resources | None
+    """Registers, spills, local and shared memory, as the assembler says."""
+    program: Program = field(repr=False)
+    """The compiled source."""
+    compiled: Kernel = field(repr=False)
+    """The kernel in it."""
+    limits: DeviceLimits = field(repr=False)
+    """Of the device that the occupancy is for."""
 
     @property
     def exact(self) -> bool:
@@ -113,6 +115,22 @@ class Profile:
         return self.counts.thread_efficiency
 
     @property
+    def requests(self) -> list[KeptRequests]:
+        """Some requests of a few blocks with all their addresses: what ``cudalab.plot.heat_map`` and
+        ``cudalab.plot.banks`` draw."""
+        return self.counts.kept
+
+    def occupancy_curve(self, threads: Iterable[int] = range(32, 1025, 32)) -> list[Occupancy]:
+        """Occupancy of this kernel with other block sizes, at the same dynamic shared memory a block."""
+        return occupancy_curve(self.compiled, threads, self.shared, limits=self.limits)
+
+    def source(self) -> KernelSource:
+        """The source with its PTX and these counts: ``cudalab.source(kernel, profile=p)``."""
+        from cudalab.source import view
+
+        return view(self.program, self.compiled.name, self.program.source, profile=self)
+
+    @property
     def metrics(self) -> dict[str, float]:
         """The counters under Nsight Compute's names."""
         percent = 100 * self.occupancy.fraction
@@ -156,12 +174,19 @@ class Profile:
                 end = f"pipe_lsu_mem_shared_op_{op}.sum"
                 table += [
                     (
+                        f"{name}: requests",
+                        _number(shared.requests),
+                        f"smsp__inst_executed_op_shared_{op}.sum",
+                    ),
+                    (
                         f"{name}: wavefronts",
                         _number(shared.wavefronts),
                         f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum",
                     ),
                     (f"{name}: bank conflicts", _number(shared.bank_conflicts), f"l1tex__data_bank_conflicts_{end}"),
                 ]
+                if round(shared.requests_in_ptx) != round(shared.requests):
+                    table.insert(-2, (f"{name}: in the PTX", _number(shared.requests_in_ptx), ""))
         table += [
             ("Warp instructions (PTX)", _number(c.instructions), "smsp__inst_executed.sum"),
             (
@@ -180,7 +205,25 @@ class Profile:
                 "sm__maximum_warps_per_active_cycle_pct",
             ),
         ]
+        if self.resources is not None:
+            r = self.resources
+            table += [
+                ("Registers a thread", str(r.registers), "launch__registers_per_thread"),
+                ("Shared memory a block, bytes", f"{r.shared:,} static, {self.shared:,} dynamic", ""),
+            ]
+            if r.local:
+                table.append(("Local memory a thread, bytes", f"{r.local:,}", ""))
+            if r.spill_stores or r.spill_loads:
+                table.append(("Spills, bytes", f"{r.spill_stores} stored, {r.spill_loads} loaded", ""))
         return table
+
+    @property
+    def notes(self) -> list[str]:
+        """What the assembler changed, and what is not known."""
+        notes = [f"{merged}." for merged in self.merged]
+        if self.assembled and (self.shared_loads.requests or self.shared_stores.requests):
+            notes.append(f"Shared accesses are counted as in the PTX: {self.assembled}.")
+        return notes
 
     def _how(self) -> str:
         c = self.counts
@@ -194,10 +237,10 @@ class Profile:
         width = max(len(name) for name, _, _ in rows)
         body = "\n".join(f"  {name:<{width}}  {value}" for name, value, _ in rows)
         lines = "\n".join(
-            f"  {line.place}: {line.kind}, {_per_request(line)}   {line.place.text}".rstrip() for line in self.lines
+            f"  {line.place}: {line.kind}, {line.rate}   {line.place.text}".rstrip() for line in self.lines
         )
         head = f"{self.kernel}, grid {self.grid}, block {self.block} ({self._how()})"
-        return "\n".join(part for part in (head, body, lines) if part)
+        return "\n".join(part for part in (head, body, lines, *(f"  {note}" for note in self.notes)) if part)
 
     def _repr_html_(self) -> str:
         left = "style='text-align:left'"
@@ -208,39 +251,16 @@ class Profile:
         )
         lines = "".join(
             f"<tr><td {left}>{html.escape(str(line.place))}</td><td>{html.escape(line.kind)}: "
-            f"{html.escape(_per_request(line))}</td><td {left}><code>{html.escape(line.place.text)}</code></td></tr>"
+            f"{html.escape(line.rate)}</td><td {left}><code>{html.escape(line.place.text)}</code></td></tr>"
             for line in self.lines
         )
         head = html.escape(f"{self.kernel}, grid {self.grid}, block {self.block} ({self._how()})")
-        return f"<div>{head}<table><tbody>{body}{lines}</tbody></table></div>"
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        return f"<div>{head}<table><tbody>{body}{lines}</tbody></table>{notes}</div>"
 
 
 def _number(value: float) -> str:
     return f"{value:,.0f}"
-
-
-def _per_request(line: LineCounts) -> str:
-    if line.wavefronts:
-        return f"{line.wavefronts / line.requests:.3g} wavefronts per request"
-    return f"{line.sectors_per_request:.3g} sectors per request"
-
-
-_KINDS = {SiteKind.LOAD: "load", SiteKind.STORE: "store", SiteKind.ATOMIC: "atomic"}
-
-
-def _by_line(counts: Counts, program: Program) -> tuple[LineCounts, ...]:
-    """Accesses summed by line and kind, in the order of the lines."""
-    found: dict[tuple[Place, str], list[float]] = {}
-    for entry in counts.sites:
-        place = place_of(entry.site.location, program)
-        if place is None or not (entry.sectors or entry.wavefronts):
-            continue
-        space = "shared" if entry.wavefronts else "local" if entry.site.space == Space.LOCAL else "global"
-        numbers = found.setdefault((place, f"{space} {_KINDS[entry.site.kind]}"), [0.0] * 4)
-        for index, value in enumerate((entry.requests, entry.sectors, entry.wavefronts, entry.bank_conflicts)):
-            numbers[index] += value
-    ordered = sorted(found.items(), key=lambda item: (item[0][0].file, item[0][0].line))
-    return tuple(LineCounts(place, kind, *numbers) for (place, kind), numbers in ordered)
 
 
 def profile(
@@ -288,7 +308,12 @@ def profile(
             max_dynamic_shared=loaded.max_dynamic_shared,
             limits=launch.limits,
         )
-        counts = count_launch(loaded, launch.grid, launch.block, launch.args, launch.shared, blocks=sample)
+        together = Together(None, bool(getattr(kernel, "enable_cooperative_groups", False)))
+        counts = count_launch(
+            loaded, launch.grid, launch.block, launch.args, launch.shared, blocks=sample, together=together
+        )
+        program = loaded.module.program
+        code = assembly(program, loaded.kernel)
         x, y, z = launch.block
         return Profile(
             loaded.name,
@@ -297,5 +322,11 @@ def profile(
             launch.shared,
             counts,
             kernel_occupancy(loaded.kernel, x * y * z, launch.shared, limits=launch.limits),
-            _by_line(counts, loaded.module.program),
+            line_table(counts, program, code, listing(program, loaded.kernel)),
+            merged_accesses(counts, program, loaded.kernel),
+            code.missing,
+            loaded.kernel.resources,
+            program,
+            loaded.kernel,
+            launch.limits,
         )

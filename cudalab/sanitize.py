@@ -3,10 +3,13 @@
 The launch runs on the simulated device, also on a machine with a GPU, with the checks of compute-sanitizer:
 
 ``memcheck``
-    accesses outside an allocation, in freed memory, through host or null pointers, misaligned; traps, failed asserts,
-    endless loops, deadlocks.
+    accesses outside an allocation, in freed memory, through host or null pointers, misaligned: they are noted and
+    skipped (a load gives 0, a store is dropped), and the thread goes on; traps, failed asserts, endless loops,
+    deadlocks, which end their block.
 ``racecheck``
-    two threads that touch the same bytes of shared or global memory, one of them writing, with nothing to order them.
+    two threads that touch the same bytes of shared or global memory, one of them writing, with nothing to order them:
+    within a warp, a block, and between blocks. Barriers, ``__syncwarp``, atomics, fences with flags, scopes,
+    cooperative groups, ``cuda::barrier`` and waits for copies count as what they are.
 ``initcheck``
     reads of memory that nothing has written.
 ``synccheck``
@@ -24,8 +27,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from cudalab.mirror import mirrored
+from cudalab.sim.machine.configuration import extent
 from cudalab.sim.machine.findings import Finding, Triple
 from cudalab.sim.machine.sanitizer import TOOLS, check_launch
+from cudalab.sim.machine.together import Together
 
 
 @dataclass(frozen=True)
@@ -37,8 +42,9 @@ class Report:
     block: Triple
     tools: tuple[str, ...]
     findings: tuple[Finding, ...]
-    """Each mistake once, with how often it was seen: ``rule``, ``line``, ``source``, ``block``, ``thread``,
-    ``address``, ``detail``, ``advice``, ``count``, ``tool``."""
+    """Each mistake once, with how often it was seen: ``rule``, ``tool``, ``line``, ``source``, ``block``, ``thread``,
+    ``address``, ``size``, ``detail``, ``advice``, ``count``; of skipped accesses also ``threads``, ``blocks`` and the
+    lowest and highest of the ``addresses``."""
     blocks: int
     """Blocks that were run."""
     notes: tuple[str, ...] = ()
@@ -68,9 +74,10 @@ class Report:
 
     def _repr_html_(self) -> str:
         mark, color = ("&#10003;", "#009E73") if self.ok else ("&#10007;", "#D55E00")
-        notes = "".join(f"<div><i>{html.escape(note)}</i></div>" for note in self.notes)
+        notes = "".join(f"<div style='opacity:.8'><i>Note: {html.escape(note)}</i></div>" for note in self.notes)
         return (
-            f"<div><div><span style='color:{color}'>{mark}</span> {html.escape(self.summary)}</div>"
+            f"<div style='text-align:left'><div><b><span style='color:{color}'>{mark}</span> "
+            f"{html.escape(self.summary)}</b></div>"
             + "".join(finding._repr_html_() for finding in self.findings)
             + notes
             + "</div>"
@@ -87,6 +94,8 @@ def sanitize(
     tools: Sequence[str] = TOOLS,
     seed: int | None = None,
     time_limit: float = 10.0,
+    cooperative: bool | None = None,
+    cluster: Any = None,
 ) -> Report:
     """Check one launch and report every mistake with its line, thread and cause.
 
@@ -101,8 +110,12 @@ def sanitize(
         args: the kernel's arguments, as for a launch.
         shared: dynamic shared memory a block, bytes.
         tools: which checks to make, of memcheck, racecheck, initcheck and synccheck.
-        seed: run blocks and threads in an order shuffled by this number.
+        seed: run blocks, and in each block warps and lanes between two points at which they wait, in an order shuffled
+            by this number; the same number gives the same order.
         time_limit: seconds that one block may take.
+        cooperative: launch it so that the grid can synchronise; by default as the kernel was made
+            (``enable_cooperative_groups``).
+        cluster: blocks of a cluster, a number or a tuple of up to three; without it as the kernel says.
 
     Returns:
         A :class:`Report`; ``report.ok`` is True when nothing was found.
@@ -110,6 +123,7 @@ def sanitize(
     Raises:
         TypeError: arguments that do not fit the kernel's declaration.
         LaunchError: a configuration that CUDA refuses.
+        ValueError: an unknown tool.
         MirrorError: on a GPU, an argument that cannot be copied to the simulator.
 
     Guide: Compute Sanitizer, "Memcheck", "Racecheck", "Initcheck", "Synccheck"; CUDA C++ Programming Guide,
@@ -117,6 +131,8 @@ def sanitize(
     """
     if isinstance(tools, str):
         tools = (tools,)
+    if cooperative is None:
+        cooperative = bool(getattr(kernel, "enable_cooperative_groups", False))
     with mirrored(kernel, grid, block, args, shared, "sanitize") as launch:
         checked = check_launch(
             launch.kernel,
@@ -127,6 +143,7 @@ def sanitize(
             tools=tools,
             seed=seed,
             time_limit=time_limit,
+            together=Together(extent(cluster, "cluster") if cluster is not None else None, cooperative),
             limits=launch.limits,
         )
         return Report(

@@ -21,7 +21,7 @@ from traitlets.config import Config
 import cudalab
 from cudalab import notebook as rules
 
-NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
+ROOT = Path(__file__).parent.parent
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,13 @@ class Chapter:
     file: str
     needs: Mapping[str, Sequence[str]]
     """What each compared cell needs, besides `setup` and itself."""
+    folder: str = "notebooks"
+    """``drafts`` for a chapter whose outputs came from the simulated device."""
 
     @cached_property
     def cells(self) -> dict[str, Any]:
         """Every code cell by its id."""
-        return {cell.id: cell for cell in rules.read(NOTEBOOKS / self.file).cells if cell.cell_type == "code"}
+        return {cell.id: cell for cell in rules.read(ROOT / self.folder / self.file).cells if cell.cell_type == "code"}
 
     @property
     def compared(self) -> list[str]:

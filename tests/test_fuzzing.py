@@ -1,173 +1,198 @@
-"""Random kernels against NumPy, and damaged PTX and CUDA C++, which must end in an error and never in a crash.
+"""Random kernels against a reference interpreter, and damaged PTX and CUDA C++, which must end in an answer.
 
-`make test` takes a seeded slice; `make test-long` takes the rest.
+`make test` takes a seeded slice; `make test-long` takes 10,000 programs and some thousands of damaged sources, and
+``python -m tests.fuzz`` any others.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from cudalab import cp
-from cudalab.sim.compiler import CompileError, compile, compile_ptx, native
+from cudalab.sanitize import sanitize
+from cudalab.sim.compiler import CompileError, compile_ptx, native
+from tests.fuzz import campaign, hardware, interpreter, regressions, shrink, simulated, validity
+from tests.fuzz import program as p
+from tests.fuzz.comparison import compare, reference
+from tests.fuzz.emit import Emitter
+from tests.fuzz.generator import BATCH, generate
+from tests.fuzz.operation import Operation
+from tests.fuzz.scalar import Scalar
 
-SIZE = 200
-Values = dict[str, np.ndarray]
-Expression = tuple[str, Callable[[Values], np.ndarray]]
+JOBS = max(1, min(4, os.cpu_count() or 1))
 
-_BINARY: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "({} + {})": np.add,
-    "({} - {})": np.subtract,
-    "({} * {})": np.multiply,
-    "({} & {})": np.bitwise_and,
-    "({} | {})": np.bitwise_or,
-    "({} ^ {})": np.bitwise_xor,
-    "min({}, {})": np.minimum,
-    "max({}, {})": np.maximum,
-    "({} << ({} & 31))": lambda a, b: (a.view(np.uint32) << (b & 31).astype(np.uint32)).view(np.int32),
-    "({} >> ({} & 31))": lambda a, b: a >> (b & 31),
-    "({} / ({} | 1))": lambda a, b: _quotient(a, b | 1),
-    "({} % ({} | 1))": lambda a, b: a - _quotient(a, b | 1) * (b | 1),
+#: Seeds that once failed, and what was wrong.
+PAST_FAILURES = {
+    17: "sanitize: a shuffled order ran other lanes than those of a group that had diverged",
+    35: "sanitize: the same, told as a lane that its mask does not name",
+    48: "sanitize: the same, without an end",
+    774: "the interpreter: x - x rounded down is -0",
+    5391: "a literal in a register that is written again later had no bits",
+    2447: "lanes of a warp that came to a counting barrier after others of it were not counted",
 }
 
 
-def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """C++ division truncates; INT_MIN / -1 wraps here as it does on the device."""
-    wide = np.abs(a.astype(np.int64)) // np.abs(b.astype(np.int64))
-    return np.where((a < 0) != (b < 0), -wide, wide).astype(np.int32)
+def _check_half_batch(first: int) -> list[simulated.Difference]:
+    programs = [generate(seed) for seed in range(first, first + BATCH // 2)]
+    return simulated.check(programs, *campaign.turn(first))
 
 
-def expression(dice: random.Random, depth: int) -> Expression:
-    """A random C++ expression on the ints a, b, c, and what computes the same with NumPy."""
-    if depth == 0 or dice.random() < 0.1:
-        if dice.random() < 0.3:
-            number = dice.choice([0, 1, -1, 7, 255, 2**31 - 1, dice.randrange(-(2**31) + 1, 2**31)])
-            return f"({number})", lambda v: np.full(SIZE, number, np.int32)
-        name = dice.choice("abc")
-        return name, lambda v: v[name]
-    if dice.random() < 0.2:
-        (t, test), (x, yes), (y, no) = (expression(dice, depth - 1) for _ in range(3))
-        return f"({t} > 0 ? {x} : {y})", lambda v: np.where(test(v) > 0, yes(v), no(v))
-    form = dice.choice(list(_BINARY))
-    (x, left), (y, right) = expression(dice, depth - 1), expression(dice, depth - 1)
-    operation = _BINARY[form]
-    return form.format(x, y), lambda v: operation(left(v), right(v))
+def test_random_programs_agree_with_the_interpreter() -> None:
+    """Half a batch with half precision, in plain and in footprint code; half a one with cooperative groups, in plain
+    code and under the sanitizer."""
+    with ThreadPoolExecutor(2) as pool:
+        found = [each for batch in pool.map(_check_half_batch, (48, 80)) for each in batch]
+    assert not found, "\n".join(map(str, found))
 
 
-def check_random_kernel(seed: int) -> None:
-    """A kernel with a loop, a barrier and a random body gives what NumPy gives."""
-    dice = random.Random(seed)
-    (first, one), (second, two) = expression(dice, 4), expression(dice, 4)
-    rounds, block = dice.randrange(1, 5), dice.choice([32, 50, 64, 200])
-    source = f"""
-    extern "C" __global__ void f(const int* x, const int* y, int* out, int n) {{
-        __shared__ int s[200];
-        int i = blockIdx.x * blockDim.x + threadIdx.x;
-        int a = i < n ? x[i] : 0, b = i < n ? y[i] : 0, c = i;
-        for (int k = 0; k < {rounds}; k++) {{
-            int r = {first};
-            s[threadIdx.x] = r;
-            __syncthreads();
-            a = s[(threadIdx.x + 1) % blockDim.x];
-            __syncthreads();
-            c = {second};
-        }}
-        if (i < n) out[i] = a ^ c;
-    }}"""
-    numbers = np.random.default_rng(seed)
-    x, y = (numbers.integers(-(2**31), 2**31, SIZE, dtype=np.int32) for _ in range(2))
-    grid = -(-SIZE // block)
-    threads = grid * block
-    out = cp.zeros(SIZE, np.int32)
-    cp.RawKernel(source, "f")((grid,), (block,), (cp.asarray(x), cp.asarray(y), out, np.int32(SIZE)))
-
-    global_size = SIZE
-    with np.errstate(over="ignore"):
-        pad = np.zeros(threads - global_size, np.int32)
-        a, b, c = np.concatenate([x, pad]), np.concatenate([y, pad]), np.arange(threads, dtype=np.int32)
-        for _ in range(rounds):
-            r = _on(one, a, b, c)
-            a = np.roll(r.reshape(grid, block), -1, axis=1).ravel()
-            c = _on(two, a, b, c)
-    np.testing.assert_array_equal(out.get(), (a ^ c)[:SIZE], err_msg=f"seed {seed}:\n{source}")
+def test_programs_that_once_failed_stay_right() -> None:
+    found = simulated.check([generate(seed) for seed in PAST_FAILURES], ("plain",))
+    assert not found, "\n".join(map(str, found))
 
 
-def _on(function: Callable[[Values], np.ndarray], a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Evaluate on all threads, `SIZE` at a time: constants in an expression are arrays of that length."""
-    parts = []
-    for start in range(0, len(a), SIZE):
-        chunk = [np.resize(v[start : start + SIZE], SIZE) for v in (a, b, c)]
-        values = dict(zip("abc", chunk, strict=True))
-        parts.append(function(values)[: len(a[start : start + SIZE])])
-    return np.concatenate(parts).astype(np.int32)
+def test_the_interpreter_gives_what_an_h200_gave() -> None:
+    recorded = hardware.recorded()
+    _compare_with_hardware({seed: recorded[seed] for seed in sorted(recorded)[::25]})
 
 
-KERNEL = """
-template <typename T> __device__ T twice(T x) { return x + x; }
-extern "C" __global__ void f(float* x, int n) {
-    __shared__ float s[64];
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    s[threadIdx.x % 64] = i < n ? x[i] : 0.0f;
-    __syncthreads();
-    for (int k = 0; k < 5; k++) s[threadIdx.x % 64] = twice(s[threadIdx.x % 64]) + sinf(x[0]);
-    if (i < n) atomicAdd(&x[i], s[threadIdx.x % 64]);
-}
-"""
+def _compare_with_hardware(recorded: dict[int, tuple[str, str]]) -> None:
+    assert recorded
+    for seed, (text, result) in recorded.items():
+        program = generate(seed)
+        assert hardware.text_digest(program) == text, f"the generator has changed: {hardware.__doc__}"
+        assert hardware.result_digest(interpreter.run(program)) == result, f"seed {seed} differs from the H200"
 
 
-def damage(text: str, dice: random.Random) -> str:
-    """Delete, double, swap or change a few words or characters."""
-    words = text.split(" ")
-    for _ in range(dice.randrange(1, 4)):
-        at, other = dice.randrange(len(words)), dice.randrange(len(words))
-        kind = dice.randrange(4)
-        if kind == 0:
-            del words[at]
-        elif kind == 1:
-            words.insert(at, words[other])
-        elif kind == 2:
-            words[at], words[other % len(words)] = words[other % len(words)], words[at]
-        elif words[at]:
-            place = dice.randrange(len(words[at]))
-            words[at] = words[at][:place] + chr(dice.randrange(32, 127)) + words[at][place + 1 :]
-    return " ".join(words)
+def test_programs_run_through_cupy() -> None:
+    program = generate(5)
+    expected = reference(program)
+    assert expected is not None
+    assert compare(program, expected, hardware.run_batch([program])[program.seed]) == ""
 
 
-def check_damaged(seed: int) -> None:
-    """Damaged text compiles or is refused with a message; the compiler answers afterwards."""
-    dice = random.Random(seed)
-    ptx = compile(KERNEL).ptx
-    for text, translate in ((ptx, compile_ptx), (KERNEL, compile)):
-        try:
-            program = translate(damage(text, dice))
-            native(program, "plain")
-        except CompileError as error:
-            assert str(error).strip()
-            assert "This is a mistake in cudalab" not in str(error), f"seed {seed}: {error}"
+def _with_mistake(node: Any) -> Any:
+    """The same program with a wrong multiplication of 64-bit numbers for the interpreter."""
+    if isinstance(node, Operation):
+        return replace(node, compute=_wrong_product) if node.name == "mul.u64.u64" else node
+    if isinstance(node, tuple):
+        return tuple(map(_with_mistake, node))
+    if not is_dataclass(node) or isinstance(node, Scalar):
+        return node
+    return replace(node, **{each.name: _with_mistake(getattr(node, each.name)) for each in fields(node)})
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_random_kernels_agree_with_numpy(seed: int) -> None:
-    check_random_kernel(seed)
+def _wrong_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a * b + np.uint64(1)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_damaged_source_never_ends_in_a_crash(seed: int) -> None:
-    check_damaged(seed)
+def test_a_wrong_result_is_noticed_and_shrunk() -> None:
+    def fails(candidate: p.Program) -> bool:
+        right, wrong = reference(candidate), reference(_with_mistake(candidate))
+        return right is not None and wrong is not None and compare(candidate, right, wrong) != ""
+
+    program = generate(1)
+    assert fails(program)
+    smaller = shrink.shrink(program, fails)
+    assert validity.is_valid(smaller)
+    assert sum(isinstance(node, p.Apply) for node in p.nodes(smaller)) == 1, Emitter(smaller).text()
+    assert not simulated.check([smaller], ("plain",), sanitize=False)
+    (found,) = simulated.check([_with_mistake(smaller)], ("plain",), sanitize=False)
+    assert found.stage == "plain" and "should be" in found.text
+
+
+def test_generated_programs_are_valid() -> None:
+    """The rules that the shrinker keeps are those of the generator."""
+    for seed in range(40):
+        validity.require_valid(generate(seed))
+
+
+def test_the_sanitizer_shuffles_lanes_that_have_parted() -> None:
+    kernel = cp.RawKernel(regressions.DWINDLING, "f")
+    out = cp.zeros(32, np.int32)
+    for seed in (None, 1, 2, 3):
+        report = sanitize(kernel, 1, 32, (out,), seed=seed)
+        assert report.ok, report
+    kernel((1,), (32,), (out,))
+    assert len(set(out.get().tolist())) > 4
+
+
+def test_lanes_that_come_later_to_a_counting_barrier_are_counted() -> None:
+    out = cp.zeros(64, np.int32)
+    cp.RawKernel(regressions.LATE_LANES, "f")((1,), (64,), (out,))
+    np.testing.assert_array_equal(out.get(), 2 * 21)
+
+
+def test_a_literal_in_a_register_that_is_used_again_can_be_unpacked(tmp_path: Path) -> None:
+    out = cp.zeros(4, np.uint32)
+    file = tmp_path / "module.ptx"
+    file.write_text(regressions.REUSED_REGISTER, encoding="utf-8")
+    cp.RawModule(path=str(file)).get_function("f")((1,), (1,), (out,))
+    assert [hex(word) for word in out.get()] == ["0xc0080000", "0x40140000", "0x7fc01234", "0x3f800000"]
+
+
+def test_nvidias_compiler_may_crash_and_the_next_program_compiles() -> None:
+    """On another version of NVRTC the program may compile; then it must be right."""
+    (seed,) = regressions.COMPILER_CRASHES
+    found = simulated.check([generate(seed)], ("plain",), sanitize=False)
+    assert not found or "the compiler crashed" in found[0].text
+    assert not simulated.check([generate(5)], ("plain",), sanitize=False)
+
+
+@pytest.mark.parametrize("what", regressions.REFUSED)
+def test_ptx_that_no_compiler_writes_is_refused_with_its_place(what: str) -> None:
+    text, words = regressions.REFUSED[what]
+    with pytest.raises(CompileError) as caught:
+        native(compile_ptx(text), "plain")
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_damaged_sources_end_in_an_answer() -> None:
+    summary = campaign.run("damaged", range(12))
+    assert summary.done == 12 and sum(summary.outcomes.values()) == 24
+    assert not summary.failures, "\n".join(summary.failures)
+    assert summary.outcomes["PTX refused"] and summary.outcomes["CUDA C++ refused"] and summary.outcomes["PTX ran"]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("start", range(1000, 2000, 100))
-def test_many_random_kernels_agree_with_numpy(start: int) -> None:
-    for seed in range(start, start + 100):
-        check_random_kernel(seed)
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("first", range(0, 10_000, 1000))
+def test_many_random_programs_agree_with_the_interpreter(first: int) -> None:
+    summary = campaign.run("programs", range(first, first + 1000), JOBS)
+    assert summary.done == 1000
+    assert not summary.failures, "\n".join(summary.failures)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("start", range(1000, 3000, 100))
-def test_much_damaged_source_never_ends_in_a_crash(start: int) -> None:
-    for seed in range(start, start + 100):
-        check_damaged(seed)
+@pytest.mark.timeout(1200)
+def test_programs_agree_in_every_kind_of_native_code() -> None:
+    summary = campaign.run("all", range(20_000, 20_320), JOBS)
+    assert summary.done == 320
+    assert not summary.failures, "\n".join(summary.failures)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_interpreter_gives_all_that_an_h200_gave() -> None:
+    recorded = hardware.recorded()
+    assert len(recorded) >= 1000
+    _compare_with_hardware(recorded)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("first", range(10_000, 15_000, 1000))
+def test_much_damaged_sources_end_in_an_answer(first: int) -> None:
+    summary = campaign.run("damaged", range(first, first + 1000), JOBS)
+    assert not summary.failures, "\n".join(summary.failures)
+
+
+@pytest.mark.gpu
+def test_programs_agree_on_a_gpu() -> None:
+    assert hardware.record(range(20_000, 20_064), 4, None) == 0

@@ -62,7 +62,7 @@ def test_a_launch_is_checked_on_copies() -> None:
     assert sanitize(GpuKernel(COPY), 4, 256, (x, y, np.int32(1000))).ok
     assert not y.array.any()
     report = sanitize(GpuKernel(COPY.replace("<", "<=")), 4, 256, (x, y, np.int32(1000)))
-    assert [f.rule for f in report.findings] == ["out of bounds"]
+    assert [f.rule for f in report.findings] == ["out of bounds", "out of bounds"]  # the read and the write
     assert "of the 4000-byte allocation" in report.findings[0].detail
 
 

@@ -187,7 +187,7 @@ extern "C" __global__ void k(const float* a, float* sums) {
         ("", "", set()),
         ("s[t + d];\n        __syncthreads();", "s[t + d];", {"race"}),
         ("256 + t];\n    __syncthreads();", "256 + t];", {"race"}),
-        ("if (t < d) s[t]", "s[t]", {"out of bounds"}),
+        ("if (t < d) s[t]", "s[t]", {"out of bounds", "race"}),
         ("s[t] = a[blockIdx.x * 256 + t];", "if (t < 200) s[t] = a[blockIdx.x * 256 + t];", {"uninitialised read"}),
         ("if (t == 0) sums[blockIdx.x]", "sums[blockIdx.x]", {"race"}),
         ("__shared__ float s[256]", "__shared__ float s[255]", {"out of bounds"}),
@@ -367,7 +367,7 @@ extern "C" __global__ void k(int* out) {
     out = cp.zeros(64, cp.int32)
     assert sanitize(kernel(code), 1, 64, (out,), shared=256).ok
     report = sanitize(kernel(code), 1, 64, (out,), shared=128)
-    assert rules(report) == [("out of bounds", 4)]
+    assert rules(report) == [("out of bounds", 4), ("out of bounds", 6)]
     assert "pass its size at the launch" in report.findings[0].advice
 
 

@@ -210,7 +210,6 @@ DISTANCES = Exercise(
     examine=_distances,
     mutants=(
         Mutant("no padding", (("Ys[TILE][TILE + 1]", "Ys[TILE][TILE]"),), "efficiency", "bank conflicts"),
-        Mutant("padding of two", (("Ys[TILE][TILE + 1]", "Ys[TILE][TILE + 2]"),), "efficiency", "bank conflicts"),
         Mutant(
             "the other tile padded",
             (("Xs[TILE][TILE], Ys[TILE][TILE + 1]", "Xs[TILE][TILE + 1], Ys[TILE][TILE]"),),

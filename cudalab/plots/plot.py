@@ -1,14 +1,17 @@
 """What a notebook knows as ``cudalab.plot``: the course's figures, each a drawing and one sentence that says what it
 shows.
 
-The functions take plain numbers and NumPy arrays, run nothing on the device, and return a ``Picture``, which a notebook
-shows when it is the last line of a cell.
+The functions take plain numbers, NumPy arrays, or what ``cudalab.profile`` and ``cudalab.trace`` have returned, run
+nothing on the device, and return a ``Picture``, which a notebook shows when it is the last line of a cell.
 """
 
 from cudalab.plots.access import sectors, touched
+from cudalab.plots.banks import banks
 from cudalab.plots.curve import curve
+from cudalab.plots.heat_map import heat_map
 from cudalab.plots.image import image
 from cudalab.plots.memories import memories
+from cudalab.plots.occupancy import occupancy
 from cudalab.plots.picture import Illustration, Picture
 from cudalab.plots.pitch import pitch
 from cudalab.plots.roofline import roofline
@@ -17,9 +20,12 @@ from cudalab.plots.timeline import timeline
 __all__ = [
     "Illustration",
     "Picture",
+    "banks",
     "curve",
+    "heat_map",
     "image",
     "memories",
+    "occupancy",
     "pitch",
     "roofline",
     "sectors",

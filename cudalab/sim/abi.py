@@ -7,7 +7,8 @@ stands in this file: the structures, their byte layout, and the numbers below. E
 Addresses
     A global-memory pointer is the address of the byte in this process, inside the *arena* that
     ``machine.memory`` reserves. Shared and local memory have windows at low generic addresses,
-    where the arena never lies. Within ``.shared`` and ``.local`` PTX addresses are offsets. Addresses of
+    where the arena never lies; behind that of the block's shared memory are those of the blocks of its cluster, by
+    rank. Within ``.shared`` and ``.local`` PTX addresses are offsets. Addresses of
     device functions are numbers in a place of their own, ``FUNCTION_WINDOW``, where no memory is. Kernel parameters
     whose address is taken are read through ``PARAM_WINDOW``.
 
@@ -29,11 +30,18 @@ from enum import IntEnum, IntFlag
 
 GRANULE = 256
 SHARED_WINDOW = 0x0100_0000
-LOCAL_WINDOW = 0x0200_0000
 WINDOW_SIZE = 0x0100_0000
-FUNCTION_WINDOW = 0x0300_0000
+RANK_SHIFT = 24  # of a block's rank in addresses of distributed shared memory (docs/dev/layers.md)
+CLUSTER_RANKS = 16  # blocks in a cluster at most
+CLUSTER_END = SHARED_WINDOW + ((2 + CLUSTER_RANKS) << RANK_SHIFT)  # the last place is that of ranks that cannot be
+LOCAL_WINDOW = CLUSTER_END
+FUNCTION_WINDOW = LOCAL_WINDOW + WINDOW_SIZE
 FUNCTION_STEP = 16  # between the addresses of two functions
-PARAM_WINDOW = 0x0400_0000
+PARAM_WINDOW = FUNCTION_WINDOW + WINDOW_SIZE
+GRID_WINDOW = PARAM_WINDOW + WINDOW_SIZE  # what the barrier of a cooperative launch needs
+GRID_WORKSPACE_BYTES = 256
+RESERVED_SHARED_BYTES = 1024  # of each block's shared memory, for the system
+RESERVED_SHARED = WINDOW_SIZE - RESERVED_SHARED_BYTES  # where it lies, as an address of shared memory
 WARP = 32
 MARK_CHUNK_SHIFT = 14  # a mark of the coarse map stands for 16 KiB
 
@@ -78,6 +86,14 @@ class FaultKind(IntEnum):
     ILLEGAL_INSTRUCTION = 9
     BAD_IMAGE = 10  # no such texture or surface object, or not of the kind that the instruction wants; address = handle
     OUTSIDE_SURFACE = 11  # address = handle; extra = x (bytes), y, z or layer
+    BAD_BARRIER = 12  # an mbarrier used against its rules; extra = why (runtime/mbarrier.py), the object, the count
+    BAD_COPY = 13  # an asynchronous copy against its rules; address = bytes; extra = why (runtime/async_checks.py)
+    BLOCK_LEFT = 20  # distributed shared memory of a block that has come to its end
+    NO_SUCH_RANK = 21  # distributed shared memory of a rank that the cluster does not have
+    ARRIVED_TWICE = 22  # at the cluster's barrier, in one phase
+    BARRIER_MIXED = 24  # a named barrier used in ways that do not go together; address = its number
+    BARRIER_COUNT = 23  # of a named barrier: not a multiple of 32, or 0 where one is needed; address = the count
+    BAD_FREE = 30  # free of what malloc did not give, or no longer; address = the pointer
 
 
 class SiteKind(IntEnum):
@@ -90,6 +106,39 @@ class SiteKind(IntEnum):
     EXIT = 6  # the thread left the kernel
     OTHER = 7  # traps and calls: only faults name them
     POLL = 8  # a loop waits for memory to change; only faults name it
+    FENCE = 9  # membar, fence: traced code records each
+    SYNC = 10  # makes sync events and accesses nothing itself: mbarrier, cp.async.wait_group, barrier.cluster …
+
+
+class SyncEvent(IntEnum):
+    """``Record.flags & 15``: what a record of traced code tells the sanitizer of the order between threads. The number
+    that goes with it (phase or group, modulo 4096) is ``flags >> 4``. docs/dev/layers.md, "Sync events"."""
+
+    NONE = 0  # as the site says
+    ARRIVE = 1
+    WAIT = 2
+    ASYNC_READ = 3
+    ASYNC_WRITE = 4
+    EXTENT = 5
+    ASYNC_WAIT = 6
+    ASYNC_ARRIVE = 7
+    INVALID = 8
+
+
+class SyncRule(IntEnum):
+    """Rules of synchronization objects, the number of ``SyncEvent.INVALID``."""
+
+    NOT_INITIALISED = 1  # an mbarrier that was never initialised, or was invalidated
+    INITIALISED_TWICE = 2
+    TOO_MANY_ARRIVALS = 3  # more arrivals than the phase expects
+    COUNT_OUT_OF_RANGE = 4  # an expected count of 0, or too large
+    WRONG_PHASE = 5  # a wait for a token that is neither of the current nor of the last phase
+
+
+#: Numbers of sync objects that have no address (docs/dev/layers.md, "Sync events").
+NAMED_BARRIER_OBJECT = 0x1_0000_0000
+GRID_OBJECT = 0x2_0000_0000
+CLUSTER_OBJECT = 0x3_0000_0000
 
 
 class Space(IntEnum):
@@ -100,6 +149,7 @@ class Space(IntEnum):
     CONSTANT = 4
     PARAM = 5
     TEXTURE = 6  # device memory, through a texture or surface object
+    CLUSTER = 7  # .shared::cluster: shared memory of any block of the cluster
 
 
 class Root(ctypes.Structure):
@@ -303,6 +353,72 @@ class WatchState(ctypes.Structure):
     ]
 
 
+class Cluster(ctypes.Structure):
+    """The cluster that a block belongs to: its barrier, and where the shared memory of each of its blocks is."""
+
+    _fields_ = [
+        ("pending", ctypes.c_uint32),  # threads that have not arrived in this phase of the barrier, nor left
+        ("live", ctypes.c_uint32),  # threads that have not left
+        ("phase", ctypes.c_uint32),  # phases that are over
+        ("blocks", ctypes.c_uint32),
+        ("number", ctypes.c_uint64),  # linear index of the cluster in the grid
+        ("shared", ctypes.c_uint64 * CLUSTER_RANKS),  # by rank
+        ("left", ctypes.c_uint8 * CLUSTER_RANKS),  # 1: the block has come to its end, and its memory with it
+    ]
+
+
+class Race(ctypes.Structure):
+    """What code of the variant ``sanitize`` keeps: shadow cells, times, and what looked wrong (``codegen/race.py``).
+
+    A cell stands for ``1 << shift`` bytes: time of the last access (32 bits), thread (10), state (4), three flags, site
+    (15). What the states and flags mean is in ``codegen/race.py``."""
+
+    SITE_MASK = (1 << 15) - 1
+    SET, WARP_CONFLICT, GRID_CONFLICT = 1 << 15, 1 << 16, 1 << 17
+    STATE_SHIFT, THREAD_SHIFT, TIME_SHIFT = 18, 22, 32
+    READ, READ_WARP, READ_BLOCK, READ_GRID, WRITE, ATOMIC, ATOMIC_BLOCK, ATOMIC_GRID, SUSPECT = range(9)
+    ROOT_CHECKED, ROOT_UNSET = 1, 2  # flags of a root: accesses are followed; it may hold bytes that nobody has written
+    _fields_ = [
+        ("cells", ctypes.c_uint64),  # of the arena: the cell of address A is at cells + ((A >> shift) << 3)
+        ("shared_cells", ctypes.c_uint64),
+        ("time", ctypes.c_uint64),  # counts calls of regions
+        ("base", ctypes.c_uint64),  # accesses of this block before this time are ordered before all that follow
+        ("block_start", ctypes.c_uint64),
+        ("launch_start", ctypes.c_uint64),
+        ("root_flags", ctypes.c_uint64),  # uint8 of each root
+        ("unset", ctypes.c_uint64),  # Range[unset_count]: allocations that are not all written
+        ("unset_count", ctypes.c_uint64),
+        ("block", ctypes.c_uint64),  # linear index of the block that runs
+        ("suspects", Buffer),  # RaceSuspect
+        ("misses", Buffer),  # Miss
+        ("odd", ctypes.c_uint64),  # 1: barriers or masks were not as plain as they can be
+        ("shared_shift", ctypes.c_uint32),
+        ("shift", ctypes.c_uint32),
+        ("sink", ctypes.c_uint64),  # 4096 bytes for accesses that are skipped
+        ("warp_base", ctypes.c_uint64 * 32),  # as base, among the lanes of one warp
+        ("resumed", ctypes.c_uint32 * 32),  # threads that have gone on from the last barrier
+    ]
+
+
+class Suspect(ctypes.Structure):
+    """An access that native code could not see ordered after another, or that reads what nobody has written."""
+
+    _fields_ = [
+        ("address", ctypes.c_uint64),  # generic
+        ("cell", ctypes.c_uint64),  # as it was
+        ("block", ctypes.c_uint64),
+        ("site", ctypes.c_uint32),
+        ("thread", ctypes.c_uint16),
+        ("kind", ctypes.c_uint16),  # 0 order, 1 read of bytes that nobody has written
+    ]
+
+
+class Miss(ctypes.Structure):
+    """An access that was skipped because it is not allowed."""
+
+    _fields_ = [("fault", Fault)]
+
+
 class Context(ctypes.Structure):
     """Everything one worker needs to run blocks of one launch.
 
@@ -348,4 +464,11 @@ class Context(ctypes.Structure):
         ("rounds", ctypes.c_uint32),  # rounds after which a block with polling threads yields though it gets on
         ("images", ctypes.c_uint64),  # Image[image_count], or 0
         ("image_count", ctypes.c_uint64),
+        ("race", ctypes.c_uint64),  # Race, or 0: code of the variants sanitize and sanitize_trace
+        ("cluster", ctypes.c_uint64),  # Cluster of the block that runs; of one block, it is made anew for each
+        ("cluster_dims", ctypes.c_uint32 * 3),  # blocks
+        ("cluster_explicit", ctypes.c_uint32),  # 1: a cluster size was asked for
+        ("grid_workspace", ctypes.c_uint64),  # what GRID_WINDOW shows, in a cooperative launch; else 0
+        ("heap_malloc", ctypes.c_uint64),  # u64 (*)(Context *, u64 size, u64 alignment, u32 site): a pointer or 0
+        ("heap_free", ctypes.c_uint64),  # u32 (*)(Context *, u64 pointer, u32 site): 0, or 1 when it cannot be freed
     ]

@@ -20,11 +20,12 @@ DEVICE = "gpu" if os.environ["CUDALAB_DEVICE"] == "gpu" else "sim"
 PROGRAMS = load_programs()
 FEWEST = 80  # programs, spread over all families
 FAMILIES = {
-    "arrays", "atomics", "barriers", "callbacks", "copy_order", "copy_shapes", "cupy_runtime", "device_memory_calls",
-    "driver_modules", "events", "faults", "floats", "functions", "host_memory", "implicit_waits", "integers",
-    "launch_blocking", "launch_errors", "legacy_default", "managed", "memory_spaces", "per_thread", "pool", "pools",
-    "printing", "raw_modules", "runtime_memory", "spinning", "stream_handles", "stream_values", "streams", "textures",
-    "warps",
+    "arrays", "async_copies", "atomics", "barriers", "callbacks", "clusters", "cooperative_groups",
+    "copy_order", "copy_shapes", "cupy_runtime", "device_heap", "device_memory_calls", "driver_modules",
+    "events", "faults", "floats", "functions", "grid_sync", "host_memory", "implicit_waits", "integers",
+    "launch_blocking", "launch_errors", "legacy_default", "managed", "mbarriers", "memory_spaces",
+    "named_barriers", "per_thread", "pool", "pools", "printing", "raw_modules", "runtime_memory", "spinning",
+    "stream_handles", "stream_values", "streams", "targets", "textures", "vector_atomics", "warps",
 }  # fmt: skip
 
 

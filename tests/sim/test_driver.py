@@ -196,7 +196,8 @@ def test_ptx_by_address_and_with_its_nul(ptx):
     ("image", "result", "note"),
     [
         (b"hello", CUresult.CUDA_ERROR_INVALID_IMAGE, "no PTX"),
-        (b"\x7fELF\x02", CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU, "cubin.*Compile to PTX"),
+        (b"\x7fELF\x02", CUresult.CUDA_ERROR_INVALID_IMAGE, "shorter than its header"),
+        (b"\x7fELF\x02" + bytes(64), CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU, "cubin.*Compile to PTX"),
         (
             b".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(){ bogus; }",
             CUresult.CUDA_ERROR_INVALID_PTX,
@@ -338,8 +339,13 @@ def test_launch_by_configuration(module):
     attribute.id = real.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
     config.attrs, config.numAttrs = [attribute], 1
     answer = driver.cuLaunchKernelEx(config, function(module, "scale"), parameters, 0)
+    assert answer == (CUresult.CUDA_ERROR_INVALID_CLUSTER_SIZE,)  # of 0 blocks
+    assert "every dimension must be at least 1" in answer.note
+    attribute.id = real.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT
+    config.attrs, config.numAttrs = [attribute], 1
+    answer = driver.cuLaunchKernelEx(config, function(module, "scale"), parameters, 0)
     assert answer == (CUresult.CUDA_ERROR_NOT_SUPPORTED,)
-    assert "CLUSTER_DIMENSION" in answer.note
+    assert "PROGRAMMATIC_EVENT" in answer.note
 
 
 def test_dynamic_shared_memory(module):

@@ -6,6 +6,7 @@ plan of the module (``codegen.analysis``), so sites, roots and frames agree.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import struct
 from collections.abc import Iterator, Mapping
@@ -18,20 +19,25 @@ from cudalab.sim.compiler.codegen.device import DeviceFunction
 from cudalab.sim.compiler.codegen.region import write_waiting_kernel
 from cudalab.sim.compiler.codegen.simple import SimpleKernel
 from cudalab.sim.compiler.codegen.unit import VARIANTS, Unit
+from cudalab.sim.compiler.codegen.wide import WIDE_VARIANTS, looks_wide
+from cudalab.sim.compiler.codegen.wide_kernels import wide_regions, wide_simple
 from cudalab.sim.compiler.loader import bundle
 from cudalab.sim.compiler.object_code import compile_object
-from cudalab.sim.compiler.passes.suspension import POLL
+from cudalab.sim.compiler.passes.suspension import is_poll
 from cudalab.sim.compiler.program import GlobalVariable, Kernel, Parameter, Program, Resources
 from cudalab.sim.compiler.ptx.errors import PtxError
-from cudalab.sim.compiler.ptx.nodes import Immediate, Module, Variable
+from cudalab.sim.compiler.ptx.nodes import Function, Immediate, Module, Special, Variable
 from cudalab.sim.compiler.ptx.parser import parse_ptx
 from cudalab.sim.compiler.runtime import (
     barriers,
+    cluster,
     collectives,
     driver,
     faults,
     marks,
+    mbarrier_waits,
     narrow,
+    race,
     records,
     rounding,
     states,
@@ -39,6 +45,7 @@ from cudalab.sim.compiler.runtime import (
 from cudalab.sim.compiler.runtime.assembler import Library
 
 _MOST_THREADS = 1024
+_GRID_REGISTERS = ("%envreg1", "%envreg2")  # the address of the workspace for grid synchronisation
 _planned: dict[str, ModulePlan] = {}
 
 
@@ -128,10 +135,43 @@ def _kernel(
         max_threads=threads,
         uses_dynamic_shared=plan.uses_dynamic_shared,
         location=function.location,
-        poll_points=tuple(sorted(point.number for point in plan.points if point.instruction.opcode == POLL)),
+        poll_points=tuple(sorted(point.number for point in plan.points if is_poll(point.instruction.opcode))),
+        cluster=_triple(function, "reqnctapercluster"),
+        blocks_are_clusters="blocksareclusters" in function.directives,
+        required_block=_triple(function, "reqntid"),
+        waits_for_cluster=plan.waits_for_cluster,
+        synchronises_grid=_reads(module, plan, _GRID_REGISTERS),
         mark_shift=module.mark_shift,
+        first_point=plan.first_site,
+        points=len(plan.points),
+        cell_shift=module.cell_shift,
+        shared_cell_shift=module.shared_cell_shift,
         root_kinds=root_kinds,
         other_kinds=other_kinds,
+        wide=looks_wide(plan),
+        dynamic_stack=plan.dynamic_stack,
+        uses_heap=plan.uses_heap,
+    )
+
+
+def _triple(function: Function, directive: str) -> tuple[int, int, int] | None:
+    """The three numbers of a directive, or None."""
+    numbers = function.directives.get(directive)
+    if numbers is None:
+        return None
+    x, y, z = (*numbers, 1, 1)[:3]
+    return x, y, z
+
+
+def _reads(module: ModulePlan, plan: Plan, registers: tuple[str, ...]) -> bool:
+    """Does a kernel, or a function that it may call, read one of these special registers?"""
+    reached = (plan, *(module.plans[n] for n in module.graph.reached_from(plan.function.name) if n in module.plans))
+    return any(
+        type(operand) is Special and operand.name in registers
+        for each in reached
+        for block in each.blocks
+        for instruction in block.instructions
+        for operand in instruction.operands
     )
 
 
@@ -177,8 +217,8 @@ def _float_bytes(value: Immediate, width: int) -> bytes:
     return value.value.to_bytes(8, "little")[:width]
 
 
-def generate_text(plan: ModulePlan, variant: str) -> str:
-    """The LLVM IR of one variant."""
+def generate_text(plan: ModulePlan, variant: str, wide: bool = False) -> str:
+    """The LLVM IR of one variant; ``wide``: with code for several threads at once where there is such a form."""
     if variant not in VARIANTS:
         raise ValueError(f"variant is one of {', '.join(VARIANTS)} (got {variant!r})")
     unit = Unit(plan, variant)
@@ -186,9 +226,9 @@ def generate_text(plan: ModulePlan, variant: str) -> str:
         unit.functions.append(DeviceFunction(unit, function).write())
     for kernel in plan.kernels:
         if kernel.points:
-            write_waiting_kernel(unit, kernel)
+            write_waiting_kernel(unit, kernel, wide_regions(unit, kernel) if wide else {})
         else:
-            unit.functions.append(SimpleKernel(unit, kernel).write())
+            unit.functions.append(SimpleKernel(unit, kernel).write(wide_simple(unit, kernel) if wide else None))
     return unit.text()
 
 
@@ -206,15 +246,36 @@ def generate(ptx: str | Module, variant: str) -> bytes:
         PtxError: PTX that is not valid or not in scope.
     """
     plan = plan_of(ptx)
-    level = "little" if variant == "traced" else "kernel"
+    level = "little" if variant in ("traced", "sanitize_trace") else "kernel"
     entries = [f"run_{kernel.function.name}" for kernel in plan.kernels]
-    return bundle(entries, runtime_object(), compile_object(generate_text(plan, variant), optimise=level))
+    return bundle(entries, runtime_object(), _object(plan, variant, level))
+
+
+def _object(plan: ModulePlan, variant: str, level: str) -> bytes:
+    if variant in WIDE_VARIANTS:
+        with contextlib.suppress(RuntimeError):  # not valid IR: a mistake in the wide form, and the other form is right
+            return compile_object(generate_text(plan, variant, wide=True), optimise=level, verify=True)
+    return compile_object(generate_text(plan, variant), optimise=level)
 
 
 def runtime_text() -> str:
     """The LLVM IR of the runtime object."""
     library = Library()
-    for part in (faults, marks, records, collectives, states, barriers, driver, rounding, narrow):
+    parts = (
+        faults,
+        marks,
+        records,
+        collectives,
+        states,
+        barriers,
+        cluster,
+        mbarrier_waits,
+        driver,
+        rounding,
+        narrow,
+        race,
+    )
+    for part in parts:
         part.write(library)
     return library.text()
 

@@ -128,6 +128,8 @@ def _version(path: Path) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", path.name.removeprefix("nvrtc64_")))
 
 
+_PARTS = {"runtime": "cuda_fp16.h", "cccl": "cub", "crt": "crt"}
+"""What comes in packages of its own, and by which file or folder it is known."""
 _found: list[Toolkit] | None = None
 
 
@@ -151,11 +153,16 @@ def nvrtc_library() -> Path | None:
 
 
 def include_directories() -> tuple[str, ...]:
-    """Folders with CUDA's own headers, of the same place as the NVRTC library where it has any."""
+    """Folders with CUDA's own headers, of the same place as the NVRTC library where it has them; what that place lacks,
+    often CCCL, from the next that has it."""
+    chosen: list[str] = []
+    have: set[str] = set()
     for toolkit in toolkits():
-        if toolkit.includes:
-            return tuple(str(folder) for folder in toolkit.includes)
-    return ()
+        brings = {part for part, name in _PARTS.items() if any((folder / name).exists() for folder in toolkit.includes)}
+        if brings - have:
+            have |= brings
+            chosen += [str(folder) for folder in toolkit.includes]
+    return tuple(chosen)
 
 
 # What to install for a header that NVRTC does not find: (first part of the name, wheel, conda package).

@@ -190,6 +190,8 @@ class _Helper:
                     self.process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired, OSError):
             self.process.wait(5)
+        if _folder:  # precompiled headers that it had no time to remove
+            shutil.rmtree(os.path.join(_folder, f"headers-{self.process.pid}"), ignore_errors=True)
         self.close()
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 The same library that CuPy uses on a GPU, and it needs none. Loaded in the helper process only: it can
 abort the process it runs in, and cannot be interrupted (NVRTC guide, "Basic usage").
 
-``ctypes`` and ten functions, where ``cuda.bindings.nvrtc`` would do, for two reasons: that one loads
+``ctypes`` and a dozen functions, where ``cuda.bindings.nvrtc`` would do, for two reasons: that one loads
 one CUDA major version, its own, while the library found here may be of another; and importing it costs
 more than all the rest of the helper's start.
 """
@@ -36,6 +36,8 @@ _FUNCTIONS = {
     "nvrtcGetProgramLog": (_pointer, _text),
     "nvrtcGetPTXSize": (_pointer, _size),
     "nvrtcGetPTX": (_pointer, _text),
+    "nvrtcGetCUBINSize": (_pointer, _size),
+    "nvrtcGetCUBIN": (_pointer, _text),
     "nvrtcGetLoweredName": (_pointer, _text, ctypes.POINTER(_text)),
 }
 
@@ -57,6 +59,8 @@ class Output:
     ptx: str
     lowered: dict[str, str]
     """Name expression to symbol, for the expressions that NVRTC could resolve."""
+    cubin: bytes = b""
+    """Machine code, where an ``sm_`` architecture was asked for."""
 
 
 class Nvrtc:
@@ -110,9 +114,20 @@ class Nvrtc:
                 symbol = ctypes.c_char_p()
                 if library.nvrtcGetLoweredName(program, expression.encode(), symbol) == SUCCESS and symbol.value:
                     lowered[expression] = symbol.value.decode()
-            return Output(False, log, self._read(program, "nvrtcGetPTXSize", "nvrtcGetPTX"), lowered)
+            return Output(
+                False, log, self._read(program, "nvrtcGetPTXSize", "nvrtcGetPTX"), lowered, self._cubin(program)
+            )
         finally:
             library.nvrtcDestroyProgram(program)
+
+    def reserve_header_heap(self, size: int) -> bool:
+        """Set aside address space for precompiled headers; False where this library has none (before CUDA 12.8)."""
+        try:
+            function = self._library.nvrtcSetPCHHeapSize
+        except AttributeError:
+            return False
+        function.argtypes, function.restype = (ctypes.c_size_t,), ctypes.c_int
+        return bool(function(size) == SUCCESS)
 
     def _read(self, program: ctypes.c_void_p, size_of: str, read: str) -> str:
         size = ctypes.c_size_t()
@@ -121,6 +136,14 @@ class Nvrtc:
         self._check(getattr(self._library, read)(program, buffer), read)
         # what ptxas says last stands behind a null character
         return buffer.raw[: size.value].replace(b"\0", b"").decode("utf-8", "replace")
+
+    def _cubin(self, program: ctypes.c_void_p) -> bytes:
+        """The machine code; empty where none was made (virtual architectures, relocatable code)."""
+        size = ctypes.c_size_t()
+        if self._library.nvrtcGetCUBINSize(program, size) != SUCCESS or not size.value:
+            return b""
+        buffer = ctypes.create_string_buffer(size.value)
+        return buffer.raw if self._library.nvrtcGetCUBIN(program, buffer) == SUCCESS else b""
 
     def _error(self, status: int) -> str:
         text = self._library.nvrtcGetErrorString(status)

@@ -46,13 +46,23 @@ def has_half() -> bool:
     return bool(llvm.get_host_cpu_features().get("f16c", False))
 
 
-def compile_object(text: str, *, optimise: str = "kernel") -> bytes:
+@cache
+def lanes_of_host() -> int:
+    """How many threads wide code takes at once on this processor (``codegen.wide``); 0: its vectors are too short."""
+    features = llvm.get_host_cpu_features()
+    if features.get("avx512f") and features.get("avx512vl") and features.get("avx512bw"):
+        return 16
+    return 8 if features.get("avx2") else 0
+
+
+def compile_object(text: str, *, optimise: str = "kernel", verify: bool = False) -> bytes:
     """Compile the text of an LLVM module.
 
     Args:
         text: LLVM IR without target triple or data layout.
         optimise: ``kernel`` (the usual passes, for functions up to ``LONGEST``), ``runtime`` (all of ``-O2``) or
             ``little`` (fast to compile).
+        verify: also look whether each value is defined before it is used.
 
     Returns:
         A relocatable object file.
@@ -66,6 +76,8 @@ def compile_object(text: str, *, optimise: str = "kernel") -> bytes:
         machine = _machine({"kernel": 1, "runtime": 2}.get(optimise, 0))
         head = f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
         module = llvm.parse_assembly(head + text)
+        if verify:
+            module.verify()
         _optimise(module, machine, optimise)
         return bytes(machine.emit_object(module))
 

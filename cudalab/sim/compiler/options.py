@@ -3,8 +3,9 @@
 CuPy hands the options of ``RawKernel`` to NVRTC as they are, behind ``--std=c++17`` and in front of
 ``-ftz=true`` and ``--device-as-default-execution-space``. The same is done here, so that arithmetic
 agrees bit for bit (``-ftz=true``: results too small to be normal float32 numbers become zero) and
-unmarked functions are device functions. Simplified: the architecture is always ``sm_90``, the simulated
-device's; ``-arch`` and device-debug options are taken, noted in the log and not passed on.
+unmarked functions are device functions. As under CuPy, the architecture is the device's own, ``sm_90``, whatever
+``-arch`` asks for: CuPy puts its own option behind the learner's, and the last one counts; NVRTC still refuses one that
+it does not know. Simplified: device-debug options are taken, noted in the log and not passed on.
 """
 
 from __future__ import annotations
@@ -52,10 +53,17 @@ class Options:
     """What was taken but not passed on, one sentence each."""
     pre_includes: tuple[str, ...] = ()
     """Headers that ``--pre-include`` asks for."""
+    architecture: str = ARCHITECTURE
+    """What is compiled for: ``sm_90``, or ``compute_90`` for PTX alone."""
+    asked: tuple[str, ...] = ()
+    """Architectures that the learner asked for in vain; NVRTC says when there is no such one."""
 
     def arguments(self, bundled: Sequence[str], *, working_folder: str = "") -> list[str]:
         """The whole argument list for NVRTC. ``bundled`` are the folders of CUDA's own headers."""
-        arguments = [f"--gpu-architecture={ARCHITECTURE}", "-lineinfo", "--ptxas-options=-v"]
+        arguments = [f"--gpu-architecture={name}" for name in (*self.asked, self.architecture)]
+        arguments.append("-lineinfo")
+        if self.architecture.startswith("sm_"):
+            arguments.append("--ptxas-options=-v")
         if not any(_name(flag) in ("--std", "-std") for flag in self.flags):
             arguments.append("--std=c++17")
         arguments += self.flags
@@ -65,13 +73,16 @@ class Options:
         return arguments
 
 
-def parse_options(options: Sequence[str], *, restricted: bool = False, folder: str | None = None) -> Options:
+def parse_options(
+    options: Sequence[str], *, restricted: bool = False, folder: str | None = None, architecture: str = ARCHITECTURE
+) -> Options:
     """Check and normalise ``options``.
 
     Args:
         options: strings as for CuPy's ``RawKernel``.
         restricted: grading; refuse whatever could name a file.
         folder: what relative include folders are relative to; default the current one.
+        architecture: what to compile for.
 
     Raises:
         OptionError: not a sequence of strings, an option without its value, or one that is refused.
@@ -82,13 +93,16 @@ def parse_options(options: Sequence[str], *, restricted: bool = False, folder: s
     folders: list[str] = []
     notes: list[str] = []
     headers: list[str] = []
+    asked: list[str] = []
     for flag in _joined(options):
         if restricted and not _HARMLESS.fullmatch(flag) and not _without_effect(flag):
             raise OptionError(f"option {flag!r} is not allowed here: answers are compiled with CUDA's own headers only")
         name, value = _name(flag), flag.partition("=")[2]
         if name in _ARCHITECTURE:
-            if value.replace("compute_", "sm_") != ARCHITECTURE:
-                notes.append(f"option {flag} is not used: the simulated device is {ARCHITECTURE}")
+            if value.replace("compute_", "sm_") != architecture.replace("compute_", "sm_"):
+                notes.append(f"option {flag} is not used: the code is compiled for the device, {architecture}")
+                if name in ("-arch", "--gpu-architecture"):
+                    asked.append(value)
         elif name in _IGNORED:
             notes.append(f"option {flag} is not used: the simulated device has no {_IGNORED[name]}")
         elif name in _ALWAYS or name in ("-ftz", "--ftz"):
@@ -100,7 +114,9 @@ def parse_options(options: Sequence[str], *, restricted: bool = False, folder: s
             headers.append(value)
         else:
             flags.append(flag)
-    return Options(tuple(flags), tuple(dict.fromkeys(folders)), tuple(notes), tuple(headers))
+    return Options(
+        tuple(flags), tuple(dict.fromkeys(folders)), tuple(notes), tuple(headers), architecture, tuple(asked)
+    )
 
 
 def _joined(options: Sequence[str]) -> list[str]:

@@ -103,10 +103,36 @@ class Kernel:
     """Suspension points, counted from 1, of loops that wait for memory to change: its blocks may yield."""
     mark_shift: int = 0
     """Footprint code marks ``1 << mark_shift`` bytes with one mark: the narrowest access of the program has so many."""
+    first_point: int = -1
+    """Site of suspension point 1; those of the others follow it. -1: what kind a site has says whether it is one."""
+    points: int = 0
+    """Suspension points."""
+    cell_shift: int = 2
+    """A shadow cell of sanitized code stands for ``1 << cell_shift`` bytes of device memory."""
+    shared_cell_shift: int = 2
+    """The same of shared memory."""
+    cluster: tuple[int, int, int] | None = None
+    """Blocks of a cluster as ``__cluster_dims__`` or ``__block_size__`` says."""
+    blocks_are_clusters: bool = False
+    """``__block_size__``: a launch gives the grid in clusters."""
+    required_block: tuple[int, int, int] | None = None
+    """Threads a block must have (``.reqntid``)."""
+    waits_for_cluster: bool = False
+    """It waits at the barrier of the cluster."""
+    synchronises_grid: bool = False
+    """It asks for the workspace of a cooperative launch."""
     root_kinds: tuple[int, ...] = ()
     """How each root is accessed: a bit set of ``1 << SiteKind``."""
+    wide: bool = False
+    """May have a form that takes several threads at once (``codegen.wide``)."""
     other_kinds: int = 0
     """How device memory is accessed through pointers that no root is known of; 0: the kernel stays in its roots."""
+
+    uses_heap: bool = False
+    """It may call ``malloc`` or ``free``."""
+    dynamic_stack: bool = False
+    """It calls functions that call themselves, or allocates on its threads' stacks: they get the device's stack limit
+    beside ``local_bytes``."""
 
     @property
     def symbol(self) -> str:
@@ -129,3 +155,5 @@ class Program:
     lowered_names: dict[str, str]
     key: str
     objects: dict[str, bytes] = field(default_factory=dict)
+    cubin: bytes = field(default=b"", repr=False)
+    """What ptxas made of it for ``sm_90``, read by ``compiler/cubin.py``; empty for PTX without source."""

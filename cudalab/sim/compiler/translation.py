@@ -20,10 +20,21 @@ from typing import Any
 from cudalab.sim.compiler import cache, codec, headers, helper, includes, signature
 from cudalab.sim.compiler.diagnostics import CompileError, CompilerUnavailable, Diagnostic, compile_error, parse_log
 from cudalab.sim.compiler.helper import HelperFailure, Limits
-from cudalab.sim.compiler.options import OptionError, Options, parse_options
+from cudalab.sim.compiler.options import ARCHITECTURE, OptionError, Options, parse_options
 from cudalab.sim.compiler.program import Program
 
-VARIANTS = ("plain", "atomic", "traced", "footprint", "footprint_atomic")
+VARIANTS = (
+    "plain",
+    "atomic",
+    "traced",
+    "wide",
+    "wide_atomic",
+    "footprint",
+    "footprint_atomic",
+    "sanitize",
+    "sanitize_shuffled",
+    "sanitize_trace",
+)
 _KEPT = 64  # programs remembered in this process
 
 _programs: OrderedDict[str, Program] = OrderedDict()
@@ -39,6 +50,7 @@ def compile(
     name: str = "kernel.cu",
     bundled_headers_only: bool = False,
     limits: Limits | None = None,
+    architecture: str = ARCHITECTURE,
 ) -> Program:
     """Compile CUDA C++ for the simulated device.
 
@@ -50,6 +62,7 @@ def compile(
         bundled_headers_only: for sources of strangers: CUDA's own headers only, harmless options only,
             in a jailed helper.
         limits: time, memory and size, where not the usual ones (``helper.limits()``).
+        architecture: ``sm_90``, or another of ``targets.SUPPORTED``; ``compute_90`` gives PTX without machine code.
 
     Returns:
         The program. ``lowered_names`` maps each name expression to a kernel's name.
@@ -58,7 +71,7 @@ def compile(
         CompileError: mistakes in the source, or a limit was reached.
         CompilerUnavailable: there is no NVRTC here; says what to install.
     """
-    request = _Request(source, options, name_expressions, name, bundled_headers_only)
+    request = _Request(source, options, name_expressions, name, bundled_headers_only, architecture)
     key = request.key()
     program = _remembered(key)
     if program is not None:
@@ -195,7 +208,13 @@ class _Request:
     """What ``compile`` was asked for, checked."""
 
     def __init__(
-        self, source: str, options: Sequence[str], expressions: Sequence[str], name: str, restricted: bool
+        self,
+        source: str,
+        options: Sequence[str],
+        expressions: Sequence[str],
+        name: str,
+        restricted: bool,
+        architecture: str,
     ) -> None:
         if not isinstance(source, str):
             raise TypeError(f"source must be a str, got {type(source).__name__}")
@@ -210,7 +229,7 @@ class _Request:
         self.expressions = list(expressions)
         self.bundled = headers.include_directories()
         try:
-            self.options: Options = parse_options(options, restricted=restricted)
+            self.options: Options = parse_options(options, restricted=restricted, architecture=architecture)
         except OptionError as error:
             raise self.refusal(str(error), 0) from None
 
@@ -228,6 +247,7 @@ class _Request:
         if reached is None:
             return ""
         parts = [self.source, options.flags, options.folders, options.pre_includes, options.notes, reached]
+        parts += [options.architecture, options.asked]
         return cache.key("program", parts, self.expressions, self.name, self.restricted, cache.compiler_identity())
 
     def message(self) -> dict[str, Any]:

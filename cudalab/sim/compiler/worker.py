@@ -16,14 +16,18 @@ import os
 import sys
 import threading
 import time
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from cudalab.sim.compiler import codec, includes, jail, resources, signature
 from cudalab.sim.compiler.nvrtc import Nvrtc, NvrtcError, Output
+from cudalab.sim.compiler.precompiled import Precompiled
 from cudalab.sim.compiler.ptx.errors import PtxError
 
+_QUIET = 0.25  # seconds without a request after which headers may be precompiled
+_HEADER_SECONDS = 60.0  # after which that ends the process
 _GRACE = 5.0  # seconds beyond a request's limit before the process ends by itself
 _WARM_SOURCE = 'extern "C" __global__ void warm(float *x) { x[threadIdx.x] += 1.0f; }\n'
 _MEMORY_WORDS = ("out of memory", "bad_alloc", "cannot allocate memory", "memory allocation fail")
@@ -45,10 +49,28 @@ class Worker:
         self.nvrtc: Nvrtc | None = None
         self.missing = ""
         self.deadline = 0.0
+        self.headers: Precompiled | None = None
         try:
             self.nvrtc = Nvrtc(Path(library) if library else None)
         except OSError as error:
             self.missing = str(error)
+
+    def keep_headers(self, home: Path | None) -> None:
+        """Write precompiled headers to a folder of this process."""
+        if self.nvrtc is not None:
+            self.headers = Precompiled(self.nvrtc, home, self.folders)
+
+    def idle(self) -> None:
+        """Do what helps the next request while nobody waits."""
+        if self.headers is None or not self.headers.wants:
+            return
+        self.deadline = time.monotonic() + _HEADER_SECONDS
+        try:
+            self.headers.write_wanted()
+        except Exception:  # the next compile goes without
+            self.headers = None
+        finally:
+            self.deadline = 0.0
 
     def answer(self, request: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         """The reply to one request, be it an error."""
@@ -101,12 +123,15 @@ class Worker:
         _check_size(ptx, request)
         signatures = signature.signatures(ptx, source, output.lowered)
         lowered = {name: symbol for name, symbol in output.lowered.items() if name in expressions}
-        return self._reply(ptx, source, log, lowered, signatures, resources.parse_resources(output.log))
+        used = resources.parse_resources(output.log)
+        return self._reply(ptx, source, log, lowered, signatures, used, output.cubin)
 
     def _run(self, source: str, request: dict[str, Any], probes: list[str]) -> Output:
         assert self.nvrtc is not None
         text = signature.probe_source(source) if probes else source
         expressions = [*request["expressions"], *map(signature.probe_expression, probes)]
+        if self.headers is not None:
+            return self.headers.compile(text, request, expressions)
         return self.nvrtc.compile(text, request["name"], request["arguments"], expressions)
 
     def _probe_again(self, source: str, request: dict[str, Any], output: Output, probes: list[str]) -> Output:
@@ -131,10 +156,11 @@ class Worker:
         lowered: dict[str, str],
         signatures: dict[str, Any],
         used: dict[str, Any],
+        cubin: bytes = b"",
     ) -> tuple[dict[str, Any], list[bytes]]:
         from cudalab.sim.compiler.build import build_program
 
-        program = build_program(ptx, source, log, lowered, signatures, used)
+        program = replace(build_program(ptx, source, log, lowered, signatures, used), cubin=cubin)
         blobs: list[bytes] = []
         return {"program": codec.encode(program, blobs)}, blobs
 
@@ -231,6 +257,16 @@ def _watch(worker: Worker, descriptor: int) -> None:
             os._exit(3)
 
 
+def _quiet(descriptor: int) -> bool:
+    """Wait a moment for the next request; True when none came. Pipes cannot be waited for on Windows."""
+    try:
+        import select
+
+        return not select.select([descriptor], [], [], _QUIET)[0]
+    except (ImportError, OSError, ValueError):
+        return False
+
+
 def _streams() -> tuple[BinaryIO, BinaryIO]:
     """The pipes, moved away from the standard streams: compilers print when they die."""
     requests, replies = os.dup(0), os.dup(1)
@@ -251,6 +287,7 @@ def main(configuration: dict[str, Any]) -> None:
     except (ImportError, OSError, ValueError):
         pass
     worker = Worker(configuration["library"], configuration["folders"])
+    worker.keep_headers(None if configuration["readable"] else Path(os.getcwd(), f"headers-{os.getpid()}"))
     worker.warm()
     _address_space_at_start()
     walls = ["landlock"] if configuration["readable"] and jail.restrict(configuration["readable"]) else []
@@ -260,6 +297,8 @@ def main(configuration: dict[str, Any]) -> None:
     replies.write(codec.pack(ready, []))
     replies.flush()
     while True:
+        if _quiet(requests.fileno()):
+            worker.idle()
         try:
             message = codec.read(requests)
         except codec.CodecError:
@@ -271,5 +310,7 @@ def main(configuration: dict[str, Any]) -> None:
         replies.flush()
         if reply.get("error", {}).get("kind") in ("memory", "crash"):
             break
+    if worker.headers is not None:
+        worker.headers.close()
     sys.stderr.flush()
     os._exit(0)  # skips the destructors of a compiler that may be in any state

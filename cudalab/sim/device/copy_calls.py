@@ -260,6 +260,11 @@ class CopyCalls(ManagedCalls):
         ``cudaErrorInvalidValue`` when the bytes are not all in one allocation."""
         address, span = region.address, region.span
         allocation = self.memory.find(address)
+        if allocation is not None and allocation.kind == "heap" and not name.startswith("cudaMemset"):
+            raise self._invalid(
+                f"{name}: {address:#x} is memory that a kernel allocated ({allocation.label}); the host can neither "
+                "copy nor free it: let a kernel copy it into an array"
+            )
         if allocation is not None and address + span <= allocation.end:
             region.on_device = True
             return region, "pinned" if allocation.kind == "pinned" else "device"

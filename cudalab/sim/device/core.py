@@ -34,6 +34,7 @@ from cudalab.sim.machine.host_watch import HostWatch
 from cudalab.sim.machine.limits import DeviceLimits
 from cudalab.sim.machine.memory import Memory
 from cudalab.sim.machine.page_trap import Frames
+from cudalab.sim.machine.together import sm_groups
 
 _STAYS = (
     "This error stays: from now on every call returns it. On a GPU restart the notebook's kernel; on the simulated "
@@ -276,4 +277,5 @@ def _limits(profile: Profile) -> DeviceLimits:
         shared_per_block=p["sharedMemPerBlock"],
         shared_per_block_optin=p["sharedMemPerBlockOptin"],
         shared_reserved=p["reservedSharedMemPerBlock"],
+        sm_groups=sm_groups(p["multiProcessorCount"]),
     )

@@ -29,6 +29,7 @@ from cudalab.sim.device.kernel_calls import FunctionInfo
 from cudalab.sim.device.operation import Operation
 from cudalab.sim.device.record import Log
 from cudalab.sim.device.texture_calls import TextureCalls
+from cudalab.sim.machine.device_heap import DEFAULT, rounded_limit
 
 __all__ = ["Device", "FunctionInfo", "LaunchTime"]
 
@@ -36,6 +37,7 @@ _MAP_HOST = 8
 _SCHEDULES = (0, 1, 2, 4)
 _FLAG_MASK = 0x1F | 0x80
 _LEAST_FIFO = 512 << 10
+_MOST_STACK = 256 << 10  # an H200 takes this and refuses twice as much
 
 
 class Device(TextureCalls):
@@ -48,6 +50,8 @@ class Device(TextureCalls):
     def _reset_state(self) -> None:
         super()._reset_state()
         self._limits_now = dict(self.profile.limits)
+        self.memory.heap.limit = self._limits_now.get("MallocHeapSize", DEFAULT)
+        self.memory.stack_limit = self._limits_now.get("StackSize", 1024)
         self._flags = _MAP_HOST
 
     # -- the device ----------------------------------------------------------------------------------------------------
@@ -141,6 +145,18 @@ class Device(TextureCalls):
             )
         if name == "PrintfFifoSize":
             value = max(value, _LEAST_FIFO)
+        if name == "MallocHeapSize":
+            if self.memory.heap.touched:
+                raise self._invalid(
+                    "a kernel has used the heap already, and its size stays what it is: set cudaLimitMallocHeapSize "
+                    "before the first launch that calls malloc or new"
+                )
+            value = self.memory.heap.limit = rounded_limit(value)
+        if name == "StackSize":
+            if value > _MOST_STACK:
+                raise self._invalid(f"a thread's stack has at most {_MOST_STACK} bytes (got {value})")
+            self._wait_for_all()  # launches before this one have the stack of before
+            value = self.memory.stack_limit = -(-max(value, 1) // 16) * 16
         self._limits_now[name] = value
 
     def _limit_name(self, limit: int) -> str:

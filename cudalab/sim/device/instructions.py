@@ -73,7 +73,7 @@ class Code:
 
 _REGISTER = re.compile(r"(?<![\w$.])[%$A-Za-z_][\w$.]*")
 _STATEMENT = re.compile(r"^(?:@(!?)([%\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)$", re.DOTALL)
-_SUSPENDING = ("barrier", "shuffle")
+_SUSPENDING = ("barrier", "cluster_barrier", "shuffle")
 _NO_RESULT = ("st", "red", "bra", "bar", "barrier", "ret", "exit", "membar", "fence", "trap", "brx", "call")
 
 
@@ -106,12 +106,29 @@ def _read(lines: Sequence[str], kernel: Kernel) -> Code:
     _turn_around(blocks)
     blocks = _joined(blocks)
     _narrow_shared_addresses(blocks)
+    _find_distributed_loads(blocks)
     for position, block in enumerate(blocks):
         if block.target != position or len(block.instructions) > _MOST_UNROLLED or not _countable(block):
             block.repeats = 1
         elif block.repeats > 1:
             _mark_control(block)
     return Code(blocks)
+
+
+def _find_distributed_loads(blocks: Sequence[Block]) -> None:
+    """Loads through pointers that ``mapa`` has made, or that were made from those, go to another block's memory."""
+    everything = [each for block in blocks for each in block.instructions]
+    mapped: set[str] = set()
+    before = -1
+    while len(mapped) != before:
+        before = len(mapped)
+        for each in everything:
+            moves = each.opcode.startswith(("add", "mad", "sub", "mov", "selp", "cvta"))
+            if each.opcode.startswith("mapa") or (moves and mapped.intersection(each.reads)):
+                mapped.update(each.writes)
+    for each in everything:
+        if each.kind == "load" and each.address and each.address[0] in mapped:
+            each.kind = "cluster_load"
 
 
 def _narrow_shared_addresses(blocks: Sequence[Block]) -> None:
@@ -213,11 +230,31 @@ def _instruction(opcode: str, operands: str, guard: str, line: int) -> Instructi
     else:
         writes = _REGISTER.findall(operands.split(",")[0])
     reads = registers[len(writes) :]
+    if head in ("cp", "mbarrier"):
+        writes, reads = _asynchronous(opcode, operands, registers)
     if guard:
         reads = [*reads, guard]
     found = _ADDRESS.search(operands)
     address = (found[1], int(found[2] or 0)) if found else None
     return Instruction(kind, tuple(writes), tuple(reads), opcode, guard, address, line)
+
+
+_IN_FLIGHT = "asynchronous copies"
+"""Stands for a register that asynchronous copies write, and waits for all of them read."""
+
+
+def _asynchronous(opcode: str, operands: str, registers: list[str]) -> tuple[list[str], list[str]]:
+    """What asynchronous copies and barriers write and read. A wait that leaves some groups under way is taken not to
+    wait: those before them have had the time of a stage of the pipeline."""
+    parts = opcode.split(".")
+    if parts[0] == "cp":
+        waits = "wait_all" in parts or ("wait_group" in parts and operands.strip() == "0")
+        copies = operands.startswith("[")
+        return [_IN_FLIGHT] if copies else [], [*registers, *([_IN_FLIGHT] if waits else [])]
+    results = 1 if parts[1].startswith(("arrive", "pending")) and not operands.startswith("_") else 0
+    if parts[1] in ("try_wait", "test_wait"):
+        return registers[:1], [*registers[1:], _IN_FLIGHT]
+    return registers[:results], registers[results:]
 
 
 def _resolve(

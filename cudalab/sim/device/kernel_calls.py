@@ -24,8 +24,20 @@ from cudalab.sim.machine import host_watch
 from cudalab.sim.machine.configuration import LaunchError
 from cudalab.sim.machine.module import LoadedKernel, Module
 from cudalab.sim.machine.occupancy import kernel_occupancy
+from cudalab.sim.machine.together import (
+    APART,
+    Together,
+    check_together,
+    clusters_that_fit,
+    launched_block,
+    launched_grid,
+    limits_of_cluster,
+    max_active_clusters,
+    volume,
+)
 
 MAX_DYNAMIC_SHARED, CARVEOUT = 8, 9  # cudaFuncAttribute, and CUfunction_attribute
+REQUIRED_CLUSTER, NON_PORTABLE_CLUSTER, CLUSTER_POLICY = (11, 12, 13), 14, 15
 
 Dimensions = tuple[int, int, int]
 
@@ -41,6 +53,9 @@ class FunctionInfo:
     max_dynamic_shared: int
     """Bytes of dynamic shared memory a launch may ask for; more after opting in."""
     preferred_carveout: int = -1
+    required_cluster: Dimensions = (0, 0, 0)
+    """Blocks of a cluster as the kernel, or an attribute, says; zeros when neither does."""
+    non_portable_clusters: bool = False
 
 
 class KernelCalls(StreamCalls):
@@ -157,11 +172,15 @@ class KernelCalls(StreamCalls):
             self._functions[function][0],
             kernel.max_dynamic_shared if kernel.max_dynamic_shared is not None else default,
             self._carveouts.get(function, -1),
+            kernel.kernel.cluster
+            or (kernel.required_cluster[0], kernel.required_cluster[1], kernel.required_cluster[2]),
+            kernel.non_portable_clusters,
         )
 
     @call()
     def function_set_attribute(self, function: int, attribute: int, value: int) -> None:
-        """``cuFuncSetAttribute``: 8 is the largest dynamic shared size (bytes), 9 the carve-out (-1 to 100)."""
+        """``cuFuncSetAttribute``: 8 is the largest dynamic shared size (bytes), 9 the carve-out (-1 to 100), 11 to 13
+        the size of its clusters, 14 whether they may have more than 8 blocks, 15 a preference for where they go."""
         kernel = self._function(function)
         if attribute == MAX_DYNAMIC_SHARED:
             most = self.limits.shared_per_block_optin - kernel.kernel.static_shared
@@ -175,6 +194,18 @@ class KernelCalls(StreamCalls):
             if not -1 <= value <= 100:
                 raise self._invalid(f"a carve-out is a percentage, 0 to 100, or -1 for the default (got {value})")
             self._carveouts[function] = value
+        elif attribute in REQUIRED_CLUSTER:
+            if kernel.kernel.cluster is not None or value < 0:
+                raise self._invalid(
+                    f"kernel {kernel.name} was compiled for clusters of {kernel.kernel.cluster} blocks"
+                    if kernel.kernel.cluster is not None
+                    else f"a cluster has at least one block (got {value})"
+                )
+            kernel.required_cluster[REQUIRED_CLUSTER.index(attribute)] = value
+        elif attribute == NON_PORTABLE_CLUSTER:
+            kernel.non_portable_clusters = bool(value)
+        elif attribute == CLUSTER_POLICY:
+            pass  # where the blocks of a cluster go is not simulated
         else:
             raise self._invalid(f"function attribute {attribute} cannot be set")
 
@@ -188,6 +219,28 @@ class KernelCalls(StreamCalls):
             return 0
         return kernel_occupancy(kernel, block_threads, shared, limits=self.limits).blocks_per_sm
 
+    @call()
+    def cluster_occupancy(
+        self, function: int, grid: Dimensions, block: Dimensions, shared: int, cluster: Dimensions | None
+    ) -> int:
+        """``cuOccupancyMaxActiveClusters``: how many clusters of a launch are on the device at once."""
+        kernel = self._function(function)
+        together = Together(cluster or kernel.kernel.cluster or (1, 1, 1))
+        try:
+            check_together(kernel, launched_grid(kernel.kernel, grid), block, shared, together, self.limits)
+        except LaunchError as error:
+            raise CudaError(cudaError_t(error.driver_code), error.message) from None
+        assert together.cluster is not None
+        return max_active_clusters(kernel.kernel, block, shared, together.cluster, self.limits)
+
+    @call()
+    def largest_cluster(self, function: int, block: Dimensions, shared: int) -> int:
+        """``cuOccupancyMaxPotentialClusterSize``: blocks of the largest cluster that a launch may have."""
+        kernel = self._function(function)
+        each = kernel_occupancy(kernel.kernel, volume(block), shared, limits=self.limits).blocks_per_sm
+        sizes = range(limits_of_cluster(kernel), 0, -1)
+        return next((size for size in sizes if clusters_that_fit(each, size, self.limits.sm_groups)), 0)
+
     # -- launches ------------------------------------------------------------------------------------------------------
 
     @call(None)
@@ -200,8 +253,10 @@ class KernelCalls(StreamCalls):
         shared: int = 0,
         stream: int = 0,
         cooperative: bool = False,
+        cluster: Dimensions | None = None,
     ) -> None:
-        """Enqueue a kernel. ``args`` is the parameter buffer laid out by ``Kernel.parameters``.
+        """Enqueue a kernel. ``args`` is the parameter buffer laid out by ``Kernel.parameters``. ``cluster``: blocks of
+        a cluster; without it as the kernel says. The grid of a kernel with ``__block_size__`` counts clusters.
 
         What is wrong with the configuration is raised here, with the code that ``cuLaunchKernel`` gives. What goes
         wrong in the kernel surfaces at a later call.
@@ -211,7 +266,9 @@ class KernelCalls(StreamCalls):
         self._spend(host["launch"] + len(kernel.kernel.parameters) * host["launch_argument"])
         self._flush_prints()
         queue = self._scheduler.streams.find(stream)
-        self._check(kernel, grid, block, args, shared, cooperative=cooperative)
+        grid, block = launched_grid(kernel.kernel, grid), launched_block(kernel.kernel, block)
+        together = Together(cluster, cooperative) if cooperative or cluster is not None else APART
+        self._check(kernel, grid, block, args, shared, together)
         launch = Launch(
             kernel,
             queue,
@@ -221,8 +278,12 @@ class KernelCalls(StreamCalls):
             shared,
             self._surroundings(),
         )
+        if together is not APART or kernel.kernel.cluster is not None:
+            launch.set_together(together)
         if self._carveouts:
             launch.carveout = self._carveouts.get(function, -1)
+        if kernel.kernel.uses_heap:
+            self.memory.heap.touched = True
         self._scheduler.enqueue(launch)
         self._recorder.watch_launch(launch, self.memory)
         if self.launch_blocking:
@@ -244,37 +305,36 @@ class KernelCalls(StreamCalls):
         block: Dimensions,
         args: bytes,
         shared: int,
-        *,
-        cooperative: bool = False,
+        together: Together = APART,
     ) -> None:
         try:
-            kernel.check(grid, block, shared, self.limits)
+            kernel.check(grid, block, shared, self.limits, together)
         except LaunchError as error:
             raise CudaError(cudaError_t(error.driver_code), error.message) from None
         if len(args) != kernel.kernel.parameter_bytes:
             raise self._invalid(
                 f"kernel {kernel.name} takes {kernel.kernel.parameter_bytes} bytes of parameters (got {len(args)})"
             )
-        if cooperative:
-            threads = block[0] * block[1] * block[2]
-            each = kernel_occupancy(kernel.kernel, threads, shared, limits=self.limits).blocks_per_sm
-            most = each * self.limits.multiprocessors
-            if grid[0] * grid[1] * grid[2] > most:
-                raise CudaError(
-                    cudaError_t.cudaErrorCooperativeLaunchTooLarge,
-                    f"a cooperative launch needs all of its blocks on the device at once: {most} blocks of {threads} "
-                    f"threads fit (got a grid of {grid})",
-                )
 
     def time_launch(
-        self, function: int, grid: Dimensions, block: Dimensions, args: bytes, shared: int = 0
+        self,
+        function: int,
+        grid: Dimensions,
+        block: Dimensions,
+        args: bytes,
+        shared: int = 0,
+        *,
+        cooperative: bool = False,
+        cluster: Dimensions | None = None,
     ) -> KernelTime:
         """The modelled time of a launch, alone on the device, from sampled blocks. No call: memory, clock and stream
         stay as they are. Raises ``CudaError`` when the configuration is not allowed."""
         with self._lock, host_watch.paused():
             kernel = self._function(function)
-            self._check(kernel, grid, block, args, shared)
-            return self._timer.time(kernel, grid, block, args, shared)
+            grid, block = launched_grid(kernel.kernel, grid), launched_block(kernel.kernel, block)
+            together = Together(cluster, cooperative) if cooperative or cluster is not None else APART
+            self._check(kernel, grid, block, args, shared, together)
+            return self._timer.time(kernel, grid, block, args, shared, together)
 
     # -- array operations ----------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from cudalab.sim.machine.launch import launch as run_kernel
 from cudalab.sim.machine.limits import DeviceLimits
 from cudalab.sim.machine.memory import Memory
 from cudalab.sim.machine.module import LoadedKernel
+from cudalab.sim.machine.together import APART, Together, cluster_of, volume
 
 _TRACED_STORE_COST = 64  # comparing this many bytes costs about what tracing one thread's stores does
 
@@ -60,6 +61,7 @@ class Launch(Operation):
     _touched: Touched | None = None
     _waiting: Running | None = None
     _waited = False
+    together = APART
 
     def __init__(
         self,
@@ -75,6 +77,11 @@ class Launch(Operation):
         self.kernel, self.grid, self.block, self.args, self.shared = kernel, grid, block, args, shared
         self.blocks = grid[0] * grid[1] * grid[2]
         self._around = surroundings
+
+    def set_together(self, together: Together) -> None:
+        """Its blocks run in clusters, or all at once."""
+        self.together = together
+        self.cluster_blocks = volume(cluster_of(self.kernel.kernel, together))
 
     def begin(self) -> int:
         if self.on_take is not None:
@@ -164,6 +171,7 @@ class Launch(Operation):
             footprint=self.wants_footprint(),
             published=published,
             resumable=resumable,
+            together=self.together,
             limits=self._around.limits,
         )
 

@@ -210,6 +210,8 @@ class MemoryCalls(Core):
             if self._page_locked(pointer) is not None:
                 return PointerAttributes(1, 0, pointer, pointer)
             return PointerAttributes(0, -2, 0, pointer)
+        if allocation.kind == "heap":  # the host knows nothing of it
+            return PointerAttributes(0, -2, 0, 0)
         if allocation.kind == "pinned":
             return PointerAttributes(1, 0, pointer, pointer)
         if allocation.kind == "managed":
@@ -251,6 +253,8 @@ class MemoryCalls(Core):
             return allocation
         if allocation is not None and allocation.kind not in kinds:
             advice = "cudaFreeHost frees page-locked memory" if allocation.kind == "pinned" else "cudaFree frees it"
+            if allocation.kind == "heap":
+                advice = "a kernel allocated it, and only a kernel frees it"
             if allocation.kind == "global":
                 advice = "a module's variables go with the module"
             raise self._invalid(f"{name}: {pointer:#x} is a {allocation.kind} allocation; {advice}")

@@ -104,6 +104,8 @@ class Operation:
     """Blocks of its grid; 0: it is no launch."""
     block_shape: tuple[int, int, int] = (0, 0, 0)
     """Of one block: threads, registers a thread, bytes of shared memory."""
+    cluster_blocks = 1
+    """Blocks that start together."""
     needed = 1.0
     """Part of the blocks that it has resident when alone with which it is as fast."""
     uses: Mapping[str, float] = NO_TERMS

@@ -44,6 +44,8 @@ CLASSES: dict[str, tuple[str, str, str, float]] = {
     "store": ("", "", "", 1.0),
     "shared_store": ("", "", "", 1.0),
     "barrier": ("barrier", "", "", 1.0),
+    "cluster_barrier": ("cluster_barrier", "", "", 1.0),
+    "cluster_load": ("cluster_load", "", "", 1.0),
     "fence": ("atomic", "", "", 1.0),
     "branch": ("", "", "", 1.0),
 }
@@ -61,6 +63,8 @@ def classify(opcode: str, operands: str) -> str:
     space = next((part for part in rest if part in ("param", "shared", "const", "local", "global")), "")
     match head:
         case "ld" | "ldu":
+            if "shared::cluster" in rest:
+                return "cluster_load"
             return {"param": "free", "shared": "shared_load", "const": "constant_load"}.get(space, "load")
         case "tex" | "tld4" | "suld":
             return "load"
@@ -70,7 +74,18 @@ def classify(opcode: str, operands: str) -> str:
             return "shared_store" if space == "shared" else "store"
         case "atom" | "red":
             return "shared_atomic" if space == "shared" else "atomic" if head == "atom" else "store"
+        case "cp":  # an asynchronous copy; its commit and its wait are one machine instruction each
+            return "load" if operands.startswith("[") and "mbarrier" not in rest[:2] else "logic"
+        case "mbarrier":
+            waits = rest[:1] in (["try_wait"], ["test_wait"])
+            return "barrier" if waits else "shared_store" if rest[:1] in (["init"], ["inval"]) else "shared_atomic"
+        case "barrier" if "cluster" in rest:
+            return "cluster_barrier" if "wait" in rest else "shared_store"
+        case "mapa" | "getctarank":
+            return "logic"
         case "bar" | "barrier":
+            if "arrive" in rest:
+                return "shared_store"
             return "shuffle" if "warp" in rest else "barrier"
         case "membar" | "fence":
             return "fence"

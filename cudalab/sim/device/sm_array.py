@@ -14,6 +14,9 @@ model, in which a block takes an equal part of it. While launches run together
   number of blocks holds it up and fewer are enough (``needed``);
 - what they use in common (DRAM, L2, the issue slots of all SMs …) is shared in proportion to what each would use alone.
 
+The blocks of a cluster start together, and no more of them are resident than fit into the groups of SMs that a cluster
+may be spread over (machine/together.py).
+
 What is simplified: the last blocks of a launch of several waves end together, as they do when blocks have drifted
 apart; where more than four waves of one launch are under way, the two smallest are joined. Copies within the device,
 memsets and array operations are grids of blocks of 256 threads that move 16 bytes each. A learner would notice in the
@@ -32,6 +35,7 @@ from cudalab.sim.device.grid import Grid, Wave
 from cudalab.sim.device.loop import EventLoop
 from cudalab.sim.device.operation import Operation
 from cudalab.sim.device.residency import BlockNeeds, Residency, SmRoom
+from cudalab.sim.machine.together import clusters_that_fit, sm_groups
 
 if TYPE_CHECKING:
     from cudalab.sim.device.profile import Profile
@@ -192,10 +196,16 @@ class SmArray:
             return False
         duration = self._started(grid)
         operation = grid.operation
-        grid.resident = min(grid.blocks, grid.needs.each * self._sms)
+        grid.resident = min(grid.blocks, self._most_resident(grid.needs, operation.cluster_blocks))
         grid.needed = max(1.0, grid.resident * (operation.needed if operation.blocks else 0.5))
         grid.turn = duration * grid.resident / grid.blocks
         return True
+
+    def _most_resident(self, needs: BlockNeeds, cluster: int) -> int:
+        """Blocks that are resident at once when the launch is alone."""
+        if cluster == 1:
+            return needs.each * self._sms
+        return clusters_that_fit(needs.each, cluster, sm_groups(self._sms)) * cluster
 
     def _started(self, grid: Grid) -> int:
         """The operation begins; returns its duration alone (ns)."""
@@ -220,6 +230,10 @@ class SmArray:
         assert grid.needs is not None
         wave = Wave(grid, grid.turn)
         placed = self.residency.place(wave, grid.needs, min(grid.pending, grid.resident - grid.places))
+        lonely = placed % grid.operation.cluster_blocks
+        if lonely:  # the blocks of a cluster start together
+            self.residency.release(wave, grid.needs, lonely)
+            placed -= lonely
         if not placed:
             return False
         self._take_plans_back(grid)

@@ -33,6 +33,7 @@ from cudalab.sim.machine.memory import Memory
 from cudalab.sim.machine.module import LoadedKernel
 from cudalab.sim.machine.occupancy import kernel_occupancy
 from cudalab.sim.machine.sample import loaded_by_all, sample
+from cudalab.sim.machine.together import APART, Together
 
 Dimensions = tuple[int, int, int]
 _REMEMBERED = 4096
@@ -87,20 +88,30 @@ class Timer:
 
     def launch(self, launch: Launch) -> KernelTime:
         """The time of a launch that starts now."""
-        return self.time(launch.kernel, launch.grid, launch.block, launch.args, launch.shared)
+        return self.time(launch.kernel, launch.grid, launch.block, launch.args, launch.shared, launch.together)
 
-    def time(self, kernel: LoadedKernel, grid: Dimensions, block: Dimensions, args: bytes, shared: int) -> KernelTime:
+    def time(
+        self,
+        kernel: LoadedKernel,
+        grid: Dimensions,
+        block: Dimensions,
+        args: bytes,
+        shared: int,
+        together: Together = APART,
+    ) -> KernelTime:
         """The time of a launch of this shape, alone on the device; the configuration must be allowed."""
         code = self._code(kernel)
         what = args if code.follows_data else kernel.pointers(args).normalised
-        key = (kernel, grid, block, shared, what)
+        key = (kernel, grid, block, shared, what, together)
         known = self._known.get(key)
         if known is None or (known.watched is not None and not known.watched.same()):
-            counts = sample(kernel, grid, block, args, shared, remember=False, watch=code.follows_data)
-            watched = _Watched(kernel.module.memory, counts.words_loaded) if code.follows_data else None
-            work = self._with_neighbours(
-                workload(kernel.kernel, code, counts, self._limits, shared), kernel, grid, block, args, shared
+            counts = sample(
+                kernel, grid, block, args, shared, remember=False, watch=code.follows_data, together=together
             )
+            watched = _Watched(kernel.module.memory, counts.words_loaded) if code.follows_data else None
+            work = workload(kernel.kernel, code, counts, self._limits, shared)
+            if together is APART and kernel.kernel.cluster is None:
+                work = self._with_neighbours(work, kernel, grid, block, args, shared)
             known = self._known[key] = _Known(kernel_time(self._profile, work), watched)
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)

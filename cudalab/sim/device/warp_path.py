@@ -61,7 +61,7 @@ class _Walk:
         )
 
     def _note_store(self, store: Instruction, begin: float) -> None:
-        if store.kind in ("barrier", "fence"):
+        if store.kind in ("barrier", "cluster_barrier", "fence"):
             self._stores[("", "all")] = begin
             return
         base = store.address[0] if store.address else ""
@@ -151,7 +151,7 @@ class _Walk:
                     for register in each.writes:
                         ready[register] = begin
                     continue
-                if kind in ("load", "shared_load"):
+                if kind in ("load", "shared_load", "cluster_load"):
                     begin = max(begin, self._stored(each))
                 issued += 1.0
                 if kind == "clock":  # two looks at the clock are at least a tick apart
@@ -161,9 +161,9 @@ class _Walk:
                     for register in each.writes:
                         ready[register] = begin
                     continue
-                if kind in ("store", "shared_store", "barrier", "fence", "shared_atomic", "atomic"):
+                if kind in ("store", "shared_store", "barrier", "cluster_barrier", "fence", "shared_atomic", "atomic"):
                     self._note_store(each, begin)
-                    if kind == "barrier":
+                    if kind in ("barrier", "cluster_barrier"):
                         begin = max(begin, latest, start + issued)
                         floor = begin + latency[kind]
                         latest = max(latest, floor)
@@ -171,7 +171,7 @@ class _Walk:
                 elif kind == "branch":
                     latest = max(latest, begin, start + issued) + self._branch
                     continue
-                if kind not in ("load", "shared_load", "constant_load"):
+                if kind not in ("load", "shared_load", "constant_load", "cluster_load"):
                     latest = max(latest, begin)
                 for register in each.writes:
                     ready[register] = begin + latency[kind]

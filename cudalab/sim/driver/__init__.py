@@ -117,7 +117,9 @@ from cudalab.sim.driver.modules import (
     cuOccupancyAvailableDynamicSMemPerBlock,
     cuOccupancyMaxActiveBlocksPerMultiprocessor,
     cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+    cuOccupancyMaxActiveClusters,
     cuOccupancyMaxPotentialBlockSize,
+    cuOccupancyMaxPotentialClusterSize,
 )
 from cudalab.sim.driver.pointers import cuMemGetAddressRange, cuPointerGetAttribute, cuPointerGetAttributes
 from cudalab.sim.driver.pools import (

@@ -8,7 +8,7 @@ import ctypes
 from typing import Any
 
 import numpy as np
-from cuda.bindings.driver import CUlaunchAttributeID, CUlaunchConfig, CUresult
+from cuda.bindings.driver import CUlaunchAttribute, CUlaunchAttributeID, CUlaunchConfig, CUresult
 
 from cudalab.sim.compiler.program import Kernel
 from cudalab.sim.cudart.streams import HOST_FUNCTION
@@ -16,10 +16,12 @@ from cudalab.sim.device import current_device, host_address
 from cudalab.sim.device.binding import handle, stream_handle, struct, unsigned, void_pointer
 from cudalab.sim.driver.answer import api, failed
 
-_IGNORED = frozenset(
+_TAKEN = frozenset(
     {
         CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_IGNORE,
         CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+        CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+        CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
     }
 )
 
@@ -64,18 +66,27 @@ def cuLaunchKernelEx(config: CUlaunchConfig | None, f: Any, kernelParams: Any, e
     if config is None:
         raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, "cuLaunchKernelEx: no configuration (None)")
     struct(config, "config", CUlaunchConfig)
-    cooperative = False
+    cooperative, cluster = False, None
     for attribute in list(config.attrs)[: config.numAttrs]:
-        if attribute.id not in _IGNORED:
+        if attribute.id not in _TAKEN:
             raise failed(
                 CUresult.CUDA_ERROR_NOT_SUPPORTED,
                 f"cuLaunchKernelEx: the launch attribute {attribute.id.name} is not simulated",
             )
         if attribute.id == CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
             cooperative = bool(attribute.value.cooperative)
+        elif attribute.id == CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+            cluster = cluster_of(attribute)
     grid = (config.gridDimX, config.gridDimY, config.gridDimZ)
     block = (config.blockDimX, config.blockDimY, config.blockDimZ)
-    _launch(f, grid, block, config.sharedMemBytes, config.hStream, kernelParams, extra, cooperative=cooperative)
+    stream, shared = config.hStream, config.sharedMemBytes
+    _launch(f, grid, block, shared, stream, kernelParams, extra, cooperative=cooperative, cluster=cluster)
+
+
+def cluster_of(attribute: CUlaunchAttribute) -> tuple[int, int, int]:
+    """The blocks of a cluster that a launch attribute asks for."""
+    size = attribute.value.clusterDim
+    return int(size.x), int(size.y), int(size.z)
 
 
 def _launch(
@@ -88,6 +99,7 @@ def _launch(
     extra: Any,
     *,
     cooperative: bool = False,
+    cluster: tuple[int, int, int] | None = None,
 ) -> None:
     device, function = current_device(), handle(f)
     gx, gy, gz = map(unsigned, grid)
@@ -96,7 +108,11 @@ def _launch(
         raise failed(CUresult.CUDA_ERROR_NOT_SUPPORTED, "packed parameters (extra) are not simulated; use kernelParams")
     kernel = device.function_info(function).kernel
     args = _pack(kernel, parameters)
-    device.launch(function, (gx, gy, gz), (bx, by, bz), args, unsigned(shared), stream_handle(stream), cooperative)
+    queue = stream_handle(stream)
+    if cluster is None:
+        device.launch(function, (gx, gy, gz), (bx, by, bz), args, unsigned(shared), queue, cooperative)
+    else:
+        device.launch(function, (gx, gy, gz), (bx, by, bz), args, unsigned(shared), queue, cooperative, cluster)
 
 
 def _pack(kernel: Kernel, parameters: Any) -> bytes:

@@ -16,18 +16,24 @@ from cuda.bindings.driver import (
     CUfunction_attribute,
     CUfunctionLoadingState,
     CUjit_option,
+    CUlaunchAttributeID,
+    CUlaunchConfig,
     CUmodule,
     CUmoduleLoadingMode,
     CUresult,
 )
 
 from cudalab.sim.compiler import CompileError, compile_ptx
+from cudalab.sim.compiler.targets import misfit
 from cudalab.sim.device import FunctionInfo, current_device, host_address
-from cudalab.sim.device.binding import enumerator, handle, signed, size_t, unsigned, void_pointer
+from cudalab.sim.device.binding import enumerator, handle, signed, size_t, struct, unsigned, void_pointer
 from cudalab.sim.driver.answer import api, failed
+from cudalab.sim.driver.launches import cluster_of
 
+_Triple = tuple[int, int, int]
 _MOST_PTX = 64 << 20
 _ELF, _FATBIN = b"\x7fELF", b"\x50\xed\x55\xba"
+_ELF_HEADER = 64  # bytes
 
 
 @api(1)
@@ -76,6 +82,8 @@ def _image(image: Any) -> bytes:
 
 
 def _load(image: bytes) -> CUmodule:
+    if image.startswith(_ELF) and len(image) < _ELF_HEADER:
+        raise failed(CUresult.CUDA_ERROR_INVALID_IMAGE, "the image begins like a cubin, and is shorter than its header")
     if image.startswith((_ELF, _FATBIN)):
         raise failed(
             CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU,
@@ -85,6 +93,11 @@ def _load(image: bytes) -> CUmodule:
     text = image.rstrip(b"\0").decode("utf-8", "replace")
     if ".version" not in text or ".target" not in text:
         raise failed(CUresult.CUDA_ERROR_INVALID_IMAGE, "the image is no PTX: it has no .version and .target")
+    properties = current_device().properties
+    wrong = misfit(text, properties["major"], properties["minor"])
+    if wrong is not None:
+        refused = CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+        raise failed(refused if wrong.rule == "version" else CUresult.CUDA_ERROR_INVALID_PTX, wrong.message)
     try:
         program = compile_ptx(text)
     except CompileError as error:
@@ -163,11 +176,11 @@ def _attributes(info: FunctionInfo) -> dict[int, int]:
         a.CU_FUNC_ATTRIBUTE_CACHE_MODE_CA: 0,
         a.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: info.max_dynamic_shared,
         a.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: info.preferred_carveout,
-        a.CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: 0,
-        a.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: 0,
-        a.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: 0,
-        a.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: 0,
-        a.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED: 0,
+        a.CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: kernel.cluster is not None and not kernel.blocks_are_clusters,
+        a.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: info.required_cluster[0],
+        a.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: info.required_cluster[1],
+        a.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: info.required_cluster[2],
+        a.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED: info.non_portable_clusters,
         a.CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: 0,
     }
     return {int(name): int(value) for name, value in values.items()}
@@ -235,6 +248,33 @@ def cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 ) -> int:
     unsigned(flags)
     return current_device().occupancy(handle(func), signed(blockSize), size_t(dynamicSMemSize))
+
+
+@api(1)
+def cuOccupancyMaxPotentialClusterSize(func: Any, config: CUlaunchConfig | None) -> int:
+    _, block, shared, _ = _configuration(config)
+    return current_device().largest_cluster(handle(func), block, shared)
+
+
+@api(1)
+def cuOccupancyMaxActiveClusters(func: Any, config: CUlaunchConfig | None) -> int:
+    grid, block, shared, cluster = _configuration(config)
+    return current_device().cluster_occupancy(handle(func), grid, block, shared, cluster)
+
+
+def _configuration(config: CUlaunchConfig | None) -> tuple[_Triple, _Triple, int, _Triple | None]:
+    """Grid, block, dynamic shared memory and cluster of a launch configuration."""
+    if config is None:
+        raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, "there is no configuration (None)")
+    struct(config, "config", CUlaunchConfig)
+    wanted = CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    attributes = [each for each in list(config.attrs)[: config.numAttrs] if each.id == wanted]
+    return (
+        (config.gridDimX, config.gridDimY, config.gridDimZ),
+        (config.blockDimX, config.blockDimY, config.blockDimZ),
+        int(config.sharedMemBytes),
+        cluster_of(attributes[-1]) if attributes else None,
+    )
 
 
 @api(2)

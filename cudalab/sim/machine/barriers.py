@@ -66,6 +66,8 @@ def site_of_state(state: int, kernel: Kernel) -> Site | None:
     """
     if state == EXITED:
         return None
-    points = [site for site in kernel.sites if site.kind in (SiteKind.BARRIER, SiteKind.WARP, SiteKind.POLL)]
     number = state & ~FLAGS
+    if kernel.first_point >= 0:
+        return kernel.sites[kernel.first_point + number - 1] if 1 <= number <= kernel.points else None
+    points = [site for site in kernel.sites if site.kind in (SiteKind.BARRIER, SiteKind.WARP, SiteKind.POLL)]
     return points[number - 1] if 1 <= number <= len(points) else None

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WARP, WINDOW_SIZE, SiteKind
+from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WARP, WINDOW_SIZE, SiteKind, Space, SyncEvent
 from cudalab.sim.compiler.program import Kernel
 from cudalab.sim.machine.requests import stable_order
 
@@ -43,12 +43,25 @@ class Batch:
     """How many records of its thread come before it."""
     threads: int
     """Threads a block."""
+    size: np.ndarray
+    """Bytes of each access."""
+    event: np.ndarray
+    """SyncEvent of each record."""
+    number: np.ndarray
+    """The number that goes with it."""
     partial: np.ndarray
     """bool[blocks, warps]: the warp had an operation that did not name all of its lanes."""
 
     @property
     def warps(self) -> int:
         return -(-self.threads // WARP)
+
+    @property
+    def named(self) -> bool:
+        """Are there barriers that are not for the whole block?"""
+        tags = self.address[self.kind == SiteKind.BARRIER]
+        asked = tags >> np.uint64(32)
+        return bool(((tags & np.uint64(0xFFFF_FFFF)) != 0).any() or ((asked != 0) & (asked != self.threads)).any())
 
     @property
     def is_shared(self) -> np.ndarray:
@@ -72,6 +85,29 @@ def synchronises(opcode: str) -> bool:
     return not opcode.startswith("activemask")
 
 
+TIMED = np.dtype([("address", "<u8"), ("site", "<u4"), ("thread", "<u2"), ("flags", "<u2"), ("step", "<u4")])
+"""A record of the trace, with how many records of its thread come before it."""
+
+
+def timed(records: np.ndarray, wanted: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """The wanted records of a block with their steps, which all records count. ``before``: how many each thread has had
+    so far; it goes on counting."""
+    thread = records["thread"].astype(np.int64)
+    order = stable_order(thread, len(before))
+    ordered = thread[order]
+    starts = np.concatenate(([True], ordered[1:] != ordered[:-1])) if len(order) else np.zeros(0, np.bool_)
+    begin = np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0))
+    step = np.empty(len(order), np.int64)
+    step[order] = np.arange(len(order)) - begin
+    step += before[thread]
+    before += np.bincount(thread, minlength=len(before))
+    out = np.empty(int(np.count_nonzero(wanted)), TIMED)
+    for name in ("address", "site", "thread", "flags"):
+        out[name] = records[name][wanted]
+    out["step"] = step[wanted]
+    return out
+
+
 def make_batch(
     kernel: Kernel, blocks: Sequence[int], records: Sequence[np.ndarray], finished: Sequence[bool], threads: int
 ) -> Batch:
@@ -80,7 +116,7 @@ def make_batch(
     Args:
         kernel: the kernel.
         blocks: linear index of each block.
-        records: each block's records.
+        records: each block's records, of type ``TIMED``.
         finished: whether each trace is whole.
         threads: threads a block.
     """
@@ -91,15 +127,16 @@ def make_batch(
     kinds = np.array([s.kind for s in kernel.sites], np.int64)
     waits = np.array([s.kind == SiteKind.WARP and synchronises(s.opcode) for s in kernel.sites], np.bool_)
     kind = kinds[site] if len(site) else np.zeros(0, np.int64)
+    size = np.array([max(1, s.size) for s in kernel.sites] or [1], np.int64)[site]
+    _read_events(all_records, kind, size)
     owner = block * threads + thread
     order = stable_order(owner, len(records) * threads)
     ordered = owner[order]
     starts = np.concatenate(([True], ordered[1:] != ordered[:-1])) if len(order) else np.zeros(0, np.bool_)
     begin = np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0))
-    step = np.empty(len(order), np.int64)
-    step[order] = np.arange(len(order)) - begin
+    step = all_records["step"].astype(np.int64)
     address = all_records["address"]
-    is_turn = waits[site] if len(site) else np.zeros(0, np.bool_)
+    is_turn = waits[site] & (kind == SiteKind.WARP) if len(site) else np.zeros(0, np.bool_)
     batch = Batch(
         np.asarray(blocks, np.int64),
         np.asarray(finished, np.bool_),
@@ -112,10 +149,26 @@ def make_batch(
         _running(is_turn, order, begin),
         step,
         threads,
+        size,
+        (all_records["flags"] & 15).astype(np.int64),
+        (all_records["flags"] >> 4).astype(np.int64),
         np.zeros((len(records), -(-threads // WARP)), np.bool_),
     )
     _mark_partial(batch, is_turn)
     return batch
+
+
+def _read_events(records: np.ndarray, kind: np.ndarray, size: np.ndarray) -> None:
+    """Sync events are no accesses, but those of copies are (docs/dev/layers.md, "Sync events")."""
+    event = records["flags"] & 15
+    if not event.any():
+        return
+    kind[event != 0] = SiteKind.OTHER
+    kind[event == SyncEvent.ASYNC_READ] = SiteKind.LOAD
+    kind[event == SyncEvent.ASYNC_WRITE] = SiteKind.STORE
+    extents = np.flatnonzero(event == SyncEvent.EXTENT)
+    extents = extents[extents > 0]
+    size[extents - 1] = records["address"][extents].astype(np.int64)
 
 
 def _running(event: np.ndarray, order: np.ndarray, begin: np.ndarray) -> np.ndarray:
@@ -151,13 +204,18 @@ class Touches:
     """The unit, numbered anew from 0 by the check that uses it."""
 
 
+def unit_of(kernel: Kernel) -> int:
+    """The bytes that a kernel's accesses are told apart by: 4, or 1 where it has a narrower one."""
+    sizes = [site.size for site in kernel.sites if site.kind <= SiteKind.ATOMIC and site.space != Space.LOCAL]
+    return 1 if any(size % 4 for size in sizes) else 4
+
+
 def touches(batch: Batch, kernel: Kernel, chosen: np.ndarray) -> Touches:
-    """Cut the chosen accesses into units: 4 bytes, or single bytes where a narrower access occurs."""
-    sizes = np.array([max(1, s.size) for s in kernel.sites], np.int64)
+    """Cut the chosen accesses into units (:func:`unit_of`)."""
     record = np.flatnonzero(chosen)
-    size = sizes[batch.site[record]]
+    size = batch.size[record]
     address = batch.address[record].astype(np.int64)
-    bytes_ = 4 if len(size) == 0 or not ((size % 4) | (address % 4)).any() else 1
+    bytes_ = unit_of(kernel)
     pieces = size // bytes_
     first = address // bytes_
     if len(pieces) and int(pieces.max()) == 1:

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 INVALID_VALUE = 1
 INVALID_CONFIGURATION = 9
 OUT_OF_RESOURCES = 701
+COOPERATIVE_TOO_LARGE = 720
+INVALID_CLUSTER_SIZE = 912
 
 NAMES = {
     INVALID_VALUE: "cudaErrorInvalidValue",
     INVALID_CONFIGURATION: "cudaErrorInvalidConfiguration",
     OUT_OF_RESOURCES: "cudaErrorLaunchOutOfResources",
+    COOPERATIVE_TOO_LARGE: "cudaErrorCooperativeLaunchTooLarge",
+    INVALID_CLUSTER_SIZE: "cudaErrorInvalidClusterSize",
 }
 
 

@@ -11,16 +11,30 @@ memory move data. See Nsight Compute's documentation, "Metrics Decoder".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WARP, WINDOW_SIZE, SiteKind, Space
 from cudalab.sim.compiler.program import Kernel, Site
-from cudalab.sim.machine.counts import ATOMIC_UNIT, GRANULE, LINE, SECTOR, AccessCounts, Counts, SiteCounts
+from cudalab.sim.machine.async_records import separated
+from cudalab.sim.machine.counts import (
+    ATOMIC_UNIT,
+    GRANULE,
+    LINE,
+    SECTOR,
+    AccessCounts,
+    BlockCounts,
+    Counts,
+    SiteCounts,
+)
 from cudalab.sim.machine.divergence import aligned_visits, branches
-from cudalab.sim.machine.requests import Visits, distinct, matrices, passes, visits
+from cudalab.sim.machine.merging import Merge
+from cudalab.sim.machine.requests import Visits, distinct, keep, matrices, passes, visits
 from cudalab.sim.machine.wavefronts import wavefronts
+
+_KEPT = 1 << 12
+"""Requests kept of a batch of records."""
 
 
 @dataclass
@@ -36,10 +50,13 @@ class Traced:
     warps_per_block: int
     weights: np.ndarray
     """float64[warps]: how many warps of the grid each one stands for."""
+    wanted: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    """int64[blocks]: index in the grid of each block whose requests are to be kept, -1 for others."""
 
 
-def join(records: Sequence[np.ndarray], weights: Sequence[float], threads: int) -> Traced:
-    """Put the records of blocks of `threads` threads together; each block stands for `weights` blocks of the grid."""
+def join(records: Sequence[np.ndarray], weights: Sequence[float], threads: int, wanted: Sequence[int] = ()) -> Traced:
+    """Put the records of blocks of `threads` threads together; each block stands for `weights` blocks of the grid, and
+    requests of the blocks `wanted` are kept (their index in the grid, -1 for others)."""
     warps_per_block = -(-threads // WARP)
     padded = warps_per_block * WARP
     site = np.concatenate([part["site"] for part in records]).astype(np.int64)
@@ -52,17 +69,23 @@ def join(records: Sequence[np.ndarray], weights: Sequence[float], threads: int) 
         warps_per_block * len(records),
         warps_per_block,
         np.repeat(np.asarray(weights, np.float64), warps_per_block),
+        np.array(wanted, np.int64),
     )
 
 
-def count(kernel: Kernel, traced: Traced) -> Counts:
-    """Count what traced blocks did; each number weighted by how many blocks it stands for."""
+def count(kernel: Kernel, traced: Traced, merges: Sequence[Merge] = ()) -> Counts:
+    """Count what traced blocks did; each number weighted by how many blocks it stands for. ``merges`` are shared
+    accesses that one machine instruction makes."""
     sites = kernel.sites
     counts = Counts()
     if not len(traced.site):
         return counts
     kinds = np.array([site.kind for site in sites])
     passed = passes(traced.site, traced.thread, len(sites), traced.warps)
+    visit = aligned_visits(traced.site, traced.thread, kinds, traced.warps, passed)
+    copies = np.array(["async" in site.opcode for site in sites])
+    if visit is not None and copies.any():
+        visit = separated(visit, traced.site, traced.thread, copies)
     found = visits(
         traced.site,
         traced.thread,
@@ -70,7 +93,7 @@ def count(kernel: Kernel, traced: Traced) -> Counts:
         len(sites),
         traced.warps,
         passed,
-        aligned_visits(traced.site, traced.thread, kinds, traced.warps, passed),
+        visit,
     )
     weight = traced.weights[found.request_warp]
     requests = np.bincount(found.request_site, weight, len(sites))
@@ -81,12 +104,15 @@ def count(kernel: Kernel, traced: Traced) -> Counts:
     }
     for chosen, space in _classes(sites, traced):
         if space == Space.SHARED:
-            _count_shared(counts, per_site, sites, chosen, found, weight)
+            _count_shared(counts, per_site, sites, chosen, found, weight, merges)
         elif space == Space.CONSTANT:
             _count_constants(counts, per_site, sites, chosen, found, weight)
         else:
             _count_sectors(counts, per_site, sites, chosen, space, found, weight)
     _count_different(counts, sites, traced)
+    if (traced.wanted >= 0).any():
+        chosen = np.array([_is_access(site) for site in sites])
+        counts.kept.append(keep(found, chosen, traced.wanted, traced.warps_per_block, _KEPT))
     counts.sites = [entry for entry in per_site.values() if entry.requests]
     counts.visits = {i: float(requests[i]) for i in np.flatnonzero((kinds == SiteKind.BLOCK) & (requests > 0)).tolist()}
     return counts
@@ -110,7 +136,12 @@ def _count_instructions(
     counts.thread_instructions = float(accesses @ length)
     counts.barriers = float(requests[kinds == SiteKind.BARRIER].sum())
     counts.warp_operations = float(requests[kinds == SiteKind.WARP].sum())
-    counts.branches, counts.divergent_branches = branches(sites, found, traced.thread, traced.weights)
+    taken, split = branches(sites, found, traced.thread, traced.weights)
+    counts.branches, counts.divergent_branches = float(taken.sum()), float(split.sum())
+    counts.blocks_entered = {
+        i: BlockCounts(float(requests[i]), float(accesses[i]), float(taken[i]), float(split[i]))
+        for i in np.flatnonzero((kinds == SiteKind.BLOCK) & (requests > 0)).tolist()
+    }
     if traced.warps:
         by_warp = np.bincount(found.request_warp, length[found.request_site], traced.warps)
         counts.longest_warp = float(by_warp.max())
@@ -172,7 +203,7 @@ def _count_sectors(
     atomic = np.array([site.kind == SiteKind.ATOMIC for site in sites])
     for rows, addresses, active in matrices(found, chosen):
         site = found.request_site[rows]
-        sectors = _local_sectors(addresses) if space == Space.LOCAL else addresses // np.uint64(SECTOR)
+        sectors = local_sectors(addresses) if space == Space.LOCAL else addresses // np.uint64(SECTOR)
         here = atomic[site]
         units = distinct(sectors, active)
         if here.any():
@@ -208,7 +239,7 @@ def _turns(addresses: np.ndarray, active: np.ndarray, sizes: np.ndarray) -> np.n
     return turns
 
 
-def _local_sectors(addresses: np.ndarray) -> np.ndarray:
+def local_sectors(addresses: np.ndarray) -> np.ndarray:
     """Local memory is laid out so that the same word of a warp's 32 lanes makes 128 neighbouring bytes."""
     word = (addresses - np.uint64(LOCAL_WINDOW)) // np.uint64(4)
     return word * np.uint64(WARP * 4 // SECTOR) + np.arange(WARP, dtype=np.uint64) // np.uint64(SECTOR // 4)
@@ -257,15 +288,25 @@ def _count_shared(
     chosen: np.ndarray,
     found: Visits,
     weight: np.ndarray,
+    merges: Sequence[Merge],
 ) -> None:
     sizes = np.array([site.size for site in sites])
     atomic = np.array([site.kind == SiteKind.ATOMIC for site in sites])
+    before = np.zeros(len(sites), np.uint64)
+    for merge in merges:
+        sizes[merge.leader], before[merge.leader] = merge.width, merge.start
+        per_site[merge.leader].width = merge.width
+        for member in merge.members:
+            per_site[member].merged = member != merge.leader
+    alone = np.array([i not in per_site or not per_site[i].merged for i in range(len(sites))])
     for size, is_atomic in sorted(set(zip(sizes[chosen].tolist(), atomic[chosen].tolist(), strict=True))):
-        mask = chosen & (sizes == size) & (atomic == is_atomic)
+        mask = chosen & alone & (sizes == size) & (atomic == is_atomic)
         total, ideal, words = np.zeros(len(sites)), np.zeros(len(sites)), np.zeros(len(sites))
         odd = np.zeros(len(sites), np.bool_)
         for rows, addresses, active in matrices(found, mask):
             site = found.request_site[rows]
+            if before.any():
+                addresses = addresses - np.where(active, before[site][:, None], np.uint64(0))
             took, least = wavefronts(addresses, active, size, atomic=is_atomic)
             total += np.bincount(site, took * weight[rows], len(sites))
             ideal += np.bincount(site, least * weight[rows], len(sites))
@@ -277,15 +318,15 @@ def _count_shared(
             entry.wavefronts = float(total[index])
             entry.bank_conflicts = float(total[index] - ideal[index])
             entry.words, entry.aligned = float(words[index]), not odd[index]
-            kind = sites[index].kind
-            target = {SiteKind.LOAD: counts.shared_loads, SiteKind.STORE: counts.shared_stores}.get(
-                kind, counts.shared_atomics
-            )
-            target.requests += entry.requests
-            target.wavefronts += entry.wavefronts
-            target.bank_conflicts += entry.bank_conflicts
-            target.accesses += entry.accesses
-            target.bytes += entry.accesses * size
+    by_kind = {SiteKind.LOAD: counts.shared_loads, SiteKind.STORE: counts.shared_stores}
+    for index in np.flatnonzero(chosen).tolist():
+        entry, target = per_site[index], by_kind.get(sites[index].kind, counts.shared_atomics)
+        target.requests += 0.0 if entry.merged else entry.requests
+        target.requests_in_ptx += entry.requests
+        target.wavefronts += entry.wavefronts
+        target.bank_conflicts += entry.bank_conflicts
+        target.accesses += entry.accesses
+        target.bytes += entry.accesses * sites[index].size
 
 
 def _count_different(counts: Counts, sites: Sequence[Site], traced: Traced) -> None:

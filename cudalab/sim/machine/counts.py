@@ -12,6 +12,8 @@ import numpy as np
 
 from cudalab.sim.abi import WARP
 from cudalab.sim.compiler.program import Site
+from cudalab.sim.machine.merging import Merge
+from cudalab.sim.machine.requests import KeptRequests
 
 SECTOR = 32
 GRANULE = 64
@@ -62,6 +64,9 @@ class SharedCounts:
     """Accesses of one kind to shared memory."""
 
     requests: float = 0.0
+    """Warp instructions. In a profile those of the machine code, in which neighbouring accesses may be one."""
+    requests_in_ptx: float = 0.0
+    """Warp instructions of the PTX."""
     wavefronts: float = 0.0
     """Turns that the 32 banks took, summed over requests."""
     bank_conflicts: float = 0.0
@@ -88,10 +93,28 @@ class SiteCounts:
     """Of 4-byte accesses to shared memory: different words, summed over requests."""
     aligned: bool = True
     """Are all addresses multiples of 16?"""
+    merged: bool = False
+    """Is it part of a wider machine instruction, whose wavefronts another site counts?"""
+    width: int = 0
+    """Bytes of that machine instruction, where this site counts for it."""
 
     @property
     def sectors_per_request(self) -> float:
         return self.sectors / self.requests if self.requests else 0.0
+
+
+@dataclass
+class BlockCounts:
+    """What one basic block of the PTX did."""
+
+    visits: float = 0.0
+    """How often warps entered it."""
+    threads: float = 0.0
+    """How often threads entered it."""
+    branches: float = 0.0
+    """How often warps left it by a branch with two ways."""
+    divergent: float = 0.0
+    """How often their lanes then went different ways."""
 
 
 @dataclass
@@ -160,8 +183,14 @@ class Counts:
     """Addresses (uint64) of words of global memory that sampled blocks loaded; some of them where there are many."""
     longest_visits: dict[int, float] = field(default_factory=dict)
     """The same for the one warp that executed most instructions."""
+    blocks_entered: dict[int, BlockCounts] = field(default_factory=dict)
+    """Each basic block, by its index in ``Kernel.sites``."""
     sites: list[SiteCounts] = field(default_factory=list)
     """Each memory instruction on its own, in the order of ``Kernel.sites``."""
+    kept: list[KeptRequests] = field(default_factory=list)
+    """Some requests with their addresses; empty unless they were asked for."""
+    merges: list[Merge] = field(default_factory=list)
+    """Shared accesses that are counted together, because one machine instruction makes them."""
 
     @property
     def branch_efficiency(self) -> float:
@@ -193,6 +222,7 @@ class Counts:
         for name, shared in (("ld", self.shared_loads), ("st", self.shared_stores), ("atom", self.shared_atomics)):
             out[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{name}.sum"] = shared.wavefronts
             out[f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{name}.sum"] = shared.bank_conflicts
+            out[f"smsp__inst_executed_op_shared_{name}.sum"] = shared.requests
         out["smsp__inst_executed.sum"] = self.instructions
         out["smsp__thread_inst_executed.sum"] = self.thread_instructions
         out["smsp__thread_inst_executed_per_inst_executed.ratio"] = WARP * self.thread_efficiency
@@ -206,6 +236,8 @@ def add(total: Counts, part: Counts) -> None:
         total.longest_visits = part.longest_visits
     for index, times in part.visits.items():
         total.visits[index] = total.visits.get(index, 0.0) + times
+    for index, block in part.blocks_entered.items():
+        _add_numbers(total.blocks_entered.setdefault(index, BlockCounts()), block)
     for entry in fields(Counts):
         mine, other = getattr(total, entry.name), getattr(part, entry.name)
         if entry.name in ("longest_warp", "longest_warp_accesses", "footprint_bytes"):
@@ -215,6 +247,7 @@ def add(total: Counts, part: Counts) -> None:
         elif isinstance(mine, (AccessCounts, SharedCounts)):
             _add_numbers(mine, other)
     total.complete = total.complete and part.complete
+    total.kept += part.kept
     known = {id(site.site): site for site in total.sites}
     for site in part.sites:
         if id(site.site) in known:
@@ -227,6 +260,8 @@ def _add_numbers(total: object, part: object) -> None:
     for name, value in vars(part).items():
         if isinstance(value, bool):
             setattr(total, name, getattr(total, name) and value)
+        elif name == "width":
+            setattr(total, name, max(getattr(total, name), value))
         elif isinstance(value, (int, float)):
             setattr(total, name, getattr(total, name) + value)
 
@@ -241,9 +276,19 @@ def scale(counts: Counts, factor: float) -> None:
             setattr(counts, entry.name, value * factor)
         elif isinstance(value, (AccessCounts, SharedCounts)):
             _scale_numbers(value, factor)
-    for site in counts.sites:
-        _scale_numbers(site, factor)
+    for part in (*counts.sites, *counts.blocks_entered.values()):
+        _scale_numbers(part, factor)
     counts.visits = {index: times * factor for index, times in counts.visits.items()}
+
+
+def snap(counts: Counts) -> None:
+    """Round what is whole but for the rounding of scaled sums: 655,359.9999999955 requests are 655,360."""
+    groups = [getattr(counts, entry.name) for entry in fields(counts)]
+    parts = [value for value in groups if isinstance(value, (AccessCounts, SharedCounts))]
+    for part in (counts, *parts, *counts.sites, *counts.blocks_entered.values()):
+        for name, value in vars(part).items():
+            if isinstance(value, float) and value and abs(value - round(value)) < 1e-9 * abs(value):
+                setattr(part, name, float(round(value)))
 
 
 def stretch(counts: Counts, factor: float) -> None:

@@ -121,16 +121,19 @@ def _dense(visit: np.ndarray, site: np.ndarray, warp: np.ndarray) -> np.ndarray:
     return out
 
 
-def branches(sites: Sequence[Site], found: Visits, thread: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """Branches executed by warps, and how many of them split the active lanes.
+def branches(
+    sites: Sequence[Site], found: Visits, thread: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Branches executed by warps, and how many of them split the active lanes, by site of the basic block they end.
 
     A basic block that goes on to more than one other block, in any warp of the sample, ends in a branch. Going back to
     where all lanes go is none.
     """
     kinds = np.array([int(site.kind) for site in sites], np.int64)
     flow = np.flatnonzero((kinds[found.site] == SiteKind.BLOCK) | (kinds[found.site] == SiteKind.EXIT))
+    none = np.zeros(len(sites))
     if not len(flow):
-        return 0.0, 0.0
+        return none, none
     flow = flow[stable_order(thread[flow], len(weights) * WARP)]
     site, owner = found.site[flow], thread[flow]
     following = np.append(site[1:], -1)
@@ -144,7 +147,7 @@ def branches(sites: Sequence[Site], found: Visits, thread: np.ndarray, weights: 
     is_branch = (high > low) & (high >= -1)
     taken = is_branch[site]
     if not taken.any():
-        return 0.0, 0.0
+        return none, none
     request, following = request[taken], following[taken]
     first = np.full(found.requests, np.iinfo(np.int64).max)
     last = np.full(found.requests, -2)
@@ -152,4 +155,9 @@ def branches(sites: Sequence[Site], found: Visits, thread: np.ndarray, weights: 
     np.maximum.at(last, request, following)
     executed = last >= -1
     weight = weights[found.request_warp]
-    return float(weight[executed].sum()), float(weight[executed & (first != last)].sum())
+    split = executed & (first != last)
+    ended = found.request_site
+    return (
+        np.bincount(ended[executed], weight[executed], len(sites)),
+        np.bincount(ended[split], weight[split], len(sites)),
+    )

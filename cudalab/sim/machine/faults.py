@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Context, FaultKind, SiteKind, Space
 from cudalab.sim.compiler.program import Location, Site
-from cudalab.sim.machine import barriers
+from cudalab.sim.machine import barriers, cluster_faults
 from cudalab.sim.machine.findings import Finding, Place, Triple, place_of, triple
+from cudalab.sim.machine.mbarrier import barrier_problem, copy_problem
+from cudalab.sim.machine.mbarrier import waits as mbarrier_waits
 from cudalab.sim.machine.neighbourhood import Subject, access_problem
 from cudalab.sim.machine.texture import image_problem, surface_problem
 
@@ -56,6 +58,14 @@ CODES: dict[FaultKind, Code] = {
     FaultKind.ILLEGAL_INSTRUCTION: ILLEGAL_INSTRUCTION,
     FaultKind.BAD_IMAGE: ILLEGAL_ADDRESS,
     FaultKind.OUTSIDE_SURFACE: ILLEGAL_ADDRESS,
+    FaultKind.BLOCK_LEFT: LAUNCH_FAILURE,
+    FaultKind.NO_SUCH_RANK: LAUNCH_FAILURE,
+    FaultKind.ARRIVED_TWICE: LAUNCH_TIMEOUT,
+    FaultKind.BARRIER_COUNT: ILLEGAL_INSTRUCTION,
+    FaultKind.BARRIER_MIXED: ILLEGAL_INSTRUCTION,
+    FaultKind.BAD_FREE: LAUNCH_FAILURE,
+    FaultKind.BAD_BARRIER: LAUNCH_FAILURE,
+    FaultKind.BAD_COPY: ILLEGAL_INSTRUCTION,
 }
 
 
@@ -111,9 +121,16 @@ class Fault:
         )
 
 
-def from_context(context: Context, kernel: LoadedKernel, grid: Triple, block: Triple, args: bytes) -> Fault:
-    """Explain the fault that native code left in its context."""
-    raw = context.fault
+def from_context(
+    context: Context,
+    kernel: LoadedKernel,
+    grid: Triple,
+    block: Triple,
+    args: bytes,
+    raw: ctypes.Structure | None = None,
+) -> Fault:
+    """Explain the fault that native code left in its context, or ``raw``, an ``abi.Fault``."""
+    raw = context.fault if raw is None else raw
     kind = FaultKind(raw.kind)
     site = _site(kernel, raw.site)
     where = _Where(
@@ -124,13 +141,37 @@ def from_context(context: Context, kernel: LoadedKernel, grid: Triple, block: Tr
         # seen on an H200: an address outside the 16 MB window of shared memory is an instruction that cannot be
         if (raw.address - SHARED_WINDOW) % (1 << 32) >= WINDOW_SIZE:
             code = ILLEGAL_INSTRUCTION
+    elif kind == FaultKind.OUT_OF_BOUNDS and cluster_faults.is_distributed(raw.address):
+        code = ILLEGAL_ADDRESS if cluster_faults.is_far_outside(raw.address) else LAUNCH_FAILURE
     assertion = ""
     if kind in (FaultKind.OUT_OF_BOUNDS, FaultKind.MISALIGNED, FaultKind.READ_ONLY):
-        finding = _access_finding(kind, context, kernel, site, where, args)
+        finding = _access_finding(kind, raw, context, kernel, site, where, args)
     elif kind == FaultKind.ASSERT:
         finding, assertion = _assert_finding(raw, kernel, where)
     elif kind in (FaultKind.BAD_IMAGE, FaultKind.OUTSIDE_SURFACE):
         finding = _image_finding(kind, raw, kernel, where, site)
+    elif kind in cluster_faults.KINDS:
+        headline, *rest = cluster_faults.problem(raw, context, site)
+        finding = where.finding(rest[0], headline, *rest[1:])
+    elif kind == FaultKind.TRAP and kernel.kernel.synchronises_grid and not context.grid_workspace:
+        headline, *rest = cluster_faults.not_cooperative(grid)
+        finding = where.finding(rest[0], headline, *rest[1:])
+    elif kind == FaultKind.BAD_BARRIER:
+        headline, *rest = barrier_problem(raw.extra[0], raw.extra[1], raw.extra[2], raw.address)
+        finding = where.finding(rest[0], headline, *rest[1:])
+    elif kind == FaultKind.BAD_COPY:
+        headline, *rest = copy_problem(raw.extra[0], raw.address)
+        finding = where.finding(rest[0], headline, *rest[1:])
+    elif kind == FaultKind.BAD_FREE:
+        if kernel.module.memory.heap.is_nowhere(raw.address):
+            code = ILLEGAL_ADDRESS  # as on an H200, whose free looks at what lies before the address
+        finding = where.finding(
+            "invalid free",
+            "A thread frees memory that it cannot free",
+            kernel.module.memory.heap.problem_with(raw.address) + ".",
+            "free, once, exactly the address that malloc or new returned; a GPU notices a second free only and "
+            "spoils its heap otherwise.",
+        )
     elif kind == FaultKind.DEADLOCK:
         finding = _deadlock_finding(raw.detail, context, kernel, where, block)
     else:
@@ -201,6 +242,7 @@ _SPACE_NAMES = {
     Space.CONSTANT: "__constant__",
     Space.PARAM: "parameter",
     Space.TEXTURE: "texture or surface",
+    Space.CLUSTER: "distributed __shared__",
 }
 _ACCESS_NAMES = {SiteKind.LOAD: "read", SiteKind.STORE: "write", SiteKind.ATOMIC: "atomic"}
 
@@ -213,13 +255,20 @@ def access_headline(site: Site, address: int, size: int) -> str:
             space = Space.SHARED
         elif LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_SIZE:
             space = Space.LOCAL
+        elif cluster_faults.is_distributed(address):
+            space = Space.CLUSTER
     return f"Invalid {_SPACE_NAMES[space]} {_ACCESS_NAMES.get(site.kind, 'access')} of size {size} bytes"
 
 
 def _access_finding(
-    kind: FaultKind, context: Context, kernel: LoadedKernel, site: Site, where: _Where, args: bytes
+    kind: FaultKind,
+    raw: ctypes.Structure,
+    context: Context,
+    kernel: LoadedKernel,
+    site: Site,
+    where: _Where,
+    args: bytes,
 ) -> Finding:
-    raw = context.fault
     address, size = raw.address, raw.size
     headline = access_headline(site, address, size)
     if kind == FaultKind.MISALIGNED:
@@ -294,6 +343,9 @@ def _deadlock_finding(states: int, context: Context, kernel: LoadedKernel, where
     # Where a warp operation waits for lanes that are elsewhere, its mask is to blame, not the barrier they wait at.
     waiting = barriers.waiting_sites(states, context, kernel.kernel)
     first = next((site for site in waiting if site.kind == SiteKind.WARP), None)
+    at_mbarrier = next((site for site in waiting if site.opcode.startswith("mbarrier.")), None)
+    if at_mbarrier is not None:
+        return _endless_phase(states, context, kernel, where, block, first or at_mbarrier)
     return Finding(
         rule="deadlock",
         headline="No thread of the block can go on",
@@ -303,6 +355,27 @@ def _deadlock_finding(states: int, context: Context, kernel: LoadedKernel, where
         detail=barriers.who_waits(states, context, kernel, block),
         advice="let every thread of the block reach the same __syncthreads(), outside conditions that only some "
         "threads fulfil; name in the mask of a warp operation exactly the lanes that reach it.",
+    )
+
+
+def _endless_phase(
+    states: int, context: Context, kernel: LoadedKernel, where: _Where, block: Triple, site: Site
+) -> Finding:
+    """A deadlock in which threads wait for a phase of an mbarrier."""
+    values = (ctypes.c_uint32 * context.threads).from_address(states or context.states)
+    sites = [barriers.site_of_state(value, kernel.kernel) for value in values]
+    at = [thread for thread, found in enumerate(sites) if found and found.opcode.startswith("mbarrier.")]
+    detail = [barriers.who_waits(states, context, kernel, block), mbarrier_waits(context, at)]
+    return Finding(
+        rule="deadlock",
+        headline="A phase of an mbarrier never ends, and no other thread of the block can go on",
+        kernel=where.kernel,
+        place=place_of(site.location, kernel.module.program),
+        block=where.block,
+        detail="\n".join(line for line in detail if line),
+        advice="let as many threads arrive in each phase as init() was given; give back each stage of a pipeline "
+        "(consumer_release); announce exactly the bytes that are copied (expect_tx); and wait for the phase that comes "
+        "next, not for one after it.",
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
+from cudalab.sim.abi import SHARED_WINDOW, WINDOW_SIZE
 from cudalab.sim.compiler.program import Location, Program
 
 Triple = tuple[int, int, int]
@@ -46,7 +47,13 @@ class Finding:
     advice: str = ""
     tool: str = "memcheck"
     count: int = 1
-    """How often it was seen."""
+    """How often it was seen: accesses, or places for races."""
+    threads: int = 0
+    """Different threads that did it; 0 where that is not counted."""
+    blocks: int = 0
+    """Different blocks of these threads."""
+    addresses: tuple[int, int] | None = None
+    """The lowest and the highest address."""
 
     @property
     def line(self) -> int:
@@ -78,28 +85,80 @@ class Finding:
         if self.advice:
             out.append(f"Try: {self.advice}")
         if self.count > 1:
-            out.append(f"Seen {self.count} times; this is the first.")
+            out.append(f"Seen {self._seen()}; this is the first.")
         return out
+
+    def _address(self) -> str:
+        if self.address is None:
+            return ""
+        offset = self.address - SHARED_WINDOW
+        return f"{offset:#x} in shared memory" if 0 <= offset < WINDOW_SIZE else f"{self.address:#x}"
+
+    def _seen(self) -> str:
+        """How often, by whom, and where."""
+        text = f"{self.count} times"
+        if self.threads:
+            text += f" by {_number(self.threads, 'thread')}"
+            if self.blocks > 1:
+                text += f" of {self.blocks} blocks"
+        if self.addresses is not None and self.addresses[0] != self.addresses[1]:
+            text += f", at {self.addresses[0]:#x} … {self.addresses[1]:#x}"
+        return text
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
     def _repr_html_(self) -> str:
-        source = f"<pre style='margin:2px 0'>{html.escape(self.source)}</pre>" if self.source else ""
-        rest = "".join(
-            f"<div>{html.escape(text)}</div>"
-            for text in (
-                self.detail,
-                f"Try: {self.advice}" if self.advice else "",
-                f"Seen {self.count} times; this is the first." if self.count > 1 else "",
-            )
-            if text
+        place = f"<b>{html.escape(str(self.place))}</b>" if self.place else ""
+        code = ""
+        if self.source:
+            number = f"<span style='opacity:.6'>{self.line:>4} │ </span>" if self.line else ""
+            code = f"<pre style='{_CODE}'>{number}{html.escape(self.source)}</pre>"
+        facts = [
+            ("block", _tuple(self.block)),
+            ("thread", _tuple(self.thread)),
+            ("address", self._address()),
+            ("size", f"{self.size} bytes" if self.size else ""),
+            ("seen", self._seen() + "; this is the first" if self.count > 1 else "once"),
+        ]
+        cells = "".join(
+            f"<span style='{_FACT}'><span style='opacity:.65'>{name}</span> {html.escape(value)}</span>"
+            for name, value in facts
+            if value
         )
+        color = _COLORS.get(self.tool, "#D55E00")
+        detail = "<br>".join(html.escape(line) for line in self.detail.splitlines())
         return (
-            "<div style='border-left:4px solid #D55E00;padding-left:8px;margin:6px 0;text-align:left'>"
-            f"<div><b>{html.escape(self.headline)}</b> in kernel <code>{html.escape(self.kernel)}</code></div>"
-            f"<div>{html.escape(self._where())}</div>{source}{rest}</div>"
+            f"<div style='{_CARD};border-left-color:{color}'>"
+            f"<div><span style='{_BADGE};background:{color}'>{html.escape(self.tool)}</span> "
+            f"<b>{html.escape(self.rule)}</b> {'at ' + place if place else ''} in "
+            f"<code>{html.escape(self.kernel)}</code></div><div>{html.escape(self.headline)}</div>{code}<div>{cells}</div>"
+            + (f"<div style='margin-top:4px'>{detail}</div>" if detail else "")
+            + (f"<div style='{_ADVICE}'><b>Try:</b> {html.escape(self.advice)}</div>" if self.advice else "")
+            + "</div>"
         )
+
+
+#: Backgrounds are translucent, so that a dark theme shows through.
+_CARD = (
+    "border:1px solid rgba(128,128,128,.35);border-left:6px solid;border-radius:4px;padding:6px 10px;margin:8px 0;"
+    "text-align:left;max-width:60em;line-height:1.45"
+)
+_BADGE = "color:#fff;border-radius:3px;padding:1px 6px;font-size:85%"
+_CODE = (
+    "margin:4px 0;padding:3px 6px;background:rgba(128,128,128,.14);border-radius:3px;overflow-x:auto;text-align:left"
+)
+_FACT = "display:inline-block;margin-right:1.4em;font-variant-numeric:tabular-nums"
+_ADVICE = "margin-top:4px;padding-left:6px;border-left:3px solid #009E73"
+_COLORS = {"memcheck": "#D55E00", "racecheck": "#0072B2", "initcheck": "#A8558A", "synccheck": "#5A5A5A"}
+
+
+def _tuple(value: Triple | None) -> str:
+    return "({}, {}, {})".format(*value) if value is not None else ""
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count} {word}{'s' * (count != 1)}"
 
 
 _BUILT_IN = "__nv_nvrtc_builtin_header.h"

@@ -15,7 +15,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from cudalab.sim.abi import Progress, Status, Stop
+from cudalab.sim.compiler.object_code import lanes_of_host
 from cudalab.sim.machine import footprint as footprints
 from cudalab.sim.machine import supervision
 from cudalab.sim.machine import workspace as workspaces
@@ -23,9 +26,9 @@ from cudalab.sim.machine.configuration import extent
 from cudalab.sim.machine.faults import Fault, from_context, time_limit_fault
 from cudalab.sim.machine.footprint import Footprint
 from cudalab.sim.machine.limits import H200, DeviceLimits
-from cudalab.sim.machine.occupancy import kernel_occupancy
 from cudalab.sim.machine.printing import decode
-from cudalab.sim.machine.residents import FEW_ROUNDS, LONG, Residents
+from cudalab.sim.machine.residents import FEW_ROUNDS, LONG, Residents, in_clusters
+from cudalab.sim.machine.together import APART, Together, cluster_of, resident_blocks
 from cudalab.sim.machine.undo import HeldStores, UndoLog
 from cudalab.sim.machine.waiting import waiting_fault
 
@@ -43,6 +46,10 @@ _TOO_LONG = (
     "let the loop end after fewer rounds, or set what it waits for; a launch that needs longer gets it with a larger "
     "time limit.",
 )
+
+
+LARGE = 1 << 15
+"""Threads after which code that takes several at once is worth making; the compiler needs as long again for it."""
 
 
 @dataclass
@@ -80,6 +87,7 @@ def launch(
     footprint: bool = False,
     published: Sequence[tuple[int, int]] = (),
     resumable: bool = False,
+    together: Together = APART,
     limits: DeviceLimits = H200,
 ) -> Outcome:
     """Run a kernel over a grid and wait for it.
@@ -90,7 +98,8 @@ def launch(
         block: threads a block, one to three numbers.
         args: the parameter buffer, laid out by ``Kernel.parameters``.
         shared: dynamic shared memory a block, bytes.
-        variant: native code to run; by default "plain", or "atomic" with several workers. Only "traced",
+        variant: native code to run; by default "plain", or "atomic" with several workers, for kernels with many
+            threads "wide" and "wide_atomic". Only "traced",
             "footprint" and "footprint_atomic" give a footprint.
         workers: threads that run blocks. With more than one the order of atomics is not the same in every run.
         time_limit: seconds without a finished block after which the launch is stopped.
@@ -101,6 +110,7 @@ def launch(
         published: with ``hold_stores``: memory (address, bytes) to which stores are listed in order, too.
         resumable: come back when nothing goes on unless others change memory (``Outcome.waiting``); otherwise that is a
             fault.
+        together: clusters, or a cooperative launch.
         limits: the device's.
 
     Returns:
@@ -113,23 +123,35 @@ def launch(
         MemoryError: no addresses are left for the maps of a footprint.
     """
     grid_, block_ = extent(grid, "grid"), extent(block, "block")
-    kernel.check(grid_, block_, shared, limits)
+    kernel.check(grid_, block_, shared, limits, together)
     blocks = grid_[0] * grid_[1] * grid_[2]
-    workers = 1 if hold_stores or kernel.kernel.poll_points else max(1, min(workers, blocks))
-    if workers == 1 and not (hold_stores or footprint or variant):
+    clustered = cluster_of(kernel.kernel, together) != (1, 1, 1)
+    workers = 1 if hold_stores or clustered or kernel.kernel.poll_points else max(1, min(workers, blocks))
+    if workers == 1 and together is APART and not (hold_stores or footprint or variant or clustered):
         path = kernel.longest_path
         if path and path * blocks * block_[0] * block_[1] * block_[2] <= AT_ONCE:
             return _launch_at_once(kernel, grid_, block_, args, shared, blocks, clock_ns)
     if not variant and footprint:
         variant = footprints.variant_for(workers, hold_stores)
+    if not (variant or hold_stores) and is_large(kernel, blocks, block_):
+        variant = "wide_atomic" if workers > 1 else "wide"
     variant = variant or ("traced" if hold_stores else "atomic" if workers > 1 else "plain")
-    if footprint and variant in ("plain", "atomic"):
+    if footprint and variant in ("plain", "atomic", "wide", "wide_atomic"):
         raise ValueError(f"code of the variant {variant!r} keeps no footprint; leave out `variant`")
     if not footprint and variant.startswith("footprint"):
         raise ValueError(f"code of the variant {variant!r} marks what it touches: ask for it with footprint=True")
-    run = Running(kernel, grid_, block_, args, shared, variant, workers, time_limit, interruptible, limits)
+    run = Running(kernel, grid_, block_, args, shared, variant, workers, time_limit, interruptible, limits, together)
     run.begin(clock_ns, hold_stores=hold_stores, footprint=footprint, published=published)
     return run.go_on(patient=not resumable) if resumable else run.complete()
+
+
+def is_large(kernel: LoadedKernel, blocks: int, block: tuple[int, int, int]) -> bool:
+    """Count a launch's threads: have there been ``LARGE`` by now, and may the kernel have a form that fits a block?"""
+    width = lanes_of_host()
+    if not kernel.kernel.wide or not width or block[0] % width:
+        return False
+    kernel.threads_launched += blocks * block[0] * block[1] * block[2]
+    return kernel.threads_launched >= LARGE
 
 
 def _launch_at_once(
@@ -172,7 +194,9 @@ class Running:
         time_limit: float,
         interruptible: bool,
         limits: DeviceLimits,
+        together: Together = APART,
     ) -> None:
+        self._together = together
         self.kernel, self.grid, self.block, self.args, self.shared = kernel, grid, block, args, shared
         self._time_limit, self._interruptible, self._limits = time_limit, interruptible, limits
         self._variant = variant
@@ -182,6 +206,7 @@ class Running:
         self._undo: UndoLog | None = None
         self._marks: footprints.Marks | None = None
         self._residents: Residents | None = None
+        self._order: np.ndarray | None = None
         self._spent = 0.0
         self._published: Sequence[tuple[int, int]] = ()
 
@@ -191,7 +216,9 @@ class Running:
         memory = self.kernel.module.memory
         try:
             for space in self._spaces:
-                space.prepare(self.kernel, self.grid, self.block, self.args, self.shared, clock=clock_ns)
+                space.prepare(
+                    self.kernel, self.grid, self.block, self.args, self.shared, clock=clock_ns, together=self._together
+                )
             mark_reachable_written(self.kernel, self._spaces[0].allocations)
             if hold_stores:
                 self._undo = UndoLog(memory)
@@ -199,11 +226,14 @@ class Running:
             if footprint:
                 self._marks = footprints.borrow(memory)
                 self._marks.attach(self.kernel, self._variant, self._spaces)
-            if self.kernel.kernel.poll_points:
+            cluster = cluster_of(self.kernel.kernel, self._together)
+            if self.kernel.kernel.poll_points or cluster != (1, 1, 1):
                 space = self._spaces[0]
-                fit = kernel_occupancy(self.kernel.kernel, space.context.threads, self.shared, limits=self._limits)
-                capacity = fit.blocks_per_sm * self._limits.multiprocessors
-                self._residents = Residents(self.kernel, self._entry, space, self._blocks, capacity)
+                capacity = resident_blocks(self.kernel.kernel, self.block, self.shared, cluster, self._limits)
+                if cluster != (1, 1, 1):
+                    self._order = np.array(in_clusters(range(self._blocks), self.grid, cluster), np.uint64)
+                    space.context.block_order = self._order.ctypes.data
+                self._residents = Residents(self.kernel, self._entry, space, self._blocks, capacity, cluster=cluster)
         except BaseException:
             self.close()
             raise

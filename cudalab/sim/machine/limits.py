@@ -45,5 +45,9 @@ class DeviceLimits:
     shared_unit: int = 128
     """Shared memory is given to a block in multiples of this."""
 
+    sm_groups: tuple[int, ...] = (18, 18, 16, 16, 16, 16, 16, 8, 2, 2, 2, 2)
+    """SMs that a cluster may be spread over, group by group. Derived from what ``cuOccupancyMaxActiveClusters`` said on
+    one H200 for 12 cluster sizes (2026-11-21): together.py."""
+
 
 H200 = DeviceLimits()

@@ -28,11 +28,12 @@ import numpy as np
 from cudalab.sim.abi import GRANULE, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Range
 from cudalab.sim.machine import hostmemory
 from cudalab.sim.machine.arena import HUGE_PAGE, PAGE, Arena
+from cudalab.sim.machine.device_heap import DeviceHeap
 from cudalab.sim.machine.hostaddress import is_mapped
 from cudalab.sim.machine.initialised import Written
 from cudalab.sim.machine.texture import Images
 
-KINDS = ("device", "pinned", "managed", "global")
+KINDS = ("device", "pinned", "managed", "global", "heap")
 _BYTE = np.dtype(np.uint8)
 MINIMUM_GAP = 64 << 10
 MAXIMUM_GAP = 1 << 30
@@ -143,6 +144,10 @@ class Memory:
         self.former: list[tuple[int, int]] = []
         """Start and end of what was device memory before resets, for messages."""
         self._ranges: list[tuple[int, int]] = []
+        self.heap = DeviceHeap(self)
+        """What kernels allocate. An allocation of the kind ``heap`` is a piece of device memory for it."""
+        self.stack_limit = 1024
+        """Bytes of stack that a thread has where the compiler cannot tell how many it needs (cudaLimitStackSize)."""
         self.images = Images()
         """Texture and surface objects. Whoever makes or destroys one gives `version` another number."""
         self.range_table: ctypes.Array[Range] | None = None
@@ -233,6 +238,7 @@ class Memory:
         """Free everything, as a device reset does."""
         for pointer in list(self._starts):
             self.free(pointer, where="device reset")
+        self.heap.clear()
         self.images.clear()
         self._ranges = []
         self._rebuild_ranges()
@@ -315,12 +321,26 @@ class Memory:
         if index:
             allocation = self._live[self._starts[index - 1]]
             if address < allocation.pointer + allocation.size:
-                return allocation
+                return allocation if allocation.kind != "heap" else self.heap.find(allocation.pointer, address)
+        return None
+
+    def chunk_at(self, address: int) -> int | None:
+        """The start of the piece of memory that the device heap has around `address`."""
+        index = bisect_right(self._starts, address)
+        if index:
+            allocation = self._live[self._starts[index - 1]]
+            if allocation.kind == "heap" and address < allocation.end:
+                return allocation.pointer
         return None
 
     def __iter__(self) -> Iterator[Allocation]:
         """Live allocations by address."""
-        return (self._live[start] for start in self._starts)
+        for start in self._starts:
+            allocation = self._live[start]
+            if allocation.kind == "heap":
+                yield from self.heap.inside(start)
+            else:
+                yield allocation
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -334,6 +354,10 @@ class Memory:
         index = bisect_right(self._starts, address)
         before = self._live[self._starts[index - 1]] if index else None
         after = self._live[self._starts[index]] if index < len(self._starts) else None
+        chunk = self.chunk_at(address)
+        if chunk is not None:
+            before, after = self.heap.neighbours(chunk, address)
+            freed = freed or (self.heap.freed_at(address) if inside is None else None)
         outside = not self.arena.base <= address < self.arena.base + self.arena.size
         former = outside and any(start <= address < end for start, end in self.former)
         return Neighbourhood(

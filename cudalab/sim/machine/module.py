@@ -20,6 +20,7 @@ from cudalab.sim.machine.limits import DeviceLimits
 from cudalab.sim.machine.memory import Memory
 from cudalab.sim.machine.pointers import Pointers
 from cudalab.sim.machine.straight import longest_path
+from cudalab.sim.machine.together import APART, Together, check_together
 
 Extent = tuple[int, int, int]
 _REMEMBERED = 1024
@@ -142,12 +143,17 @@ class LoadedKernel:
     Attributes:
         kernel: what the compiler says of it.
         max_dynamic_shared: bytes of dynamic shared memory it was opted in to, or None.
+        required_cluster: what the attributes for the size of its clusters were set to; it changes no launch.
+        non_portable_clusters: clusters of more than 8 blocks are allowed.
     """
 
     def __init__(self, module: Module, kernel: Kernel) -> None:
         self.module = module
         self.kernel = kernel
         self.max_dynamic_shared: int | None = None
+        self.non_portable_clusters = False
+        self.threads_launched = 0
+        self.required_cluster = [0, 0, 0]
         self._entries: dict[str, Callable[[int, int, int], int]] = {}
         self._allowed: dict[tuple[object, ...], DeviceLimits] = {}
         self._pointers: dict[bytes, Pointers] = {}
@@ -178,12 +184,13 @@ class LoadedKernel:
     def name(self) -> str:
         return self.kernel.name
 
-    def check(self, grid: Extent, block: Extent, shared: int, limits: DeviceLimits) -> None:
+    def check(self, grid: Extent, block: Extent, shared: int, limits: DeviceLimits, together: Together = APART) -> None:
         """Raise LaunchError unless a launch of this configuration is allowed; remembered when it is."""
-        key = (grid, block, shared, self.max_dynamic_shared)
+        key = (grid, block, shared, self.max_dynamic_shared, together, self.non_portable_clusters)
         if self._allowed.get(key) is limits:
             return
         check_configuration(self.kernel, grid, block, shared, max_dynamic_shared=self.max_dynamic_shared, limits=limits)
+        check_together(self, grid, block, shared, together, limits)
         if len(self._allowed) >= _REMEMBERED:
             self._allowed.clear()
         self._allowed[key] = limits

@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Space
+from cudalab.sim.abi import CLUSTER_END, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WINDOW_SIZE, Space
 from cudalab.sim.machine.memory import Allocation, Neighbourhood
 
 if TYPE_CHECKING:
@@ -98,6 +98,10 @@ def access_problem(subject: Subject) -> Problem:
     address = subject.address
     if subject.site.space == Space.SHARED or SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
         return _window_problem(subject, SHARED_WINDOW, subject.shared_size, "shared memory", "block")
+    if subject.site.space == Space.CLUSTER or SHARED_WINDOW <= address < CLUSTER_END:
+        start = address - (address - SHARED_WINDOW) % (1 << RANK_SHIFT)
+        whose = f"block of rank {((address - SHARED_WINDOW) >> RANK_SHIFT) - 1}" if start > SHARED_WINDOW else "block"
+        return _window_problem(subject, start, subject.shared_size, "shared memory", whose)
     if subject.site.space == Space.LOCAL or LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_SIZE:
         return _window_problem(subject, LOCAL_WINDOW, subject.local_size, "local memory", "thread")
     near = subject.kernel.module.memory.explain(address, subject.size)

@@ -8,25 +8,20 @@ Named as compute-sanitizer does: *RAW*, a read that should see the write; *WAR*,
 read; *WAW*, two writes. Which one it is follows from the order in which the code comes to the two accesses. Values are
 not looked at, so threads that all write the same value are reported too; compute-sanitizer does that as information.
 
-Between blocks of one launch nothing is ordered. Kernels that order blocks themselves, by fences and atomics or volatile
-flags, are checked within blocks only.
+This module is for kernels whose threads are ordered by barriers of the whole block and operations of whole warps only;
+between their blocks nothing is ordered. Whatever orders more finely is followed by vector clocks (``order.py``).
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cudalab.sim.abi import WARP, SiteKind, Space
-from cudalab.sim.compiler.program import Kernel, Program
-from cudalab.sim.machine.batch import Batch, Touches, synchronises, touches
+from cudalab.sim.compiler.program import Kernel
+from cudalab.sim.machine.batch import Batch, Touches, touches
 from cudalab.sim.machine.grouping import compact, first_and_last, group, marked, spread
-
-_FENCE = re.compile(r"\b(membar|fence)\.")
-_PAIRWISE = 4000
-"""Groups of one batch that are looked at lane by lane, in warps with partial masks."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +40,14 @@ class Race:
     size: int
     count: int
     """Places (4-byte words, or bytes) at which this pair of lines races."""
+    asynchronous: bool = False
+    """One of the two is a copy that its thread has started and not waited for."""
 
 
 def find_races(batch: Batch, kernel: Kernel) -> list[Race]:
     """Races of shared and global memory within the blocks of a batch."""
     races = []
     for space, chosen in ((Space.SHARED, batch.is_shared), (Space.GLOBAL, batch.is_global)):
-        if space == Space.GLOBAL:
-            chosen = chosen & ~_is_flag(kernel)[batch.site]
         if not (chosen & (batch.kind != SiteKind.LOAD)).any():
             continue
         found = _contested(batch, touches(batch, kernel, chosen))
@@ -74,14 +69,6 @@ def _contested(batch: Batch, found: Touches) -> Touches:
     return Touches(record[keep], found.unit[keep], found.unit_bytes, unit)
 
 
-def _is_flag(kernel: Kernel) -> np.ndarray:
-    """Accesses that are meant to be seen by others at once: volatile, acquire, release, relaxed."""
-    strong = (".volatile", ".acquire", ".release", ".relaxed", ".mmio")
-    return np.array(
-        [any(word in site.opcode for word in strong) and site.kind != SiteKind.ATOMIC for site in kernel.sites]
-    )
-
-
 def _races_across_warps(batch: Batch, kernel: Kernel, found: Touches, space: Space) -> list[Race]:
     record = found.record
     return _conflicts(
@@ -98,13 +85,8 @@ def _races_across_warps(batch: Batch, kernel: Kernel, found: Touches, space: Spa
 def _races_within_warps(batch: Batch, kernel: Kernel, found: Touches, space: Space) -> list[Race]:
     record = found.record
     warp = batch.thread[record] // WARP
-    partial = batch.partial[batch.block[record], warp]
     keys = [batch.block[record], warp, batch.epoch[record], batch.turn[record], found.number]
-    whole = np.flatnonzero(~partial)
-    races = _conflicts(batch, kernel, found, whole, [k[whole] for k in keys], batch.thread[record][whole], space)
-    if partial.any():
-        races += _races_with_partial_masks(batch, kernel, found, np.flatnonzero(partial), [*keys[:3], keys[4]], space)
-    return races
+    return _conflicts(batch, kernel, found, np.arange(len(record)), keys, batch.thread[record], space)
 
 
 def _conflicts(
@@ -220,81 +202,26 @@ def _race(
     )
 
 
-def _races_with_partial_masks(
-    batch: Batch, kernel: Kernel, found: Touches, chosen: np.ndarray, keys: list[np.ndarray], space: Space
-) -> list[Race]:
-    """Warps whose operations name only some lanes: two lanes are ordered by the operations that named both."""
-    key, _ = group([key[chosen] for key in keys])
-    order = np.argsort(key, kind="stable")
-    groups = np.split(chosen[order], np.flatnonzero(np.diff(key[order])) + 1)
-    history = _Operations(batch, kernel)
-    seen: dict[tuple[int, int], Race] = {}
-    for members in groups[:_PAIRWISE]:
-        records = found.record[members]
-        kinds = batch.kind[records]
-        if len(members) < 2 or (kinds == SiteKind.LOAD).all() or (kinds == SiteKind.ATOMIC).all():
-            continue
-        for i in np.flatnonzero(kinds != SiteKind.LOAD):
-            for j in range(len(members)):
-                a, b = int(records[i]), int(records[j])
-                both_atomic = kinds[i] == SiteKind.ATOMIC and kinds[j] == SiteKind.ATOMIC
-                if batch.thread[a] == batch.thread[b] or both_atomic or history.ordered(a, b):
-                    continue
-                pair = (int(batch.site[a]), int(batch.site[b]))
-                if pair not in seen:
-                    seen[pair] = _race(batch, kernel, a, b, int(found.unit[members[i]]), found, 1, space)
-    return list(seen.values())
-
-
-class _Operations:
-    """The warp operations of each lane, to ask which of them named two given lanes."""
-
-    def __init__(self, batch: Batch, kernel: Kernel) -> None:
-        self._batch = batch
-        waits = np.array([s.kind == SiteKind.WARP and synchronises(s.opcode) for s in kernel.sites])
-        self._at: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        for record in np.flatnonzero(waits[batch.site]):
-            key = (int(batch.block[record]), int(batch.thread[record]))
-            entry = (int(batch.step[record]), int(batch.address[record]) & 0xFFFF_FFFF)
-            self._at.setdefault(key, []).append(entry)
-
-    def ordered(self, a: int, b: int) -> bool:
-        """Is an operation that named both lanes between the two accesses?"""
-        batch = self._batch
-        both = (1 << int(batch.thread[a]) % WARP) | (1 << int(batch.thread[b]) % WARP)
-        return self._before(a, both) != self._before(b, both)
-
-    def _before(self, record: int, both: int) -> int:
-        batch = self._batch
-        entries = self._at.get((int(batch.block[record]), int(batch.thread[record])), [])
-        return sum(1 for step, mask in entries if step < batch.step[record] and mask & both == both)
-
-
 class BlockRaces:
     """Races between blocks: what each block touched in global memory, gathered over a launch.
 
     Args:
         kernel: the kernel.
-        program: its program, to see whether it orders blocks by fences.
         most: units remembered; beyond it the check ends, and ``complete`` is False.
     """
 
-    def __init__(self, kernel: Kernel, program: Program, most: int = 8 << 20) -> None:
+    def __init__(self, kernel: Kernel, most: int = 8 << 20) -> None:
         self._kernel = kernel
         self._most = most
         self._parts: list[np.ndarray] = []
         self._size = 0
         self.complete = True
-        atomics = any(s.kind == SiteKind.ATOMIC and s.space in (Space.GLOBAL, Space.GENERIC) for s in kernel.sites)
-        fences = _FENCE.search(program.ptx) is not None
-        self.skipped = bool(_is_flag(kernel).any()) or (atomics and fences) if kernel.sites else True
-        """The kernel orders its blocks itself, so nothing can be said."""
 
     _TOUCH = np.dtype([("unit", "<i8"), ("block", "<i8"), ("kind", "u1"), ("site", "<u4"), ("thread", "<u4")])
 
     def add(self, batch: Batch) -> None:
         """Remember what the blocks of a batch touched: of each unit and kind of access, the first and last block."""
-        if self.skipped or not self.complete:
+        if not self.complete:
             return
         found = touches(batch, self._kernel, batch.is_global)
         if not len(found.unit):
@@ -315,7 +242,7 @@ class BlockRaces:
 
     def races(self) -> list[Race]:
         """Races between blocks seen so far."""
-        if self.skipped or not self._size:
+        if not self._size:
             return []
         part = np.concatenate(self._parts)
         key, bound = compact(part["unit"])
@@ -363,9 +290,3 @@ class BlockRaces:
             1,
         )
         seen[key] = (race, 1)
-
-
-def _counted(race: Race, count: int) -> Race:
-    from dataclasses import replace
-
-    return replace(race, count=count)

@@ -120,6 +120,54 @@ def visits(
     return Visits(site, thread % WARP, address, base[place] + visit, places // warps, places % warps)
 
 
+@dataclass
+class KeptRequests:
+    """Some requests of a launch with all their addresses, for pictures."""
+
+    site: np.ndarray
+    """int64[r]: index in ``Kernel.sites``."""
+    block: np.ndarray
+    """int64[r]: linear index in the grid."""
+    warp: np.ndarray
+    """int64[r]: of its block."""
+    visit: np.ndarray
+    """int64[r]: how many earlier requests the same warp made at the same site."""
+    addresses: np.ndarray
+    """uint64[r, 32]"""
+    active: np.ndarray
+    """bool[r, 32]"""
+
+
+def keep(found: Visits, chosen: np.ndarray, blocks: np.ndarray, warps_per_block: int, most: int) -> KeptRequests:
+    """Keep at most ``most`` requests of the chosen sites, of each warp the first ones at each site.
+
+    Args:
+        found: the visits.
+        chosen: bool[sites]: which sites.
+        blocks: int64[b]: index in the grid of each block, -1 for blocks that are not wanted.
+        warps_per_block: warps of each block.
+        most: requests.
+    """
+    block = blocks[found.request_warp // warps_per_block] if len(blocks) else np.zeros(0, np.int64)
+    wanted = np.flatnonzero(chosen[found.request_site] & (block >= 0))
+    place = found.request_site[wanted] * (int(found.request_warp.max(initial=0)) + 1) + found.request_warp[wanted]
+    first = np.concatenate(([True], place[1:] != place[:-1])) if len(place) else np.zeros(0, np.bool_)
+    position = np.arange(len(wanted))
+    visit = position - np.maximum.accumulate(np.where(first, position, 0))
+    if len(wanted) > most:
+        early = np.sort(np.argsort(visit, kind="stable")[:most])
+        wanted, visit = wanted[early], visit[early]
+    row_of = np.full(found.requests, -1, np.int64)
+    row_of[wanted] = np.arange(len(wanted))
+    row = row_of[found.request]
+    inside = row >= 0
+    addresses, active = np.zeros((len(wanted), WARP), np.uint64), np.zeros((len(wanted), WARP), np.bool_)
+    addresses[row[inside], found.lane[inside]] = found.address[inside]
+    active[row[inside], found.lane[inside]] = True
+    warp = found.request_warp[wanted] % warps_per_block
+    return KeptRequests(found.request_site[wanted], block[wanted], warp, visit, addresses, active)
+
+
 def matrices(found: Visits, chosen: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Requests of the chosen sites as matrices with a column a lane.
 

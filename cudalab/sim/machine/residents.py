@@ -9,6 +9,9 @@ could do itself would change anything; it keeps its shared and local memory, the
 left, or no block, those that wait look again, first to last and then last to first. When a whole round has brought
 nothing, only somebody else can help: another operation of the device, or the host.
 
+The blocks of a cluster start together and keep their shared memory until the last of them has ended; as many clusters
+are resident as fit.
+
 What is simplified: the order in which blocks run is fixed, so a lock goes to the same block in every run; on a GPU it
 does not.
 """
@@ -16,15 +19,18 @@ does not.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cudalab.sim.abi import WARP, Progress, Status
+from cudalab.sim.abi import RESERVED_SHARED_BYTES, WARP, Cluster, Progress, Status
+from cudalab.sim.compiler.runtime.layout import BARRIER_TABLE_BYTES
+from cudalab.sim.machine.together import volume
 
 if TYPE_CHECKING:
+    from cudalab.sim.machine.findings import Triple
     from cudalab.sim.machine.module import LoadedKernel
     from cudalab.sim.machine.workspace import Workspace
 
@@ -44,7 +50,7 @@ _AREAS = ("shared", "local", "frames", "states", "scratch")
 class Place:
     """What a resident block has to itself: shared and local memory, and where its threads are."""
 
-    __slots__ = ("_raw", "addresses", "block", "index")
+    __slots__ = ("_raw", "addresses", "block", "cluster", "index", "rank")
 
     def __init__(self, addresses: tuple[int, ...], raw: np.ndarray | None = None) -> None:
         self.addresses = addresses
@@ -53,6 +59,37 @@ class Place:
         """Position in the order of blocks."""
         self.block = -1
         """Linear index in the grid."""
+        self.cluster: _Cluster | None = None
+        self.rank = 0
+
+
+class _Cluster:
+    """Blocks that share their shared memory, from the start of the first to the end of the last."""
+
+    __slots__ = ("places", "record", "running")
+
+    def __init__(self, number: int, places: list[Place], threads: int) -> None:
+        self.places, self.running = places, len(places)
+        everybody = threads * len(places)
+        self.record = Cluster(pending=everybody, live=everybody, blocks=len(places), number=number)
+        for rank, place in enumerate(places):
+            place.cluster, place.rank = self, rank
+            self.record.shared[rank] = place.addresses[0]
+
+
+def in_clusters(blocks: Iterable[int], grid: Triple, cluster: Triple) -> list[int]:
+    """The blocks, each with all of its cluster behind it by rank; clusters in the order of their first block."""
+    found: dict[tuple[int, int, int], None] = {}
+    for block in blocks:
+        x, rest = block % grid[0], block // grid[0]
+        y, z = rest % grid[1], rest // grid[1]
+        found[x // cluster[0], y // cluster[1], z // cluster[2]] = None
+    ranks = [(x, y, z) for z in range(cluster[2]) for y in range(cluster[1]) for x in range(cluster[0])]
+    return [
+        cx * cluster[0] + x + grid[0] * (cy * cluster[1] + y + grid[1] * (cz * cluster[2] + z))
+        for cx, cy, cz in found
+        for x, y, z in ranks
+    ]
 
 
 @dataclass(frozen=True)
@@ -70,8 +107,9 @@ class Wait:
 class Residents:
     """Runs the blocks of a prepared launch, ``0 … end`` in ``context.block_order``, as far as they come.
 
-    ``capacity`` is how many blocks fit on the device at once. ``on_slice(position, status)`` is called whenever a block
-    has run: traced code then has its records to itself.
+    ``capacity`` is how many blocks fit on the device at once. With a ``cluster`` of several blocks,
+    ``context.block_order`` has the blocks of each cluster side by side, by rank (:func:`in_clusters`).
+    ``on_slice(position, status)`` is called whenever a block has run: traced code then has its records to itself.
     """
 
     def __init__(
@@ -82,11 +120,14 @@ class Residents:
         end: int,
         capacity: int,
         on_slice: Callable[[int, int], None] | None = None,
+        cluster: Triple = (1, 1, 1),
     ) -> None:
         self.kernel, self.capacity, self.end = kernel, max(1, capacity), end
         self._entry, self._space = entry, space
         self._next = 0
         self._on_slice = on_slice
+        self._cluster_blocks = volume(cluster)
+        self._own_cluster = space.context.cluster
         self._waiting: list[Place] = []
         self._home = Place(tuple(getattr(space.context, area) for area in _AREAS))
         self._free = [self._home]
@@ -150,10 +191,13 @@ class Residents:
 
     def leave(self) -> None:
         """Give the workspace its own memory back."""
+        self._home.cluster = None
         self._enter(self._home)
 
     def _start(self) -> int:
         """Start blocks while there are places; DONE when that is all that can be done."""
+        if self._cluster_blocks > 1:
+            return self._start_clusters()
         context = self._space.context
         while self._next < self.end and len(self._waiting) < self.capacity:
             place = self._free.pop() if self._free else self._new_place()
@@ -176,6 +220,41 @@ class Residents:
                 return status
         return Status.DONE
 
+    def _start_clusters(self) -> int:
+        """The same where blocks start by clusters."""
+        context, size = self._space.context, self._cluster_blocks
+        while self._next < self.end and (self.resident + size <= self.capacity or not self._waiting):
+            places = [self._free.pop() if self._free else self._new_place() for _ in range(size)]
+            _Cluster(self._next // size, places, context.threads)
+            for place in places:
+                place.index, place.block = self._next, self._block(self._next)
+                self._next += 1
+                self._enter(place)
+                context.resume, context.rounds = 0, self._most
+                status = self._entry(self._space.address, place.index, place.index + 1)
+                if self._on_slice is not None:
+                    self._on_slice(place.index, status)
+                if status == Status.YIELDED:
+                    self._waiting.append(place)
+                elif status == Status.DONE:
+                    self._has_ended(place)
+                else:
+                    return status
+        return Status.DONE
+
+    def _has_ended(self, place: Place) -> None:
+        """A block has come to its end. Its place is free once its cluster's others have, too."""
+        cluster = place.cluster
+        if cluster is None:
+            self._free.append(place)
+            return
+        cluster.record.left[place.rank] = 1
+        cluster.running -= 1
+        if not cluster.running:
+            for each in cluster.places:
+                each.cluster = None
+                self._free.append(each)
+
     def _round(self) -> tuple[int, Progress]:
         """Let each block that waits look again."""
         context = self._space.context
@@ -196,7 +275,7 @@ class Residents:
                 still.append(place)
             elif status == Status.DONE:
                 seen |= Progress.REAL
-                self._free.append(place)
+                self._has_ended(place)
             else:
                 self._waiting = still + order[position:]
                 return status, Progress(seen)
@@ -210,21 +289,23 @@ class Residents:
     def _enter(self, place: Place) -> None:
         context = self._space.context
         context.shared, context.local, context.frames, context.states, context.scratch = place.addresses
+        cluster = place.cluster
+        context.cluster = self._own_cluster if cluster is None else ctypes.addressof(cluster.record)
 
     def _new_place(self) -> Place:
         context, kernel = self._space.context, self.kernel.kernel
         sizes = (
-            context.shared_size,
-            context.warps * WARP * kernel.local_bytes,
+            RESERVED_SHARED_BYTES + context.shared_size,
+            context.warps * WARP * context.local_size,
             context.warps * kernel.frame_bytes,
-            4 * context.warps * WARP,
+            4 * context.warps * WARP + BARRIER_TABLE_BYTES,
             context.warps * kernel.scratch_bytes,
         )
         rounded = [-(-size // 64) * 64 for size in sizes]
         raw = np.zeros(sum(rounded) + _ALIGNMENT, np.uint8)  # zero pages: touched ones alone take memory
         start = -(-raw.ctypes.data // _ALIGNMENT) * _ALIGNMENT
-        addresses = tuple(start + sum(rounded[:number]) for number in range(len(sizes)))
-        return Place(addresses, raw)
+        shared, *others = (start + sum(rounded[:number]) for number in range(len(sizes)))
+        return Place((shared + RESERVED_SHARED_BYTES, *others), raw)
 
     # -- who waits for what --------------------------------------------------------------------------------------------
 
@@ -256,6 +337,13 @@ class Residents:
     def _points(self, place: Place) -> np.ndarray:
         """Where each thread of a block that waits is, or ``EXITED``."""
         return _halves(place.addresses[3], self._space.context.threads) & EXITED
+
+    def cluster_of(self, block: int) -> Cluster:
+        """The cluster of a waiting block."""
+        place = next(place for place in self._waiting if place.block == block)
+        if place.cluster is not None:
+            return place.cluster.record
+        return Cluster.from_address(self._own_cluster)
 
     def shared_of(self, block: int) -> int:
         """Where a waiting block's shared memory is."""

@@ -14,9 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cudalab.sim.abi import WARP, SiteKind, Space, Status
+from cudalab.sim.compiler.assembly import assembly
+from cudalab.sim.compiler.listing import listing
+from cudalab.sim.machine.async_records import as_accesses
 from cudalab.sim.machine.configuration import extent
 from cudalab.sim.machine.counters import count, join
-from cudalab.sim.machine.counts import SECTOR, Counts, add, scale, stretch
+from cudalab.sim.machine.counts import SECTOR, Counts, add, scale, snap, stretch
+from cudalab.sim.machine.merging import Merging, merging
+from cudalab.sim.machine.together import APART, Together
 from cudalab.sim.machine.trace import Tracer
 
 if TYPE_CHECKING:
@@ -44,10 +49,21 @@ MEMORY = 512
 """Samples remembered."""
 BATCH = 1 << 19
 """Records counted at once."""
-WHOLE = 4 << 20
-"""A profile runs every block of a launch that makes at most this many records, and about as many of a larger one."""
-PROFILE_RECORDS = 1 << 22
+WHOLE = 1 << 20
+"""A profile runs every block of a launch that makes at most this many records …"""
+PART = 1 << 18
+"""… and of a larger one blocks that make about this many,"""
+FEWEST = 3
+"""but at least so many blocks (one from the middle, where a block alone makes a quarter of what is whole), and"""
+SHARE = 0.005
+"""at most this part of all, times PTX instructions a record: what takes less than four plain launches, when traced code
+takes 10 to 15 ns a record and plain code 0.015 ns an instruction where it is vectorised (bench/profile.py)."""
+ALWAYS_WHOLE = 1 << 19
+"""A launch with so few records takes at most 10 ms; there exact counts are worth more than the time."""
+PROFILE_RECORDS = 1 << 21
 PROFILE_SECONDS = 5.0
+PICTURED = 4
+"""Blocks of a profile whose requests are kept for pictures."""
 
 _remembered: OrderedDict[tuple[object, ...], Counts] = OrderedDict()
 
@@ -61,6 +77,7 @@ def sample(
     *,
     remember: bool = True,
     watch: bool = False,
+    together: Together = APART,
 ) -> Counts:
     """Count what a launch would do, from one or two of its blocks.
 
@@ -74,12 +91,12 @@ def sample(
         what a kernel does.
     """
     grid_, block_ = extent(grid, "grid"), extent(block, "block")
-    key = (kernel.module.program.key, kernel.name, id(kernel.module.memory), grid_, block_, shared, args)
+    key = (kernel.module.program.key, kernel.name, id(kernel.module.memory), grid_, block_, shared, args, together)
     if remember and key in _remembered:
         _remembered.move_to_end(key)
         return _remembered[key]
     blocks = grid_[0] * grid_[1] * grid_[2]
-    with Tracer(kernel, grid_, block_, args, shared, records=RECORDS) as tracer:
+    with Tracer(kernel, grid_, block_, args, shared, records=RECORDS, together=together) as tracer:
         counts = _sampled(kernel, tracer, blocks, watch)
     counts.blocks = blocks
     if remember:
@@ -102,37 +119,66 @@ def count_launch(
     shared: int = 0,
     *,
     blocks: int | None = None,
+    merged: Merging | None = None,
+    together: Together = APART,
 ) -> Counts:
-    """Count a launch from `blocks` of its blocks, spread evenly; by default all of them, if that is not too many."""
+    """Count a launch from `blocks` of its blocks, spread evenly; by default all of them, if that is not too many. With
+    ``merged``, shared accesses are counted as the machine code has them."""
     total = grid[0] * grid[1] * grid[2]
-    with Tracer(kernel, grid, block, args, shared, records=PROFILE_RECORDS) as tracer:
+    if merged is None:
+        merged = merging_of(kernel)
+    with Tracer(kernel, grid, block, args, shared, records=PROFILE_RECORDS, together=together) as tracer:
         if blocks is None:
             first = tracer.run(0, time_limit=PROFILE_SECONDS)
-            if first.timed_out:  # an endless loop: what it did so far has to do
-                counter = _Counter(kernel, tracer)
-                counter.take(first, float(total))
+            if first.timed_out or total == 1 and first.status != Status.YIELDED:
+                # an endless loop, of which what it did so far has to do; or this is all there is
+                counter = _Counter(kernel, tracer, merged=merged)
+                counter.take(first, float(total), wanted=True)
                 counts = counter.finish()
                 counts.blocks = total
+                snap(counts)
                 return counts
             if first.status == Status.YIELDED:
                 tracer.take_back()
-                return _count_together(kernel, tracer, total)
-            each = max(1, len(first.records) + first.lost)
-            blocks = max(min(8, total), min(total, WHOLE // each))
+                return _count_together(kernel, tracer, total, merged)
+            blocks = _profiled_blocks(kernel, first, total)
             tracer.take_back()
-        chosen = np.unique(np.linspace(0, total - 1, min(blocks, total)).round().astype(np.int64)).tolist()
-        counts = _count(kernel, tracer, chosen, _weights(chosen, total), PROFILE_SECONDS)
+        chosen = [(total - 1) // 2]
+        if blocks > 1:
+            chosen = np.unique(np.linspace(0, total - 1, min(blocks, total)).round().astype(np.int64)).tolist()
+        counts = _count(kernel, tracer, chosen, _weights(chosen, total), PROFILE_SECONDS, merged)
     counts.blocks = total
+    snap(counts)
     return counts
 
 
-def _count_together(kernel: LoadedKernel, tracer: Tracer, total: int) -> Counts:
+def _profiled_blocks(kernel: LoadedKernel, first: BlockTrace, total: int) -> int:
+    """How many of `total` blocks a profile runs, after the first one has run."""
+    each = max(1, len(first.records) + first.lost)
+    if total * each <= ALWAYS_WHOLE:
+        return total
+    length = np.array([site.instructions if site.kind == SiteKind.BLOCK else 0 for site in kernel.kernel.sites])
+    instructions = float(length[first.records["site"]].sum()) / max(1, len(first.records))
+    most = total if total * each <= WHOLE else PART // each
+    if each > WHOLE // 4:
+        return 1
+    return min(total, max(FEWEST, min(most, int(total * SHARE * instructions))))
+
+
+def merging_of(kernel: LoadedKernel) -> Merging:
+    """Which shared accesses of a kernel are wider in its machine code."""
+    program, compiled = kernel.module.program, kernel.kernel
+    code = assembly(program, compiled)
+    return merging(compiled.sites, listing(program, compiled) if code.known else (), code)
+
+
+def _count_together(kernel: LoadedKernel, tracer: Tracer, total: int, merged: Merging | None) -> Counts:
     """Count a launch whose blocks wait for each other: all of them run, and as many are counted as there is room."""
     traces = tracer.run_together(range(total), range(total), time_limit=PROFILE_SECONDS, most=PROFILE_RECORDS)
     traces = [trace for trace in traces if len(trace.records)]
-    counter = _Counter(kernel, tracer)
-    for trace in traces:
-        counter.take(trace, total / len(traces))
+    counter = _Counter(kernel, tracer, merged=merged)
+    for index, trace in enumerate(traces):
+        counter.take(trace, total / len(traces), wanted=index < PICTURED)
     counts = counter.finish()
     counts.blocks = total
     return counts
@@ -176,7 +222,7 @@ def loaded_by_all(
     union, total = np.zeros(0, np.uint64), 0
     with Tracer(kernel, grid, block, args, shared, records=NEARBY) as tracer:
         for index in blocks:
-            records = tracer.run(index, time_limit=SECONDS).records
+            records = as_accesses(tracer.run(index, time_limit=SECONDS).records)
             sectors = np.unique(records["address"][loads[records["site"]]] // np.uint64(SECTOR))
             union, total = np.union1d(union, sectors), total + len(sectors)
     return len(union) / total if total else 1.0
@@ -230,40 +276,63 @@ def _whole_warps(found: BlockTrace, threads: int) -> tuple[np.ndarray, float, fl
 class _Counter:
     """Counts traced blocks, some at a time."""
 
-    def __init__(self, kernel: LoadedKernel, tracer: Tracer, watch: bool = False) -> None:
-        self._kernel, self._tracer = kernel, tracer
+    def __init__(
+        self, kernel: LoadedKernel, tracer: Tracer, watch: bool = False, merged: Merging | None = None
+    ) -> None:
+        self._kernel, self._tracer, self._merging = kernel, tracer, merged
+        self._wanted: list[int] = []
         self._loads = _global_loads(kernel) if watch else None
         self._words: list[np.ndarray] = []
         self._counts = Counts(threads=tracer.threads)
         self._kept: list[np.ndarray] = []
         self._weights: list[float] = []
         self._pending = 0
+        self._fresh = 0  # of the kept records, parts that still lie in the tracer's buffer
+        self._copies = any("async" in site.opcode for site in kernel.kernel.sites)
         self._longer = 1.0
 
-    def take(self, found: BlockTrace, weight: float) -> None:
-        """Count a block that stands for `weight` blocks of the grid."""
+    def take(self, found: BlockTrace, weight: float, wanted: bool = False, copy: bool = True) -> None:
+        """Count a block that stands for `weight` blocks of the grid; keep its requests where they are wanted. Without
+        ``copy``, call :meth:`settle` before the tracer runs again."""
         counts = self._counts
         records, factor, longer = _whole_warps(found, self._tracer.threads)
+        if self._copies:
+            records = as_accesses(records)
         self._longer = max(self._longer, longer)
-        self._kept.append(records.copy())
+        self._kept.append(records.copy() if copy else records)
+        self._fresh = 0 if copy else self._fresh + 1
+        self._wanted.append(found.block if wanted else -1)
         if self._loads is not None:
             self._words.append(np.unique(records["address"][self._loads[records["site"]]] // np.uint64(WORD)))
         self._weights.append(weight * factor)
         self._pending += len(records)
         counts.complete = counts.complete and found.complete
         counts.footprint_bytes = max(counts.footprint_bytes, self._tracer.footprint)
-        if self._pending >= BATCH or len(self._kept) >= 256:
+        if self._pending >= BATCH or len(self._kept) >= 1024:
             self._flush()
+
+    def settle(self) -> None:
+        """The tracer's buffer is about to be used again: keep what has not been counted yet."""
+        if self._fresh:
+            if self._pending >= BATCH // 2:
+                self._flush()
+            else:
+                self._kept[-self._fresh :] = [records.copy() for records in self._kept[-self._fresh :]]
+                self._fresh = 0
 
     def _flush(self) -> None:
         if self._kept:
-            add(self._counts, count(self._kernel.kernel, join(self._kept, self._weights, self._tracer.threads)))
+            traced = join(self._kept, self._weights, self._tracer.threads, self._wanted)
+            merges = self._merging.look(traced.site, traced.address) if self._merging is not None else ()
+            add(self._counts, count(self._kernel.kernel, traced, merges))
         self._counts.sampled += len(self._kept)
-        self._kept, self._weights, self._pending = [], [], 0
+        self._kept, self._weights, self._wanted, self._pending, self._fresh = [], [], [], 0, 0
 
     def finish(self, factor: float = 1.0) -> Counts:
         """The counts, times `factor` for blocks that did not run."""
         self._flush()
+        if self._merging is not None:
+            self._counts.merges = list(self._merging.resolved)
         if factor != 1.0:
             scale(self._counts, factor)
         if self._words:
@@ -275,16 +344,32 @@ class _Counter:
 
 
 def _count(
-    kernel: LoadedKernel, tracer: Tracer, chosen: Sequence[int], weights: Sequence[float], seconds: float
+    kernel: LoadedKernel,
+    tracer: Tracer,
+    chosen: Sequence[int],
+    weights: Sequence[float],
+    seconds: float,
+    merged: Merging | None,
 ) -> Counts:
     """Run the chosen blocks and count; block *i* stands for ``weights[i]`` blocks of the grid. The first block that
     does not come to its end is the last one."""
-    counter = _Counter(kernel, tracer)
-    done = 0.0
-    for index, weight in zip(chosen, weights, strict=True):
-        found = tracer.run(index, time_limit=seconds)
-        counter.take(found, weight)
-        done += weight
-        if found.status != Status.DONE:
+    counter = _Counter(kernel, tracer, merged=merged)
+    pictured = {chosen[len(chosen) * part // PICTURED] for part in range(PICTURED)}
+    done, position, size = 0.0, 0, 1
+    while position < len(chosen):
+        batch = list(chosen[position : position + size])
+        traces = tracer.run_batch(batch, time_limit=seconds) if len(batch) > 1 else []
+        if not traces:
+            if len(batch) > 1:  # what was stored before is gone, too, and such kernels are few: one by one
+                size = 1
+            traces = [tracer.run(batch[0], time_limit=seconds)]
+        for found in traces:
+            counter.take(found, weights[position], found.block in pictured, copy=False)
+            done += weights[position]
+            position += 1
+        counter.settle()
+        if traces[-1].status != Status.DONE:
             break
+        if position == 1 and traces[0].complete:
+            size = max(1, BATCH // max(1, len(traces[0].records)))
     return counter.finish(sum(weights) / done)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cudalab.sim.abi import WARP, SiteKind
+from cudalab.sim.abi import WARP, SiteKind, SyncEvent
 from cudalab.sim.compiler.program import Kernel
 from cudalab.sim.machine.batch import Batch, synchronises
 
@@ -22,7 +22,7 @@ class SyncError:
     """A barrier or warp operation used against its rule."""
 
     rule: str
-    """``"divergent barrier"``, ``"barrier after exit"`` or ``"lane not in mask"``."""
+    """``"divergent barrier"``, ``"barrier after exit"``, ``"lane not in mask"`` or ``"invalid barrier"``."""
     site: int
     other_site: int
     """Where the other threads were: another barrier, or -1."""
@@ -30,21 +30,25 @@ class SyncError:
     thread: int
     """A thread at `site`."""
     arrived: int
-    """Threads that came to `site`; for a mask, the mask."""
+    """Threads that came to `site`; for a mask, the mask; for an invalid barrier, the ``SyncRule``."""
     count: int = 1
 
 
-def find_sync_errors(batch: Batch, kernel: Kernel) -> list[SyncError]:
-    """Barrier and mask errors in the finished blocks of a batch."""
-    return _barrier_errors(batch) + _mask_errors(batch, kernel)
+def find_sync_errors(batch: Batch, kernel: Kernel, threads: int) -> list[SyncError]:
+    """Barrier and mask errors in the finished blocks of a batch. ``threads``: of a block."""
+    return _barrier_errors(batch, threads) + _mask_errors(batch, kernel) + _invalid(batch)
 
 
-def _barrier_errors(batch: Batch) -> list[SyncError]:
-    at = np.flatnonzero((batch.kind == SiteKind.BARRIER) & batch.finished[batch.block])
+def _barrier_errors(batch: Batch, threads: int) -> list[SyncError]:
+    """Only barriers of the whole block: those with a number are for the threads that they count."""
+    number, asked = batch.address & np.uint64(0xFFFF_FFFF), batch.address >> np.uint64(32)
+    whole = (batch.kind == SiteKind.BARRIER) & (number == 0) & ((asked == 0) | (asked == threads))
+    at = np.flatnonzero(whole & batch.finished[batch.block])
     if not len(at):
         return []
-    epochs = int(batch.epoch[at].max()) + 1
-    key = batch.block[at] * epochs + batch.epoch[at]
+    passed = _passed(batch, at)
+    epochs = int(passed.max()) + 1
+    key = batch.block[at] * epochs + passed
     places = len(batch.blocks) * epochs
     arrived = np.bincount(key, minlength=places)
     low, high = np.full(places, np.iinfo(np.int64).max), np.full(places, -1)
@@ -64,6 +68,39 @@ def _barrier_errors(batch: Batch) -> list[SyncError]:
     return [_counted(found) for found in errors.values()]
 
 
+def _passed(batch: Batch, at: np.ndarray) -> np.ndarray:
+    """How many of the records ``at`` come before each of them in its thread."""
+    owner = batch.block[at] * batch.threads + batch.thread[at]
+    order = np.lexsort((batch.step[at], owner))
+    ordered = owner[order]
+    starts = np.concatenate(([True], ordered[1:] != ordered[:-1]))
+    begin = np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0))
+    passed = np.empty(len(order), np.int64)
+    passed[order] = np.arange(len(order)) - begin
+    return passed
+
+
+def _invalid(batch: Batch) -> list[SyncError]:
+    """Objects used against their rules, as the code that uses them noted."""
+    at = np.flatnonzero(batch.event == SyncEvent.INVALID)
+    if not len(at):
+        return []
+    pairs = np.stack([batch.site[at], batch.number[at]], axis=1)
+    _, example, count = np.unique(pairs, axis=0, return_index=True, return_counts=True)
+    return [
+        SyncError(
+            "invalid barrier",
+            int(batch.site[at[i]]),
+            -1,
+            int(batch.blocks[batch.block[at[i]]]),
+            int(batch.thread[at[i]]),
+            int(batch.number[at[i]]),
+            int(n),
+        )
+        for i, n in zip(example, count, strict=True)
+    ]
+
+
 def _counted(found: list[SyncError]) -> SyncError:
     first = found[0]
     return SyncError(first.rule, first.site, first.other_site, first.block, first.thread, first.arrived, len(found))
@@ -73,7 +110,7 @@ def _mask_errors(batch: Batch, kernel: Kernel) -> list[SyncError]:
     waits = np.array([s.kind == SiteKind.WARP and synchronises(s.opcode) for s in kernel.sites])
     if not waits.any():
         return []
-    at = np.flatnonzero(waits[batch.site])
+    at = np.flatnonzero(waits[batch.site] & (batch.event == 0))
     mask = batch.address[at].astype(np.int64) & 0xFFFF_FFFF
     wrong = at[(mask >> (batch.thread[at] % WARP)) & 1 == 0]
     if not len(wrong):

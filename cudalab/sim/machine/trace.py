@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cudalab.sim.abi import Fault, Record, Status, Stop
+from cudalab.sim.abi import Fault, Record, SiteKind, Status, Stop
 from cudalab.sim.machine import host_watch
 from cudalab.sim.machine import workspace as workspaces
 from cudalab.sim.machine.limits import H200, DeviceLimits
-from cudalab.sim.machine.occupancy import kernel_occupancy
-from cudalab.sim.machine.residents import Residents
+from cudalab.sim.machine.residents import Residents, in_clusters
+from cudalab.sim.machine.shadow import shadow_of
 from cudalab.sim.machine.supervision import NotStopped, run_blocks
+from cudalab.sim.machine.together import APART, Together, cluster_of, resident_blocks
 from cudalab.sim.machine.undo import UndoLog
 from cudalab.sim.machine.waiting import waiting_fault
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from cudalab.sim.machine.faults import Fault as ExplainedFault
     from cudalab.sim.machine.findings import Triple
     from cudalab.sim.machine.module import LoadedKernel
+    from cudalab.sim.machine.shadow import Attached
 
 RECORD = np.dtype([("address", "<u8"), ("site", "<u4"), ("thread", "<u2"), ("flags", "<u2")])
 assert RECORD.itemsize == ctypes.sizeof(Record)
@@ -71,6 +73,8 @@ class Tracer:
         records: most records kept of one block; further ones are counted only.
         seed: shuffle the order of threads by it.
         prepare: called with the context before each block, to set it up further.
+        variant: ``traced``, or ``sanitize_trace``, which goes on after an access that is not allowed.
+        together: clusters, or a cooperative launch.
     """
 
     def __init__(
@@ -84,16 +88,25 @@ class Tracer:
         records: int = 1 << 20,
         seed: int | None = None,
         prepare: Callable[[Context], None] | None = None,
+        variant: str = "traced",
+        together: Together = APART,
     ) -> None:
+        self._together = together
+        self._cluster = cluster_of(kernel.kernel, together)
         self.kernel, self.grid, self.block, self.args, self.shared = kernel, grid, block, args, shared
-        self._entry = kernel.entry("traced")
+        self._entry = kernel.entry(variant)
+        self._skips = variant == "sanitize_trace"
+        self.shadow: Attached | None = None
+        """What code that skips accesses notes; from the first run on."""
         self._space = workspaces.borrow()
-        self._undo = UndoLog(kernel.module.memory)
+        self._undo = UndoLog(kernel.module.memory, heap=True)
         self._prepare = prepare
         self._quiet = host_watch.paused()
         self._buffer = _borrow_buffer(records)
         self._records = records
         self._order: np.ndarray | None = None
+        self.sequence: list[tuple[int, np.ndarray]] = []
+        """After :meth:`run_together`: blocks and their records, in the order in which it all happened."""
         self.stuck: ExplainedFault | None = None
         """Why the last :meth:`run_together` came to no end: all blocks wait for memory to change."""
         if seed is not None:
@@ -110,6 +123,8 @@ class Tracer:
         try:
             self._undo.rollback()
         finally:
+            if self.shadow is not None:
+                self.shadow.detach()
             self._quiet.__exit__(kind, error, traceback)
         _give_back_buffer(self._buffer)
         if not isinstance(error, NotStopped):
@@ -117,7 +132,9 @@ class Tracer:
 
     def run(self, index: int, *, time_limit: float = 10.0) -> BlockTrace:
         """Run block `index` and return what it did. The records are valid until the next run. A block that waits for
-        memory to change, which others would do, ends with ``YIELDED``."""
+        memory to change, which others would do, ends with ``YIELDED``. In a cluster the blocks beside it run, too."""
+        if self._cluster != (1, 1, 1):
+            return self._run_cluster(index, time_limit)
         space, context = self._space, self._space.context
         self._begin()
         self._undo.attach(context)
@@ -133,6 +150,43 @@ class Tracer:
             context.stop == Stop.TIMEOUT,
             Fault.from_buffer_copy(context.fault) if status == Status.FAULT else None,
         )
+
+    def _run_cluster(self, index: int, time_limit: float) -> BlockTrace:
+        blocks = in_clusters([index], self.grid, self._cluster)
+        found = self.run_together(blocks, {index}, time_limit=time_limit, patient=False)
+        return found[0] if found else BlockTrace(index, self._buffer[:0], 0, Status.YIELDED)
+
+    def run_batch(self, blocks: Sequence[int], *, time_limit: float = 10.0) -> list[BlockTrace]:
+        """Run several blocks in one call, one after the other: for short blocks a call each would take most of it.
+
+        Returns:
+            A trace for each, valid until the next run; empty where that cannot be told, because not all blocks came to
+            their end or not all records fitted. What they stored is then taken back, with all that was stored before.
+        """
+        if self._cluster != (1, 1, 1):
+            self.take_back()
+            return []
+        space, context = self._space, self._space.context
+        self._begin()
+        sequence = np.array(blocks, np.uint64)
+        context.block_order = sequence.ctypes.data
+        self._undo.attach(context)
+        try:
+            status = run_blocks(self._entry, space, 0, len(blocks), time_limit=time_limit)
+        finally:
+            self._undo.detach(context)
+            context.block_order = 0
+        records = self._buffer[: context.trace.used // RECORD.itemsize]
+        leaves = np.array([site.kind == SiteKind.EXIT for site in self.kernel.kernel.sites])
+        exits = np.flatnonzero(leaves[records["site"]])  # each thread makes one, as its last record
+        if status != Status.DONE or context.trace.lost or len(exits) != len(blocks) * self.threads:
+            self.take_back()
+            return []
+        ends = (exits[self.threads - 1 :: self.threads] + 1).tolist()
+        return [
+            BlockTrace(block, records[start:end], 0, Status.DONE)
+            for block, start, end in zip(blocks, [0, *ends[:-1]], ends, strict=True)
+        ]
 
     def run_together(
         self,
@@ -160,8 +214,11 @@ class Tracer:
         """
         space, context = self._space, self._space.context
         self._begin()
+        if self._cluster != (1, 1, 1):
+            order = in_clusters(order, self.grid, self._cluster)
         sequence = np.array(order, np.uint64)
         context.block_order = sequence.ctypes.data
+        self.sequence = []
         found: dict[int, BlockTrace] = {}
         parts: dict[int, list[np.ndarray]] = {}
         kept = 0
@@ -178,11 +235,13 @@ class Tracer:
             if kept + used > most:
                 trace.lost += used
             elif used:
-                parts.setdefault(block, []).append(self._buffer[:used].copy())
+                piece = self._buffer[:used].copy()
+                parts.setdefault(block, []).append(piece)
+                self.sequence.append((block, piece))
                 kept += used
 
-        fit = kernel_occupancy(self.kernel.kernel, self.threads, self.shared, limits=limits).blocks_per_sm
-        residents = Residents(self.kernel, self._entry, space, len(order), fit * limits.multiprocessors, take)
+        capacity = resident_blocks(self.kernel.kernel, self.block, self.shared, self._cluster, limits)
+        residents = Residents(self.kernel, self._entry, space, len(order), capacity, take, self._cluster)
         self._undo.attach(context)
         try:
             status = run_blocks(lambda *_: residents.run(patient=patient), space, 0, len(order), time_limit=time_limit)
@@ -204,12 +263,16 @@ class Tracer:
     def _begin(self) -> None:
         """Prepare the context for a run."""
         space, context = self._space, self._space.context
-        space.prepare(self.kernel, self.grid, self.block, self.args, self.shared, prints=False)
+        space.prepare(self.kernel, self.grid, self.block, self.args, self.shared, prints=False, together=self._together)
         context.fuel = _FUEL
         if self._order is not None:
             context.thread_order = self._order.ctypes.data
         context.trace.data = self._buffer.ctypes.data
         context.trace.capacity = self._records * RECORD.itemsize
+        if self._skips:
+            if self.shadow is None:
+                self.shadow = shadow_of(self.kernel.module.memory).attach(self.kernel, space)
+            self.shadow.resume()
         if self._prepare is not None:
             self._prepare(context)
 

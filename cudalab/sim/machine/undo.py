@@ -29,8 +29,10 @@ class UndoLog:
     Attach it to a context before the run; after the run call :meth:`collect`, then :meth:`rollback`.
     """
 
-    def __init__(self, memory: Memory, entries: int = 4096) -> None:
+    def __init__(self, memory: Memory, entries: int = 4096, *, heap: bool = False) -> None:
+        """``heap``: what kernels allocate and free is taken back, too."""
         self.memory = memory
+        self._heap = heap
         self._buffer = np.zeros(entries, ENTRY)
         self._chunks: list[np.ndarray] = []
         self._length = 0
@@ -42,6 +44,8 @@ class UndoLog:
         undo.data = self._buffer.ctypes.data
         undo.capacity = self._buffer.nbytes
         undo.used = undo.lost = 0
+        if self._heap:
+            self.memory.heap.begin()
         undo.drain = ctypes.cast(self._drain, ctypes.c_void_p).value or 0
 
     def detach(self, context: Context) -> None:
@@ -85,6 +89,8 @@ class UndoLog:
         if len(entries):
             offsets, old = _expand(entries, self.memory.arena.base)
             self._write(offsets[::-1], old[::-1])
+        if self._heap:
+            self.memory.heap.rollback()
 
     def take_back(self, ranges: Sequence[tuple[int, int]] = ()) -> HeldStores:
         """Like :meth:`rollback`, but remember what was stored, to apply it later; of the stores to ``ranges`` (address,

@@ -10,10 +10,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import SHARED_WINDOW, FaultKind, SiteKind
+from cudalab.sim.compiler.passes.suspension import CLUSTER_WAIT
 from cudalab.sim.compiler.program import Site
+from cudalab.sim.machine import cluster_faults
 from cudalab.sim.machine.barriers import site_of_state
 from cudalab.sim.machine.faults import LAUNCH_TIMEOUT, Fault
 from cudalab.sim.machine.findings import Finding, Triple, place_of, triple
+from cudalab.sim.machine.mbarrier import Mbarrier
 from cudalab.sim.machine.neighbourhood import Subject
 
 if TYPE_CHECKING:
@@ -42,23 +45,28 @@ def waiting_fault(
     ``why`` are two sentences: why nobody else can, and what to try; by default, that no other thread of the launch can.
     """
     first = residents.first_wait()
-    if residents.unstarted:
+    site = site_of_state(first.point, kernel.kernel) if first is not None else None
+    for_cluster = site is not None and site.opcode.startswith(CLUSTER_WAIT)
+    if for_cluster:
+        why = _cluster(residents, first) or why
+    elif residents.unstarted:
         why = _too_large(residents, why)
     cause, advice = why or _ALONE
     code = LAUNCH_TIMEOUT
     if first is None:  # cannot be, but an explanation must never fail
         finding = Finding(rule=RULE, headline="The launch waits for ever", kernel=kernel.name, detail=cause)
         return Fault(code.number, code.name, code.text, finding, FaultKind.NONE)
-    site = site_of_state(first.point, kernel.kernel)
     access = _access(kernel, site)
-    size = access.size if access is not None else 4
+    size = access.size or 8 if access is not None else 4
     place = place_of(site.location, kernel.module.program) if site is not None else None
     address, what = _what(first, size, residents, context, kernel, args, access)
     detail = [f"It polls {what}." if what else "", _others(residents, kernel), cause]
     detail.append("A GPU waits for ever here, and so does the call that waits for the kernel.")
     finding = Finding(
         rule=RULE,
-        headline="A thread waits for memory to change, and nobody is left to change it",
+        headline="A thread waits for its cluster, and the others cannot come"
+        if for_cluster
+        else "A thread waits for memory to change, and nobody is left to change it",
         kernel=kernel.name,
         place=place,
         block=triple(first.block, grid),
@@ -69,6 +77,14 @@ def waiting_fault(
         advice=advice,
     )
     return Fault(code.number, code.name, code.text, finding, FaultKind.NONE)
+
+
+def _cluster(residents: Residents, wait: Wait | None) -> tuple[str, str] | None:
+    """Who has not come to the barrier of the cluster."""
+    record = residents.cluster_of(wait.block) if wait is not None else None
+    if record is None:
+        return None
+    return cluster_faults.cluster_wait(record.blocks, record.pending, record.live)
 
 
 def _too_large(residents: Residents, why: tuple[str, str] | None) -> tuple[str, str]:
@@ -85,10 +101,10 @@ def _too_large(residents: Residents, why: tuple[str, str] | None) -> tuple[str, 
 
 
 def _access(kernel: LoadedKernel, site: Site | None) -> Site | None:
-    """The load or atomic that a poll's suspension point stands for: it has the same line of PTX."""
+    """The load, atomic or wait that a poll's suspension point stands for: it has the same line of PTX."""
     if site is None:
         return None
-    kinds = (SiteKind.LOAD, SiteKind.ATOMIC)
+    kinds = (SiteKind.LOAD, SiteKind.ATOMIC, SiteKind.SYNC)
     return next((s for s in kernel.kernel.sites if s.kind in kinds and s.ptx_line == site.ptx_line), None)
 
 
@@ -107,6 +123,9 @@ def _what(
     offset = wait.address - residents.shared_of(wait.block)
     memory = kernel.module.memory
     allocation = memory.find(wait.address)
+    if access is not None and access.opcode.startswith("mbarrier.") and 0 <= offset < context.shared_size:
+        state = Mbarrier.of(_value(wait.address, 8))
+        return SHARED_WINDOW + offset, f"the mbarrier at offset {offset} of shared memory, which {state}"
     if allocation is None and 0 <= offset < context.shared_size:
         value = _value(wait.address, size)
         return SHARED_WINDOW + offset, f"{size} bytes of shared memory at offset {offset}, which hold {value}"

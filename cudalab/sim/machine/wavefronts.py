@@ -14,6 +14,8 @@ atomics are what Nsight Compute reads on an H200, for all programs in ``tests/si
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from cudalab.sim.abi import WARP
@@ -48,6 +50,61 @@ def wavefronts(
                 total[rows] += took
                 ideal[rows] += took > 0
     return total, ideal
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One wavefront: what each bank serves."""
+
+    lanes: range
+    """The part of the warp that is served now."""
+    banks: dict[int, tuple[int, tuple[int, ...]]]
+    """Bank → the word it delivers (address over 4), and the lanes that get it."""
+
+
+def turns(addresses: np.ndarray, active: np.ndarray, size: int, *, atomic: bool = False) -> list[Turn]:
+    """The wavefronts of one request, one by one.
+
+    How many there are is the hardware's; in which order a bank delivers its words is not known, here it is the order of
+    the lanes.
+
+    Args:
+        addresses: uint64[32], in bytes.
+        active: bool[32].
+        size: bytes each lane moves: 1, 2, 4, 8 or 16.
+        atomic: lanes of one address do not share a turn.
+    """
+    words = max(1, size // BANK_BYTES)
+    out: list[Turn] = []
+    for lanes in _served(addresses, active, words):
+        queues: list[dict[int, list[int]]] = [{} for _ in range(BANKS)]
+        for lane in lanes:
+            for word in range(words) if active[lane] else ():
+                wanted = int(addresses[lane]) // BANK_BYTES + word
+                key = wanted if not atomic else wanted * WARP + lane
+                queues[wanted % BANKS].setdefault(key, []).append(lane)
+        for turn in range(max(map(len, queues), default=0)):
+            served = {}
+            for bank, queue in enumerate(queues):
+                if turn < len(queue):
+                    key, takers = list(queue.items())[turn]
+                    served[bank] = (key // WARP if atomic else key, tuple(takers))
+            out.append(Turn(lanes, served))
+    return out
+
+
+def _served(addresses: np.ndarray, active: np.ndarray, words: int) -> list[range]:
+    """The parts of a warp that are served one after the other."""
+    if words == 1:
+        return [range(WARP)]
+    width = 2 * WARP // words
+    found = []
+    for start in range(0, WARP, width):
+        both = slice(start, start + width)
+        for rows, columns in _parts(addresses[None, both], active[None, both], start, width):
+            if len(rows):
+                found.append(range(columns.start, columns.stop))
+    return found
 
 
 def _parts(addresses: np.ndarray, active: np.ndarray, start: int, width: int) -> list[tuple[np.ndarray, slice]]:

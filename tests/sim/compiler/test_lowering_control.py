@@ -136,11 +136,11 @@ def test_every_control_row_is_tried() -> None:
     "instruction, advice",
     [
         ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%f}, {%f}, {%f}, {%f}", "tensor cores"),
-        ("cp.async.ca.shared.global [%at], [%address], 4", "asynchronous copies"),
-        ("barrier.cluster.arrive.aligned", "clusters"),
-        ("griddepcontrol.wait", "dependent launch"),
+        ("prefetch.tensormap [%at]", "tensor maps"),
+        ("multimem.red.relaxed.sys.global.add.u32 [%at], %t", "several GPUs"),
         ("shfl.up.b32 %d, %t, 1, 0", "__shfl_sync"),
-        ("vshl.u32.u32.u32.clamp %d, %t, %t", "outside the part"),
+        ("cvt.rs.f16x2.f32 %d, %f, %f, %t", "later GPUs"),
+        ("add.u128 %d, %t, %t", "outside the part"),
     ],
 )
 def test_out_of_scope_names_the_opcode_and_what_to_do(instruction: str, advice: str) -> None:
@@ -153,17 +153,35 @@ def test_out_of_scope_names_the_opcode_and_what_to_do(instruction: str, advice: 
 def test_out_of_scope_names_the_source_line() -> None:
     source = """__global__ void k(int *x) {
         x[0] = 1;
-        asm("vshl.u32.u32.u32.clamp %0, %0, %0;" : "+r"(x[1]));
+        asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(x[1]));
     }"""
     with pytest.raises(UnsupportedInstruction) as caught:
         cuda(source)
     assert caught.value.location.line == 3
-    assert caught.value.opcode == "vshl.u32.u32.u32.clamp"
+    assert caught.value.opcode == "movmatrix.sync.aligned.m8n8.trans.b16"
 
 
-def test_allocation_is_out_of_scope() -> None:
-    with pytest.raises(UnsupportedInstruction, match="allocate on the host"):
-        cuda("__global__ void k(int **x) { x[0] = (int *)malloc(4); }")
+def test_launching_from_a_kernel_is_out_of_scope() -> None:
+    launch = """
+    .extern .func (.param .b32 status) cudaLaunchDeviceV2(.param .b64 buffer, .param .b64 stream);
+    """
+    body = """{
+    .param .b64 buffer; .param .b64 stream; .param .b32 status; .reg .b64 %zero; mov.u64 %zero, 0;
+    st.param.b64 [buffer], %zero; st.param.b64 [stream], %zero;
+    call (status), cudaLaunchDeviceV2, (buffer, stream);
+    }"""
+    with pytest.raises(UnsupportedInstruction, match="launching kernels from a kernel .* out of scope"):
+        _run(body, launch)
+
+
+def test_vectors_constants_and_parts_in_hand_written_ptx() -> None:
+    body = """{
+    .reg .v4 .b32 %v; .reg .b32 a, b;
+    mov.b32 %v.x, (1 << 4) | 3; mov.b32 %v.y, -(2 + 3) * 2; mov.b32 %v.z, 7 > 3 ? 5 : 6; mov.b32 %v.w, ~0 & 0xF0;
+    add.s32 a, %v.x, %v.y; add.s32 b, %v.z, %v.w; add.s32 %d, a, b;
+    vadd.u32.u32.u32 %d, %d.b0, %v.w.b0;
+    }"""
+    assert _run(body.replace("%v.w.b0", "%v.w"))[0] == [19 - 10 + 5 + 240 + 240 & 0xFFFFFFFF] * 8
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

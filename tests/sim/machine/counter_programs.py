@@ -127,6 +127,78 @@ extern "C" __global__ void k(const int* index, const float* x, float* out) {
 }"""
 
 
+TILED_MATMUL = """
+extern "C" __global__ void k(const float* a, const float* b, float* c, int n) {
+    __shared__ float as[16][16], bs[16][16];
+    int tx = threadIdx.x, ty = threadIdx.y, column = blockIdx.x * 16 + tx, row = blockIdx.y * 16 + ty;
+    float sum = 0.0f;
+    for (int t = 0; t < n; t += 16) {
+        as[ty][tx] = a[row * n + t + tx];
+        bs[ty][tx] = b[(t + ty) * n + column];
+        __syncthreads();
+        for (int j = 0; j < 16; j++) sum += as[ty][j] * bs[j][tx];
+        __syncthreads();
+    }
+    c[row * n + column] = sum;
+}"""
+
+REGISTER_TILES = """
+extern "C" __global__ void k(const float* a, const float* b, float* c, int n) {
+    __shared__ float as[16][64], bs[16][64];
+    int tx = threadIdx.x, ty = threadIdx.y, t = ty * 16 + tx;
+    float sum[4][4] = {};
+    for (int first = 0; first < n; first += 16) {
+        for (int j = 0; j < 4; j++) {
+            int e = t + 256 * j;
+            as[e % 16][e / 16] = a[(blockIdx.y * 64 + e / 16) * n + first + e % 16];
+            bs[e / 64][e % 64] = b[(first + e / 64) * n + blockIdx.x * 64 + e % 64];
+        }
+        __syncthreads();
+        for (int k = 0; k < 16; k++)
+            for (int i = 0; i < 4; i++)
+                for (int j = 0; j < 4; j++) sum[i][j] += as[k][ty * 4 + i] * bs[k][tx * 4 + j];
+        __syncthreads();
+    }
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 4; j++) c[(blockIdx.y * 64 + ty * 4 + i) * n + blockIdx.x * 64 + tx * 4 + j] = sum[i][j];
+}"""
+
+NEIGHBOURS = """
+extern "C" __global__ void k(const TYPE* x, TYPE* out, int stride, int offset) {
+    __shared__ TYPE s[2048];
+    for (int j = threadIdx.x; j < 2048; j += blockDim.x) s[j] = x[j];
+    __syncthreads();
+    int first = PLACE;
+    TYPE sum = 0;
+    #pragma unroll
+    for (int j = 0; j < COUNT; j++) sum += s[first + j];
+    out[threadIdx.x] = sum;
+}"""
+
+NEIGHBOUR_STORES = """
+extern "C" __global__ void k(const float* x, float* out) {
+    __shared__ float s[2048];
+    int t = threadIdx.x;
+    #pragma unroll
+    for (int j = 0; j < COUNT; j++) s[t * STEP + j] = x[t + 256 * j];
+    __syncthreads();
+    out[t] = s[(t * 37) % (256 * STEP)];
+}"""
+
+SUFFIX_SUMS = """
+extern "C" __global__ void k(const float* x, float* out) {
+    __shared__ float s[256 + 16];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    if (t < 16) s[256 + t] = 0.0f;
+    __syncthreads();
+    float sum = 0.0f;
+    #pragma unroll
+    for (int j = 0; j < 8; j++) sum += s[t + j];
+    out[t] = sum;
+}"""
+
+
 @dataclass
 class Program:
     """One kernel ``k`` and its launch. Arrays among ``args`` are copied to the device."""
@@ -138,6 +210,11 @@ class Program:
     block: tuple[int, ...] = (32,)
     unlike: str = ""
     """Why its counters need not be the GPU's, where the assembler changes what the PTX says."""
+    predicated: bool = False
+    """Does the assembler switch shared accesses off by a predicate where the PTX branches around them? They count as
+    executed then."""
+    blocks: int = 0
+    """How many blocks to count; 0 for all."""
 
 
 def _ctype(size: int) -> tuple[str, np.dtype]:
@@ -259,7 +336,44 @@ def programs() -> list[Program]:
     counts = np.zeros(64, np.int32)
     found.append(Program("histogram", HISTOGRAM, (words, counts, np.int32(10_000)), (4,), (256,)))
     found.append(Program("fetch and add", FETCH_ADD, (words[:1024], counts, np.zeros(1024, np.int32)), (4,), (256,)))
-    found.append(Program("reduction", REDUCE, (a, sums), (4,), (256,)))
+    found.append(Program("reduction", REDUCE, (a, sums), (4,), (256,), predicated=True))
     inside = (t % 32).astype(np.int32)
     found.append(Program("local array", LOCAL_ARRAY, (inside, x, np.zeros(256, np.float32)), (1,), (256,)))
+    return found + _merged()
+
+
+def _merged() -> list[Program]:
+    """Programs whose neighbouring shared accesses the assembler may merge into wide ones."""
+    found = []
+    for n, blocks in ((64, 0), (256, 5)):
+        a, b, c = (np.zeros((n, n), np.float32) for _ in range(3))
+        size = np.int32(n)
+        grid = (n // 16, n // 16)
+        found.append(Program(f"tiled matmul {n}", TILED_MATMUL, (a, b, c, size), grid, (16, 16), blocks=blocks))
+    a, b, c = (np.zeros((128, 128), np.float32) for _ in range(3))
+    tiles = Program("matmul with register tiles", REGISTER_TILES, (a, b, c, np.int32(128)), (2, 2), (16, 16))
+    found.append(tiles)
+    x, out = np.zeros(4096, np.float32), np.zeros(4096, np.float32)
+    aligned = "(threadIdx.x * STEP) % 1024"
+    for count, place in (
+        (2, aligned.replace("STEP", "2")),
+        (4, aligned.replace("STEP", "4")),
+        (8, aligned.replace("STEP", "8")),
+        (4, aligned.replace("STEP", "16")),
+        (4, "threadIdx.x / 8 * 4"),
+        (4, "(threadIdx.x % 4) * 4"),
+        (3, aligned.replace("STEP", "4")),
+        (4, aligned.replace("STEP", "5")),
+        (4, "threadIdx.x * stride + offset"),
+    ):
+        for kind, dtype in (("float", np.float32), ("double", np.float64), ("short", np.int16), ("char", np.int8)):
+            if kind != "float" and not (count in (2, 4) and place.startswith("(threadIdx.x * ")):
+                continue
+            code = NEIGHBOURS.replace("TYPE", kind).replace("PLACE", place).replace("COUNT", str(count))
+            arguments = (x.astype(dtype), out.astype(dtype), np.int32(4), np.int32(0))
+            found.append(Program(f"{count} neighbours of {kind} at {place}", code, arguments, (1,), (128,)))
+    for count, step in ((2, 2), (4, 4), (4, 8), (4, 5)):
+        code = NEIGHBOUR_STORES.replace("COUNT", str(count)).replace("STEP", str(step))
+        found.append(Program(f"{count} neighbours stored at steps of {step}", code, (x, out), (1,), (256,)))
+    found.append(Program("sums of eight neighbours", SUFFIX_SUMS, (x, out), (1,), (256,), predicated=True))
     return found

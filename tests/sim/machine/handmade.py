@@ -152,7 +152,9 @@ class PythonCode:
     def __init__(self, program: Program, bodies: dict[str, Body], variant: str) -> None:
         self._entries = {}
         for name, body in bodies.items():
-            self._entries[f"run_{name}"] = ENTRY(self._runner(program.kernels[name], body, variant == "traced"))
+            self._entries[f"run_{name}"] = ENTRY(
+                self._runner(program.kernels[name], body, variant in ("traced", "sanitize_trace"))
+            )
 
     @staticmethod
     def _runner(kernel: Kernel, body: Body, traced: bool) -> Callable[[int, int, int], int]:

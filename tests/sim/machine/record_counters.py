@@ -30,6 +30,9 @@ METRICS = [
     "smsp__sass_branch_targets.sum",
     "smsp__sass_branch_targets_threads_divergent.sum",
     "smsp__sass_branch_targets_threads_uniform.sum",
+    "launch__registers_per_thread",
+    *(f"launch__occupancy_limit_{what}" for what in ("blocks", "registers", "shared_mem", "warps")),
+    "sm__maximum_warps_per_active_cycle_pct",
 ]
 
 

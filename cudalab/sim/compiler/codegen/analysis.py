@@ -7,27 +7,33 @@ every variant, so the two cannot disagree.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler.passes import accesses as access_pass
 from cudalab.sim.compiler.passes.accesses import Access, Extent, Group
+from cudalab.sim.compiler.passes.async_copies import AsyncCopy, copies_asynchronously, find_copies
+from cudalab.sim.compiler.passes.contraction import contract
 from cudalab.sim.compiler.passes.control_flow import Block, End, back_edges, build_blocks
 from cudalab.sim.compiler.passes.inlining import CallGraph, inline_waiting_functions
 from cudalab.sim.compiler.passes.liveness import Liveness, find_liveness
 from cudalab.sim.compiler.passes.not_a_number import find_computed
 from cudalab.sim.compiler.passes.pointer_roots import Root, Roots, find_roots
-from cudalab.sim.compiler.passes.polling import PollLoop, insert_polls
+from cudalab.sim.compiler.passes.polling import PollLoop, insert_cluster_waits, insert_polls
 from cudalab.sim.compiler.passes.regions import Point, Region, find_points, find_regions, frame_slots
 from cudalab.sim.compiler.passes.rematerialisation import Recomputed, find_recomputed
-from cudalab.sim.compiler.passes.suspension import POLL
+from cudalab.sim.compiler.passes.stack import moves_stack, track_stack
+from cudalab.sim.compiler.passes.suspension import CLUSTER_DONE, CLUSTER_WAIT, is_poll
 from cudalab.sim.compiler.program import Location, RootSource, Site
 from cudalab.sim.compiler.ptx.errors import PtxError
 from cudalab.sim.compiler.ptx.nodes import Function, Instruction, Module, Register, Symbol, Variable
-from cudalab.sim.compiler.runtime.layout import SCRATCH_BYTES
+from cudalab.sim.compiler.runtime.layout import ASYNC_BYTES, SCRATCH_BYTES
 
-#: Local memory given to functions that call themselves (bytes a thread), and the least one call takes.
-RECURSION_BYTES = 4096
+#: What a call of a function that calls itself takes of a thread's stack, beside its local variables (bytes; fitted to
+#: how deep an H200 gets with several limits).
 CALL_BYTES = 32
+#: What kernels call to allocate and free.
+HEAP_FUNCTIONS = frozenset({"malloc", "free", "__cuda_syscall_aligned_malloc"})
 
 
 @dataclass(eq=False)
@@ -44,6 +50,7 @@ class Plan:
     regions: list[Region] = field(default_factory=list)
     slots: dict[Register, int] = field(default_factory=dict)
     accesses: dict[Instruction, Access] = field(default_factory=dict)
+    copies: dict[Instruction, AsyncCopy] = field(default_factory=dict)
     groups: dict[Instruction, Group] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
     other_sites: dict[Instruction, int] = field(default_factory=dict)  # calls and traps
@@ -60,10 +67,13 @@ class Plan:
     frame_size: int = 0  # local memory of one activation
     local_bytes: int = 0  # a kernel's, with all it calls
     recursive: bool = False
+    uses_heap: bool = False  # a kernel's: it may allocate or free
+    dynamic_stack: bool = False  # a kernel's: how much stack its threads need is known only when it runs
     computed: set[Register] = field(default_factory=set)  # floats whose NaN would be the host's
     polls: list[PollLoop] = field(default_factory=list)
     polling_blocks: set[int] = field(default_factory=set)  # of all those loops
     poll_sources: set[Instruction] = field(default_factory=set)
+    copies_asynchronously: bool = False  # it, or a function that it calls
 
     @property
     def frame_bytes(self) -> int:
@@ -79,9 +89,19 @@ class Plan:
         return _align(self._slot_bytes, 8) + 32 * 8 * number
 
     @property
+    def waits_for_cluster(self) -> bool:
+        """Does it wait at the barrier of the cluster?"""
+        return any(point.instruction.opcode.startswith(CLUSTER_WAIT) for point in self.points)
+
+    @property
+    def cluster_offset(self) -> int:
+        """Where in the frame stands the phase of the cluster's barrier that a thread has arrived at."""
+        return self.digest_offset(len(self.polls))
+
+    @property
     def patience_offset(self) -> int:
         """Where in the frame a thread that waits for others inside such a loop keeps the patience it has left."""
-        return self.digest_offset(len(self.polls))
+        return self.digest_offset(len(self.polls)) + (32 * 8 if self.waits_for_cluster else 0)
 
     @property
     def polled_offset(self) -> int:
@@ -108,7 +128,18 @@ class Plan:
         return self.first_site + number - 1
 
     @property
+    def synchronises_asynchronously(self) -> bool:
+        """Has it asynchronous copies, or barriers in shared memory?"""
+        return self.copies_asynchronously or any(
+            instruction is not None and instruction.opcode.startswith("mbarrier.")
+            for block in self.blocks
+            for instruction in (*block.instructions, block.ending)
+        )
+
+    @property
     def scratch_bytes(self) -> int:
+        if self.copies_asynchronously:
+            return SCRATCH_BYTES + ASYNC_BYTES
         return SCRATCH_BYTES if self.points else 0
 
 
@@ -152,7 +183,30 @@ class ModulePlan:
         if any(site.space is Space.TEXTURE for site in sites):
             return 0  # texels may have one byte
         sizes = [site.size for site in sites if site.space in spaces and site.kind in kinds]
+        if any(copy.is_partial for plan in self.plans.values() for copy in plan.copies.values()):
+            return 0
         return min((*sizes, 16)).bit_length() - 1
+
+    def _narrowest_write(self, spaces: tuple[Space, ...]) -> int:
+        kinds = (SiteKind.STORE, SiteKind.ATOMIC)
+        sites = [*self.function_sites, *(site for plan in self.plans.values() for site in plan.sites)]
+        sizes = [max(1, site.size) for site in sites if site.space in spaces and site.kind in kinds]
+        return (min((*sizes, 16)) & -min((*sizes, 16))).bit_length() - 1
+
+    @cached_property
+    def cell_shift(self) -> int:
+        """The binary logarithm of the narrowest write to device memory, bytes: what a shadow cell stands for."""
+        return self._narrowest_write((Space.GENERIC, Space.GLOBAL, Space.TEXTURE))
+
+    @cached_property
+    def shared_cell_shift(self) -> int:
+        """The same of shared memory."""
+        return self._narrowest_write((Space.GENERIC, Space.SHARED))
+
+    @cached_property
+    def orders_warps(self) -> bool:
+        """Has a kernel operations that put the lanes of a warp in order?"""
+        return any(site.kind is SiteKind.WARP for plan in self.kernels for site in plan.sites)
 
     def kinds_of_access(self, plan: Plan) -> tuple[tuple[int, ...], int]:
         """How a kernel, with the functions that it may call, accesses each of its roots, and device memory otherwise:
@@ -168,13 +222,17 @@ class ModulePlan:
             image = access_pass.describe_image(instruction)
             if image is not None and image[0] <= SiteKind.ATOMIC:
                 others |= 1 << image[0]
+        for end in (end for each in reached for copy in each.copies.values() for end in copy.ends):
+            if end.space is not Space.SHARED:
+                others |= 1 << end.kind
         return tuple(roots), others
 
     # -- one function
 
     def _plan(self, function: Function) -> Plan:
+        function = contract(track_stack(function))
         blocks = build_blocks(function)
-        polls = insert_polls(blocks) if function.is_kernel else []
+        polls = insert_polls(blocks, insert_cluster_waits(function, blocks)) if function.is_kernel else []
         waits = any(block.end is End.SUSPEND for block in blocks)
         parameters = {variable.name for variable in function.parameters} if function.is_kernel else None
         recomputed = find_recomputed(blocks, parameters, wanted_in_threads=waits)
@@ -186,9 +244,12 @@ class ModulePlan:
         plan.polling_blocks = {index for loop in polls for index in loop.body}
         plan.poll_sources = {source for loop in polls for source in loop.sources}
         _lay_out_locals(plan)
+        plan.copies_asynchronously = any(
+            copies_asynchronously(i.opcode) for block in blocks for i in block.instructions
+        )
         plan.recursive = function.name in self.graph.recursive
         if plan.recursive:
-            plan.frame_size = max(plan.frame_size, CALL_BYTES)
+            plan.frame_size += CALL_BYTES
         return plan
 
     def _plan_function(self, function: Function) -> Plan:
@@ -211,7 +272,13 @@ class ModulePlan:
         if plan.points:
             plan.regions = find_regions(plan.blocks, plan.points, plan.liveness)
             plan.slots = frame_slots(plan.points, plan.function.registers)
+        reached = (plan, *(self.plans[n] for n in self.graph.reached_from(function.name) if n in self.plans))
+        names = {function.name, *(each.function.name for each in reached)}
+        plan.uses_heap = any(HEAP_FUNCTIONS & self.graph.symbols.get(name, set()) for name in names)
+        plan.dynamic_stack = any(each.recursive or moves_stack(each.function) for each in reached)
         plan.local_bytes = (plan.frame_size + self._stack_below(function.name, ()) + 15) // 16 * 16
+        called = (self.plans[name] for name in self.graph.reached_from(function.name) if name in self.plans)
+        plan.copies_asynchronously |= any(each.copies_asynchronously for each in called)
         return plan
 
     def _stack_below(self, name: str, above: tuple[str, ...]) -> int:
@@ -220,8 +287,7 @@ class ModulePlan:
             if callee not in self.plans:
                 continue
             if callee in above:
-                deepest = max(deepest, RECURSION_BYTES)
-                continue
+                continue  # the device's limit says how deep it goes
             deepest = max(deepest, self.plans[callee].frame_size + self._stack_below(callee, (*above, callee)))
         return deepest
 
@@ -281,6 +347,10 @@ class ModulePlan:
                     raise PtxError(f"access to the unknown symbol {access.base.name}", access.instruction.location)
             root = access_pass.base_root(access, plan.roots, variable)
             self._choose_extent(plan, access, root, roots)
+        plan.copies = find_copies(plan.blocks)
+        for end in (end for copy in plan.copies.values() for end in copy.ends):
+            variable = self._variable(plan.function, end.base.name) if isinstance(end.base, Symbol) else None
+            self._choose_extent(plan, end, access_pass.base_root(end, plan.roots, variable), roots)
         plan.root_sources.extend(source for source in roots if source not in plan.root_sources)
         plan.groups = access_pass.find_groups(plan.blocks, plan.accesses)
 
@@ -288,6 +358,9 @@ class ModulePlan:
         zeros = access_pass.known_zeros(access, plan.roots)
         if access.space is Space.SHARED:
             access.extent = Extent.SHARED
+        elif access.space is Space.CLUSTER:
+            access.extent = Extent.CLUSTER
+            return
         elif access.space is Space.LOCAL:
             access.extent = Extent.LOCAL
         elif access.space is Space.PARAM:
@@ -366,6 +439,9 @@ def _align(size: int, alignment: int) -> int:
     return -(-size // alignment) * alignment if alignment else size
 
 
+_SYNCHRONISING = ("mbarrier.", "cp.async.", "st.async.", "red.async.", "barrier.cluster.", CLUSTER_DONE)
+
+
 def _number_sites(plan: Plan, sites: list[Site]) -> None:
     """Append the function's sites: suspension points, accesses, calls and traps, basic blocks, exit."""
     lines = _Lines()
@@ -373,7 +449,9 @@ def _number_sites(plan: Plan, sites: list[Site]) -> None:
     for point in plan.points:
         opcode = point.instruction.opcode
         barrier = opcode.startswith("bar") and ".warp" not in opcode
-        kind = SiteKind.POLL if opcode == POLL else SiteKind.BARRIER if barrier else SiteKind.WARP
+        kind = SiteKind.POLL if is_poll(opcode) else SiteKind.BARRIER if barrier else SiteKind.WARP
+        if opcode.startswith("mbarrier."):
+            kind = SiteKind.SYNC
         sites.append(_site(kind, point.instruction, Space.SHARED if barrier else Space.GENERIC, 0))
     for block in plan.blocks:
         for instruction in block.instructions:
@@ -382,9 +460,19 @@ def _number_sites(plan: Plan, sites: list[Site]) -> None:
             if access is not None:
                 access.site = len(sites)
                 sites.append(lines.mend(_site(access.kind, instruction, access.space, access.size)))
-            elif instruction.opcode.startswith("call"):
+            elif (copy := plan.copies.get(instruction)) is not None:
+                for end in copy.ends:
+                    end.site = len(sites)
+                    sites.append(lines.mend(_site(end.kind, instruction, end.space, end.width)))
+            elif instruction.opcode.startswith(_SYNCHRONISING):
+                plan.other_sites[instruction] = len(sites)
+                sites.append(lines.mend(_site(SiteKind.SYNC, instruction, Space.SHARED, 0)))
+            elif instruction.opcode.startswith(("call", "alloca")):
                 plan.other_sites[instruction] = len(sites)
                 sites.append(lines.mend(_site(SiteKind.OTHER, instruction, Space.GENERIC, 0)))
+            elif instruction.opcode.startswith(("membar", "fence")):
+                plan.other_sites[instruction] = len(sites)
+                sites.append(lines.mend(_site(SiteKind.FENCE, instruction, Space.GENERIC, 0)))
             elif (image := access_pass.describe_image(instruction)) is not None:
                 plan.other_sites[instruction] = len(sites)
                 sites.append(lines.mend(_site(image[0], instruction, Space.TEXTURE, image[1])))

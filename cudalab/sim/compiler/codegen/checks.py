@@ -11,10 +11,11 @@ Global memory is addressed from the base of its arena or allocation by ``getelem
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from cudalab.sim import abi
 from cudalab.sim.abi import SiteKind, Space
+from cudalab.sim.compiler.codegen import race
 from cudalab.sim.compiler.codegen.marks import is_marked, mark, widen, window
 from cudalab.sim.compiler.codegen.polling import looked_at
 from cudalab.sim.compiler.passes.accesses import Access, Extent, Group
@@ -23,14 +24,26 @@ from cudalab.sim.compiler.ptx.nodes import Address, Register, Symbol
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.threads import ThreadCode
+    from cudalab.sim.compiler.codegen.wide_memory import WideMemory
+
+UNDO_BYTES = 16  # that one entry of the undo log holds
 
 
 def pointer_to(e: ThreadCode, access: Access) -> str:
     """Write the check of an access and return a pointer to the memory it reaches."""
+    if e.wide:
+        return cast("WideMemory", e).wide_pointer(access)
+    if e.unit.skips:
+        pointer = race.pointer_to(e, access)
+        if e.watched:
+            looked_at(e, access.instruction, pointer)
+        return pointer
     if access.read_only:
         return _store_to_constant(e, access)
     group = e.plan.groups.get(access.instruction)
-    if group is None:
+    if access.extent is Extent.CLUSTER:
+        pointer = in_cluster(e, access)
+    elif group is None:
         pointer = _through_shadow(e, access)
     else:
         base = e.group_bases.get(group)
@@ -39,16 +52,16 @@ def pointer_to(e: ThreadCode, access: Access) -> str:
             e.group_bases[group] = base
         pointer = e.new(f"getelementptr i8, ptr {base}, i64 {access.offset}") if access.offset else base
         if e.unit.marked and is_marked(access):
-            base = _base(e, access)
+            base = base_of(e, access)
             mark(e, access, e.new(f"add i64 {base}, {access.offset}") if access.offset else base)
     if e.unit.traced and access.space is not Space.PARAM:
-        _record(e, access, pointer)
+        record(e, access, pointer)
     if e.watched:
         looked_at(e, access.instruction, pointer)
     return pointer
 
 
-def _base(e: ThreadCode, access: Access) -> str:
+def base_of(e: ThreadCode, access: Access) -> str:
     """The pointer's value in its own space, without the constant offset."""
     if isinstance(access.base, Register):
         value = e.integer(access.base, 64)
@@ -65,10 +78,10 @@ def _base(e: ThreadCode, access: Access) -> str:
 def _check_group(e: ThreadCode, group: Group) -> str:
     """Check the lowest and the highest access of a group; returns the pointer its offsets count from."""
     access = group.members[0]
-    base = _base(e, access)
+    base = base_of(e, access)
     first = group.first
     windowed = e.unit.marked and is_marked(access)
-    start, low, limit = window(e, group) if windowed else _extent(e, group)
+    start, low, limit = window(e, group) if windowed else extent_of(e, group)
     distance = base if low == "0" else e.new(f"sub i64 {base}, {low}")
     lowest = e.new(f"add i64 {distance}, {first}") if first else distance
     inside = e.new(f"icmp ult i64 {lowest}, {limit}")
@@ -100,7 +113,7 @@ def _check_group(e: ThreadCode, group: Group) -> str:
     return e.new(f"getelementptr i8, ptr {start}, i64 {offset}")
 
 
-def _extent(e: ThreadCode, group: Group) -> tuple[str, str, str]:
+def extent_of(e: ThreadCode, group: Group) -> tuple[str, str, str]:
     """Where the memory starts (a pointer), the address it starts at in its space, and the first distance from there
     that is too large."""
     access = group.members[0]
@@ -160,7 +173,7 @@ def _root_limit(e: ThreadCode, group: Group, low: str) -> str:
 
 def _through_shadow(e: ThreadCode, access: Access) -> str:
     """Look the address up in the shadow; what is not there is for the runtime object to judge."""
-    base = _base(e, access)
+    base = base_of(e, access)
     address = e.new(f"add i64 {base}, {access.offset}") if access.offset else base
     arena = e.context_field("arena", "ptr")
     low = e.cached("arena low", Level.LAUNCH, lambda: e.new(f"ptrtoint ptr {arena} to i64"))
@@ -206,18 +219,43 @@ def _through_shadow(e: ThreadCode, access: Access) -> str:
     return e.new(f"phi ptr [ {direct}, %{fast} ], [ {found}, %{usable if marks else slow} ]")
 
 
+def place(e: ThreadCode, address: str, size: int, site: int) -> str:
+    """A pointer to ``size`` bytes at an address (i64) of ``.shared::cluster``; the launch ends when there are none."""
+    found = e.runtime(
+        "cl_cluster_place",
+        "ptr",
+        f"ptr {e.context}",
+        f"ptr {e.block}",
+        f"i32 {e.thread()}",
+        f"i64 {address}",
+        f"i32 {size}",
+        f"i32 {site}",
+    )
+    good = e.fresh_label("placed")
+    e.emit(f"br i1 {e.new(f'icmp eq ptr {found}, null')}, label %fault, label %{good}, !prof !2")
+    e.label(good)
+    return found
+
+
+def in_cluster(e: ThreadCode, access: Access) -> str:
+    """Distributed shared memory: the runtime object finds the block and checks the access."""
+    base = base_of(e, access)
+    address = e.new(f"add i64 {base}, {access.offset}") if access.offset else base
+    return place(e, address, access.size, access.site)
+
+
 def _store_to_constant(e: ThreadCode, access: Access) -> str:
     """The fault is certain; the code that follows is never reached."""
-    address = e.new(f"add i64 {_base(e, access)}, {access.offset}")
+    address = e.new(f"add i64 {base_of(e, access)}, {access.offset}")
     e.fault(abi.FaultKind.READ_ONLY, access.site, address, access.size)
     return e.shared_base()
 
 
-def _record(e: ThreadCode, access: Access, pointer: str) -> None:
+def record(e: ThreadCode, access: Access, pointer: str) -> None:
     """Append the access to the trace, and old bytes to the undo log."""
-    base = _base(e, access)
-    if access.space in (Space.SHARED, Space.LOCAL):
-        window = abi.SHARED_WINDOW if access.space is Space.SHARED else abi.LOCAL_WINDOW
+    base = base_of(e, access)
+    if access.space in (Space.SHARED, Space.LOCAL, Space.CLUSTER):
+        window = abi.LOCAL_WINDOW if access.space is Space.LOCAL else abi.SHARED_WINDOW
         address = e.new(f"add i64 {base}, {window + access.offset}")
     else:
         address = e.new(f"add i64 {base}, {access.offset}") if access.offset else base
@@ -225,4 +263,7 @@ def _record(e: ThreadCode, access: Access, pointer: str) -> None:
     if is_marked(access):
         e.runtime("cl_mark", "void", f"ptr {e.context}", f"ptr {pointer}", f"i64 {access.size}", f"i32 {access.kind:d}")
     if access.kind is not SiteKind.LOAD and access.space in (Space.GENERIC, Space.GLOBAL):
-        e.runtime("cl_undo", "void", f"ptr {e.context}", f"ptr {pointer}", f"i64 {access.size}")
+        for start in range(0, access.size, UNDO_BYTES):
+            part = e.new(f"getelementptr i8, ptr {pointer}, i64 {start}") if start else pointer
+            size = min(UNDO_BYTES, access.size - start)
+            e.runtime("cl_undo", "void", f"ptr {e.context}", f"ptr {part}", f"i64 {size}")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudalab.sim import abi
 from cudalab.sim.compiler.lowering import TABLE
+from cudalab.sim.compiler.passes.not_a_number import DEVICE_NAN, makes_nan
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.ptx.errors import PtxError, UnsupportedInstruction
 from cudalab.sim.compiler.ptx.nodes import (
@@ -60,6 +61,10 @@ class Emitter:
     #: Name of the LLVM values that every skeleton provides.
     context = "%ctx"
     block = "%blk"
+    #: Of the names of values and labels, so that two emitters can write into one function.
+    prefix = ""
+    #: Is this code for several threads at once (``lanes``)?
+    wide = False
 
     def __init__(self, unit: Unit, plan: Plan) -> None:
         self.unit = unit
@@ -86,13 +91,13 @@ class Emitter:
     def new(self, text: str) -> str:
         """Append ``%n = text`` and return ``%n``."""
         self.count += 1
-        name = f"%v{self.count}"
+        name = f"%{self.prefix}v{self.count}"
         self.lines.append(f"{name} = {text}")
         return name
 
     def fresh_label(self, stem: str) -> str:
         self.count += 1
-        return f"{stem}.{self.count}"
+        return f"{self.prefix}{stem}.{self.count}"
 
     def label(self, name: str) -> None:
         self.label_now = name
@@ -119,7 +124,7 @@ class Emitter:
 
     def alloca(self, type: str, alignment: int = 0) -> str:
         self.count += 1
-        name = f"%a{self.count}"
+        name = f"%{self.prefix}a{self.count}"
         self.allocas.append(f"{name} = alloca {type}" + (f", align {alignment}" if alignment else ""))
         return name
 
@@ -239,11 +244,12 @@ class Emitter:
         if kind is Register:
             value = self.value(operand)
             if operand.is_float:
-                if value[0] != "%":
-                    literal = self.plan.recomputed.constants[operand]
+                literal = self.plan.recomputed.constants.get(operand)
+                if literal is not None and value[0] != "%":
                     value = str(literal.value & (_INTEGER_LIMIT[operand.bits] - 1))
                 else:
-                    value = self.observed(operand, value)
+                    if value[0] == "%":  # else a literal that was moved here, in a register with other values, too
+                        value = self.observed(operand, value)
                     value = self.new(f"bitcast {register_type(operand)} {value} to i{operand.bits}")
             if operand.bits == bits:
                 return value
@@ -291,6 +297,9 @@ class Emitter:
             return self.value(operand)
         if type(operand) is Negated:
             return self.new(f"xor i1 {self.value(operand.register)}, true")
+        if type(operand) is Special:
+            value, bits = self.special(operand.name)
+            return self.new(f"icmp ne i{bits} {value}, 0")
         if type(operand) is Immediate:
             return "true" if operand.value else "false"
         raise self.error(f"{operand} is not a predicate operand of {self._opcode()}")
@@ -318,15 +327,24 @@ class Emitter:
         """Write a ``float`` or ``double`` result."""
         if type(target) is not Register:
             return
+        if target.bits != bits:
+            raise self.error(f"{target} does not hold the .f{bits} result of {self._opcode()}")
         if not target.is_float:
-            if target.bits != bits:
-                raise self.error(f"{target} does not hold the .f{bits} result of {self._opcode()}")
-            value = self.new(f"bitcast {REAL[bits]} {value} to i{bits}")
+            word = self.new(f"bitcast {REAL[bits]} {value} to i{bits}")
+            if bits == 32 and self.instruction is not None and makes_nan(self.instruction.opcode):
+                # compilers for later architectures keep floats in integer registers, where their bits can be seen
+                missing = self.new(f"fcmp uno float {value}, {value}")
+                word = self.new(f"select i1 {missing}, i32 {DEVICE_NAN}, i32 {word}")
+            value = word
         self.assign(target, value)
 
     def set_boolean(self, target: Any, value: str) -> None:
         """Write a predicate result."""
         if type(target) is Register:
+            if target.type != "pred":
+                raise self.error(
+                    f"{target} is no predicate register, and the result of {self._opcode()} is a predicate"
+                )
             self.assign(target, value)
 
     # -- instructions

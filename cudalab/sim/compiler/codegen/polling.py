@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from cudalab.sim.abi import Progress
 from cudalab.sim.compiler.passes.control_flow import Block
 from cudalab.sim.compiler.passes.rematerialisation import Level
-from cudalab.sim.compiler.passes.suspension import POLL, PointKind
+from cudalab.sim.compiler.passes.suspension import PointKind, is_poll
 from cudalab.sim.compiler.ptx.nodes import Instruction
 from cudalab.sim.compiler.runtime import layout
 
@@ -47,7 +47,7 @@ def begin(e: RegionKernel, number: int) -> None:
     """A thread goes on from a point: its patience is fresh, unless it waited for others inside a loop that polls."""
     if not any(allocated.startswith(_PATIENCE) for allocated in e.allocas):
         e.allocas.append(f"{_PATIENCE} = alloca i32")
-    if e.plan.loops_of_point(number) and e.plan.points[number - 1].instruction.opcode != POLL:
+    if e.plan.loops_of_point(number) and not is_poll(e.plan.points[number - 1].instruction.opcode):
         left = e.new(f"load i32, ptr {e.frame_word(e.plan.patience_offset)}")
         e.emit(f"store i32 {left}, ptr {_PATIENCE}")
         return
@@ -58,6 +58,9 @@ def begin(e: RegionKernel, number: int) -> None:
 
 def go_on_or_wait(e: ThreadCode, block: Block, again: str) -> None:
     """The end of a block with ``End.POLL``: go to the label ``again`` while there is patience."""
+    if block.waited:
+        e.emit(f"br label %b{block.successors[0]}")
+        return
     left = e.new(f"sub i32 {e.new(f'load i32, ptr {_PATIENCE}')}, {1 if block.patient else _IMPATIENT}")
     e.emit(f"store i32 {left}, ptr {_PATIENCE}")
     e.emit(f"br i1 {e.new(f'icmp sgt i32 {left}, 0')}, label %{again}, label %b{block.successors[0]}")
@@ -78,13 +81,14 @@ def began_inside(e: RegionKernel, loops: set[int]) -> str:
     return found
 
 
-def arrive(e: RegionKernel, number: int) -> None:
+def arrive(e: RegionKernel, number: int, *, tells: bool = True) -> None:
     """A thread arrives at a suspension point that is no poll: something has happened, unless the way there leads
-    through a loop that polls."""
+    through a loop that polls, or the driver sees by itself whether the thread gets on (``tells``)."""
     if e.plan.loops_of_point(number):
         left = e.new(f"load i32, ptr {_PATIENCE}")
         e.emit(f"store i32 {left}, ptr {e.frame_word(e.plan.patience_offset)}")
-    mark(e, e.new(f"select i1 {began_inside(e, e.plan.loops_of_point(number))}, i32 0, i32 {int(Progress.REAL)}"))
+    if tells:
+        mark(e, e.new(f"select i1 {began_inside(e, e.plan.loops_of_point(number))}, i32 0, i32 {int(Progress.REAL)}"))
 
 
 def leave(e: RegionKernel, block: Block) -> None:
@@ -111,6 +115,9 @@ def wait(e: RegionKernel) -> None:
             value = e.integer(register, register.bits)
             if register.bits < 64:
                 value = e.new(f"zext i{register.bits} {value} to i64")
+            elif register.bits > 64:
+                high = e.new(f"trunc i128 {e.new(f'lshr i128 {value}, 64')} to i64")
+                value = e.new(f"xor i64 {e.new(f'trunc i128 {value} to i64')}, {high}")
         mixed = e.new(f"mul i64 {e.new(f'xor i64 {digest}, {value}')}, {_MULTIPLIER}")
         digest = e.new(f"xor i64 {mixed}, {e.new(f'lshr i64 {mixed}, 29')}")
     place = e.frame_word(e.plan.digest_offset(number))
@@ -147,6 +154,7 @@ def will_store(e: ThreadCode, type: str, value: str, place: str, old: str = "") 
 def after(e: ThreadCode, instruction: Instruction) -> None:
     """What an instruction inside a loop that polls may have done and has not said."""
     opcode = instruction.opcode
-    if not e.noted and opcode.startswith(("st", "atom", "red", "call", "sust", "sured")) and ".param" not in opcode:
+    acts = ("st", "atom", "red", "call", "sust", "sured", "mbarrier", "cp.")
+    if not e.noted and opcode.startswith(acts) and ".param" not in opcode:
         mark(e, Progress.REAL)
     e.noted = False

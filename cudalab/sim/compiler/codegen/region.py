@@ -8,7 +8,9 @@ threads wait now, or ``EXITED`` when all have left the kernel; else ``DIVERGED``
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import Progress
 from cudalab.sim.compiler.codegen import polling
@@ -20,9 +22,12 @@ from cudalab.sim.compiler.lowering.warp import take_results
 from cudalab.sim.compiler.passes.control_flow import Block
 from cudalab.sim.compiler.passes.regions import Point, Region
 from cudalab.sim.compiler.passes.rematerialisation import Level
-from cudalab.sim.compiler.passes.suspension import POLL, PointKind
+from cudalab.sim.compiler.passes.suspension import PointKind, is_poll
 from cudalab.sim.compiler.ptx.nodes import Register
 from cudalab.sim.compiler.runtime import layout
+
+if TYPE_CHECKING:
+    from cudalab.sim.compiler.codegen.wide_kernels import WidePart
 
 _LITERAL_BITS = {
     layout.MASK: layout.LITERAL_MASK,
@@ -94,12 +99,18 @@ class RegionKernel(ThreadCode):
 
     def note(self, row: int, value: str) -> None:
         """Write an operand of this thread into scratch memory, unless it is a literal that the descriptor can hold."""
-        assert self.point is not None
-        literals = self.literals.setdefault(self.point.number, {})
-        if value[0] != "%" and row in _LITERAL_BITS:
-            literals[row] = int(value)
+        if self.is_literal_of(row, value):
             return
         self.emit(f"store i32 {value}, ptr {self._scratch_place(row)}")
+
+    def is_literal_of(self, row: int, value: str) -> bool:
+        """Whether the descriptor holds this operand of the current point; it is noted there."""
+        assert self.point is not None
+        literals = self.literals.setdefault(self.point.number, {})
+        if value[0] == "%" or row not in _LITERAL_BITS:
+            return False
+        literals[row] = int(value)
+        return True
 
     def result(self, row: int) -> str:
         """Read what the driver left for this thread."""
@@ -108,7 +119,7 @@ class RegionKernel(ThreadCode):
     def suspend(self, block: Block) -> None:
         self.point = self.points[block.index]
         assert block.ending is not None
-        if block.ending.opcode == POLL:
+        if is_poll(block.ending.opcode):
             polling.wait(self)
         else:
             self.lower(block.ending)
@@ -118,20 +129,39 @@ class RegionKernel(ThreadCode):
         point = self.point
         assert point is not None
         self.kinds[point.number] = kind
-        if self.unit.traced:
+        if self.unit.traced and kind is not PointKind.MBARRIER:  # that one is noted when the wait is over
             mask = "0"
             literal = self.literals.get(point.number, {}).get(layout.MASK)
             if literal is not None:
                 mask = str(literal)
+            elif kind in (PointKind.NAMED_BARRIER, PointKind.ARRIVE):
+                mask = self._barrier_tag()
             elif kind >= PointKind.SYNC and kind is not PointKind.ACTIVE_MASK:
                 word = self.new(f"load i32, ptr {self._scratch_place(layout.MASK)}")
                 mask = self.new(f"zext i32 {word} to i64")
             self.record(self.plan.site_of_point(point.number), mask)
         if self.plan.polls:
-            polling.arrive(self, point.number)
+            polling.arrive(self, point.number, tells=kind is not PointKind.MBARRIER)
         self.keep_registers()
         self.waits.append((point.number, self.label_now))
         self.emit("br label %wait")
+
+    def _barrier_tag(self) -> str:
+        """What the trace says of the named barrier here: its number, and the threads asked for above (i64)."""
+        assert self.point is not None
+        literals = self.literals.get(self.point.number, {})
+        parts = []
+        for row in (layout.B, layout.C):
+            known = literals.get(row)
+            word = str(known) if known is not None else self.new(f"load i32, ptr {self._scratch_place(row)}")
+            parts.append(self.new(f"zext i32 {word} to i64"))
+        number = self.new(f"and i64 {parts[0]}, {layout.BARRIERS - 1}")
+        return self.new(f"or i64 {number}, {self.new(f'shl i64 {parts[1]}, 32')}")
+
+    def site_of_current_point(self) -> int:
+        """The site of the point that is being written."""
+        assert self.point is not None
+        return self.plan.site_of_point(self.point.number)
 
     def keep_registers(self) -> None:
         """Store what is needed behind the current point into the frame."""
@@ -162,8 +192,8 @@ class RegionKernel(ThreadCode):
 
     # -- text
 
-    def write(self, name: str) -> str:
-        """The function's text."""
+    def write(self, name: str, wide: WidePart | None = None) -> str:
+        """The function's text; ``wide`` is what takes groups of neighbouring threads."""
         needed = self.region.written
         for index in self.region.blocks:
             needed |= self.plan.liveness.exposed[index]
@@ -175,19 +205,22 @@ class RegionKernel(ThreadCode):
         else:
             cases = " ".join(f"i32 {number}, label %start.{number}" for number, _ in self.region.starts)
             enter = f"switch i32 %state, label %start.0 [ {cases} ]"
-        latch = self._latch()
-        loop = self._threads()
+        latch = self._latch(wide)
+        loop = self._threads(wide)
         lines = [
             f'define internal i32 @"{name}"(ptr noalias %ctx, ptr noalias %blk, i32 %first, i32 %end, i32 %state) '
             f"{self.unit.attributes} {{",
             "entry:",
             *self.allocas,
+            *(wide.allocas if wide else ()),
             *self.prologues[Level.LAUNCH],
+            *(wide.launch if wide else ()),
             *loop,
             *self.prologues[Level.THREAD],
             enter,
             *self.body,
             *self.failures,
+            *(_side_by_side(wide) if wide else ()),
             *latch,
             "fault:",
             f"ret i32 {layout.FAULTED}",
@@ -203,6 +236,8 @@ class RegionKernel(ThreadCode):
         self.label(f"start.{number}")
         if self.plan.polls:
             polling.begin(self, number)
+        if not number and self.plan.waits_for_cluster:
+            self.emit(f"store i64 0, ptr {self.frame_word(self.plan.cluster_offset)}")
         if number:
             point = self.plan.points[number - 1]
             for register in self._registers(point.live & needed):
@@ -215,24 +250,65 @@ class RegionKernel(ThreadCode):
             self.flush(-1)
         self.emit(f"br label %b{start}")
 
-    def _threads(self) -> list[str]:
-        """The head of the loop over threads."""
-        lines = [
-            "br label %thread.start",
-            "thread.start:",
-            "%position = phi i32 [ %first, %entry ], [ %position.next, %latch ]",
-            "%or = phi i32 [ 0, %entry ], [ %or.next, %latch ]",
-            "%and = phi i32 [ -1, %entry ], [ %and.next, %latch ]",
-        ]
-        if self.unit.traced:
-            order = self.block_field(layout.ORDER, "ptr")
+    def _threads(self, wide: WidePart | None) -> list[str]:
+        """The head of the loop over threads. Before ``%until`` threads are taken one by one."""
+        lines = ["br label %thread.start", "thread.start:"]
+        if wide is None:
+            lines += [
+                "%position = phi i32 [ %first, %entry ], [ %position.next, %latch ]",
+                "%or = phi i32 [ 0, %entry ], [ %or.next, %latch ]",
+                "%and = phi i32 [ -1, %entry ], [ %and.next, %latch ]",
+            ]
+        else:
+            lines += [
+                "%position = phi i32 [ %first, %entry ], [ %position.next, %latch ], [ %wide.next, %wide.latch ], "
+                "[ %position, %wide.again ]",
+                "%or = phi i32 [ 0, %entry ], [ %or.next, %latch ], [ %wide.or, %wide.latch ], [ %or, %wide.again ]",
+                "%and = phi i32 [ -1, %entry ], [ %and.next, %latch ], [ %wide.and, %wide.latch ], "
+                "[ %and, %wide.again ]",
+                "%until = phi i32 [ 0, %entry ], [ %until, %latch ], [ 0, %wide.latch ], [ %wide.until, %wide.again ]",
+                "%left = sub i32 %end, %position",
+                f"%room = icmp uge i32 %left, {wide.width}",
+                f"%odd = and i32 %position, {wide.width - 1}",
+                "%even = icmp eq i32 %odd, 0",
+                "%free = icmp uge i32 %position, %until",
+                f"%side.1 = and i1 %room, {wide.fits}",
+                "%side.2 = and i1 %even, %free",
+                "%side = and i1 %side.1, %side.2",
+                "br i1 %side, label %wide.start, label %thread.one",
+                "thread.one:",
+            ]
+        if self.unit.shuffles:
+            order = self._order()
             self.unit.declare("cl_thread", "declare i32 @cl_thread(ptr, i32) nounwind")
             lines.append(f"%thread = call i32 @cl_thread(ptr {order}, i32 %position)")
         else:
             lines.append("%thread = add i32 %position, 0")
         return [*lines, "%thread.wide = zext nneg i32 %thread to i64"]
 
-    def _latch(self) -> list[str]:
+    @property
+    def leaving(self) -> list[str]:
+        found = super().leaving
+        if self.plan.waits_for_cluster:  # nobody in the cluster need wait for the thread any more
+            saved, self.lines = self.lines, found
+            word = self.frame_word(self.plan.cluster_offset)
+            self.runtime("cl_cluster_exit", "void", f"ptr {self.context}", f"ptr {word}")
+            self.lines = saved
+        return found
+
+    def _order(self) -> str:
+        """The order of threads: of all when the region takes the whole block, else within each warp."""
+
+        def make() -> str:
+            whole, within = self.context_field("thread_order", "ptr"), self.block_field(layout.ORDER, "ptr")
+            count = self.context_field("threads", "i32")
+            last = self.new(f"icmp eq i32 %end, {count}")
+            every = self.new(f"and i1 {last}, {self.new('icmp eq i32 %first, 0')}")
+            return self.new(f"select i1 {every}, ptr {whole}, ptr {within}")
+
+        return self.cached("thread order", Level.LAUNCH, make)
+
+    def _latch(self, wide: WidePart | None) -> list[str]:
         """The end of the loop over threads, and what is returned."""
         arrivals = [f"[ {number}, %{label} ]" for number, label in self.waits]
         lines = []
@@ -240,7 +316,7 @@ class RegionKernel(ThreadCode):
             lines += ["wait:", f"%point = phi i32 {', '.join(arrivals)}", "br label %latch"]
         sources = ["[ %point, %wait ]"] if self.waits else []
         if self.exits:
-            lines += ["leave:", "br label %latch"]
+            lines += ["leave:", *self.leaving, "br label %latch"]
             sources.append(f"[ {layout.EXITED}, %leave ]")
         lines += ["latch:", f"%next = phi i32 {', '.join(sources)}"] if sources else ["latch:", "%next = add i32 0, 0"]
         if len(self.region.ends) + self.exits > 1:
@@ -249,6 +325,7 @@ class RegionKernel(ThreadCode):
                 f"%state.at = getelementptr i32, ptr {states}, i64 %thread.wide",
                 "store i32 %next, ptr %state.at",
             ]
+        more = ", [ %wide.{0}, %wide.latch ]" if wide else ""
         return [
             *lines,
             "%or.next = or i32 %or, %next",
@@ -257,24 +334,43 @@ class RegionKernel(ThreadCode):
             "%more = icmp ult i32 %position.next, %end",
             "br i1 %more, label %thread.start, label %done",
             "done:",
-            "%same = icmp eq i32 %or.next, %and.next",
-            f"%answer = select i1 %same, i32 %or.next, i32 {layout.DIVERGED}",
+            f"%or.all = phi i32 [ %or.next, %latch ]{more.format('or')}",
+            f"%and.all = phi i32 [ %and.next, %latch ]{more.format('and')}",
+            "%same = icmp eq i32 %or.all, %and.all",
+            f"%answer = select i1 %same, i32 %or.all, i32 {layout.DIVERGED}",
             "ret i32 %answer",
         ]
+
+
+def _side_by_side(wide: WidePart) -> list[str]:
+    """The code for a group of neighbouring threads."""
+    return [
+        "wide.start:",
+        "%wthread = add i32 %position, 0",
+        *wide.group,
+        *wide.body,
+        *wide.latch,
+        f"%wide.next = add i32 %position, {wide.width}",
+        "%wide.more = icmp ult i32 %wide.next, %end",
+        "br i1 %wide.more, label %thread.start, label %done",
+        "wide.again:",
+        f"%wide.until = add i32 %position, {wide.width}",
+        "br label %thread.start",
+    ]
 
 
 def _memory_type(register: Register) -> str:
     return "i8" if register.type == "pred" else register_type(register)
 
 
-def write_waiting_kernel(unit: Unit, plan: Plan) -> None:
-    """Add a kernel's regions, its descriptor and its entry point to the unit."""
+def write_waiting_kernel(unit: Unit, plan: Plan, wide: Mapping[int, WidePart]) -> None:
+    """Add a kernel's regions, its descriptor and its entry point to the unit; ``wide``: regions' forms for lanes."""
     name = plan.function.name
     tables = PointTables()
     functions: dict[int, str] = {}
     for number, region in enumerate(plan.regions):
         symbol = f"region_{name}_{number}"
-        unit.functions.append(RegionKernel(unit, plan, region, tables).write(symbol))
+        unit.functions.append(RegionKernel(unit, plan, region, tables).write(symbol, wide.get(number)))
         for point, _ in region.starts:
             functions[point] = symbol
     count = len(plan.points) + 1
@@ -287,7 +383,7 @@ def write_waiting_kernel(unit: Unit, plan: Plan) -> None:
     descriptor = unit.constant(
         "kernel",
         f"{layout.DESCRIPTOR} {{i64 {plan.site_of_point(1)}, ptr {regions}, ptr {kinds}, ptr {literals}, "
-        f"i64 {plan.parameter_bytes}}}",
+        f"i64 {plan.parameter_bytes}, ptr {'@cl_async_settle' if plan.copies_asynchronously else 'null'}}}",
     )
     unit.declare("cl_run", "declare i32 @cl_run(ptr, i64, i64, ptr)")
     unit.functions.append(
@@ -306,5 +402,7 @@ def _literal_record(plan: Plan, tables: PointTables, number: int) -> str:
             flags |= layout.NO_PREDICATE
     elif number:
         flags |= layout.NO_PREDICATE
+    if number and plan.points[number - 1].instruction.opcode.startswith(("bar.", "barrier.")):
+        flags |= layout.REDUCING if ".red" in plan.points[number - 1].instruction.opcode else 0
     mask, b, c = (found.get(row, 0) for row in _LITERAL_BITS)
     return f"{layout.LITERALS} {{i32 {flags}, i32 {mask}, i32 {b}, i32 {c}}}"

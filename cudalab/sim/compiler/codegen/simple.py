@@ -6,16 +6,21 @@ code takes threads in the order of ``context.thread_order`` when it is set.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cudalab.sim.compiler.codegen.threads import ThreadCode
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.runtime import layout
+
+if TYPE_CHECKING:
+    from cudalab.sim.compiler.codegen.wide_kernels import WidePart
 
 
 class SimpleKernel(ThreadCode):
     """Writes ``run_NAME`` for a kernel without suspension points."""
 
     def level_here(self, level: Level) -> Level:
-        return Level.THREAD if level is Level.ROW and self.unit.traced else level
+        return Level.THREAD if level is Level.ROW and self.unit.shuffles else level
 
     def tid(self, axis: int) -> str:
         return ("%x", "%y", "%z")[axis]
@@ -29,12 +34,13 @@ class SimpleKernel(ThreadCode):
             self.record(self.plan.exit_site)
         self.emit("br label %leave")
 
-    def write(self) -> str:
-        """The function's text."""
+    def write(self, wide: WidePart | None = None) -> str:
+        """The function's text; ``wide`` is what takes groups of neighbouring threads."""
         self.write_blocks([block.index for block in self.plan.blocks])
-        loops = self._shuffled_loop() if self.unit.traced else self._nested_loops()
+        loops = self._shuffled_loop() if self.unit.shuffles else self._nested_loops(wide)
         head = self._block_loop()  # both may add to the prologues
-        allocas = [*self.allocas, f"%blk = alloca [{layout.BLOCK_BYTES} x i8], align 8"]
+        allocas = [*self.allocas, *(wide.allocas if wide else ())]
+        allocas.append(f"%blk = alloca [{layout.BLOCK_BYTES} x i8], align 8")
         prologue = self.prologues[Level.LAUNCH]
         done, stop, order = layout.field("blocks_done"), layout.field("stop"), layout.field("block_order")
         name = self.plan.function.name
@@ -43,6 +49,7 @@ class SimpleKernel(ThreadCode):
             "entry:",
             *allocas,
             *prologue,
+            *(wide.launch if wide else ()),
             f"%done.at = getelementptr i8, ptr %ctx, i64 {done}",
             f"%stop.at = getelementptr i8, ptr %ctx, i64 {stop}",
             f"%order.at = getelementptr i8, ptr %ctx, i64 {order}",
@@ -50,10 +57,13 @@ class SimpleKernel(ThreadCode):
             "%shuffled = icmp ne ptr %order, null",
             "br label %blocks",
             *head,
+            *self._begin_block(),
             *self.prologues[Level.BLOCK],
+            *(wide.block if wide else ()),
             *loops,
             *self.body,
             *self.failures,
+            *(_side_by_side(wide, self._special_word("%ntid.x")) if wide else ()),
             "fault:",
             "ret i32 1",
             "stopped:",
@@ -61,6 +71,13 @@ class SimpleKernel(ThreadCode):
             "}",
         ]
         return "\n".join(lines)
+
+    def _begin_block(self) -> list[str]:
+        """Shadow cells are told that a block begins."""
+        if not self.unit.shadowed:
+            return []
+        self.unit.declare("cl_race_block", "declare void @cl_race_block(ptr, ptr) nounwind")
+        return ["call void @cl_race_block(ptr %ctx, ptr %blk)"]
 
     def _block_loop(self) -> list[str]:
         gx, gy = self._special_word("%nctaid.x"), self._special_word("%nctaid.y")
@@ -117,8 +134,20 @@ class SimpleKernel(ThreadCode):
             "br label %blocks",
         ]
 
-    def _nested_loops(self) -> list[str]:
+    def _nested_loops(self, wide: WidePart | None) -> list[str]:
+        """Before ``%until`` threads of a row are taken one by one."""
         nx, ny, nz = (self._special_word(f"%ntid.{axis}") for axis in "xyz")
+        if wide is None:
+            head = ["%x = phi i32 [ 0, %row ], [ %x.next, %leave ]"]
+        else:
+            head = [
+                "%x = phi i32 [ 0, %row ], [ %x.next, %leave ], [ %wide.next, %wide.latch ], [ %x, %wide.again ]",
+                "%until = phi i32 [ 0, %row ], [ %until, %leave ], [ 0, %wide.latch ], [ %wide.until, %wide.again ]",
+                "%free = icmp uge i32 %x, %until",
+                f"%side = and i1 %free, {wide.fits}",
+                "br i1 %side, label %wide.start, label %thread.one",
+                "thread.one:",
+            ]
         return [
             "br label %row",
             "row:",
@@ -126,18 +155,20 @@ class SimpleKernel(ThreadCode):
             "%z = phi i32 [ 0, %block ], [ %z.following, %row.next ]",
             "%row.first = phi i32 [ 0, %block ], [ %thread.next, %row.next ]",
             *self.prologues[Level.ROW],
+            *(wide.row if wide else ()),
             "br label %thread.start",
             "thread.start:",
-            "%x = phi i32 [ 0, %row ], [ %x.next, %leave ]",
+            *head,
             "%thread = add nuw nsw i32 %row.first, %x",
             *self.prologues[Level.THREAD],
             "br label %b0",
             "leave:",
+            *self.leaving,
             "%x.next = add nuw nsw i32 %x, 1",
             f"%x.more = icmp ult i32 %x.next, {nx}",
             "br i1 %x.more, label %thread.start, label %row.next",
             "row.next:",
-            "%thread.next = add nuw nsw i32 %thread, 1",
+            f"%thread.next = add nuw nsw i32 %row.first, {nx}",
             "%y.next = add nuw nsw i32 %y, 1",
             f"%y.wrap = icmp uge i32 %y.next, {ny}",
             "%z.next = add nuw nsw i32 %z, 1",
@@ -172,8 +203,26 @@ class SimpleKernel(ThreadCode):
             *self.prologues[Level.THREAD],
             "br label %b0",
             "leave:",
+            *self.leaving,
             "%t.next = add nuw nsw i32 %t, 1",
             f"%t.more = icmp ult i32 %t.next, {threads}",
             "br i1 %t.more, label %thread.pick, label %block.done",
             *self._block_done(),
         ]
+
+
+def _side_by_side(wide: WidePart, width: str) -> list[str]:
+    """The code for a group of neighbouring threads of a row of ``width``."""
+    return [
+        "wide.start:",
+        "%wthread = add i32 %row.first, %x",
+        *wide.group,
+        *wide.body,
+        *wide.latch,
+        f"%wide.next = add i32 %x, {wide.width}",
+        f"%wide.more = icmp ult i32 %wide.next, {width}",
+        "br i1 %wide.more, label %thread.start, label %row.next",
+        "wide.again:",
+        f"%wide.until = add i32 %x, {wide.width}",
+        "br label %thread.start",
+    ]

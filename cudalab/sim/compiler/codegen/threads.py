@@ -15,7 +15,15 @@ from cudalab.sim.compiler.runtime import layout
 
 #: SMs that ``%smid`` and ``%nsmid`` speak of. Blocks are spread over them in order; a GPU promises nothing.
 _SM_COUNT = 132
-_ONE_CLUSTER = {"clusterid": "ctaid", "nclusterid": "nctaid"}
+#: The part of shared memory that is reserved for the system, as on an H200: its beginning, what is in use, its end, and
+#: where the part of cooperative groups begins.
+RESERVED_OFFSETS = {
+    "%reserved_smem_offset_begin": 0,
+    "%reserved_smem_offset_end": 288,
+    "%reserved_smem_offset_cap": abi.RESERVED_SHARED_BYTES,
+    "%reserved_smem_offset_0": 0,
+    "%reserved_smem_offset_1": 0,
+}
 _LANE_MASKS = {
     "%lanemask_eq": "{bit}",
     "%lanemask_lt": "sub i32 {bit}, 1",
@@ -186,7 +194,6 @@ class ThreadCode(Emitter):
     def _special_word(self, name: str) -> str:
         if "." in name:
             stem, axis = name[1:].split(".")
-            stem = _ONE_CLUSTER.get(stem, stem)
             number = "xyz".index(axis)
             if stem == "tid":
                 return self.tid(number)
@@ -195,7 +202,7 @@ class ThreadCode(Emitter):
             if stem in ("ntid", "nctaid"):
                 array = "block" if stem == "ntid" else "grid"
                 return self.cached((array, number), Level.LAUNCH, lambda: self._array_word(array, number))
-            return "1" if stem == "cluster_nctaid" else "0"
+            return self._cluster_word(stem, number)
         if name == "%laneid":
             return self.cached("lane", self.level_here(Level.THREAD), lambda: self.new(f"and i32 {self.thread()}, 31"))
         if name == "%warpid":
@@ -216,11 +223,50 @@ class ThreadCode(Emitter):
         if name == "%dynamic_smem_size":
             total, offset = self.context_field("shared_size", "i32"), self.context_field("dynamic_offset", "i32")
             return self.cached(name, Level.LAUNCH, lambda: self.new(f"sub i32 {total}, {offset}"))
-        if name in ("%cluster_ctarank", "%is_explicit_cluster"):
-            return "0"
+        if name == "%aggr_smem_size":
+            return self.cached(name, Level.LAUNCH, self._all_shared)
+        if name == "%is_explicit_cluster":
+            return self.context_field("cluster_explicit", "i32")
+        if name == "%cluster_ctarank":
+            arguments = f"ptr {self.context}", f"ptr {self.block}"
+            level = self.level_here(Level.BLOCK)
+            return self.cached(name, level, lambda: self.runtime("cl_cluster_rank", "i32", *arguments))
         if name == "%cluster_nctarank":
-            return "1"
+            x, y, z = (self._cluster_word("cluster_nctaid", axis) for axis in range(3))
+            return self.cached(name, Level.LAUNCH, lambda: self.new(f"mul i32 {self.new(f'mul i32 {x}, {y}')}, {z}"))
+        if name in ("%envreg1", "%envreg2"):
+            return self.cached(name, Level.LAUNCH, lambda: self._grid_workspace(upper=name == "%envreg1"))
+        if name in RESERVED_OFFSETS:
+            return str(abi.RESERVED_SHARED + RESERVED_OFFSETS[name])
         raise self.unsupported("this special register is not simulated", name)
+
+    def _cluster_word(self, stem: str, number: int) -> str:
+        """x, y or z of a special register of the cluster."""
+
+        def size() -> str:
+            return self.cached(("cluster_dims", number), Level.LAUNCH, lambda: self._array_word("cluster_dims", number))
+
+        if stem == "cluster_nctaid":
+            return size()
+        if stem == "nclusterid":
+            blocks = self._special_word(f"%nctaid.{'xyz'[number]}")
+            return self.cached((stem, number), Level.LAUNCH, lambda: self.new(f"udiv i32 {blocks}, {size()}"))
+        operation = {"clusterid": "udiv", "cluster_ctaid": "urem"}[stem]
+        block, each = self._special_word(f"%ctaid.{'xyz'[number]}"), size()
+        return self.cached(
+            (stem, number), self.level_here(Level.BLOCK), lambda: self.new(f"{operation} i32 {block}, {each}")
+        )
+
+    def _grid_workspace(self, *, upper: bool) -> str:
+        """Half of the address of what grid synchronisation needs; 0 unless the launch is cooperative."""
+        there = self.new(f"icmp ne i64 {self._load_field('grid_workspace', 'i64')}, 0")
+        half = abi.GRID_WINDOW >> 32 if upper else abi.GRID_WINDOW & 0xFFFF_FFFF
+        return self.new(f"select i1 {there}, i32 {half}, i32 0")
+
+    def _all_shared(self) -> str:
+        """The block's shared memory, what the system takes included, in whole units of 128 bytes."""
+        more = self.new(f"add i32 {self._load_field('shared_size', 'i32')}, {abi.RESERVED_SHARED_BYTES + 127}")
+        return self.new(f"and i32 {more}, -128")
 
     def _array_word(self, array: str, number: int) -> str:
         place = self.new(f"getelementptr i8, ptr {self.context}, i64 {layout.field(array) + 4 * number}")
@@ -261,9 +307,25 @@ class ThreadCode(Emitter):
         thread = f"i32 {self.thread()}"
         self.runtime("cl_record", "void", f"ptr {self.context}", f"i64 {address}", f"i32 {site}", thread)
 
+    def event(self, event: abi.SyncEvent, site: int, address: str = "0", number: str | int = 0) -> None:
+        """Append a sync event to the trace (``abi.SyncEvent``); ``number`` is an i32, its phase or group."""
+        if isinstance(number, int):
+            flags = str(int(event) | (number & 0xFFF) << 4)
+        else:
+            flags = self.new(f"or i32 {self.new(f'shl i32 {number}, 4')}, {int(event)}")
+        thread = f"i32 {self.thread()}"
+        self.runtime("cl_event", "void", f"ptr {self.context}", f"i64 {address}", f"i32 {site}", thread, f"i32 {flags}")
+
     def leave(self) -> None:
         """Write what ``ret`` or ``exit`` of a kernel does."""
         raise NotImplementedError
+
+    @property
+    def leaving(self) -> list[str]:
+        """What a thread does last, however it leaves a kernel: copies that it has started come to their end."""
+        if not self.plan.copies_asynchronously:
+            return []
+        return [f"call void @cl_async_exit(ptr {self.context}, i32 {self.thread()})"]
 
     def exit(self) -> None:
         """Write what ``exit`` does."""

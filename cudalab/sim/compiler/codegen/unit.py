@@ -5,49 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cudalab.sim.compiler.codegen.analysis import ModulePlan, Plan
+from cudalab.sim.compiler.lowering import scope
 from cudalab.sim.compiler.passes.accesses import Access
 from cudalab.sim.compiler.passes.flushing import flushes_in_hardware
 from cudalab.sim.compiler.runtime.assembler import Library
 from cudalab.sim.compiler.runtime.layout import ACCESS
 
-VARIANTS = ("plain", "atomic", "traced", "footprint", "footprint_atomic")
-
-#: Advice for opcodes outside the scope, by their beginning; the first that fits is taken.
-_ADVICE = (
-    (
-        ("wmma", "mma", "wgmma", "tcgen05", "ldmatrix", "stmatrix"),
-        "tensor cores are not simulated; write the product with scalar code",
-    ),
-    (
-        ("cp.async.bulk", "cp.reduce", "tensormap"),
-        "tensor-map and bulk copies are not simulated; copy with a loop",
-    ),
-    (
-        ("tex", "tld4", "txq", "suld", "sust", "sured", "suq"),
-        "this form of a texture or surface access is not simulated; use the functions of the CUDA C++ Programming "
-        'Guide, "Texture Object API" and "Surface Object API"',
-    ),
-    (
-        ("cp.async", "mbarrier"),
-        "asynchronous copies inside a kernel are not simulated yet; load into a register and store to shared memory",
-    ),
-    (
-        ("barrier.cluster", "mapa", "getctarank"),
-        "thread block clusters are not simulated yet; use one block",
-    ),
-    (
-        ("griddepcontrol",),
-        "programmatic dependent launch is not simulated yet; launch the kernels one after the other",
-    ),
-    (
-        ("shfl", "vote"),
-        "the forms without .sync were withdrawn with compute capability 7.0; use __shfl_sync and its like",
-    ),
-    (
-        ("bar.arrive", "barrier.arrive", "barrier.cta.arrive", "bar.cta.arrive"),
-        "arriving at a barrier without waiting is not simulated; let these threads wait with bar.sync too",
-    ),
-    (("alloca", "stacksave", "stackrestore"), "alloca is not simulated; use a local array of fixed size"),
+VARIANTS = (
+    "plain",
+    "atomic",
+    "traced",
+    "wide",
+    "wide_atomic",
+    "footprint",
+    "footprint_atomic",
+    "sanitize",
+    "sanitize_shuffled",
+    "sanitize_trace",
 )
 
 
@@ -57,8 +31,11 @@ class Unit:
     def __init__(self, plan: ModulePlan, variant: str) -> None:
         self.plan = plan
         self.variant = variant
-        self.traced = variant == "traced"
-        self.atomic = variant in ("atomic", "footprint_atomic")
+        self.traced = variant in ("traced", "sanitize_trace")
+        self.shadowed = variant in ("sanitize", "sanitize_shuffled")  # keeps shadow cells (race.py)
+        self.skips = variant.startswith("sanitize")  # goes on after an access that is not allowed
+        self.shuffles = self.traced or variant == "sanitize_shuffled"  # threads in the order of context.thread_order
+        self.atomic = variant in ("atomic", "wide_atomic", "footprint_atomic")
         self.marked = variant in ("footprint", "footprint_atomic")
         self.hardware_flush = flushes_in_hardware(plan.module)
         self.declarations: dict[str, str] = {}
@@ -66,10 +43,12 @@ class Unit:
         self.functions: list[str] = []
         self._tables: dict[tuple[object, ...], str] = {}
         self._included: set[str] = set()
+        self._defined: set[str] = set()
 
     def declare(self, name: str, text: str) -> None:
-        """Declare a function once."""
-        self.declarations.setdefault(name, text)
+        """Declare a function once, unless it is defined here."""
+        if name not in self._defined:
+            self.declarations.setdefault(name, text)
 
     def include(self, name: str, write: Callable[[Library, Unit], None]) -> None:
         """Add functions that few programs need to this object file, once."""
@@ -79,9 +58,11 @@ class Unit:
         library = Library()
         write(library, self)
         self.functions += [*library.raw, *(function.text() for function in library.functions)]
+        self._defined |= library.defined
+        for symbol in library.defined:
+            self.declarations.pop(symbol, None)
         for symbol, text in library.declarations.items():
-            if symbol not in library.defined:
-                self.declare(symbol, text)
+            self.declare(symbol, text)
 
     def constant(self, stem: str, text: str) -> str:
         """Add a private constant and return its name."""
@@ -100,12 +81,7 @@ class Unit:
 
     def advice(self, opcode: str) -> str:
         """What to use instead of an opcode that is out of scope."""
-        for beginnings, text in _ADVICE:
-            if opcode.startswith(beginnings):
-                return text
-        if "b128" in opcode:
-            return "128-bit atomics and moves are not simulated; use two 64-bit ones"
-        return "it is outside the part of PTX that is simulated; write it with other operations"
+        return scope.refusal(opcode) or scope.GENERAL
 
     def entry(self, kernel: str) -> str:
         """How the definition of a kernel's native entry begins. Where the processor flushes subnormals, the entry

@@ -7,18 +7,24 @@ test.
 from __future__ import annotations
 
 from cudalab.sim.compiler.lowering import (
+    async_copy,
     atomic,
+    atomic_vector,
     bitwise,
+    cluster,
     compare,
     control,
     convert,
+    convert_narrow,
     convert_short,
     floating,
     half,
     integer,
+    mbarrier,
     memory,
     move,
     texture,
+    video,
     warp,
 )
 from cudalab.sim.compiler.lowering.table import Form, Row, Table
@@ -32,11 +38,17 @@ for _family in (
     half,
     convert,
     convert_short,
+    convert_narrow,
     move,
     memory,
     texture,
     atomic,
+    atomic_vector,
+    video,
     warp,
+    cluster,
+    mbarrier,
+    async_copy,
     control,
 ):
     TABLE.include(_family.TABLE)

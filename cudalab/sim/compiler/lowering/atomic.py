@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.threads import ThreadCode
 
 TABLE = Table()
-_SPACE = "global|shared|shared::cta"
+_SPACE = "global|shared|shared::cta|shared::cluster"
 _SCOPE = "cta|cluster|gpu|sys"
 _WHERE = f"[.relaxed|acquire|release|acq_rel][.{_SCOPE}][.{_SPACE}]"
 _REDUCE = f"[.relaxed|release][.{_SCOPE}][.{_SPACE}]"
@@ -27,6 +27,7 @@ _OLD = f"<{_SPACE}>.<{_SCOPE}>"  # the order before PTX 6.0; compilers still wri
 _LATE = (
     f"[.relaxed|acquire|release|acq_rel].<{_SCOPE}>"  # behind the operation, as the headers of cuda::atomic write it
 )
+_LATE_REDUCE = f"[.relaxed|release].<{_SCOPE}>"
 _CACHE = "[.L2::cache_hint]"
 _OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", "inc", "dec")
 _NAN = 0x7FFF_FFFF
@@ -34,11 +35,11 @@ _LLVM = {"exch": "xchg", "inc": "uinc_wrap", "dec": "udec_wrap"}
 _ORDERS = {"acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
 
 
-def _needs_lock(e: ThreadCode, i: Instruction) -> bool:
-    return e.unit.atomic and e.plan.accesses[i].space is not Space.SHARED
+def needs_lock(e: ThreadCode, i: Instruction) -> bool:
+    return e.unit.atomic and e.plan.accesses[i].space not in (Space.SHARED, Space.CLUSTER)
 
 
-def _order(f: Form) -> str:
+def order_of(f: Form) -> str:
     return _ORDERS.get(f.choose(*_ORDERS), "monotonic")
 
 
@@ -67,11 +68,11 @@ def _integer(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
     kind, width = f"i{f.bits}", f.bits // 8
     value = e.integer(source, f.bits)
     pointer = pointer_to(e, e.plan.accesses[i])
-    if _needs_lock(e, i):
+    if needs_lock(e, i):
         name = _LLVM.get(operation, operation)
         if operation in ("min", "max") and not f.signed:
             name = f"u{operation}"
-        return e.new(f"atomicrmw {name} ptr {pointer}, {kind} {value} {_order(f)}, align {width}")
+        return e.new(f"atomicrmw {name} ptr {pointer}, {kind} {value} {order_of(f)}, align {width}")
     old = e.new(f"load {kind}, ptr {pointer}, align {width}")
     new = _update(e, operation, f.signed, f.bits, old, value)
     if e.watched:
@@ -81,11 +82,15 @@ def _integer(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
 
 
 @TABLE.row(f"atom{_WHERE}.<add|inc|dec>{_CACHE}.u32", f"atom{_WHERE}.<add|min|max>{_CACHE}.<s32|u64>")
-@TABLE.row(f"atom{_WHERE}.<min|max>{_CACHE}.<u32|s64>", f"atom{_WHERE}.<and|or|xor|exch>{_CACHE}.<b32|b64>")
+@TABLE.row(
+    f"atom{_WHERE}.<min|max>{_CACHE}.<u32|s64>",
+    f"atom{_WHERE}.<and|or|xor|exch>{_CACHE}.<b32|b64>",
+    f"atom{_WHERE}.exch{_CACHE}.b128",
+)
 @TABLE.row(f"atom.{_OLD}.<add|inc|dec>.u32", f"atom.{_OLD}.<add|min|max>.<s32|u64>", f"atom.{_OLD}.<min|max>.<u32|s64>")
-@TABLE.row(f"atom.{_OLD}.<and|or|xor|exch>.<b32|b64>")
+@TABLE.row(f"atom.{_OLD}.<and|or|xor|exch>.<b32|b64>", f"atom.{_OLD}.exch.b128")
 @TABLE.row(f"atom.add{_LATE}.<u32|s32|u64>", f"atom.<min|max>{_LATE}.<u32|s32|u64|s64>")
-@TABLE.row(f"atom.<and|or|xor|exch>{_LATE}.<b32|b64>")
+@TABLE.row(f"atom.<and|or|xor|exch>{_LATE}.<b32|b64>", f"atom.exch{_LATE}.b128")
 def _atomic(e: ThreadCode, i: Instruction, f: Form) -> None:
     e.set_integer(i.operands[0], _integer(e, i, f, i.operands[2]), f.bits, f.signed)
 
@@ -94,6 +99,8 @@ def _atomic(e: ThreadCode, i: Instruction, f: Form) -> None:
 @TABLE.row(f"red{_REDUCE}.<min|max>{_CACHE}.<u32|s64>", f"red{_REDUCE}.<and|or|xor>{_CACHE}.<b32|b64>")
 @TABLE.row(f"red.{_OLD}.<add|inc|dec>.u32", f"red.{_OLD}.<add|min|max>.<s32|u64>", f"red.{_OLD}.<min|max>.<u32|s64>")
 @TABLE.row(f"red.{_OLD}.<and|or|xor>.<b32|b64>")
+@TABLE.row(f"red.add{_LATE_REDUCE}.<u32|s32|u64>", f"red.<min|max>{_LATE_REDUCE}.<u32|s32|u64|s64>")
+@TABLE.row(f"red.<and|or|xor>{_LATE_REDUCE}.<b32|b64>")
 def _reduce(e: ThreadCode, i: Instruction, f: Form) -> None:
     _integer(e, i, f, i.operands[1])
 
@@ -101,8 +108,8 @@ def _reduce(e: ThreadCode, i: Instruction, f: Form) -> None:
 def _double(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
     value = e.real(source, 64)
     pointer = pointer_to(e, e.plan.accesses[i])
-    if _needs_lock(e, i):
-        return e.new(f"atomicrmw fadd ptr {pointer}, double {value} {_order(f)}, align 8")
+    if needs_lock(e, i):
+        return e.new(f"atomicrmw fadd ptr {pointer}, double {value} {order_of(f)}, align 8")
     old = e.new(f"load double, ptr {pointer}, align 8")
     e.emit(f"store double {e.new(f'fadd double {old}, {value}')}, ptr {pointer}, align 8")
     return old
@@ -110,7 +117,7 @@ def _double(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
 
 def _sum(e: ThreadCode, i: Instruction, old: str, value: str) -> str:
     """The bits of a float's new value. In global memory subnormals are flushed, in shared memory they are not."""
-    flushes = e.plan.accesses[i].space is not Space.SHARED and not e.unit.hardware_flush
+    flushes = e.plan.accesses[i].space not in (Space.SHARED, Space.CLUSTER) and not e.unit.hardware_flush
     old = e.new(f"bitcast i32 {old} to float")
     total = e.new(f"fadd float {flush(e, old) if flushes else old}, {flush(e, value) if flushes else value}")
     if flushes:
@@ -119,11 +126,10 @@ def _sum(e: ThreadCode, i: Instruction, old: str, value: str) -> str:
     return e.new(f"select i1 {missing}, i32 {_NAN}, i32 {e.new(f'bitcast float {total} to i32')}")
 
 
-def _float(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
-    """With several workers: try until no other one has come in between."""
-    value = e.real(source, 32)
-    pointer = pointer_to(e, e.plan.accesses[i])
-    if not _needs_lock(e, i):
+def add_float(e: ThreadCode, i: Instruction, f: Form, pointer: str, value: str) -> str:
+    """Add to the float at ``pointer``; returns what was there. With several workers: try until no other one has come in
+    between."""
+    if not needs_lock(e, i):
         old = e.new(f"load i32, ptr {pointer}, align 4")
         e.emit(f"store i32 {_sum(e, i, old, value)}, ptr {pointer}, align 4")
         return e.new(f"bitcast i32 {old} to float")
@@ -133,7 +139,7 @@ def _float(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
     e.emit(f"br label %{again}")
     e.label(again)
     old = e.new(f"load i32, ptr {seen}")
-    pair = e.new(f"cmpxchg ptr {pointer}, i32 {old}, i32 {_sum(e, i, old, value)} {_order(f)} monotonic, align 4")
+    pair = e.new(f"cmpxchg ptr {pointer}, i32 {old}, i32 {_sum(e, i, old, value)} {order_of(f)} monotonic, align 4")
     e.emit(f"store i32 {e.new(f'extractvalue {{i32, i1}} {pair}, 0')}, ptr {seen}")
     e.emit(f"br i1 {e.new(f'extractvalue {{i32, i1}} {pair}, 1')}, label %{done}, label %{again}")
     e.label(done)
@@ -141,7 +147,10 @@ def _float(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
 
 
 def _real(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
-    return _float(e, i, f, source) if f.bits == 32 else _double(e, i, f, source)
+    if f.bits == 64:
+        return _double(e, i, f, source)
+    value = e.real(source, 32)
+    return add_float(e, i, f, pointer_to(e, e.plan.accesses[i]), value)
 
 
 @TABLE.row(f"atom{_WHERE}.add{_CACHE}.<f32|f64>", f"atom.{_OLD}.add.<f32|f64>", f"atom.add{_LATE}.<f32|f64>")
@@ -154,14 +163,14 @@ def _reduce_real(e: ThreadCode, i: Instruction, f: Form) -> None:
     _real(e, i, f, i.operands[1])
 
 
-@TABLE.row(f"atom{_WHERE}.cas.<b16|b32|b64>", f"atom.{_OLD}.cas.<b16|b32|b64>")
-@TABLE.row(f"atom.cas{_LATE}.<b32|b64>")
+@TABLE.row(f"atom{_WHERE}.cas.<b16|b32|b64|b128>", f"atom.{_OLD}.cas.<b16|b32|b64|b128>")
+@TABLE.row(f"atom.cas{_LATE}.<b16|b32|b64|b128>")
 def _compare_and_swap(e: ThreadCode, i: Instruction, f: Form) -> None:
     kind, width = f"i{f.bits}", f.bits // 8
     expected, value = e.integer(i.operands[2], f.bits), e.integer(i.operands[3], f.bits)
     pointer = pointer_to(e, e.plan.accesses[i])
-    if _needs_lock(e, i):
-        order = _order(f)
+    if needs_lock(e, i):
+        order = order_of(f)
         failure = "acquire" if order in ("acquire", "acq_rel") else "monotonic"
         both = e.new(f"cmpxchg ptr {pointer}, {kind} {expected}, {kind} {value} {order} {failure}, align {width}")
         old = e.new(f"extractvalue {{{kind}, i1}} {both}, 0")

@@ -66,7 +66,7 @@ def _two_inputs(e: Emitter, table: int, a: str, b: str) -> str:
     return e.new(f"xor i32 {_two_inputs(e, ~table & 15, a, b)}, -1")
 
 
-@TABLE.row("lop3.b32")
+@TABLE.row("lop3.b32", "lop3.<or|and>.b32")
 def _three_inputs(e: Emitter, i: Instruction, f: Form) -> None:
     """Bit ``4·a + 2·b + c`` of the table; split by ``a`` into two functions of b and c."""
     a, b, c = (e.integer(operand, 32) for operand in i.operands[1:4])
@@ -80,7 +80,13 @@ def _three_inputs(e: Emitter, i: Instruction, f: Form) -> None:
     else:
         change = e.new(f"and i32 {a}, {_two_inputs(e, when_clear ^ when_set, b, c)}")
         result = e.new(f"xor i32 {low}, {change}")
-    e.set_integer(i.operands[0], result, 32)
+    target = i.operands[0]
+    if f.choose("or", "and"):  # `d|p`: is the result not 0, combined with the last operand
+        outcome = e.new(f"icmp ne i32 {result}, 0")
+        predicate = e.boolean(i.operands[5])
+        e.set_boolean(target.second, e.new(f"{f.choose('or', 'and')} i1 {outcome}, {predicate}"))
+        target = target.first
+    e.set_integer(target, result, 32)
 
 
 @TABLE.row(f"shl.{_BITS}")

@@ -22,6 +22,9 @@ _REAL = {**_ORDERED, **_UNORDERED, "num": "ord", "nan": "uno"}
 _REAL_NAMES = "|".join(_REAL)
 _SAME = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 _COMBINE = "[.and|or|xor]"
+_TARGETS = "<u32|s32|f32|f16|bf16>"
+#: 1.0 in half precision.
+ONE = {"f16": 0x3C00, "bf16": 0x3F80}
 
 
 def _compare(e: Emitter, i: Instruction, f: Form) -> str:
@@ -65,14 +68,16 @@ def _set_predicate(e: Emitter, i: Instruction, f: Form) -> None:
         e.set_boolean(target, _combine(e, i, f, outcome))
 
 
-@TABLE.row(f"set.<eq|ne>{_COMBINE}.<u32|s32|f32>.<{_BITWISE}>")
-@TABLE.row(f"set.<eq|ne|lt|le|gt|ge|lo|ls|hi|hs>{_COMBINE}.<u32|s32|f32>.<{_UNSIGNED}>")
-@TABLE.row(f"set.<eq|ne|lt|le|gt|ge>{_COMBINE}.<u32|s32|f32>.<{_SIGNED}>")
-@TABLE.row(f"set.<{_REAL_NAMES}>{_COMBINE}[.ftz].<u32|s32|f32>.f32", f"set.<{_REAL_NAMES}>{_COMBINE}.<u32|s32|f32>.f64")
+@TABLE.row(f"set.<eq|ne>{_COMBINE}.{_TARGETS}.<{_BITWISE}>")
+@TABLE.row(f"set.<eq|ne|lt|le|gt|ge|lo|ls|hi|hs>{_COMBINE}.{_TARGETS}.<{_UNSIGNED}>")
+@TABLE.row(f"set.<eq|ne|lt|le|gt|ge>{_COMBINE}.{_TARGETS}.<{_SIGNED}>")
+@TABLE.row(f"set.<{_REAL_NAMES}>{_COMBINE}[.ftz].{_TARGETS}.f32", f"set.<{_REAL_NAMES}>{_COMBINE}.{_TARGETS}.f64")
 def _set_value(e: Emitter, i: Instruction, f: Form) -> None:
     """All ones or 1.0 when it holds, else 0."""
     outcome = _combine(e, i, f, _compare(e, i, f))
-    if f.types[0] == "f32":
+    if f.types[0] in ONE:
+        e.set_integer(i.operands[0], e.new(f"select i1 {outcome}, i16 {ONE[f.types[0]]}, i16 0"), 16)
+    elif f.types[0] == "f32":
         e.set_real(i.operands[0], e.new(f"uitofp i1 {outcome} to float"), 32)
     else:
         e.set_integer(i.operands[0], e.new(f"sext i1 {outcome} to i32"), 32)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import FaultKind
 from cudalab.sim.compiler.lowering.table import Form, Table
-from cudalab.sim.compiler.ptx.nodes import Instruction, Symbol
+from cudalab.sim.compiler.ptx.nodes import Instruction, Register, Symbol
 from cudalab.sim.compiler.runtime import layout
 
 if TYPE_CHECKING:
@@ -25,14 +25,16 @@ def _ends_block(e: ThreadCode, i: Instruction, f: Form) -> None:
     raise e.error(f"{i.opcode} inside a basic block")  # control_flow puts it at the end
 
 
-@TABLE.row("nanosleep.u32", "pmevent[.mask]")
+@TABLE.row("nanosleep.u32", "pmevent[.mask]", "setmaxnreg.<inc|dec>.sync.aligned.u32")
+@TABLE.row("griddepcontrol.<launch_dependents|wait>")
 def _nothing(e: ThreadCode, i: Instruction, f: Form) -> None:
-    """No effect on what is computed."""
+    """No effect on what is computed. A kernel that was not launched as a programmatic dependent has nobody to wait for,
+    and nobody waits for it (seen on an H200)."""
 
 
 @TABLE.row("call[.uni]")
 def _call(e: ThreadCode, i: Instruction, f: Form) -> None:
-    returns, callee, arguments = i.operands
+    returns, callee, arguments, *_ = i.operands
     places = [e.parameter_variable(operand.name) for operand in (*returns.elements, *arguments.elements)]
     if not isinstance(callee, Symbol):
         _call_through_pointer(e, i, e.integer(callee, 64), places)
@@ -43,8 +45,12 @@ def _call(e: ThreadCode, i: Instruction, f: Form) -> None:
         return
     plan = e.unit.function_plan(callee.name)
     if plan is None:
-        if callee.name in ("malloc", "free", "__cudaCDP2Malloc", "__cudaCDP2Free"):
-            raise e.unsupported("allocation inside a kernel is not simulated; allocate on the host", callee.name)
+        if callee.name.startswith(("cudaLaunchDevice", "cudaGetParameterBuffer", "cudaCDP", "__cudaCDP", "cudaDevice")):
+            raise e.unsupported(
+                "launching kernels from a kernel (<<<>>> in device code) and other calls of the runtime there are out "
+                "of scope; launch from the host",
+                callee.name,
+            )
         raise e.unsupported(f"the function {callee.name} is not defined in this module", f"call {callee.name}")
     _call_native(e, i, plan, places)
 
@@ -76,10 +82,9 @@ def _call_through_pointer(e: ThreadCode, i: Instruction, pointer: str, places: l
 
 def _call_native(e: ThreadCode, i: Instruction, plan: Plan, places: list[str]) -> None:
     site = e.plan.other_sites[i]
-    stack = e.stack()
-    if e.plan.frame_size:
-        stack = str(e.plan.frame_size) if stack == "0" else e.new(f"add i64 {stack}, {e.plan.frame_size}")
-    if plan.recursive:
+    moved = i.operands[-1] if len(i.operands) > 3 and isinstance(i.operands[-1], Register) else None
+    stack = e.integer(moved, 64) if moved is not None else _behind_frame(e)
+    if plan.recursive or moved is not None:
         _check_stack(e, stack, plan.frame_size, site)
     inputs = "".join(f", ptr {place}" for place in places)
     status = e.new(
@@ -92,6 +97,14 @@ def _call_native(e: ThreadCode, i: Instruction, plan: Plan, places: list[str]) -
     e.label(good)
 
 
+def _behind_frame(e: ThreadCode) -> str:
+    """Where in the thread's local memory this activation's frame ends."""
+    stack = e.stack()
+    if not e.plan.frame_size:
+        return stack
+    return str(e.plan.frame_size) if stack == "0" else e.new(f"add i64 {stack}, {e.plan.frame_size}")
+
+
 def _check_stack(e: ThreadCode, stack: str, size: int, site: int) -> None:
     """Functions that call themselves stop where the thread's local memory ends."""
     end = e.new(f"add i64 {stack}, {size}")
@@ -102,6 +115,38 @@ def _check_stack(e: ThreadCode, stack: str, size: int, site: int) -> None:
     e.fault(FaultKind.STACK_OVERFLOW, site, end)
     e.emit("br label %fault")
     e.label(good)
+
+
+@TABLE.row("stacksave.<u32|u64>", "stackrestore.<u32|u64>")
+def _stack_pointer(e: ThreadCode, i: Instruction, f: Form) -> None:
+    """The first one of a function, which ``passes.stack`` puts there; that pass turns all others into moves."""
+    e.set_integer(i.operands[0], _behind_frame(e), 64)
+
+
+@TABLE.row("alloca.<u32|u64>")
+def _alloca(e: ThreadCode, i: Instruction, f: Form) -> None:
+    """``passes.stack`` has added the stack pointer to what it reads and writes."""
+    target, pointer = i.operands[0].elements
+    size = e.integer(i.operands[1], f.bits)
+    size = size if f.bits == 64 else e.new(f"zext i32 {size} to i64")
+    alignment = e.literal_of(i.operands[2])
+    if alignment is None or alignment <= 0 or alignment & (alignment - 1):
+        raise e.error("the alignment of alloca must be a literal, and a power of two")
+    unit = max(alignment, 8)
+    start = e.new(f"and i64 {e.new(f'add i64 {e.integer(pointer, 64)}, {unit - 1}')}, {-unit}")
+    whole = e.new(f"and i64 {e.new(f'add i64 {size}, 7')}, -8")
+    room = e.context_field("local_size", "i64")
+    end = e.new(f"add i64 {start}, {whole}")
+    fits = e.new(f"icmp ule i64 {end}, {room}")
+    small = e.new(f"icmp ule i64 {size}, {room}")
+    good, bad = e.fresh_label("fits"), e.fresh_label("overflow")
+    e.emit(f"br i1 {e.new(f'and i1 {fits}, {small}')}, label %{good}, label %{bad}, !prof !1")
+    e.label(bad)
+    e.fault(FaultKind.STACK_OVERFLOW, e.plan.other_sites[i], end)
+    e.emit("br label %fault")
+    e.label(good)
+    e.set_integer(target, start, 64)
+    e.set_integer(pointer, end, 64)
 
 
 def _print(e: ThreadCode, i: Instruction, places: list[str]) -> None:
@@ -132,4 +177,35 @@ def _assert(e: ThreadCode, i: Instruction, places: list[str]) -> None:
     e.fault(FaultKind.ASSERT, e.plan.other_sites[i])
 
 
-_BUILTINS = {"vprintf": _print, "__assertfail": _assert}
+def _malloc(e: ThreadCode, i: Instruction, places: list[str]) -> None:
+    """``malloc(size)`` and ``__cuda_syscall_aligned_malloc(size, alignment)``; ``new`` calls them, too. The machine has
+    the heap (``machine/device_heap.py``)."""
+    size = e.new(f"load i64, ptr {places[1]}")
+    alignment = e.new(f"load i64, ptr {places[2]}") if len(places) > 2 else "16"
+    function = e.context_field("heap_malloc", "ptr")
+    site = e.plan.other_sites[i]
+    found = e.new(f"call i64 {function}(ptr {e.context}, i64 {size}, i64 {alignment}, i32 {site})")
+    e.emit(f"store i64 {found}, ptr {places[0]}")
+
+
+def _free(e: ThreadCode, i: Instruction, places: list[str]) -> None:
+    """``free(pointer)``, ``delete``: what the heap did not give ends the launch."""
+    pointer = e.new(f"load i64, ptr {places[0]}")
+    function = e.context_field("heap_free", "ptr")
+    site = e.plan.other_sites[i]
+    refused = e.new(f"icmp ne i32 {e.new(f'call i32 {function}(ptr {e.context}, i64 {pointer}, i32 {site})')}, 0")
+    good, bad = e.fresh_label("freed"), e.fresh_label("bad_free")
+    e.emit(f"br i1 {refused}, label %{bad}, label %{good}, !prof !2")
+    e.label(bad)
+    e.fault(FaultKind.BAD_FREE, site, pointer)
+    e.emit("br label %fault")
+    e.label(good)
+
+
+_BUILTINS = {
+    "vprintf": _print,
+    "__assertfail": _assert,
+    "malloc": _malloc,
+    "free": _free,
+    "__cuda_syscall_aligned_malloc": _malloc,
+}

@@ -50,7 +50,7 @@ def _clamp(e: Emitter, value: str, source: str, target: str) -> str:
     return e.intrinsic(f"llvm.umin.{kind}", kind, f"{kind} {value}", f"{kind} {high}")
 
 
-@TABLE.row(f"cvt.<rn|rz|rm|rp>[.sat].<f32|f64>.{_INTEGERS}")
+@TABLE.row(f"cvt.<rn|rz|rm|rp>[.ftz][.sat].f32.{_INTEGERS}", f"cvt.<rn|rz|rm|rp>[.sat].f64.{_INTEGERS}")
 def _from_integer(e: Emitter, i: Instruction, f: Form) -> None:
     target, source = f.types
     bits, have = BITS[target], BITS[source]

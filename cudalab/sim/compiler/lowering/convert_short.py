@@ -38,7 +38,9 @@ def _finite(e: Emitter, bits: str, type: str) -> str:
 
 def _converted(e: Emitter, f: Form, value: str, kind: str, type: str) -> str:
     """A float or double as ``type``, with the modifiers of the form."""
-    # `.ftz` changes nothing: an H200 rounds subnormal floats as they are
+    # to f16 `.ftz` changes nothing: an H200 rounds subnormal floats as they are
+    if "ftz" in f and type == "bf16":
+        value = flush_float(e, value)
     if "sat" in f:
         value = saturate(e, value, 32 if kind == "float" else 64)
     if "relu" in f:
@@ -47,8 +49,9 @@ def _converted(e: Emitter, f: Form, value: str, kind: str, type: str) -> str:
     return _finite(e, bits, type) if "satfinite" in f else bits
 
 
-@TABLE.row(f"cvt.{_ROUND}[.ftz][.sat].f16.f32", f"cvt.{_ROUND}[.sat].f16.f64", f"cvt.{_ROUND}[.sat].bf16.<f32|f64>")
-@TABLE.row("cvt.<rn|rz>.relu[.satfinite].<f16|bf16>.f32", "cvt.<rn|rz>.satfinite.<f16|bf16>.f32")
+@TABLE.row(f"cvt.{_ROUND}[.ftz][.sat].f16.f32", f"cvt.{_ROUND}[.ftz][.sat].bf16.f32")
+@TABLE.row(f"cvt.{_ROUND}[.sat].<f16|bf16>.f64")
+@TABLE.row("cvt.<rn|rz>.relu[.satfinite].<f16|bf16>.f32", "cvt.<rn|rz>.satfinite[.relu].<f16|bf16>.f32")
 def _from_real(e: Emitter, i: Instruction, f: Form) -> None:
     target, source = f.types
     kind = "float" if source == "f32" else "double"
@@ -73,14 +76,15 @@ def _with_payload(e: Emitter, value: str, type: str, bits: str) -> str:
     return e.new(f"select i1 {missing}, i16 {own}, i16 {bits}")
 
 
-@TABLE.row("cvt.<rn|rz>[.relu][.satfinite].<f16x2|bf16x2>.f32")
+@TABLE.row("cvt.<rn|rz>[.relu][.satfinite].<f16x2|bf16x2>.f32", "cvt.<rn|rz>.satfinite.relu.<f16x2|bf16x2>.f32")
 def _from_two(e: Emitter, i: Instruction, f: Form) -> None:
     type = f.types[0].removesuffix("x2")
     high, low = (_converted(e, f, e.real(operand, 32), "float", type) for operand in i.operands[1:3])
     put(e, i.operands[0], f.types[0], [low, high])
 
 
-@TABLE.row("cvt[.ftz][.sat].f32.<f16|bf16>", "cvt[.sat].f64.<f16|bf16>")
+@TABLE.row("cvt[.ftz][.sat].f32.f16", "cvt[.rn|rz|rm|rp][.ftz][.sat].f32.bf16")
+@TABLE.row("cvt[.sat].f64.f16", "cvt[.rn|rz|rm|rp][.sat].f64.bf16")
 def _to_real(e: Emitter, i: Instruction, f: Form) -> None:
     target, source = f.types
     number, bits = e.integer(i.operands[1], 16), BITS[target]
@@ -99,7 +103,9 @@ def _to_real(e: Emitter, i: Instruction, f: Form) -> None:
     e.set_real(i.operands[0], value, bits)
 
 
-@TABLE.row(f"cvt.{_ROUND}.f16.bf16", f"cvt.{_ROUND}.bf16.f16")
+@TABLE.row(
+    f"cvt.{_ROUND}.f16.bf16", f"cvt.{_ROUND}.bf16.f16", "cvt[.sat].f16.f16", "cvt.f16.bf16", "cvt.bf16.<f16|bf16>"
+)
 @TABLE.row("cvt.<rni|rzi|rmi|rpi>[.sat].f16.f16", "cvt.<rni|rzi|rmi|rpi>.bf16.bf16")
 def _between_halves(e: Emitter, i: Instruction, f: Form) -> None:
     target, source = f.types

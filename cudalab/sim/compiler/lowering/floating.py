@@ -127,7 +127,7 @@ def _fused(e: Emitter, i: Instruction, f: Form) -> None:
     finish(e, i.operands[0], f, compute(a, c), lambda: compute(lift(e, a), lift(e, c)))
 
 
-@TABLE.row("rcp.<rn|rz|rm|rp|approx>[.ftz].f32", "rcp.<rn|rz|rm|rp>.f64")
+@TABLE.row("rcp.<rn|rz|rm|rp|approx>[.ftz].f32", "rcp.<rn|rz|rm|rp>[.ftz].f64")
 def _reciprocal(e: Emitter, i: Instruction, f: Form) -> None:
     (a,) = inputs(e, i, f, 1)
     rounding = f.choose("rz", "rm", "rp")
@@ -202,19 +202,26 @@ def _sign(e: Emitter, i: Instruction, f: Form) -> None:
     e.set_real(i.operands[0], result, f.bits)
 
 
-@TABLE.row("min[.ftz][.NaN].f32", "min[.ftz][.NaN].xorsign.abs.f32", "min.f64")
-@TABLE.row("max[.ftz][.NaN].f32", "max[.ftz][.NaN].xorsign.abs.f32", "max.f64")
+@TABLE.row("min[.ftz][.NaN].f32", "min[.ftz][.NaN].xorsign.abs.f32", "min[.ftz][.NaN].abs.f32", "min.f64")
+@TABLE.row("max[.ftz][.NaN].f32", "max[.ftz][.NaN].xorsign.abs.f32", "max[.ftz][.NaN].abs.f32", "max.f64")
 def _extreme(e: Emitter, i: Instruction, f: Form) -> None:
     """One NaN gives the other operand, unless ``.NaN`` asks for it; -0 is less than +0."""
     a, b = inputs(e, i, f, 2)
     kind = _KIND[f.bits]
     sign = ""
-    if "xorsign" in f:
+    if "abs" in f and "xorsign" not in f:
+        a, b = (e.intrinsic("llvm.fabs.f32", "float", f"float {value}") for value in (a, b))
+    elif "xorsign" in f:
         sign = e.new(f"xor i32 {e.new(f'bitcast float {a} to i32')}, {e.new(f'bitcast float {b} to i32')}")
         a = e.intrinsic("llvm.fabs.f32", "float", f"float {a}")
         b = e.intrinsic("llvm.fabs.f32", "float", f"float {b}")
     name = f"{f.row.name}imum" + ("" if "NaN" in f else "num")
     result = e.intrinsic(f"llvm.{name}.f{f.bits}", kind, f"{kind} {a}", f"{kind} {b}")
+    if len(i.operands) == 4:  # of three numbers
+        (_, _, c) = inputs(e, i, f, 3)
+        if "abs" in f:
+            c = e.intrinsic("llvm.fabs.f32", "float", f"float {c}")
+        result = e.intrinsic(f"llvm.{name}.f{f.bits}", kind, f"{kind} {result}", f"{kind} {c}")
     if sign:
         signed = e.new(f"bitcast i32 {sign} to float")
         result = e.intrinsic("llvm.copysign.f32", "float", f"float {result}", f"float {signed}")

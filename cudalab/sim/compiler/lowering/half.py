@@ -239,7 +239,7 @@ def _set_predicate(e: Emitter, i: Instruction, f: Form) -> None:
     e.set_boolean(target.second, outcomes[1])
 
 
-@TABLE.row(f"set.<{_REAL_NAMES}>{_COMBINE}[.ftz].<f16|u16|s16|u32|s32>.f16")
+@TABLE.row(f"set.<{_REAL_NAMES}>{_COMBINE}[.ftz].<f16|bf16|u16|s16|u32|s32>.f16")
 @TABLE.row(f"set.<{_REAL_NAMES}>{_COMBINE}.<bf16|u16|s16|u32|s32>.bf16")
 @TABLE.row(f"set.<{_REAL_NAMES}>{_COMBINE}[.ftz].<f16x2|u32|s32>.f16x2")
 @TABLE.row(f"set.<{_REAL_NAMES}>{_COMBINE}.<bf16x2|u32|s32>.bf16x2")
@@ -258,15 +258,23 @@ def _set_value(e: Emitter, i: Instruction, f: Form) -> None:
 
 # -- atomics -----------------------------------------------------------------------------------------------------------
 
-_PLACE = "[.cta|cluster|gpu|sys][.global|shared|shared::cta].add.noftz[.L2::cache_hint].<f16|bf16|f16x2|bf16x2>"
+_PLACE = (
+    "[.cta|cluster|gpu|sys][.global|shared|shared::cta|shared::cluster].add.noftz[.L2::cache_hint]"
+    ".<f16|bf16|f16x2|bf16x2>"
+)
 
 
-def _sum(e: Emitter, type: str, old: str, addend: str) -> str:
+def _changed(e: Emitter, type: str, operation: str, old: str, operand: str) -> str:
+    """The new bits of a number or pair."""
     results = []
-    for a, b in zip(_halves(e, old, type), _halves(e, addend, type), strict=True):
+    for a, b in zip(_halves(e, old, type), _halves(e, operand, type), strict=True):
         one = single(type)
         wide = [widen(e, number, one) for number in (a, b)]
-        if one == "f16":
+        kind = _COMPUTED[one]
+        if operation != "add":
+            name = f"llvm.{operation}imumnum.f{_BITS[one]}"
+            total = e.intrinsic(name, kind, *[f"{kind} {number}" for number in wide])
+        elif one == "f16":
             total = e.new(f"fadd float {wide[0]}, {wide[1]}")
         else:
             total = e.runtime("cl_fma_odd", "double", f"double {wide[0]}", "double 1.0", f"double {wide[1]}")
@@ -280,17 +288,17 @@ def _halves(e: Emitter, value: str, type: str) -> list[str]:
     return [e.new(f"trunc i32 {half} to i16") for half in (value, e.new(f"lshr i32 {value}, 16"))]
 
 
-def _add(e: ThreadCode, i: Instruction, f: Form, source: Any) -> str:
-    """Add to memory; returns what was there. With several workers: try until no other one has come in between."""
-    from cudalab.sim.compiler.lowering.atomic import _needs_lock, _order
+def change(e: ThreadCode, i: Instruction, f: Form, pointer: str, operand: str) -> str:
+    """Add to the number or pair at ``pointer``, or take the smaller or larger; returns what was there. With several
+    workers: try until no other one has come in between."""
+    from cudalab.sim.compiler.lowering.atomic import needs_lock, order_of
 
     type = f.types[-1]
     bits = 32 if type.endswith("x2") else 16
-    addend = e.integer(source, bits)
-    pointer = pointer_to(e, e.plan.accesses[i])
-    if not _needs_lock(e, i):
+    operation = f.choose("add", "min", "max")
+    if not needs_lock(e, i):
         old = e.new(f"load i{bits}, ptr {pointer}, align {bits // 8}")
-        e.emit(f"store i{bits} {_sum(e, type, old, addend)}, ptr {pointer}, align {bits // 8}")
+        e.emit(f"store i{bits} {_changed(e, type, operation, old, operand)}, ptr {pointer}, align {bits // 8}")
         return old
     seen = e.alloca(f"i{bits}")
     first = e.new(f"load atomic i{bits}, ptr {pointer} monotonic, align {bits // 8}")
@@ -299,8 +307,8 @@ def _add(e: ThreadCode, i: Instruction, f: Form, source: Any) -> str:
     e.emit(f"br label %{again}")
     e.label(again)
     old = e.new(f"load i{bits}, ptr {seen}")
-    new = _sum(e, type, old, addend)
-    pair = e.new(f"cmpxchg ptr {pointer}, i{bits} {old}, i{bits} {new} {_order(f)} monotonic, align {bits // 8}")
+    new = _changed(e, type, operation, old, operand)
+    pair = e.new(f"cmpxchg ptr {pointer}, i{bits} {old}, i{bits} {new} {order_of(f)} monotonic, align {bits // 8}")
     e.emit(f"store i{bits} {e.new(f'extractvalue {{i{bits}, i1}} {pair}, 0')}, ptr {seen}")
     e.emit(f"br i1 {e.new(f'extractvalue {{i{bits}, i1}} {pair}, 1')}, label %{done}, label %{again}")
     e.label(done)
@@ -310,9 +318,11 @@ def _add(e: ThreadCode, i: Instruction, f: Form, source: Any) -> str:
 @TABLE.row(f"atom[.relaxed|acquire|release|acq_rel]{_PLACE}")
 def _atomic(e: ThreadCode, i: Instruction, f: Form) -> None:
     bits = 32 if f.types[-1].endswith("x2") else 16
-    e.set_integer(i.operands[0], _add(e, i, f, i.operands[2]), bits)
+    operand = e.integer(i.operands[2], bits)
+    e.set_integer(i.operands[0], change(e, i, f, pointer_to(e, e.plan.accesses[i]), operand), bits)
 
 
 @TABLE.row(f"red[.relaxed|release]{_PLACE}")
 def _reduce(e: ThreadCode, i: Instruction, f: Form) -> None:
-    _add(e, i, f, i.operands[1])
+    operand = e.integer(i.operands[1], 32 if f.types[-1].endswith("x2") else 16)
+    change(e, i, f, pointer_to(e, e.plan.accesses[i]), operand)

@@ -204,25 +204,6 @@ def _pair(e: Emitter, i: Instruction, f: Form) -> None:
     e.set_integer(i.operands[0], e.new(f"bitcast {pair} {result} to i32"), 32)
 
 
-@TABLE.row("vabsdiff2.u32.u32.u32[.add]", "vabsdiff4.u32.u32.u32[.add]")
-def _absolute_differences(e: Emitter, i: Instruction, f: Form) -> None:
-    """Of the halves or bytes of two registers; with ``.add`` their sum and the third operand."""
-    count = int(f.row.name[-1])
-    kind = f"<{count} x i{32 // count}>"
-    a, b = (e.new(f"bitcast i32 {e.integer(operand, 32)} to {kind}") for operand in i.operands[1:3])
-    less = e.new(f"icmp ult {kind} {a}, {b}")
-    up, down = e.new(f"sub {kind} {b}, {a}"), e.new(f"sub {kind} {a}, {b}")
-    distance = e.new(f"select <{count} x i1> {less}, {kind} {up}, {kind} {down}")
-    if "add" not in f:
-        e.set_integer(i.operands[0], e.new(f"bitcast {kind} {distance} to i32"), 32)
-        return
-    total = e.integer(i.operands[3], 32)
-    for number in range(count):
-        part = e.new(f"extractelement {kind} {distance}, i32 {number}")
-        total = e.new(f"add i32 {total}, {e.new(f'zext i{32 // count} {part} to i32')}")
-    e.set_integer(i.operands[0], total, 32)
-
-
 # -- extended precision: the condition code holds the carry. A subtraction adds the complement, so its carry is "no
 # borrow"; NVIDIA's own 128-bit division reads the carry of subc.cc with addc, and is right on hardware.
 
@@ -263,7 +244,7 @@ def _carry_out(e: Emitter, i: Instruction, f: Form) -> None:
     _chain(e, i, f, f.row.name, a, b, carry_in=False)
 
 
-@TABLE.row(f"addc[.cc].{_CARRY}", f"subc[.cc].{_CARRY}")
+@TABLE.row(f"addc[.cc].{_CARRY}", f"subc[.cc].{_CARRY}", "addc.<u16|s16>", "subc.<u16|s16>")
 def _with_carry(e: Emitter, i: Instruction, f: Form) -> None:
     a, b = _operands(e, i, f, 2)
     _chain(e, i, f, f.row.name[:3], a, b, carry_in=True)

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.threads import ThreadCode
 
 TABLE = Table()
-_TYPES = "<b8|u8|s8|b16|u16|s16|b32|u32|s32|f32|b64|u64|s64|f64>"
+_TYPES = "<b8|u8|s8|b16|u16|s16|b32|u32|s32|f32|b64|u64|s64|f64|b128>"
 _SCOPE = "[.cta|cluster|gpu|sys]"
-_CACHE = "[.L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate][.L2::cache_hint]"
+_CACHE = (
+    "[.L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate]"
+    "[.L2::evict_normal|L2::evict_first|L2::evict_last][.L2::cache_hint]"
+)
 _PREFETCH = "[.L2::64B|L2::128B|L2::256B]"
 _ORDERS = ("relaxed", "acquire", "release")
 
@@ -33,7 +36,7 @@ def _llvm_type(kind: str, register: Any) -> str:
     return f"i{bits}"
 
 
-def _elements(operand: Any) -> tuple[Any, ...]:
+def elements(operand: Any) -> tuple[Any, ...]:
     return operand.elements if isinstance(operand, Vector) else (operand,)
 
 
@@ -55,7 +58,7 @@ def stored(e: ThreadCode, source: Any, kind: str) -> tuple[str, str]:
     return e.observed(source, value) if isinstance(source, Register) else value, type
 
 
-@TABLE.row(f"ld[.weak].<param|param::entry|param::func>[.v2|v4].{_TYPES}")
+@TABLE.row(f"ld[.weak].<param|param::entry|param::func>[.ca|cg|cs|lu|cv][.v2|v4|v8].{_TYPES}")
 def _load_parameter(e: ThreadCode, i: Instruction, f: Form) -> None:
     address = i.operands[1]
     if i in e.plan.accesses:
@@ -66,7 +69,7 @@ def _load_parameter(e: ThreadCode, i: Instruction, f: Form) -> None:
     offset = e.plan.parameter_offsets.get(address.base.name)
     kind = f.types[-1]
     step = BITS[kind] // 8
-    for number, target in enumerate(_elements(i.operands[0])):
+    for number, target in enumerate(elements(i.operands[0])):
         type = _llvm_type(kind, target)
         at = address.offset + number * step
         if offset is not None:
@@ -79,14 +82,14 @@ def _load_parameter(e: ThreadCode, i: Instruction, f: Form) -> None:
         _take(e, target, value, kind, type)
 
 
-@TABLE.row(f"st[.weak].<param|param::func>[.v2|v4].{_TYPES}")
+@TABLE.row(f"st[.weak].<param|param::func>[.v2|v4].{_TYPES}".replace("|b128", ""))
 def _store_parameter(e: ThreadCode, i: Instruction, f: Form) -> None:
     address = i.operands[0]
     if not isinstance(address, Address) or not isinstance(address.base, Symbol):
         raise e.unsupported("a parameter is indexed at run time; copy it into a local array first")
     kind = f.types[-1]
     step = BITS[kind] // 8
-    for number, source in enumerate(_elements(i.operands[1])):
+    for number, source in enumerate(elements(i.operands[1])):
         pointer = e.parameter_variable(address.base.name)
         at = address.offset + number * step
         if at:
@@ -100,32 +103,32 @@ def _order(e: ThreadCode, f: Form) -> tuple[str, str]:
     order = f.choose(*_ORDERS)
     if order and e.unit.atomic:
         return "atomic ", " monotonic" if order == "relaxed" else f" {order}"
-    return ("volatile ", "") if order or "volatile" in f else ("", "")
+    return ("volatile ", "") if order or "volatile" in f or "mmio" in f else ("", "")
 
 
 @TABLE.row(
-    f"ld[.weak|volatile|relaxed|acquire]{_SCOPE}[.const|global|local|shared|shared::cta]"
-    f"[.ca|cg|cs|lu|cv][.nc]{_CACHE}{_PREFETCH}[.v2|v4].{_TYPES}"
+    f"ld[.mmio][.weak|volatile|relaxed|acquire]{_SCOPE}[.const|global|local|shared|shared::cta|shared::cluster]"
+    f"[.ca|cg|cs|lu|cv][.nc]{_CACHE}{_PREFETCH}[.v2|v4|v8].{_TYPES}"
 )
-@TABLE.row(f"ldu[.global][.v2|v4].{_TYPES}")
+@TABLE.row(f"ldu[.global][.v2|v4|v8].{_TYPES}")
 def _load(e: ThreadCode, i: Instruction, f: Form) -> None:
     pointer = pointer_to(e, e.plan.accesses[i])
     before, after = _order(e, f)
     kind = f.types[-1]
     width = BITS[kind] // 8
-    for number, target in enumerate(_elements(i.operands[0])):
+    for number, target in enumerate(elements(i.operands[0])):
         type = _llvm_type(kind, target)
         place = e.new(f"getelementptr i8, ptr {pointer}, i64 {number * width}") if number else pointer
         _take(e, target, e.new(f"load {before}{type}, ptr {place}{after}, align {width}"), kind, type)
 
 
 @TABLE.row(
-    f"st[.weak|volatile|relaxed|release]{_SCOPE}[.global|local|shared|shared::cta]"
-    f"[.wb|cg|cs|wt]{_CACHE}[.v2|v4].{_TYPES}"
+    f"st[.mmio][.weak|volatile|relaxed|release]{_SCOPE}[.global|local|shared|shared::cta|shared::cluster]"
+    f"[.wb|cg|cs|wt]{_CACHE}[.v2|v4|v8].{_TYPES}"
 )
 def _store(e: ThreadCode, i: Instruction, f: Form) -> None:
     kind = f.types[-1]
-    values = [stored(e, source, kind) for source in _elements(i.operands[1])]
+    values = [stored(e, source, kind) for source in elements(i.operands[1])]
     pointer = pointer_to(e, e.plan.accesses[i])
     before, after = _order(e, f)
     width = BITS[kind] // 8
@@ -154,7 +157,14 @@ def _policy(e: ThreadCode, i: Instruction, f: Form) -> None:
 
 
 @TABLE.row("membar.<cta|gl|sys>", "fence[.sc|acq_rel|acquire|release].<cta|cluster|gpu|sys>")
-@TABLE.row("fence.proxy.alias", "fence.proxy.async[.global|shared::cta]", "fence.mbarrier_init.release.cluster")
+@TABLE.row("fence.proxy.alias", "fence.proxy.async[.global|shared::cta|shared::cluster]")
+@TABLE.row("fence.mbarrier_init.release.cluster")
+@TABLE.row("fence.acquire.sync_restrict::shared::cluster.cluster")
+@TABLE.row("fence.release.sync_restrict::shared::cta.cluster")
+@TABLE.row("fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster")
+@TABLE.row("fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster")
 def _fence(e: ThreadCode, i: Instruction, f: Form) -> None:
+    if e.unit.traced:
+        e.record(e.plan.other_sites[i])
     if e.unit.atomic and f.row.name == "membar" and "cta" not in f or e.unit.atomic and f.row.name == "fence":
         e.emit("fence seq_cst")

@@ -19,8 +19,10 @@ TABLE = Table()
 WINDOWS = {
     "shared": abi.SHARED_WINDOW,
     "shared::cta": abi.SHARED_WINDOW,
+    "shared::cluster": abi.SHARED_WINDOW,
     "local": abi.LOCAL_WINDOW,
     "param": abi.PARAM_WINDOW,
+    "param::entry": abi.PARAM_WINDOW,
 }
 
 
@@ -29,7 +31,7 @@ def _move_predicate(e: Emitter, i: Instruction, f: Form) -> None:
     e.set_boolean(i.operands[0], e.boolean(i.operands[1]))
 
 
-@TABLE.row("mov.<b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64>")
+@TABLE.row("mov.<b16|b32|b64|b128|u16|u32|u64|s16|s32|s64|f32|f64>")
 def _move(e: Emitter, i: Instruction, f: Form) -> None:
     target, source = i.operands
     if isinstance(source, Vector):
@@ -65,12 +67,12 @@ def _unpack(e: Emitter, target: Vector, value: str, bits: int) -> None:
         e.set_integer(element, e.new(f"trunc i{bits} {shifted} to i{part}"), part)
 
 
-@TABLE.row("cvta.<global|const|shared|shared::cta|local|param>.u64")
+@TABLE.row("cvta.<global|const|shared|shared::cta|shared::cluster|local|param>.u64")
 def _to_generic(e: Emitter, i: Instruction, f: Form) -> None:
     _shift_address(e, i, f, WINDOWS.get(f.opcode.split(".")[1], 0))
 
 
-@TABLE.row("cvta.to.<global|const|shared|shared::cta|local>.u64")
+@TABLE.row("cvta.to.<global|const|shared|shared::cta|shared::cluster|local|param>.u64")
 def _from_generic(e: Emitter, i: Instruction, f: Form) -> None:
     _shift_address(e, i, f, -WINDOWS.get(f.opcode.split(".")[2], 0))
 
@@ -82,13 +84,14 @@ def _shift_address(e: Emitter, i: Instruction, f: Form, by: int) -> None:
     e.set_integer(i.operands[0], value, f.bits)
 
 
-@TABLE.row("isspacep.<global|const|shared|shared::cta|local>")
+@TABLE.row("isspacep.<global|const|shared|shared::cta|shared::cluster|local|param|param::entry>")
 def _in_space(e: Emitter, i: Instruction, f: Form) -> None:
     address = e.integer(i.operands[1], 64)
     space = f.opcode.split(".")[1]
     if space in WINDOWS:
         distance = e.new(f"sub i64 {address}, {WINDOWS[space]}")
-        outcome = e.new(f"icmp ult i64 {distance}, {abi.WINDOW_SIZE}")
+        span = abi.CLUSTER_END - abi.SHARED_WINDOW if space == "shared::cluster" else abi.WINDOW_SIZE
+        outcome = e.new(f"icmp ult i64 {distance}, {span}")
     elif space == "const":
         outcome = _in_constant(e, address)
     else:

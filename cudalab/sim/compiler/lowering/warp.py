@@ -2,13 +2,19 @@
 
 A lane that reaches one writes its operands into the warp's scratch memory and waits; the driver resolves the operation
 and the lane goes on with the results it finds there. A row here stores the operands; ``Emitter.suspend`` does the
-waiting. A store without a barrier is all that ``bar.arrive`` would be; it is not in scope.
+waiting. ``bar.arrive`` waits, too, but only for the lanes of its warp that come to it together.
+
+A number of threads that is not a multiple of 32 is ``cudaErrorIllegalInstruction`` on an H200, and so is ``bar.arrive``
+without one; ``bar.sync`` with 0 waits for all threads. Numbers of barriers above 15 wrap.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from cudalab.sim import abi
+from cudalab.sim.abi import FaultKind
+from cudalab.sim.compiler.lowering.mbarrier import take_answer
 from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.passes.suspension import PointKind, is_plain_barrier
 from cudalab.sim.compiler.ptx.nodes import Instruction, Pair, Register
@@ -48,10 +54,37 @@ def _barrier(e: RegionKernel, i: Instruction, f: Form) -> None:
     if is_plain_barrier(i):
         e.wait(PointKind.BARRIER)
         return
-    e.note(layout.A, "0")
-    e.note(layout.B, e.integer(i.operands[0], 32))
-    e.note(layout.C, e.integer(i.operands[1], 32) if len(i.operands) > 1 else "0")
+    _note_barrier(e, i, i.operands[0], i.operands[1] if len(i.operands) > 1 else None)
     e.wait(PointKind.NAMED_BARRIER)
+
+
+@TABLE.row("bar[.cta].arrive", "barrier[.cta].arrive[.aligned]")
+def _arrive(e: RegionKernel, i: Instruction, f: Form) -> None:
+    _note_barrier(e, i, i.operands[0], i.operands[1], needed=True)
+    e.wait(PointKind.ARRIVE)
+
+
+def _note_barrier(e: RegionKernel, i: Instruction, number: Any, threads: Any, *, needed: bool = False) -> None:
+    """Write down number and threads of a barrier; the launch ends when hardware does not take so many."""
+    e.note(layout.B, e.integer(number, 32))
+    if threads is None:
+        e.note(layout.C, "0")
+        return
+    count = e.integer(threads, 32)
+    known = e.literal_of(threads)
+    if known is not None and (known % abi.WARP or (needed and not known)):
+        raise e.error(f"{i.opcode} counts whole warps: a multiple of 32 threads (got {known})")
+    if known is None:
+        wrong = e.new(f"icmp ne i32 {e.new(f'and i32 {count}, {abi.WARP - 1}')}, 0")
+        if needed:
+            wrong = e.new(f"or i1 {wrong}, {e.new(f'icmp eq i32 {count}, 0')}")
+        bad, good = e.fresh_label("uneven"), e.fresh_label("even")
+        e.emit(f"br i1 {wrong}, label %{bad}, label %{good}, !prof !2")
+        e.label(bad)
+        e.fault(FaultKind.BARRIER_COUNT, e.site_of_current_point(), e.new(f"zext i32 {count} to i64"))
+        e.emit("br label %fault")
+        e.label(good)
+    e.note(layout.C, count)
 
 
 @TABLE.row("bar[.cta].red.popc.u32", "barrier[.cta].red.popc[.aligned].u32")
@@ -59,8 +92,7 @@ def _barrier(e: RegionKernel, i: Instruction, f: Form) -> None:
 def _reducing_barrier(e: RegionKernel, i: Instruction, f: Form) -> None:
     """Each thread counts itself if its predicate holds. The driver hands out the count and the number of threads."""
     e.note(layout.A, e.new(f"zext i1 {e.boolean(i.operands[-1])} to i32"))
-    e.note(layout.B, e.integer(i.operands[1], 32))
-    e.note(layout.C, e.integer(i.operands[2], 32) if len(i.operands) > 3 else "0")
+    _note_barrier(e, i, i.operands[1], i.operands[2] if len(i.operands) > 3 else None)
     e.wait(PointKind.NAMED_BARRIER)
 
 
@@ -120,6 +152,9 @@ def _active_mask(e: RegionKernel, i: Instruction, f: Form) -> None:
 def take_results(e: RegionKernel, i: Instruction) -> None:
     """When the lane goes on: move what the driver left into the destination registers."""
     name = i.opcode.split(".", 1)[0]
+    if name == "mbarrier":
+        take_answer(e, i)
+        return
     targets = i.operands[0] if i.operands else None
     first, second = (targets.first, targets.second) if isinstance(targets, Pair) else (targets, None)
     if name in ("bar", "barrier"):

@@ -3,6 +3,7 @@
 In the order in which they run (``codegen.analysis`` calls them):
 
 1. ``inlining``           calls of functions that wait for other threads are replaced by the function's body
+   ``contraction``        products and sums that the assembler fuses become ``fma``
 2. ``control_flow``       basic blocks; guards become branches; suspension points end blocks (``suspension``)
    ``polling``            loops that wait for memory to change get a suspension point
 3. ``rematerialisation``  literals, and values that are recomputed instead of kept

@@ -38,6 +38,7 @@ _SPACES = {
     "const": Space.CONSTANT,
     "shared": Space.SHARED,
     "shared::cta": Space.SHARED,
+    "shared::cluster": Space.CLUSTER,
     "local": Space.LOCAL,
     "param": Space.PARAM,
     "param::entry": Space.PARAM,
@@ -57,7 +58,12 @@ class Extent(IntEnum):
     LOCAL = 4  # all of the thread's local memory
     SHADOW = 5  # any live allocation
     PARAMETERS = 7  # of the kernel, read through a pointer
+    CLUSTER = 8  # shared memory of any block of the cluster; the runtime object finds it
     LOCAL_VARIABLE = 6  # a function's local memory: [stack + low, stack + low + length)
+
+
+_ALONE = (Extent.SHADOW, Extent.CLUSTER)
+"""Accesses that are checked by themselves."""
 
 
 @dataclass(eq=False)
@@ -119,7 +125,7 @@ def describe(instruction: Instruction) -> tuple[SiteKind, Space, int, int] | Non
     """Kind, space, size and element width of a memory access; None for other instructions and plain parameters."""
     parts = instruction.opcode.split(".")
     kind = _KINDS.get(parts[0])
-    if kind is None:
+    if kind is None or parts[1:2] == ["async"]:
         return None
     space = next((_SPACES[part] for part in parts if part in _SPACES), Space.GENERIC)
     if space is Space.PARAM and not _is_indexed(instruction):
@@ -174,7 +180,7 @@ def find_groups(blocks: list[Block], accesses: dict[Instruction, Access]) -> dic
         current: dict[object, dict[tuple[object, ...], Group]] = {}  # by base, then by what is checked
         for instruction in block.instructions:
             access = accesses.get(instruction)
-            if access is not None and access.extent is not Extent.SHADOW and not access.read_only:
+            if access is not None and access.extent not in _ALONE and not access.read_only:
                 base = access.base.name if isinstance(access.base, Symbol) else access.base
                 key = (access.extent, access.root, access.low, access.window, access.space, access.aligned)
                 if access.offset % access.size == 0:

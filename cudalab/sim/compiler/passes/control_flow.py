@@ -48,6 +48,7 @@ class Block:
     size: int = 0
     leaves: tuple[int, ...] = ()  # poll loops that a thread leaves here, by number
     patient: bool = False  # End.POLL of a loop that makes progress by itself
+    waited: bool = False  # End.POLL of a loop in which a thread has waited already: it steps aside in each round
 
 
 def build_blocks(function: Function) -> list[Block]:

@@ -26,6 +26,7 @@ from cudalab.sim.compiler.ptx.nodes import (
     Module,
     Negated,
     Pair,
+    Part,
     Register,
     Symbol,
     Vector,
@@ -60,7 +61,7 @@ class CallGraph:
                 if statement.opcode.startswith("call"):
                     callee = statement.operands[1]
                     callees += [callee.name] if isinstance(callee, Symbol) else self.candidates(function, statement)
-                elif suspends(statement.opcode):
+                elif suspends(statement.opcode) or statement.opcode.startswith("barrier.cluster."):
                     own.add(function.name)
             if not function.is_kernel and may_poll(function.body):
                 polling.append(function)
@@ -276,6 +277,8 @@ class _Rename:
             return Pair(self.operand(operand.first), self.operand(operand.second))
         if kind is Negated:
             return Negated(self.register(operand.register))
+        if kind is Part:
+            return Part(self.register(operand.register), operand.selector, operand.negated)
         return operand
 
     def instruction(self, instruction: Instruction) -> Instruction:

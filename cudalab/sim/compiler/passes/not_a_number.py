@@ -12,7 +12,19 @@ from cudalab.sim.compiler.passes.operands import definitions, uses
 from cudalab.sim.compiler.ptx.nodes import Instruction, Register
 
 _CARRIERS = frozenset(["mov", "selp", "slct", "copysign"])
+_WIDENING = frozenset(f"cvt{mode}.f32.bf16" for mode in ("", ".rn", ".rz", ".rm", ".rp"))
 _INNOCENT = frozenset(["ld", "ldu", "atom", "set", "setp", "shfl", "tex", "tld4", "call"])
+
+
+#: Of every NaN that an operation in single precision makes.
+DEVICE_NAN = 0x7FFF_FFFF
+
+
+def makes_nan(opcode: str) -> bool:
+    """Whether an instruction computes floats, rather than handing on bits."""
+    name = opcode.split(".", 1)[0]
+    narrows = name == "cvt" and opcode.endswith(".f32.f64")  # keeps payloads
+    return not (name in _INNOCENT or name in _CARRIERS or opcode in _WIDENING or opcode == "cvt.f32.f32" or narrows)
 
 
 def find_computed(blocks: list[Block]) -> set[Register]:
@@ -23,7 +35,7 @@ def find_computed(blocks: list[Block]) -> set[Register]:
         for instruction in block.instructions:
             opcode = instruction.opcode
             name = opcode.split(".", 1)[0]
-            if name in _INNOCENT or opcode == "cvt.f32.bf16":
+            if name in _INNOCENT or opcode in _WIDENING:
                 continue
             if name == "cvt" and opcode.endswith(".f32.f64"):  # narrowing keeps payloads
                 continue

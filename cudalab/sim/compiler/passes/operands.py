@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cudalab.sim.compiler.ptx.nodes import Address, Instruction, Negated, Pair, Register, Vector
+from cudalab.sim.compiler.ptx.nodes import Address, Instruction, Negated, Pair, Part, Register, Vector
 
 #: Opcodes without a destination.
 _NO_DESTINATION = frozenset(
@@ -12,6 +12,8 @@ _NO_DESTINATION = frozenset(
     "griddepcontrol stackrestore cp setmaxnreg sust sured".split()
 )
 _BARRIERS = ("bar", "barrier")
+#: Of ``mbarrier``.
+_WITHOUT_RESULT = frozenset(["init", "inval", "expect_tx", "complete_tx"])
 _CARRY_READERS = frozenset(["addc", "subc", "madc"])
 
 
@@ -19,7 +21,9 @@ def has_destination(opcode: str) -> bool:
     """Whether the first operand of ``opcode`` is written."""
     name = opcode.split(".", 1)[0]
     if name in _BARRIERS:
-        return ".red" in opcode
+        return ".red" in opcode and ".cluster" not in opcode
+    if name == "mbarrier":
+        return opcode.split(".", 2)[1] not in _WITHOUT_RESULT
     return name not in _NO_DESTINATION
 
 
@@ -45,7 +49,7 @@ def registers_in(operand: Any) -> list[Register]:
         return [register for element in operand.elements for register in registers_in(element)]
     if kind is Pair:
         return registers_in(operand.first) + registers_in(operand.second)
-    if kind is Negated:
+    if kind is Negated or kind is Part:
         return [operand.register]
     return []
 

@@ -18,19 +18,21 @@ register, on a GPU as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cudalab.sim.compiler.passes.control_flow import Block, End, back_edges, registers_read
 from cudalab.sim.compiler.passes.operands import definitions, uses
 from cudalab.sim.compiler.passes.rematerialisation import single_definitions
-from cudalab.sim.compiler.passes.suspension import POLL
-from cudalab.sim.compiler.ptx.nodes import Address, Immediate, Instruction, Register, Special
+from cudalab.sim.compiler.passes.suspension import CLUSTER_DONE, CLUSTER_WAIT, POLL, suspends
+from cudalab.sim.compiler.ptx.nodes import Address, Function, Immediate, Instruction, Register, Special
 
 _FRESH = ("volatile", "relaxed", "acquire", "mmio", "cv")
 _FENCES = ("membar", "fence", "nanosleep")
 _PRIVATE = ("param", "param::entry", "param::func", "const", "local")
 _CLOCKS = ("%clock", "%globaltimer")
+_CLUSTERED = ("mapa", "barrier.cluster")
+"""Blocks that can reach each other's shared memory may arrive at each other's mbarriers."""
 _NEUTRAL = {"add": 0, "or": 0, "xor": 0, "and": -1}
 _MOST_BLOCKS = 2000
 _VARYING = ("ld", "atom", "call", "shfl", "vote", "match", "redux", "activemask", "elect", "bar")
@@ -58,7 +60,7 @@ def may_poll(instructions: Iterable[object]) -> bool:
     """A quick look: is there anything that a loop could wait with?"""
     for instruction in instructions:
         opcode = getattr(instruction, "opcode", "")
-        if opcode.startswith(("atom", *_FENCES)) or (opcode.startswith("ld") and _is_fresh(opcode)):
+        if opcode.startswith(("atom", *_CLUSTERED, *_FENCES)) or (opcode.startswith("ld") and _is_fresh(opcode)):
             return True
     return False
 
@@ -112,6 +114,7 @@ class _Loop:
                 self.fenced = self.fenced or instruction.opcode.startswith(_FENCES)
                 for register in definitions(instruction):
                     self.defined.setdefault(register, []).append((instruction, index))
+        self.clustered = any(i.opcode.startswith(_CLUSTERED) for block in blocks for i in block.instructions)
         self._controls: dict[int, set[int]] | None = None
         self._varying: dict[Register, bool] = {}
         # what one thread has read anew, others may get from it through shared memory
@@ -229,6 +232,8 @@ class _Loop:
             if _is_fresh(opcode) or self.fenced:
                 return True
             return "cg" in parts and self._stays(instruction)
+        if parts[0] == "mbarrier":  # threads of the block are waited for by the block driver
+            return self.clustered and suspends(opcode)
         if parts[0] != "atom":
             return False
         return not (_is_swap(instruction) and self._varies(instruction.operands[2]))
@@ -278,7 +283,7 @@ class _Loop:
             (instruction, index)
             for index in sorted(self.body)
             for instruction in self._all(index)
-            if instruction.opcode.startswith(("st", "atom", "red", "call"))
+            if instruction.opcode.startswith(("st", "atom", "red", "call", "mbarrier", "cp."))
             or (instruction is self.blocks[index].ending and self.blocks[index].end is End.SUSPEND)
         ]
         registers = [register for instruction, _ in acting for register in uses(instruction)]
@@ -295,15 +300,37 @@ def _is_swap(instruction: Instruction) -> bool:
     return instruction.opcode.startswith("atom") and "cas" in instruction.opcode.split(".")
 
 
-def insert_polls(blocks: list[Block]) -> list[PollLoop]:
-    """Give each poll loop its suspension point. Changes ``blocks``; returns the loops.
+def insert_cluster_waits(function: Function, blocks: list[Block]) -> list[PollLoop]:
+    """Make a loop of each wait at the cluster's barrier: wait, ask whether the phase is over, if not wait again.
+    Changes ``blocks``; returns the loops, for ``insert_polls``."""
+    found = []
+    for block in [b for b in blocks if b.end is End.SUSPEND and b.ending and b.ending.opcode.startswith(CLUSTER_WAIT)]:
+        instruction = block.ending
+        assert instruction is not None
+        waiting = _new(blocks, End.SUSPEND, [])
+        asking = _new(blocks, End.BRANCH, [block.successors[0], waiting.index])
+        waiting.ending, waiting.successors = instruction, [asking.index]
+        block.end, block.ending, block.successors = End.JUMP, None, [waiting.index]
+        asking.guard = function.new_register("pred")
+        question = Instruction(CLUSTER_DONE, (asking.guard,), instruction.line, instruction.location)
+        asking.instructions.append(question)
+        loop = PollLoop((asking.index, waiting.index), {waiting.index, asking.index}, [question])
+        loop.suspension = waiting.index
+        found.append(loop)
+    return found
+
+
+def insert_polls(blocks: list[Block], waits: Sequence[PollLoop] = ()) -> list[PollLoop]:
+    """Give each poll loop its suspension point. Changes ``blocks``; returns the loops, ``waits`` (which have theirs)
+    behind the others.
 
     On the way back stand three new blocks: one that goes on to the head while the thread has patience (``End.POLL``),
     one that waits (``End.SUSPEND``) and one where it goes on. Edges that leave the loop get a block that says so
     (``Block.leaves``).
     """
-    loops = find_poll_loops(blocks)
-    for loop in loops:
+    found = find_poll_loops(blocks)
+    loops = [*found, *waits]
+    for loop in found:
         _insert_waiting(blocks, loop, loops)
     for number, loop in enumerate(loops):
         for index in sorted(loop.body):
@@ -343,6 +370,7 @@ def _insert_waiting(blocks: list[Block], loop: PollLoop, loops: list[PollLoop]) 
     waiting.ending = Instruction(POLL, (), source.line, source.location)
     patience = _new(blocks, End.POLL, [waiting.index, head])
     patience.patient = loop.patient
+    patience.waited = any(suspends(source.opcode) for source in loop.sources)
     block = blocks[latch]
     block.successors = [patience.index if s == head else s for s in block.successors]
     loop.suspension = waiting.index

@@ -52,6 +52,8 @@ _SPECIAL_LEVELS = {
     **dict.fromkeys(
         ("%nsmid", "%gridid", "%total_smem_size", "%dynamic_smem_size", "WARP_SZ", "%nwarpid"), Level.LAUNCH
     ),
+    **dict.fromkeys(("%aggr_smem_size", "%cluster_nctarank", "%envreg1", "%envreg2"), Level.LAUNCH),
+    "%cluster_ctarank": Level.BLOCK,
 }
 
 

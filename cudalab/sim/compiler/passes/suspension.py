@@ -12,6 +12,10 @@ from cudalab.sim.compiler.ptx.nodes import Immediate, Instruction
 
 #: The opcode of suspension points that the compiler puts into loops which poll memory (``polling``); no PTX has it.
 POLL = "cudalab.poll"
+#: A cluster's barrier is waited for in a loop of the compiler (``polling.insert_cluster_waits``): CLUSTER_DONE asks
+#: whether the phase is over.
+CLUSTER_WAIT = "barrier.cluster.wait"
+CLUSTER_DONE = "cudalab.cluster_done"
 _SUSPENDING = frozenset(["bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect"])
 
 
@@ -43,20 +47,29 @@ class PointKind(IntEnum):
     REDUCE_XOR = 21
     ELECT = 22
     ACTIVE_MASK = 23
-    POLL = 24  # waits for memory to change: others may run
+    POLL = 24  # waits for memory to change, or for other blocks: others may run
+    ARRIVE = 25  # bar.arrive: barrier number and thread count are recorded
+    MBARRIER = 32  # the phase of an mbarrier: the object's offset in shared memory and the parity are recorded
 
 
 def suspends(opcode: str) -> bool:
-    """Whether ``opcode`` is a suspension point. Cluster barriers are not in scope; they are reported in lowering."""
+    """Whether ``opcode`` is a suspension point."""
     parts = opcode.split(".")
+    if parts[0] == "mbarrier":
+        return parts[1:2] in (["try_wait"], ["test_wait"])
     if parts[0] not in _SUSPENDING:
         return False
-    return not (parts[0] == "barrier" and "cluster" in parts) and "arrive" not in parts
+    return "wait" in parts if "cluster" in parts else True
+
+
+def is_poll(opcode: str) -> bool:
+    """Whether a suspension point is one where threads look again and again whether they may go on."""
+    return opcode == POLL or opcode.startswith(CLUSTER_WAIT)
 
 
 def is_plain_barrier(instruction: Instruction) -> bool:
     """Whether this is ``bar.sync 0``: all threads of the block, barrier 0, no reduction."""
     opcode, operands = instruction.opcode, instruction.operands
-    if not opcode.startswith("bar") or ".warp" in opcode or ".red" in opcode or len(operands) != 1:
+    if not opcode.startswith("bar") or ".sync" not in opcode or ".warp" in opcode or len(operands) != 1:
         return False
     return isinstance(operands[0], Immediate) and operands[0].value == 0

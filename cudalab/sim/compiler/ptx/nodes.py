@@ -21,10 +21,16 @@ BITS = {
     "bf16": 16,
     "f16x2": 32,
     "bf16x2": 32,
+    "u16x2": 32,
+    "s16x2": 32,
+    "f32x2": 64,
     "f32": 32,
     "tf32": 32,
     "e4m3x2": 16,
     "e5m2x2": 16,
+    "e2m1x2": 8,
+    **{f"{kind}x2": 16 for kind in ("e2m3", "e3m2", "ue8m0")},
+    **{f"{kind}x4": 32 for kind in ("e4m3", "e5m2", "e2m3", "e3m2")},
     "f64": 64,
 }
 
@@ -135,6 +141,21 @@ class Negated:
         return f"!{self.register}"
 
 
+class Part:
+    """``%r1.b0``, ``%r1.h10``, ``-%r1``: bytes or halves of a register, or its negative, as video instructions take it
+    and write it. ``selector`` is ``""`` for all of it."""
+
+    __slots__ = ("negated", "register", "selector")
+
+    def __init__(self, register: Register, selector: str, negated: bool = False) -> None:
+        self.register = register
+        self.selector = selector
+        self.negated = negated
+
+    def __repr__(self) -> str:
+        return f"{'-' * self.negated}{self.register}{'.' * bool(self.selector)}{self.selector}"
+
+
 class Discard:
     """The destination ``_``: the result is not wanted."""
 
@@ -144,7 +165,7 @@ class Discard:
         return "_"
 
 
-Operand = Register | Immediate | Symbol | Special | Address | Vector | Pair | Negated | Discard
+Operand = Register | Immediate | Symbol | Special | Address | Vector | Pair | Negated | Part | Discard
 
 
 class Label:

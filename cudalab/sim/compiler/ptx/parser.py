@@ -19,6 +19,7 @@ from cudalab.sim.compiler.ptx.nodes import (
     Module,
     Symbol,
     Variable,
+    Vector,
 )
 from cudalab.sim.compiler.ptx.statements import StatementReader
 
@@ -39,7 +40,11 @@ def parse_ptx(text: str) -> Module:
     Raises:
         PtxSyntaxError: with the PTX line, when the text is not PTX as compilers write it.
     """
-    return _Parser(text).module()
+    parser = _Parser(text)
+    try:
+        return parser.module()
+    except IndexError:  # the empty token behind the last one, or none at all
+        raise parser.error("the text ends in the middle of a statement") from None
 
 
 class _Parser(StatementReader):
@@ -341,13 +346,17 @@ class _Parser(StatementReader):
     def register_declaration(self) -> None:
         self.at += 1
         kind = self.next()[1:]
+        count = 1
         if kind in ("v2", "v4"):
-            raise self.error("vector registers are not written by compilers; use scalars")
+            count, kind = int(kind[1:]), self.next()[1:]
         if kind not in BITS:
             raise self.error(f"unknown register type .{kind}")
         while True:
             name = self.next()
-            if self.accept("<"):
+            if count > 1:  # a vector: as many registers, named name.x …
+                parts = tuple(self.new_register(f"{name}.{axis}", kind) for axis in "xyzw"[:count])
+                self.scopes[-1][name] = Vector(parts)
+            elif self.accept("<"):
                 self.ranges[-1][name] = (kind, self.integer())
                 self.expect(">")
             else:

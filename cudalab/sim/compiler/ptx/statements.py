@@ -7,6 +7,7 @@ import struct
 from typing import Any
 
 from cudalab.sim.compiler.program import Location
+from cudalab.sim.compiler.ptx.constants import OPERATORS, finish_expression, prefix_expression
 from cudalab.sim.compiler.ptx.errors import PtxSyntaxError
 from cudalab.sim.compiler.ptx.lexer import tokenize
 from cudalab.sim.compiler.ptx.nodes import (
@@ -18,6 +19,7 @@ from cudalab.sim.compiler.ptx.nodes import (
     Module,
     Negated,
     Pair,
+    Part,
     Register,
     Special,
     Symbol,
@@ -26,6 +28,8 @@ from cudalab.sim.compiler.ptx.nodes import (
 
 _RANGED = re.compile(r"(.*?)(\d+)$")
 _DISCARD = Discard()
+_SELECTOR = re.compile(r"b[0-7]{1,4}|h[0-3]{1,2}")
+_ELEMENTS = {letter: number for letters in ("xyzw", "rgba") for number, letter in enumerate(letters)}
 #: Special registers (PTX ISA, "Special Registers"); anything else that begins with % is an ordinary register.
 SPECIAL_REGISTERS = frozenset(
     [f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"]
@@ -33,6 +37,8 @@ SPECIAL_REGISTERS = frozenset(
     + "%laneid %warpid %nwarpid %smid %nsmid %gridid %clock %clock_hi %clock64 %globaltimer %globaltimer_lo".split()
     + "%globaltimer_hi %total_smem_size %dynamic_smem_size %aggr_smem_size %is_explicit_cluster".split()
     + "%cluster_ctarank %cluster_nctarank %current_graph_exec %reserved_smem_offset_begin".split()
+    + [f"%reserved_smem_offset_{part}" for part in ("end", "cap", "0", "1")]
+    + [f"%envreg{number}" for number in range(32)]
     + [f"%lanemask_{order}" for order in ("eq", "le", "lt", "ge", "gt")]
     + [f"%pm{number}" for number in range(8)]
     + ["WARP_SZ"]
@@ -159,7 +165,14 @@ class StatementReader:
                 offset = self.integer()
                 return Address(operand, offset if following == "+" else -offset)
             return operand
-        if first.isdigit() or first == "-":
+        if first == "-" and self.tokens[self.at][0] in "%_$":
+            register = self.symbol(self.next())
+            if isinstance(register, Part):
+                return Part(register.register, register.selector, negated=True)
+            if isinstance(register, Register):
+                return Part(register, "", negated=True)
+            raise self.error(f"-{register} is not an operand")
+        if first.isdigit() or first in "-~":
             self.at -= 1
             return self.literal()
         if first == "[":
@@ -176,9 +189,8 @@ class StatementReader:
                 raise self.error(f"!{register} is not a predicate")
             return Negated(register)
         if first == "(":
-            operand = self.operand()
-            self.expect(")")
-            return operand
+            self.at -= 1
+            return self.literal()
         raise self.error(f"unexpected {token!r} as an operand")
 
     def address(self) -> Address:
@@ -221,17 +233,44 @@ class StatementReader:
                         return register
         if name in SPECIAL_REGISTERS:
             return Special(name)
+        base, _, part = name.rpartition(".")
+        if base and (part in _ELEMENTS or _SELECTOR.fullmatch(part)) and self.is_register(base):
+            whole = self.symbol(base)
+            if isinstance(whole, Vector) and part in _ELEMENTS and _ELEMENTS[part] < len(whole.elements):
+                return whole.elements[_ELEMENTS[part]]
+            if isinstance(whole, Register) and _SELECTOR.fullmatch(part):
+                return Part(whole, part)
+            raise self.error(f"{base} has no part .{part}")
         if name[0] == "%":
-            base, _, part = name.rpartition(".")
-            if base and part in ("lo", "hi", "x", "y", "z", "w"):
-                raise self.error(f"a part of a register ({name}) is not written by compilers; use mov to unpack it")
             raise self.error(f"register {name} is not declared")
         symbol = Symbol(name)
         self.scopes[0][name] = symbol
         return symbol
 
+    def is_register(self, name: str) -> bool:
+        """Is ``name`` a register here?"""
+        for scope, ranges in zip(reversed(self.scopes), reversed(self.ranges), strict=True):
+            if name in scope:
+                return isinstance(scope[name], (Register, Vector))
+            match = _RANGED.match(name)
+            if match is not None and match[1] in ranges and int(match[2]) < ranges[match[1]][1]:
+                return True
+        return False
+
     def literal(self) -> Immediate:
+        """A literal, or a constant expression of literals (PTX ISA, "Constant Expressions")."""
+        first = self.number()
+        if first.kind != "int" or self.tokens[self.at] not in OPERATORS:
+            return first
+        return Immediate(finish_expression(self, first.value))
+
+    def number(self) -> Immediate:
+        """A literal by itself, or an expression in parentheses."""
+        if self.tokens[self.at] in ("(", "~", "!"):
+            return Immediate(prefix_expression(self))
         negative = self.accept("-")
+        if self.tokens[self.at] in ("(", "~", "!"):
+            return Immediate(-prefix_expression(self))
         token = self.next()
         lead = token[:2]
         if lead in ("0f", "0F") and len(token) == 10:

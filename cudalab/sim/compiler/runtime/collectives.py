@@ -81,6 +81,9 @@ def _shuffle_by_literal(library: Library) -> None:
 def _resolve(library: Library) -> None:
     f = library.function("cl_resolve", "void", "ptr ctx, i32 warp, i32 kind, i32 members, i32 alive")
     rows = warp_rows(f, "%warp")
+    with f.if_(f.compare("eq", "i32", "%kind", int(PointKind.ARRIVE))):
+        _arrive(f, rows)
+        f.ret()
     full = f.compare("eq", "i32", "%members", -1)
     for kind in _SHUFFLES:
         with f.if_(f.compare("eq", "i32", "%kind", int(kind))):
@@ -120,6 +123,14 @@ def _resolve(library: Library) -> None:
 
 
 Rows = dict[int, str]
+
+
+def _arrive(f: Function, rows: Rows) -> None:
+    """``bar.arrive``: the warp is counted once (``barriers``), as the first of its lanes says."""
+    leader = f.call("llvm.cttz.i32", "i32", "i32 %members", "i1 true")
+    number = f.op(f"and i32 {_word(f, rows, layout.B, leader)}, {layout.BARRIERS - 1}")
+    expected = _word(f, rows, layout.C, leader)
+    f.call("cl_arrive", "void", "ptr %ctx", f"i32 {number}", f"i32 {expected}", "i32 0", "i32 0", "i32 0")
 
 
 def warp_rows(f: Function, warp: str) -> Rows:

@@ -7,7 +7,8 @@ resolves a warp operation as soon as all lanes it names wait at one of its kind;
 run, as independent thread scheduling does. ``activemask`` is answered last, when nothing else can go on.
 
 When all warps wait, the barrier is released: at once if every warp waits at barrier 0 of the whole block, else
-barrier by barrier (``barriers``). If nothing can be released, the block is deadlocked.
+barrier by barrier (``barriers``). A warp that comes to a barrier with a number is counted there at once. If nothing can
+be released, the block is deadlocked.
 
 Threads that wait for memory to change let their warp, and then the other warps, go on, and look again in the next
 round. When a round of the block has brought nothing that others could see, or ``context.rounds`` rounds have gone by,
@@ -23,6 +24,7 @@ from cudalab.sim.abi import FaultKind, Progress, Status
 from cudalab.sim.compiler.passes.suspension import PointKind
 from cudalab.sim.compiler.runtime import layout
 from cudalab.sim.compiler.runtime.assembler import Function, Library, Variable
+from cudalab.sim.compiler.runtime.mbarrier_waits import MOST_EXPIRIES, is_wait
 from cudalab.sim.compiler.runtime.states import (
     call_region,
     exists,
@@ -36,6 +38,7 @@ from cudalab.sim.compiler.runtime.states import (
 
 _PARAMETER_BYTES = 32  # offset in layout.DESCRIPTOR
 _MOST_THREADS = 1024
+_RESERVED_IN_USE = 288  # bytes: %reserved_smem_offset_end on an H200
 _MOST_WARPS = _MOST_THREADS // abi.WARP
 
 
@@ -70,7 +73,7 @@ def _run_warp(library: Library) -> None:
             f.ret(f.call("cl_run_lanes", "i32", "ptr %ctx", "ptr %blk", "i32 %warp", "ptr %kernel"))
         state.set(outcome)
         kind = kind_of(f, outcome)
-        polls = f.compare("eq", "i32", kind, int(PointKind.POLL))
+        polls = f.op(f"or i1 {f.compare('eq', 'i32', kind, int(PointKind.POLL))}, {is_wait(f, kind)}")
         with f.if_(f.op(f"or i1 {polls}, {f.compare('ult', 'i32', kind, int(PointKind.SYNC))}")):
             f.ret(outcome)
         _resolve_warp(f, "%warp", outcome, kind, lanes)
@@ -101,11 +104,24 @@ def _run_together(library: Library) -> None:
         polls = f.compare("eq", "i32", kind, int(PointKind.POLL))
         with f.if_(f.op(f"or i1 {polls}, {f.compare('eq', 'i32', kind, int(PointKind.NAMED_BARRIER))}")):
             f.ret(outcome)
-        with f.if_(f.compare("uge", "i32", kind, int(PointKind.SYNC))), f.count_up("i32", warps) as warp:
+        waits = is_wait(f, kind)
+        with f.if_(waits), f.if_(_negated(f, _all_complete(f))):
+            f.ret(outcome)
+        among_lanes = f.op(f"and i1 {f.compare('uge', 'i32', kind, int(PointKind.SYNC))}, {_negated(f, waits)}")
+        with f.if_(among_lanes), f.count_up("i32", warps) as warp:
             lanes = lanes_of(f, warp)
             _resolve_warp(f, warp, outcome, kind, lanes)
         with f.if_(stop_requested(f)):
             f.ret(layout.STOPPED)
+
+
+def _all_complete(f: Function) -> str:
+    """All threads wait at one point for phases of mbarriers: are all of these complete?"""
+    return f.call("cl_mbarrier_together", "i1", "ptr %ctx", "ptr %kernel")
+
+
+def _negated(f: Function, condition: str) -> str:
+    return f.op(f"xor i1 {condition}, true")
 
 
 def _is_point(f: Function, outcome: str) -> str:
@@ -140,6 +156,11 @@ def _run_apart(library: Library) -> None:
     f = library.function("cl_run_apart", "i32", "ptr ctx, ptr blk, ptr warps, ptr kernel", "noinline")
     count = f.load("i32", "%ctx", layout.field("warps"))
     before = f.variable("i32")
+    expired = f.variable("i32", 0)  # how often in a row waits for mbarriers have given up
+    with f.count_up("i32", count) as warp:  # of a warp that has parted, lanes may still be on their way to the barrier
+        whole = f.compare("ne", "i32", f.load("i32", f.element("%warps", "i32", warp)), layout.DIVERGED)
+        with f.if_(whole):
+            _join(f, warp)
     with f.loop():
         slow, either, both = f.variable("i1", "false"), f.variable("i32", 0), f.variable("i32", -1)
         before.set(f.load("i32", "%ctx", layout.field("progress")))
@@ -154,6 +175,7 @@ def _run_apart(library: Library) -> None:
                 with f.if_(is_stop(f, outcome)):
                     f.ret(outcome)
                 f.store("i32", outcome, entry)
+                _join(f, warp)
             _note(f, f.load("i32", entry), slow, either, both)
         round_ = f.load("i32", "%ctx", layout.field("progress"))
         f.store("i32", f.op(f"or i32 {before.get()}, {round_}"), "%ctx", layout.field("progress"))
@@ -163,6 +185,9 @@ def _run_apart(library: Library) -> None:
         same = f.compare("eq", "i32", either.get(), both.get())
         with f.if_(f.op(f"and i1 {same}, {f.op(f'xor i1 {slow.get()}, true')}")):
             f.ret(either.get())
+        with f.if_(f.op(f"and i1 {same}, {_is_point(f, either.get())}")):
+            with f.if_(is_wait(f, kind_of(f, either.get()))), f.if_(_all_complete(f)):
+                f.ret(either.get())
         with f.if_(f.op(f"xor i1 {slow.get()}, true")), f.count_up("i32", count) as warp:
             entry = f.element("%warps", "i32", warp)
             state = f.load("i32", entry)
@@ -172,15 +197,36 @@ def _run_apart(library: Library) -> None:
             released = f.call("cl_release", "i1", "ptr %ctx", "ptr %warps", "ptr %kernel")
             moved = f.op(f"and i1 {_has(f, round_, Progress.REAL)}, {_another_round(f)}")
             quiet = f.op(f"xor i1 {f.op(f'or i1 {released}, {moved}')}, true")
+            gave_up = _give_up_waits(f, quiet, polled, expired)
+            quiet = f.op(f"and i1 {quiet}, {_negated(f, gave_up)}")
             with f.if_(f.op(f"and i1 {polled}, {quiet}")):
                 f.call("cl_spread_all", "void", "ptr %ctx", "ptr %warps")
                 f.ret(layout.YIELDED)
-            stuck = f.op(f"xor i1 {f.op(f'or i1 {released}, {polled}')}, true")
-            with f.if_(stuck):
+            with f.if_(quiet):
                 f.call("cl_deadlock", "void", "ptr %ctx", "ptr %blk", "ptr %kernel")
                 f.ret(layout.FAULTED)
         with f.if_(stop_requested(f)):
             f.ret(layout.STOPPED)
+
+
+def _join(f: Function, warp: str) -> None:
+    """A warp that has come to a named barrier is counted there."""
+    f.call("cl_join", "void", "ptr %ctx", "ptr %warps", f"i32 {warp}", "ptr %kernel")
+
+
+def _give_up_waits(f: Function, quiet: str, polled: str, expired: Variable) -> str:
+    """When nothing else can go on, waits for mbarriers give up: where threads poll memory once before the block yields,
+    elsewhere again and again. Returns whether there were any."""
+    gave_up = f.variable("i1", "false")
+    with f.if_else(quiet) as otherwise:
+        most = f.op(f"select i1 {polled}, i32 1, i32 {MOST_EXPIRIES}")
+        with f.if_(f.compare("ult", "i32", expired.get(), most)):
+            times = f"i32 {expired.get()}"
+            gave_up.set(f.call("cl_mbarrier_expire", "i1", "ptr %ctx", "ptr %warps", "ptr %kernel", times))
+        expired.update("add", 1)
+        otherwise()
+        expired.set(0)
+    return gave_up.get()
 
 
 def _has(f: Function, progress: str, bit: Progress) -> str:
@@ -246,6 +292,10 @@ def _deadlock(library: Library) -> None:
     site = f.op(f"add i32 {first_site}, {f.op(f'sub i32 {state}, 1')}")
     kind = f"i32 {int(FaultKind.DEADLOCK)}"
     f.call("cl_fault", "void", "ptr %ctx", "ptr %blk", f"i32 {thread}", kind, f"i32 {site}", "i64 0", "i32 0")
+    mixed = f.call("cl_mixed_barrier", "i32", "ptr %ctx")
+    with f.if_(f.compare("sge", "i32", mixed, 0)):
+        f.store("i32", int(FaultKind.BARRIER_MIXED), "%ctx", layout.field("fault.kind"))
+        f.store("i64", f.wide(mixed), "%ctx", layout.field("fault.address"))
     f.store("i64", f.op(f"ptrtoint ptr {states} to i64"), "%ctx", layout.field("fault.detail"))
     f.ret()
 
@@ -293,10 +343,21 @@ def _run(library: Library) -> None:
         x, y = f.op(f"urem i64 {number}, {grid[0]}"), f.op(f"urem i64 {above}, {grid[1]}")
         for axis, value in enumerate((x, y, f.op(f"udiv i64 {above}, {grid[1]}"))):
             f.store("i32", f.op(f"trunc i64 {value} to i32"), block, layout.CTAID + 4 * axis)
+        with f.if_(f.compare("eq", "i32", f.load("i32", "%ctx", layout.field("resume")), 0)):
+            f.call("cl_reset_barriers", "void", "ptr %ctx")
+            f.call("cl_cluster_begin", "void", "ptr %ctx", f"ptr {block}")
+            _clear_reserved(f)
         _one_block(f, block, warps)
         done = f.load("i64", "%ctx", layout.field("blocks_done"))
         f.store("i64", f.op(f"add i64 {done}, 1"), "%ctx", layout.field("blocks_done"))
     f.ret(int(Status.DONE))
+
+
+def _clear_reserved(f: Function) -> None:
+    """The part of the shared memory that cooperative groups use begins at 0 in every block."""
+    shared = f.load("ptr", "%ctx", layout.field("shared"))
+    start = f.at(shared, -abi.RESERVED_SHARED_BYTES)
+    f.call("llvm.memset.p0.i64", "void", f"ptr {start}", "i8 0", f"i64 {_RESERVED_IN_USE}", "i1 false")
 
 
 def _one_block(f: Function, block: str, warps: str) -> None:
@@ -369,8 +430,11 @@ def _resolve_split(f: Function, warps: str) -> None:
             with f.if_else(f.compare("ult", "i32", kind, int(PointKind.SYNC))) as otherwise:
                 f.store("i32", f.op(f"or i32 {state}, {layout.HOLD}"), entry)
                 otherwise()
-                with f.if_(f.compare("ne", "i32", kind, int(PointKind.POLL))):
-                    _resolve_warp(f, warp, state, kind, lanes_of(f, warp))
+                with f.if_else(is_wait(f, kind)) as resolve:
+                    f.store("i32", f.op(f"or i32 {state}, {layout.HOLD}"), entry)
+                    resolve()
+                    with f.if_(f.compare("ne", "i32", kind, int(PointKind.POLL))):
+                        _resolve_warp(f, warp, state, kind, lanes_of(f, warp))
 
 
 def _thread_order(f: Function, block: str) -> None:

@@ -16,6 +16,7 @@ def write(library: Library) -> None:
     """Add the functions of this module."""
     _fault(library)
     _fault_access(library)
+    _lanes_outside(library)
     _slow_access(library)
     _poll(library)
 
@@ -52,17 +53,8 @@ def _fault_access(library: Library) -> None:
     )
     with f.count_up("i32", "%count") as index:
         entry = f.at("%table", f.op(f"mul i64 {f.wide(index)}, {_ENTRY_BYTES}"))
-        address = f.op(f"add i64 %base, {f.load('i64', entry)}")
-        size = f.wide(f.load("i32", entry, _SIZE))
-        low, length = f.variable("i64", 0), f.variable("i64", 0)
-        window = f.variable("i64", 0)
-        extent = f.load("i32", entry, _EXTENT)
-        _bounds(f, entry, extent, low, length, window)
-        distance = f.op(f"sub i64 {address}, {low.get()}")
-        room = f.op(f"sub i64 {length.get()}, {size}")
-        fits = f.op(f"and i1 {f.compare('ule', 'i64', size, length.get())}, {f.compare('ule', 'i64', distance, room)}")
-        rest = f.op(f"and i64 {address}, {f.op(f'sub i64 {size}, 1')}")
-        even = f.compare("eq", "i64", rest, 0)
+        low, length, window = (f.variable("i64", 0) for _ in range(3))
+        address, fits, even = _judge(f, entry, "%base", low, length, window)
         fine = f.op(f"and i1 {fits}, {even}")
         last = f.compare("eq", "i32", f.op(f"add i32 {index}, 1"), "%count")
         bad = f.op(f"or i1 {f.op(f'xor i1 {fine}, true')}, {last}")
@@ -85,6 +77,45 @@ def _fault_access(library: Library) -> None:
             f.store("i64", length.get(), "%ctx", layout.field("fault.extra") + 8)
             f.ret()
     f.ret()
+
+
+def _judge(f: Function, entry: str, base: str, low, length, window) -> tuple[str, str, str]:  # type: ignore[no-untyped-def]
+    """An entry of an access table: the address, whether it is within its extent, and whether it is aligned."""
+    address = f.op(f"add i64 {base}, {f.load('i64', entry)}")
+    size = f.wide(f.load("i32", entry, _SIZE))
+    extent = f.load("i32", entry, _EXTENT)
+    _bounds(f, entry, extent, low, length, window)
+    distance = f.op(f"sub i64 {address}, {low.get()}")
+    room = f.op(f"sub i64 {length.get()}, {size}")
+    fits = f.op(f"and i1 {f.compare('ule', 'i64', size, length.get())}, {f.compare('ule', 'i64', distance, room)}")
+    rest = f.op(f"and i64 {address}, {f.op(f'sub i64 {size}, 1')}")
+    return address, fits, f.compare("eq", "i64", rest, 0)
+
+
+def _lanes_outside(library: Library) -> None:
+    """Look at neighbouring threads one by one, for a group of accesses that do not all lie inside: thread + n goes
+    through ``base + n · stride``. Records the fault of the first thread of ``mask`` that has one; says whether one
+    has."""
+    f = library.function(
+        "cl_lanes_outside",
+        "i1",
+        "ptr ctx, ptr blk, i32 thread, i64 base, i64 stride, i64 stack, i32 mask, ptr table, i32 count",
+        "cold noinline",
+    )
+    with f.bits("%mask") as lane:
+        base = f.op(f"add i64 %base, {f.op(f'mul i64 %stride, {f.wide(lane)}')}")
+        with f.count_up("i32", "%count") as index:
+            entry = f.at("%table", f.op(f"mul i64 {f.wide(index)}, {_ENTRY_BYTES}"))
+            low, length, window = (f.variable("i64") for _ in range(3))
+            for each in (low, length, window):
+                each.set(0)
+            _, fits, even = _judge(f, entry, base, low, length, window)
+            with f.if_(f.op(f"xor i1 {f.op(f'and i1 {fits}, {even}')}, true")):
+                thread = f.op(f"add i32 %thread, {lane}")
+                rest = f"i64 {base}", "i64 %stack", "ptr %table", "i32 %count"
+                f.call("cl_fault_access", "void", "ptr %ctx", "ptr %blk", f"i32 {thread}", *rest)
+                f.ret("true")
+    f.ret("false")
 
 
 def _bounds(f: Function, entry: str, extent: str, low, length, window) -> None:  # type: ignore[no-untyped-def]
@@ -138,22 +169,26 @@ def _slow_access(library: Library) -> None:
     generic = f.compare("ne", "i32", f.op("and i32 %flags, 1"), 0)
     found = f.variable("ptr", "null")
     with f.if_(generic):
-        for window, field in ((abi.SHARED_WINDOW, "shared"), (abi.LOCAL_WINDOW, "local")):
-            offset = f.op(f"sub i64 %address, {window}")
-            if field == "shared":
-                length = f.wide(f.load("i32", "%ctx", layout.field("shared_size")))
-                start = f.load("ptr", "%ctx", layout.field("shared"))
-            else:
-                length = f.load("i64", "%ctx", layout.field("local_size"))
-                base = f.load("ptr", "%ctx", layout.field("local"))
-                start = f.at(base, f.op(f"mul i64 {f.wide('%thread')}, {length}"))
-            with f.if_(_inside(f, offset, size, length)):
-                found.set(f.at(start, offset))
+        offset = f.op(f"sub i64 %address, {abi.SHARED_WINDOW}")
+        with f.if_(f.compare("ult", "i64", offset, abi.CLUSTER_END - abi.SHARED_WINDOW)):
+            place = "ptr %ctx", "ptr %blk", "i32 %thread", f"i64 {offset}", "i32 %size", "i32 %site"
+            f.ret(f.call("cl_cluster_place", "ptr", *place))
+        offset = f.op(f"sub i64 %address, {abi.LOCAL_WINDOW}")
+        length = f.load("i64", "%ctx", layout.field("local_size"))
+        base = f.load("ptr", "%ctx", layout.field("local"))
+        start = f.at(base, f.op(f"mul i64 {f.wide('%thread')}, {length}"))
+        with f.if_(_inside(f, offset, size, length)):
+            found.set(f.at(start, offset))
         reads = f.compare("eq", "i32", f.op("and i32 %flags, 2"), 0)
         offset = f.op(f"sub i64 %address, {abi.PARAM_WINDOW}")
         within = _inside(f, offset, size, f.load("i64", "%blk", layout.PARAMETER_BYTES))
         with f.if_(f.op(f"and i1 {within}, {reads}")):
             found.set(f.at(f.load("ptr", "%ctx", layout.field("params")), offset))
+        workspace = f.load("ptr", "%ctx", layout.field("grid_workspace"))
+        offset = f.op(f"sub i64 %address, {abi.GRID_WINDOW}")
+        within = _inside(f, offset, size, str(abi.GRID_WORKSPACE_BYTES))
+        with f.if_(f.op(f"and i1 {within}, {f.compare('ne', 'ptr', workspace, 'null')}")):
+            found.set(f.at(workspace, offset))
     ranges = f.load("ptr", "%ctx", layout.field("ranges"))
     count = f.load("i64", "%ctx", layout.field("range_count"))
     with f.count_up("i64", count) as index:

@@ -19,6 +19,13 @@ _ROW = 4 * abi.WARP
 ROWS = tuple(number * _ROW for number in range(7))
 MASK, A, B, C, RESULT, PREDICATE, A_HIGH = ROWS
 SCRATCH_BYTES = 7 * _ROW
+#: Behind that, in kernels with asynchronous copies (``async_copy``), bytes a warp: headers of the block and of its
+#: threads, rings of entries, and a list of entries. ASYNC_RINGS and ASYNC_LIST are where the last two begin.
+ASYNC_RING, ASYNC_LISTED, ASYNC_ENTRY = 32, 64, 48
+ASYNC_HEADER, ASYNC_THREAD = 64, 16
+ASYNC_RINGS = ASYNC_HEADER + abi.WARP * ASYNC_THREAD
+ASYNC_LIST = ASYNC_RINGS + abi.WARP * ASYNC_RING * ASYNC_ENTRY
+ASYNC_BYTES = ASYNC_LIST + ASYNC_LISTED * ASYNC_ENTRY
 
 #: Block: linear index (u64), ctaid (3 × u32), tables over the threads of a block: their x, y, z (u32 each), and in
 #: traced code the order in which a region takes them (u32 each; null: ascending); and the size of the parameters (u64).
@@ -38,15 +45,38 @@ EXITED = -1
 HOLD = 0x2000_0000
 
 #: Descriptor of a kernel: site of its first point (u64), then pointers to the regions' functions, to the kinds of its
-#: points (u8), and to the operands of its points that are literals, all indexed by state; and the size of its
-#: parameters (u64).
-DESCRIPTOR = "{i64, ptr, ptr, ptr, i64}"
+#: points (u8), and to the operands of its points that are literals, all indexed by state; the size of its parameters
+#: (u64); and a function that ends the copies which an mbarrier tracks, or null.
+DESCRIPTOR = "{i64, ptr, ptr, ptr, i64, ptr}"
 #: Literal operands of a point: which are (bits), mask, b, c. Threads do not write those into scratch memory.
 LITERALS = "{i32, i32, i32, i32}"
 LITERAL_BYTES = 16
 LITERAL_MASK, LITERAL_B, LITERAL_C = 1, 2, 4
 #: Further bit: nobody reads the predicate that the operation leaves.
 NO_PREDICATE = 8
+#: Further bit: the barrier combines predicates (bar.red).
+REDUCING = 16
+
+#: Barriers of the block, behind the states of its threads: for each of the 16 what has arrived (threads, by whole
+#: warps), how many it waits for (0: not known yet), the sum and the number of the predicates, whether it reduces, and
+#: whether it was used in ways that do not go together (u32 each); then for each warp the barrier where it waits (its
+#: number + 1, PASSED added when that is complete; 0: none), and the sum and number of predicates that it takes along.
+BARRIERS = 16
+BARRIER_ARRIVED, BARRIER_EXPECTED, BARRIER_SUM, BARRIER_VOTES, BARRIER_REDUCES, BARRIER_MIXED, BARRIER_BYTES = (
+    0,
+    4,
+    8,
+    12,
+    16,
+    20,
+    32,
+)
+WAITING, WAITING_SUM, WAITING_VOTES, WAITING_BYTES = 0, 4, 8, 16
+WAITS = BARRIERS * BARRIER_BYTES
+BARRIER_TABLE_BYTES = WAITS + 32 * WAITING_BYTES
+#: Of BARRIER_EXPECTED: all warps that have not left.
+EVERYBODY = -1
+PASSED = 0x100
 
 #: What a function returns.
 RETURNED, FUNCTION_FAULT, FUNCTION_STOPPED, FUNCTION_EXIT = 0, 1, 2, 3
@@ -67,6 +97,11 @@ def field(name: str) -> int:
         offset += descriptor.offset
         structure = dict(structure._fields_)[part]  # type: ignore[assignment, arg-type]
     return offset
+
+
+def race_field(name: str) -> int:
+    """Byte offset of a field of ``Race``."""
+    return int(getattr(abi.Race, name).offset)
 
 
 #: Fields of ``Marks``, of its rows, and of the regions to be read.

@@ -39,6 +39,9 @@ FORMATS = (
     Short("bf16", 16, 7, 127, 0x7F7F, 0x7F80, 0x7FFF),
     Short("e4m3", 8, 3, 7, 0x7E, 0x7E, 0x7F),
     Short("e5m2", 8, 2, 15, 0x7B, 0x7B, 0x7F),
+    Short("e2m3", 6, 3, 1, 0x1F, 0x1F, 0x1F),
+    Short("e3m2", 6, 2, 3, 0x1F, 0x1F, 0x1F),
+    Short("e2m1", 4, 1, 1, 0x07, 0x07, 0x07),
 )
 MODES = ("rn", "rz", "rm", "rp")
 

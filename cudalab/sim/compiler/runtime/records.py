@@ -56,38 +56,40 @@ def _room(f: Function, buffer: str, size: str | int) -> tuple[str, str]:
 
 
 def _record(library: Library) -> None:
-    f = library.function("cl_record", "void", "ptr ctx, i64 address, i32 site, i32 thread", "noinline")
-    fits, place = _room(f, "trace", _RECORD)
-    with f.if_(fits):
-        f.store("i64", "%address", place)
-        f.store("i32", "%site", place, 8)
-        f.store("i32", "%thread", place, 12)  # thread and, above it, flags 0
-    f.ret()
+    """``cl_record``: an access, a block, an arrival. ``cl_event``: the same with flags (``abi.SyncEvent``)."""
+    for name, flags in (("cl_record", ""), ("cl_event", ", i32 flags")):
+        f = library.function(name, "void", f"ptr ctx, i64 address, i32 site, i32 thread{flags}", "noinline")
+        fits, place = _room(f, "trace", _RECORD)
+        with f.if_(fits):
+            f.store("i64", "%address", place)
+            f.store("i32", "%site", place, 8)
+            word = f.op(f"or i32 %thread, {f.op('shl i32 %flags, 16')}") if flags else "%thread"
+            f.store("i32", word, place, 12)  # thread and, above it, flags
+        f.ret()
 
 
 def _undo(library: Library) -> None:
-    """Remember the bytes at ``place`` before they change, if they are global memory and the log is on."""
+    """Remember the bytes at ``place`` before they change, if others can reach them and the log is on."""
     f = library.function("cl_undo", "void", "ptr ctx, ptr place, i64 size", "noinline")
     data = f.load("ptr", "%ctx", layout.field("undo.data"))
     address = f.op("ptrtoint ptr %place to i64")
     with f.if_(f.compare("ne", "ptr", data, "null")):
-        private = f.variable("i1", "false")
-        for field, length in (("shared", "shared_size"), ("local", "local_size")):
-            start = f.load("i64", "%ctx", layout.field(field))
-            if field == "shared":
-                size = f.wide(f.load("i32", "%ctx", layout.field(length)))
-            else:
-                threads = f.wide(f.load("i32", "%ctx", layout.field("threads")))
-                size = f.op(f"mul i64 {f.load('i64', '%ctx', layout.field(length))}, {threads}")
-            with f.if_(f.compare("ult", "i64", f.op(f"sub i64 {address}, {start}"), size)):
-                private.set("true")
-        with f.if_(private.get()):
-            f.ret()
-        fits, place = _room(f, "undo", _UNDO)
-        with f.if_(fits):
-            f.store("i64", address, place)
-            f.store("i64", "%size", place, 8)
-            f.call("llvm.memcpy.p0.p0.i64", "void", f"ptr {f.at(place, 16)}", "ptr %place", "i64 %size", "i1 false")
+        distance = f.op(f"sub i64 {address}, {f.load('i64', '%ctx', layout.field('arena'))}")
+        known = f.compare("ult", "i64", distance, f.load("i64", "%ctx", layout.field("arena_size")))
+        reached = f.variable("i1", known)
+        with f.if_(f.op(f"xor i1 {known}, true")):
+            ranges = f.load("ptr", "%ctx", layout.field("ranges"))
+            with f.count_up("i64", f.load("i64", "%ctx", layout.field("range_count"))) as index:
+                entry = f.at(ranges, f.op(f"mul i64 {index}, 16"))
+                offset = f.op(f"sub i64 {address}, {f.load('i64', entry)}")
+                with f.if_(f.compare("ult", "i64", offset, f.load("i64", entry, 8))):
+                    reached.set("true")
+        with f.if_(reached.get()):
+            fits, place = _room(f, "undo", _UNDO)
+            with f.if_(fits):
+                f.store("i64", address, place)
+                f.store("i64", "%size", place, 8)
+                f.call("llvm.memcpy.p0.p0.i64", "void", f"ptr {f.at(place, 16)}", "ptr %place", "i64 %size", "i1 false")
     f.ret()
 
 

@@ -47,6 +47,10 @@ def literals_of(f: Function, state: str) -> str:
 
 def call_region(f: Function, state: str, first: str, end: str) -> str:
     """Run a region for a range of threads; returns what it returns."""
+    with f.if_(f.compare("ne", "i64", f.load("i64", "%ctx", layout.field("race")), 0)):
+        f.call(
+            "cl_race_enter", "void", "ptr %ctx", "ptr %blk", f"i32 {state}", f"i32 {first}", f"i32 {end}", "ptr %kernel"
+        )
     regions = f.load("ptr", "%kernel", _REGIONS)
     region = f.load("ptr", f.element(regions, "ptr", state))
     return f.op(f"call i32 {region}(ptr %ctx, ptr %blk, i32 {first}, i32 {end}, i32 {state})")
@@ -151,7 +155,11 @@ def _run_ready(f: Function, states: str, lanes: str) -> None:
 def _run_range(f: Function, states: str, point: str, first: str, length: str) -> None:
     """Run ``length`` lanes from lane ``first`` on and note their states."""
     thread = f.op(f"add i32 {f.op('shl i32 %warp, 5')}, {first}")
+    # these are lanes, not positions in a shuffled order: for the time being there is none
+    order = f.load("ptr", "%blk", layout.ORDER)
+    f.store("ptr", "null", "%blk", layout.ORDER)
     outcome = call_region(f, point, thread, f.op(f"add i32 {thread}, {length}"))
+    f.store("ptr", order, "%blk", layout.ORDER)
     with f.if_(is_stop(f, outcome)):
         f.ret(outcome)
     with f.if_(f.compare("ne", "i32", outcome, layout.DIVERGED)), f.count_up("i32", length) as number:
@@ -214,12 +222,15 @@ def _resolve(f: Function, states: str, kind: str, members: str, alive: str) -> N
 
 
 def _resolve_active_mask(f: Function, states: str, alive: str, progress: Variable) -> None:
-    """Nothing else can go on: lanes at the same ``activemask`` are the active ones."""
+    """Nothing else can go on: lanes at the same ``activemask`` are the active ones, those at the same ``bar.arrive``
+    arrive together."""
     with f.bits(alive) as lane:
         state = f.load("i32", f.element(states, "i32", lane))
         with f.if_(f.op(f"xor i1 {is_ready(f, state)}, true")):
             kind = kind_of(f, state)
-            with f.if_(f.compare("eq", "i32", kind, int(PointKind.ACTIVE_MASK))):
+            last = f.compare("eq", "i32", kind, int(PointKind.ACTIVE_MASK))
+            arrives = f.compare("eq", "i32", kind, int(PointKind.ARRIVE))
+            with f.if_(f.op(f"or i1 {last}, {arrives}")):
                 group = lanes_where(f, states, alive, lambda other: f.compare("eq", "i32", other, state))
                 _resolve(f, states, kind, group, alive)
                 progress.set("true")

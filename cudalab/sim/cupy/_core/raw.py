@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from cudalab.sim.compiler import CompileError, compile
-from cudalab.sim.cupy._core.call import epoch
+from cudalab.sim.compiler.targets import architecture
+from cudalab.sim.cupy._core.call import device, epoch
 from cudalab.sim.cupy.cuda import driver
 from cudalab.sim.cupy.cuda.compiler import CompileException
 from cudalab.sim.cupy.cuda.function import Function, Module
@@ -66,7 +67,9 @@ def _compile(code: str, options: tuple[str, ...], backend: str, name_expressions
             f"backend={backend!r} is not simulated: the simulated device compiles with NVRTC. Leave `backend` out."
         )
     try:
-        return compile(code, options=options, name_expressions=name_expressions or ())
+        properties = device().properties
+        own = architecture(properties["major"], properties["minor"])
+        return compile(code, options=options, name_expressions=name_expressions or (), architecture=own)
     except CompileError as error:
         raised = CompileException((error.log or str(error)).rstrip("\n") + "\n", code, error.name, options, backend)
         notes = [str(error)] if error.log else []

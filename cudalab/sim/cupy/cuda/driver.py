@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from cuda.bindings.runtime import cudaError_t
+
+from cudalab.sim.compiler.targets import misfit
 from cudalab.sim.cupy._core import catalogue
 from cudalab.sim.cupy._core.call import device, driver_errors, integer
 from cudalab.sim.cupy._core.errors import CUDADriverError
+from cudalab.sim.device import CudaError
 
 globals().update(catalogue.constants("cupy.cuda.driver"))
 
@@ -41,14 +45,15 @@ def funcGetAttribute(attribute: int, f: int) -> int:
         info = device().function_info(integer(f))
     kernel = info.kernel
     resources = kernel.resources
+    own = 10 * device().properties["major"] + device().properties["minor"]  # what kernels are compiled for
     found = {
         0: kernel.max_threads,
         1: resources.shared if resources else kernel.static_shared,
         2: sum_of_constants(info),
         3: resources.local if resources else kernel.local_bytes,
         4: resources.registers if resources else 0,
-        5: _ARCHITECTURE,
-        6: _ARCHITECTURE,
+        5: own,
+        6: own,
         7: 0,
         MAX_DYNAMIC_SHARED: info.max_dynamic_shared,
         PREFERRED_CARVEOUT: info.preferred_carveout,
@@ -56,9 +61,6 @@ def funcGetAttribute(attribute: int, f: int) -> int:
     if found is None:
         raise CUDADriverError(_INVALID_VALUE)
     return int(found)
-
-
-_ARCHITECTURE = 90  # kernels are compiled for compute capability 9.0
 
 
 def sum_of_constants(info: Any) -> int:
@@ -77,8 +79,15 @@ def moduleLoadData(image: bytes) -> int:
     """Load PTX text; gives a module handle."""
     from cudalab.sim.compiler import compile_ptx
 
+    text = bytes(image).rstrip(b"\0").decode()
     with driver_errors():
-        return int(device().load_module(compile_ptx(bytes(image).rstrip(b"\0").decode())))
+        properties = device().properties
+        wrong = misfit(text, properties["major"], properties["minor"])
+        if wrong is not None:
+            newer = wrong.rule == "version"
+            code = cudaError_t.cudaErrorUnsupportedPtxVersion if newer else cudaError_t.cudaErrorInvalidPtx
+            raise CudaError(code, wrong.message)
+        return int(device().load_module(compile_ptx(text)))
 
 
 def moduleUnload(module: int) -> None:

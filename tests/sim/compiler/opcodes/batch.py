@@ -91,6 +91,7 @@ def _kernel(name: str, types: tuple[str, ...], cases: list[Case], recorded: bool
                     model=partial(model.column, position),
                     gap=8,
                     tolerance=case.tolerance,
+                    unlike=case.unlike,
                     describe=_describer(inputs),
                 )
             )

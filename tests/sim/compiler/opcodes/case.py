@@ -25,6 +25,7 @@ class Case:
         body: the PTX, with ``{d0}`` … for results and ``{a0}`` … for operands; by default the opcode with all results
             and operands in order.
         tolerance: of approximate instructions.
+        unlike: an H200 gives something else for some operands; the ISA's text is followed.
         recorded: False for what assemblers for GPUs do not take, though the simulated device does.
     """
 
@@ -35,6 +36,7 @@ class Case:
     body: str = ""
     tolerance: Tolerance | None = None
     recorded: bool = True
+    unlike: bool = False
 
     @property
     def result_types(self) -> tuple[str, ...]:

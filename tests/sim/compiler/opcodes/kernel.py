@@ -55,6 +55,8 @@ class Output:
     gap: int = 0
     tolerance: Tolerance | None = None
     describe: Callable[[int], str] = field(default=lambda index: "")
+    unlike: bool = False
+    """A GPU departs from the ISA's text, which is followed."""
 
     @cached_property
     def expected(self) -> Sequence[Expected]:
@@ -105,10 +107,12 @@ class Kernel:
     arguments: bytes = b""
     recorded: bool = True
     images: tuple[Image, ...] = ()
+    directives: str = ""
 
     @property
     def text(self) -> str:
-        return f"{self.declarations}\n.visible .entry {self.name}({self.parameters})\n{{\n{self.body}\n}}\n"
+        head = f".visible .entry {self.name}({self.parameters}){self.directives}"
+        return f"{self.declarations}\n{head}\n{{\n{self.body}\n}}\n"
 
     @property
     def digest(self) -> str:

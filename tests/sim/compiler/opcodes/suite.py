@@ -7,8 +7,10 @@ from functools import cache
 
 from tests.sim.compiler.opcodes import (
     approximate,
+    async_copy,
     atomic,
     bitwise,
+    cluster,
     compare,
     constant,
     control,
@@ -16,12 +18,17 @@ from tests.sim.compiler.opcodes import (
     floating,
     half,
     integer,
+    mbarrier,
     memory,
     move,
+    narrow,
     parameter,
+    rare,
     short,
     texture,
+    video,
     warp,
+    wide,
 )
 from tests.sim.compiler.opcodes.batch import batches
 from tests.sim.compiler.opcodes.case import Case
@@ -37,6 +44,9 @@ _CASES = {
     "half": half.cases,
     "short": short.cases,
     "move": move.cases,
+    "rare": rare.cases,
+    "narrow": narrow.cases,
+    "video": video.cases,
 }
 _KERNELS = {
     "move": move.kernels,
@@ -46,9 +56,13 @@ _KERNELS = {
     "control": control.kernels,
     "parameter": parameter.kernels,
     "texture": texture.kernels,
+    "cluster": cluster.kernels,
+    "mbarrier": mbarrier.kernels,
+    "async_copy": async_copy.kernels,
+    "wide": wide.kernels,
 }
 FAMILIES = (*dict.fromkeys([*_CASES, *_KERNELS]), "flushing", "constant", "flushing_constant")
-ALL_VARIANTS = ("memory", "atomic", "warp", "control", "parameter", "texture")
+ALL_VARIANTS = ("memory", "atomic", "warp", "cluster", "control", "parameter", "texture", "wide")
 """Families whose instructions are lowered in another way in some variant of the native code."""
 
 
@@ -83,7 +97,7 @@ def _flushing() -> Iterator[Case]:
 def _some() -> Iterator[Case]:
     """Cases of all families of register instructions; of comparisons, which are many, some."""
     for family, cases in _CASES.items():
-        if family in ("half", "short"):
+        if family in ("half", "short", "rare", "narrow", "video"):
             continue  # PTX has no literals of 16 bits for them
         step = 7 if family == "compare" else 1
         yield from (case for number, case in enumerate(cases()) if number % step == 0)

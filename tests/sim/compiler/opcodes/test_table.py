@@ -13,7 +13,7 @@ from cudalab.sim.compiler.ptx.errors import UnsupportedInstruction
 from tests.sim.compiler.opcodes import control, suite
 from tests.sim.compiler.opcodes.kernel import HEAD
 
-MANY = ("ld", "ldu", "st", "atom", "red")
+MANY = ("ld", "ldu", "st", "atom", "red", "set", *[name for name in TABLE.rows if name[0] == "v" and name != "vote"])
 """Instructions with orders, scopes and caches in all combinations: some of those are tested, as ``missing`` says."""
 TESTED = frozenset().union(*(kernel.opcodes for kernel in [*suite.every_kernel(), *control.stopping()]))
 
@@ -85,11 +85,12 @@ ret;
 """
 )
 OUTSIDE = [
-    "cvt.rna.tf32.f32 %r1, %f1;",
-    "fma.rz.bf16x2 %r1, %r2, %r3, %r4;",
+    "cvt.rs.f16x2.f32 %r1, %f1, %f2, %r2;",
+    "fma.rn.oob.bf16x2 %r1, %r2, %r3, %r4;",
+    "multimem.ld_reduce.relaxed.sys.global.add.u32 %r1, [%rd1];",
     "wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%rd1];",
-    "vadd.u32.u32.u32 %r1, %r2, %r3;",
-    "add.f32x2 %rd1, %rd2, %rd3;",
+    "vadd3.u32.u32.u32 %r1, %r2, %r3;",
+    "add.f32x4 %rd1, %rd2, %rd3;",
     "add.sat.u32 %r1, %r2, %r3;",
     "shl.u32 %r1, %r2, %r3;",
     "setp.lo.s32 %p1, %r1, %r2;",
@@ -110,6 +111,6 @@ def test_an_opcode_outside_the_table_is_named_with_its_line(instruction: str) ->
 
 
 def test_the_compiler_reports_it_as_an_error_in_the_source() -> None:
-    with pytest.raises(CompileError, match=r"cvt\.rna\.tf32") as caught:
+    with pytest.raises(CompileError, match=r"cvt\.rs\.f16x2") as caught:
         compile_ptx(MODULE.replace("INSTRUCTION", OUTSIDE[0]))
     assert (caught.value.diagnostics[0].file, caught.value.diagnostics[0].line) == ("vectors.cu", 9)

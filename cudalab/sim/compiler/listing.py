@@ -1,0 +1,87 @@
+"""The PTX of one kernel, instruction by instruction: where each stands in the source, and in which basic block.
+
+Traced code reports basic blocks, not instructions: one record for each that a thread enters. What a line of the source
+costs is put together from here: each of its instructions is executed as often as its basic block is entered.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from cudalab.sim.abi import SiteKind
+from cudalab.sim.compiler.program import Kernel, Location, Program
+from cudalab.sim.compiler.ptx.nodes import Address, Instruction, Label
+from cudalab.sim.compiler.ptx.parser import parse_ptx
+
+_KEPT = 32
+_known: OrderedDict[tuple[str, str], tuple[Listed, ...]] = OrderedDict()
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One PTX instruction of a kernel, or of a function that it calls."""
+
+    line: int
+    """In the program's PTX, counted from 1."""
+    opcode: str
+    location: Location
+    """The last line of the source that was named: the compiler gives line 0 to what it moved."""
+    blocks: tuple[int, ...]
+    """Indices of its basic blocks among the kernel's sites; several where the simulated device copies a function into
+    each caller."""
+    base: str = ""
+    """Of memory accesses: the register or symbol of the address."""
+    offset: int = 0
+
+
+def listing(program: Program, kernel: Kernel) -> tuple[Listed, ...]:
+    """The instructions of ``kernel`` that its basic blocks name, in the order of the PTX."""
+    key = (program.key, kernel.name)
+    if program.key and key in _known:
+        _known.move_to_end(key)
+        return _known[key]
+    found = _list(program, kernel)
+    if program.key:
+        _known[key] = found
+        if len(_known) > _KEPT:
+            _known.popitem(last=False)
+    return found
+
+
+def _list(program: Program, kernel: Kernel) -> tuple[Listed, ...]:
+    instructions: list[Instruction] = []
+    places: list[Location] = []
+    ends: list[int] = []  # of each function, for every instruction in it
+    for function in parse_ptx(program.ptx).functions.values():
+        last = function.location
+        body = [item for item in function.body or [] if not isinstance(item, Label)]
+        for instruction in body:
+            last = instruction.location if instruction.location.line else last
+            instructions.append(instruction)
+            places.append(last)
+        ends += [len(instructions)] * len(body)
+    first_at: dict[int, int] = {}
+    for position, instruction in enumerate(instructions):
+        first_at.setdefault(instruction.line, position)
+    blocks: dict[int, list[int]] = {}
+    before = (0, 0)  # line and end of the block before, which may have begun on the same line
+    for index, site in enumerate(kernel.sites):
+        if site.kind != SiteKind.BLOCK or not site.instructions or site.ptx_line not in first_at:
+            continue
+        start = before[1] if site.ptx_line == before[0] else first_at[site.ptx_line]
+        if start >= len(instructions):
+            continue
+        end = min(start + site.instructions, ends[start])
+        for position in range(start, end):
+            blocks.setdefault(position, []).append(index)
+        before = (site.ptx_line, end)
+    return tuple(
+        _listed(instructions[position], places[position], tuple(blocks[position])) for position in sorted(blocks)
+    )
+
+
+def _listed(instruction: Instruction, place: Location, blocks: tuple[int, ...]) -> Listed:
+    address = next((operand for operand in instruction.operands if isinstance(operand, Address)), None)
+    base, offset = (repr(address.base), address.offset) if address is not None else ("", 0)
+    return Listed(instruction.line, instruction.opcode, place, blocks, base, offset)

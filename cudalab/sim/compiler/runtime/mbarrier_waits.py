@@ -1,0 +1,130 @@
+"""Threads that wait for a phase of an mbarrier, as the block driver sees them.
+
+``try_wait`` and ``test_wait`` are suspension points: a thread waits there, and the block driver lets it go on with
+*true* when the phase is complete, or with *false* when no thread of the block can go on otherwise. Hardware lets
+``try_wait`` give up after a time of its own choosing and ``test_wait`` at once, so a kernel must be right with any such
+answer. A learner would notice that a poll which fails on a GPU seldom fails here.
+
+Where a wait gives up again and again and nothing else happens, the clock runs faster and faster, so that a wait with a
+time limit comes to its end; after ``MOST_EXPIRIES`` in a row the block is deadlocked.
+"""
+
+from __future__ import annotations
+
+from cudalab.sim.compiler.passes.suspension import PointKind
+from cudalab.sim.compiler.runtime import layout
+from cudalab.sim.compiler.runtime.assembler import Function, Library, Variable
+from cudalab.sim.compiler.runtime.barriers import after_release
+from cudalab.sim.compiler.runtime.mbarrier import parity_of
+from cudalab.sim.compiler.runtime.states import is_ready, kind_of
+
+MOST_EXPIRIES = 1 << 12
+_FASTEST = 20  # the clock runs ahead by at most 2 ** 20 microseconds a time
+_SETTLE = 40  # offset in layout.DESCRIPTOR
+
+
+def write(library: Library) -> None:
+    """Add the functions of this module."""
+    _release(library)
+    _look_together(library)
+    _expire(library)
+
+
+def is_wait(f: Function, kind: str) -> str:
+    """Whether a point is one where a thread waits for a phase of an mbarrier."""
+    return f.compare("eq", "i32", kind, int(PointKind.MBARRIER))
+
+
+def scratch(f: Function, thread: str, row: int) -> str:
+    """A thread's word in a row of the scratch memory."""
+    base = f.load("ptr", "%ctx", layout.field("scratch"))
+    warps = f.wide(f.load("i32", "%ctx", layout.field("warps")))
+    return f.element(f.at(base, f.op(f"mul i64 {warps}, {row}")), "i32", thread)
+
+
+def _object(f: Function, offset: str) -> str:
+    return f.at(f.load("ptr", "%ctx", layout.field("shared")), f.wide(offset))
+
+
+def _settle(f: Function, bar: str) -> None:
+    """End the asynchronous copies that this object tracks: somebody looks at it."""
+    settle = f.load("ptr", "%kernel", _SETTLE)
+    with f.if_(f.compare("ne", "ptr", settle, "null")):
+        f.line(f"call void {settle}(ptr %ctx, ptr {bar})")
+
+
+def _is_complete(f: Function, bar: str, thread: str) -> str:
+    parity = f.op(f"trunc i64 {parity_of(f, f.load('i64', bar))} to i32")
+    return f.compare("ne", "i32", parity, f.load("i32", scratch(f, thread, layout.A_HIGH)))
+
+
+def _waits(f: Function, state: str) -> str:
+    """Whether a thread with this state waits for a phase. A state with READY set has no kind to look up."""
+    ready = is_ready(f, state)
+    point = f.op(f"select i1 {ready}, i32 0, i32 {state}")
+    return is_wait(f, kind_of(f, point))
+
+
+def _release(library: Library) -> None:
+    """``cl_mbarrier_release(ctx, kernel)``: threads whose phase is complete may go on. Returns whether there are any.
+    States are in ``context.states``."""
+    f = library.function("cl_mbarrier_release", "i1", "ptr ctx, ptr kernel", "noinline")
+    found = f.variable("i1", "false")
+    last = f.variable("i32", -1)
+    states = f.load("ptr", "%ctx", layout.field("states"))
+    with f.count_up("i32", f.load("i32", "%ctx", layout.field("threads"))) as thread:
+        place = f.element(states, "i32", thread)
+        state = f.load("i32", place)
+        with f.if_(_waits(f, state)):
+            bar = _look(f, thread, last)
+            with f.if_(_is_complete(f, bar, thread)):
+                found.set("true")
+                f.store("i32", 1, scratch(f, thread, layout.PREDICATE))
+                f.store("i32", f.op(f"or i32 {state}, {layout.READY}"), place)
+    f.ret(found.get())
+
+
+def _look(f: Function, thread: str, last: Variable) -> str:
+    """The object that a thread waits for. Copies that it tracks end, once where many threads wait for it."""
+    offset = f.load("i32", scratch(f, thread, layout.A))
+    bar = _object(f, offset)
+    with f.if_(f.compare("ne", "i32", offset, last.get())):
+        last.set(offset)
+        _settle(f, bar)
+    return bar
+
+
+def _look_together(library: Library) -> None:
+    """``cl_mbarrier_together(ctx, kernel)``: all threads of the block wait at one point; may all of them go on?"""
+    f = library.function("cl_mbarrier_together", "i1", "ptr ctx, ptr kernel", "noinline")
+    last = f.variable("i32", -1)
+    threads = f.load("i32", "%ctx", layout.field("threads"))
+    with f.count_up("i32", threads) as thread:
+        bar = _look(f, thread, last)
+        with f.if_(f.op(f"xor i1 {_is_complete(f, bar, thread)}, true")):
+            f.ret("false")
+        f.store("i32", 1, scratch(f, thread, layout.PREDICATE))
+    f.ret("true")
+
+
+def _expire(library: Library) -> None:
+    """``cl_mbarrier_expire(ctx, warps, kernel, count)``: nothing else can go on, so waits give up, for the ``count``-th
+    time in a row. Returns whether there were any. The states of all threads are in ``context.states``."""
+    f = library.function("cl_mbarrier_expire", "i1", "ptr ctx, ptr warps, ptr kernel, i32 count", "noinline")
+    states = f.load("ptr", "%ctx", layout.field("states"))
+    found = f.variable("i1", "false")
+    with f.count_up("i32", f.load("i32", "%ctx", layout.field("threads"))) as thread:
+        place = f.element(states, "i32", thread)
+        state = f.load("i32", place)
+        with f.if_(_waits(f, state)):
+            found.set("true")
+            f.store("i32", 0, scratch(f, thread, layout.PREDICATE))
+            f.store("i32", f.op(f"or i32 {state}, {layout.READY}"), place)
+    with f.if_(found.get()):
+        with f.count_up("i32", f.load("i32", "%ctx", layout.field("warps"))) as warp:
+            after_release(f, states, warp)
+        times = f.call("llvm.umin.i32", "i32", "i32 %count", f"i32 {_FASTEST}")
+        passed = f.op(f"shl i64 1000, {f.wide(times)}")
+        now = f.load("i64", "%ctx", layout.field("clock"))
+        f.store("i64", f.op(f"add i64 {now}, {passed}"), "%ctx", layout.field("clock"))
+    f.ret(found.get())

@@ -1,0 +1,1 @@
+"""One module a topic; each registers its kernels with ``kernel(…)`` when imported."""

@@ -1,0 +1,1 @@
+"""Random CUDA C++ kernels against a reference interpreter, and damaged sources that must end in an error."""

@@ -1,0 +1,178 @@
+"""Takes one file through everything: cut, compile, find launches, run, and compare with a GPU where there is one."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cudalab.sim.compiler import CompileError, Program, compile
+from cudalab.sim.device import Device
+from cudalab.sim.machine.launch import launch as run_launch
+from cudalab.sim.machine.module import LoadedKernel, Module
+from cudalab.sim.machine.together import Together
+from tests.public_corpus import launches
+from tests.public_corpus.device_code import OPTIONS, Source, prepare
+from tests.public_corpus.images import is_handle, measured
+from tests.public_corpus.instances import MOST, candidates
+
+TOLERANCE = 2e-4  # relative to the largest number of the buffer: approximate functions, order of float atomics
+
+
+@dataclass
+class Outcome:
+    """What became of one kernel, or of a file none of whose kernels could be compiled."""
+
+    file: str
+    kernel: str
+    verdict: str
+    """``passed``, ``failed``, or ``nvrtc`` where the compiler does not take the source."""
+    reason: str = ""
+    launch: dict[str, Any] | None = None
+    compared: str = ""
+    """``exact``, ``close``, ``order`` (depends on the order of threads), or empty where there was no GPU."""
+    largest_error: float = 0.0
+
+
+def attempt(task: tuple[Path, Path]) -> list[Outcome]:
+    """`examine` for a file and its repository's folder; a strange file counts as a failure and ends nothing else."""
+    gpu: Any = importlib.import_module("cupy") if os.environ.get("CUDALAB_DEVICE") == "gpu" else None
+    try:
+        return examine(*task, gpu)
+    except Exception as error:
+        return [Outcome(str(task[0].relative_to(task[1].parent)), "?", "failed", f"{type(error).__name__}: {error}")]
+
+
+def examine(path: Path, root: Path, gpu: Any = None) -> list[Outcome]:
+    """Every kernel of one file. `gpu` is CuPy on a machine with a GPU."""
+    name = str(path.relative_to(root.parent))
+    source = prepare(path, root, [])
+    if source.program is None:
+        if source.refused_by_simulator:
+            return [Outcome(name, kernel, "failed", source.error) for kernel in source.kernels or ["?"]]
+        return [Outcome(name, "", "nvrtc", source.error)]
+    expressions, outcomes = _instances(path, source, name)
+    program = compile(source.text, options=OPTIONS, name_expressions=tuple(expressions), name="public.cu")
+    compiled = gpu and gpu.RawModule(code=source.text, options=OPTIONS, name_expressions=expressions or None)
+    for kernel in program.kernels.values():
+        outcomes.append(_kernel(name, kernel.name, source, program, gpu, compiled))
+    return outcomes
+
+
+def _instances(path: Path, source: Source, file: str) -> tuple[list[str], list[Outcome]]:
+    taken: list[str] = []
+    failures: list[Outcome] = []
+    host = path.read_text(errors="replace")
+    for name, expressions in candidates(source.text + "\n" + host).items():
+        good: list[str] = []
+        reason = "no instance found"
+        for expression in expressions:
+            try:
+                compile(source.text, options=OPTIONS, name_expressions=(expression,), name="public.cu")
+            except CompileError as error:
+                refused = "simulated device" in str(error)
+                reason = str(error).splitlines()[0]
+                if refused:
+                    failures.append(Outcome(file, expression, "failed", reason))
+                continue
+            good.append(expression)
+            if len(good) == MOST:
+                break
+        taken += good
+        if not good and not any(f.kernel.startswith(name + "<") for f in failures):
+            failures.append(Outcome(file, name, "nvrtc", reason))
+    return taken, failures
+
+
+def _kernel(file: str, name: str, source: Source, program: Program, gpu: Any, compiled: Any) -> Outcome:
+    device = Device()
+    try:
+        loaded = Module(program, device.memory).kernel(name)
+        flat = not re.search(r"threadIdx\.y|blockIdx\.y|tid\.y", source.text)
+        found = launches.find(loaded, device, flat, Together(cooperative="this_grid(" in source.text))
+        if found is None:
+            return Outcome(file, name, "failed", "no launch found that the sanitizer lets pass")
+        ours = _simulate(loaded, device, found)
+        if isinstance(ours, str):
+            return Outcome(file, name, "failed", ours, asdict(found))
+        outcome = Outcome(file, name, "passed", "", asdict(found))
+        if compiled is not None:
+            _compare(outcome, ours, _measure(gpu, compiled, loaded, found), loaded)
+        return outcome
+    except CompileError as error:
+        return Outcome(file, name, "failed", str(error).splitlines()[0])
+    finally:
+        device.memory.free_all()
+
+
+def _simulate(loaded: LoadedKernel, device: Device, found: launches.Launch) -> list[np.ndarray | None] | str:
+    trial = launches.Trial(device, loaded.kernel, found.images)
+    packed = launches.pack(loaded.kernel, trial.values, found.size)
+    outcome = run_launch(
+        loaded,
+        found.grid,
+        found.block,
+        packed,
+        found.shared,
+        time_limit=launches.TIME_LIMIT,
+        together=Together(cooperative=found.cooperative),
+    )
+    return str(outcome.fault).splitlines()[0] if outcome.fault is not None else trial.results()
+
+
+def _measure(gpu: Any, compiled: Any, loaded: LoadedKernel, found: launches.Launch) -> list[np.ndarray | None]:
+    kernel = loaded.kernel
+    arrays = [gpu.asarray(b) if b is not None else None for b in launches.buffers(kernel)]
+    objects = [measured(gpu, image) for image in found.images]
+    handles, values = iter(objects), []
+    for p, array in zip(kernel.parameters, arrays, strict=True):
+        given = array.data.ptr if array is not None else next(handles).ptr if objects and is_handle(p) else 0
+        raw = launches.argument(p, given, found.size)
+        values.append(np.frombuffer(raw, np.dtype([("bytes", np.uint8, len(raw))]))[0])
+    function = _mangled(compiled, kernel.name)
+    function(
+        found.grid, found.block, tuple(values), shared_mem=found.shared, enable_cooperative_groups=found.cooperative
+    )
+    gpu.cuda.Device().synchronize()
+    return [a.get() if a is not None else None for a in arrays]
+
+
+def _mangled(compiled: Any, name: str) -> Any:
+    compiled.compile()
+    return compiled.module.get_function(name)
+
+
+def _compare(
+    outcome: Outcome, ours: list[np.ndarray | None], theirs: list[np.ndarray | None], loaded: LoadedKernel
+) -> None:
+    outcome.compared = "exact"
+    for p, a, b in zip(loaded.kernel.parameters, ours, theirs, strict=True):
+        if a is None or b is None or np.array_equal(a, b):
+            continue
+        kind = np.float64 if "double" in p.pointee else np.float16 if "half" in p.pointee else np.float32
+        error = _error(a.view(kind).astype(np.float64), b.view(kind).astype(np.float64))
+        outcome.largest_error = max(outcome.largest_error, error)
+        if ("float" in p.pointee or "double" in p.pointee or "half" in p.pointee) and error <= TOLERANCE:
+            outcome.compared = "close"
+            continue
+        if outcome.launch and outcome.launch["findings"]:
+            outcome.compared = "order"
+            return
+        outcome.verdict = "failed"
+        outcome.reason = f"{p.name}: {int((a != b).sum())} bytes differ from the GPU's, largest error {error:.3g}"
+        return
+
+
+def _error(a: np.ndarray, b: np.ndarray) -> float:
+    both = np.isfinite(a) & np.isfinite(b)
+    if not np.array_equal(np.isnan(a), np.isnan(b)) or not np.array_equal(
+        a[~both & ~np.isnan(a)], b[~both & ~np.isnan(b)]
+    ):
+        return float("inf")
+    scale = np.abs(b[both]).max(initial=0.0) or 1.0
+    return float(np.abs(a[both] - b[both]).max(initial=0.0) / scale)

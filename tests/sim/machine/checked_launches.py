@@ -1,0 +1,32 @@
+"""Sanitize every launch of a program that runs on the simulated device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cudalab.sim.device.launch import Launch
+from cudalab.sim.machine.checked import Checked
+from cudalab.sim.machine.sanitizer import check_launch
+
+
+@contextmanager
+def checked_launches(**options: Any) -> Iterator[list[tuple[str, Checked]]]:
+    """Within it, each launch is checked with all tools, on the memory that it finds, before it takes effect. Gives the
+    list of kernels' names and what was found."""
+    found: list[tuple[str, Checked]] = []
+    original = Launch._launch
+
+    def launch(self: Launch, **arguments: Any) -> Any:
+        checked = check_launch(
+            self.kernel, self.grid, self.block, self.args, self.shared, together=self.together, **options
+        )
+        found.append((self.kernel.name, checked))
+        return original(self, **arguments)
+
+    Launch._launch = launch  # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        Launch._launch = original  # type: ignore[method-assign]
