@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.planted import initialisation, memory, races, synchronisation
+from tests.planted import block_races, grid_races, initialisation, memory, synchronisation
 
-BUGS = memory.BUGS + races.BUGS + initialisation.BUGS + synchronisation.BUGS
+BUGS = memory.BUGS + block_races.BUGS + grid_races.BUGS + initialisation.BUGS + synchronisation.BUGS

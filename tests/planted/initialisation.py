@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.planted.memory import _k
-from tests.planted.planted import Planted, f32, i32
+from tests.planted.planted import Planted, f32, i32, kernel
 
 READ = ("uninitialised read",)
 
@@ -12,7 +11,7 @@ BUGS = (
         "added_to_an_empty_array",
         "initcheck",
         READ,
-        _k(
+        kernel(
             "const float* x, float* y, int n",
             """    int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] {{+=||=}} x[i];  // HERE""",
@@ -25,7 +24,7 @@ BUGS = (
         "last_tile_not_padded",
         "initcheck",
         READ,
-        _k(
+        kernel(
             "const float* x, float* y, int n",
             """    __shared__ float tile[64];
     int i = blockIdx.x * 64 + threadIdx.x;
@@ -43,7 +42,7 @@ BUGS = (
         "corners_of_the_halo",
         "initcheck",
         READ,
-        _k(
+        kernel(
             "const float* x, float* y",
             """    __shared__ float t[10][10];
     int c = threadIdx.x + 1, r = threadIdx.y + 1;
@@ -67,7 +66,7 @@ BUGS = (
         "counter_of_the_block_not_zeroed",
         "initcheck",
         READ,
-        _k(
+        kernel(
             "const int* x, int* y",
             """    __shared__ int count;
     {{||if (threadIdx.x == 0) count = 0;}}
@@ -84,7 +83,7 @@ BUGS = (
         "more_bins_than_threads",
         "initcheck",
         READ,
-        _k(
+        kernel(
             "const int* x, int* y",
             """    __shared__ int bins[100];
     {{if (threadIdx.x < 100) bins[threadIdx.x] = 0;||for (int b = threadIdx.x; b < 100; b += 64) bins[b] = 0;}}
@@ -101,7 +100,7 @@ BUGS = (
         "padding_taken_for_data",
         "initcheck",
         READ,
-        _k(
+        kernel(
             "const float* x, float* y, int width, int pitch",
             """    __shared__ float row[40];
     if (threadIdx.x < width) row[threadIdx.x] = x[threadIdx.x];
@@ -118,7 +117,7 @@ BUGS = (
         "half_of_the_output_of_the_step_before",
         "initcheck",
         READ,
-        _k(
+        kernel(
             "const float* x, float* between, float* y, int n",
             """    int i = threadIdx.x;
     if (i < n {{/ 2||}}) between[i] = 2 * x[i];
@@ -133,7 +132,7 @@ BUGS = (
         "fourth_field_never_set",
         "initcheck",
         READ,
-        _k(
+        kernel(
             "const float* x, float4* points, float* y, int n",
             """    int i = threadIdx.x;
     if (i >= n) return;

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from tests.planted.planted import Array, Planted, f32, i32
+from tests.planted.planted import Array, Planted, f32, i32, kernel
 
 OUT = ("out of bounds",)
-
-
-def _k(parameters: str, body: str, before: str = "") -> str:
-    return f'{before}extern "C" __global__ void k({parameters}) {{\n{body}\n}}\n'
 
 
 BUGS = (
@@ -16,7 +12,7 @@ BUGS = (
         "guard_lets_one_too_many",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const float* x, float* y, int n",
             """    int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i {{<=||<}} n) y[i] = 2 * x[i];  // HERE""",
@@ -29,7 +25,7 @@ BUGS = (
         "no_guard_last_block",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const float* x, float* y, int n",
             """    int i = blockIdx.x * blockDim.x + threadIdx.x;
     {{||if (i < n)}} y[i] = x[i] + 1;  // HERE""",
@@ -42,7 +38,7 @@ BUGS = (
         "left_neighbour_of_the_first",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const float* x, float* y, int n",
             """    int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = x[i] - {{x[i - 1]||(i ? x[i - 1] : 0)}};  // HERE""",
@@ -55,7 +51,7 @@ BUGS = (
         "right_neighbour_of_the_last",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const float* x, float* y, int n",
             """    int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) {
@@ -73,7 +69,7 @@ BUGS = (
         "rows_and_columns_exchanged",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const float* x, float* y, int height, int width",
             """    int column = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
     if (row >= height || column >= width) return;
@@ -87,7 +83,7 @@ BUGS = (
         "vector_load_past_the_tail",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const float4* x, float* y, int n",
             """    int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (4 * i {{< n||+ 3 < n}}) {
@@ -103,7 +99,7 @@ BUGS = (
         "vector_load_misaligned",
         "memcheck",
         ("misaligned address",),
-        _k(
+        kernel(
             "const float* x, float4* y, int n",
             """    int i = threadIdx.x;
     if (i < n) y[i] = *(const float4*)(x + 4 * i + {{1||4}});  // HERE""",
@@ -116,7 +112,7 @@ BUGS = (
         "integer_read_from_odd_bytes",
         "memcheck",
         ("misaligned address",),
-        _k(
+        kernel(
             "const char* x, int* y, int n",
             """    int i = threadIdx.x;
     if (i < n) y[i] = *(const int*)(x + {{5||8}} * i);  // HERE""",
@@ -129,7 +125,7 @@ BUGS = (
         "past_a_shared_array",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const float* x, float* y",
             """    __shared__ float tile[64];
     tile[threadIdx.x{{ + 1||}}] = x[threadIdx.x];  // HERE
@@ -144,7 +140,7 @@ BUGS = (
         "dynamic_shared_memory_too_small",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const float* x, float* y",
             """    extern __shared__ float tile[];
     tile[{{2 * threadIdx.x||threadIdx.x}}] = x[threadIdx.x];  // HERE
@@ -160,7 +156,7 @@ BUGS = (
         "optional_pointer_not_asked",
         "memcheck",
         ("null pointer", "out of bounds"),
-        _k(
+        kernel(
             "const float* x, const float* weights, float* y, int n",
             """    int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = x[i] * {{weights[i]||(weights ? weights[i] : 1)}};  // HERE""",
@@ -173,7 +169,7 @@ BUGS = (
         "freed_memory",
         "memcheck",
         ("use after free",),
-        _k(
+        kernel(
             "const float* old, const float* x, float* y, int n",
             """    int i = threadIdx.x;
     if (i < n) y[i] = {{old||x}}[i];  // HERE""",
@@ -186,7 +182,7 @@ BUGS = (
         "unsigned_index_wraps",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const float* x, float* y, unsigned n",
             """    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = x[{{i - 1||(i + n - 1) % n}}];  // HERE""",
@@ -199,7 +195,7 @@ BUGS = (
         "index_overflows_32_bits",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const float* x, float* y, int row, int pitch, int n",
             """    int i = threadIdx.x;
     {{int||long long}} first = {{row * pitch||(long long)row * pitch}};
@@ -213,7 +209,7 @@ BUGS = (
         "local_array_index_at_run_time",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const int* x, int* y",
             """    int counts[8] = {};
     for (int i = 0; i < 32; i++) counts[x[i] {{+||% 8 + 0 *}} 4]++;  // HERE
@@ -227,7 +223,7 @@ BUGS = (
         "double_past_an_odd_count",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const float* x, double* y, int n",
             """    int i = threadIdx.x;
     if (2 * i {{< n||+ 1 < n}}) y[i] = ((const double*)x)[i];  // HERE""",
@@ -240,7 +236,7 @@ BUGS = (
         "bin_beyond_the_histogram_for_one_value",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const float* x, int* bins, int n",
             """    int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) {
@@ -257,7 +253,7 @@ BUGS = (
         "halo_of_the_last_block",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const float* x, float* y, int n",
             """    __shared__ float tile[66];
     int i = blockIdx.x * 64 + threadIdx.x, t = threadIdx.x + 1;
@@ -275,7 +271,7 @@ BUGS = (
         "depth_taken_for_height",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const float* x, float* y, int depth, int height, int width",
             """    int c = threadIdx.x, r = threadIdx.y, s = threadIdx.z;
     if (c < width && r < height && s < depth)
@@ -289,7 +285,7 @@ BUGS = (
         "end_of_a_list_not_recognised",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const int* next, int* length, int n",
             """    int steps = 0, at = threadIdx.x;
     while (steps < 10{{|| && at < n}}) {
@@ -306,7 +302,7 @@ BUGS = (
         "grid_stride_begins_too_far",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const float* x, float* y, int n",
             """    int threads = gridDim.x * blockDim.x;
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n{{ + blockDim.x||}}; i += threads)
@@ -320,7 +316,7 @@ BUGS = (
         "search_that_never_ends",
         "memcheck",
         ("endless loop",),
-        _k(
+        kernel(
             "const int* x, int* y, int n",
             """    int low = 0, high = n;
     while (low < high) {  // HERE
@@ -338,7 +334,7 @@ BUGS = (
         "call_through_an_empty_table_entry",
         "memcheck",
         ("bad call",),
-        _k(
+        kernel(
             "int* y, int which",
             """    Function table[3] = {twice, square, {{nullptr||twice}}};
     y[threadIdx.x] = table[which](threadIdx.x);  // HERE""",
@@ -353,7 +349,7 @@ BUGS = (
         "recursion_without_an_end",
         "memcheck",
         ("stack overflow",),
-        _k(
+        kernel(
             "int* y",
             """    y[threadIdx.x] = depth(threadIdx.x);  // HERE""",
             """__device__ __noinline__ int depth(int x) {  // HERE
@@ -371,7 +367,7 @@ BUGS = (
         "array_one_block_short",
         "memcheck",
         OUT,
-        _k(
+        kernel(
             "const float* x, float* sums",
             """    __shared__ float part[64];
     part[threadIdx.x] = x[blockIdx.x * 64 + threadIdx.x];

@@ -72,3 +72,8 @@ def f32(count: int, fill: str = "random") -> Array:
 
 def i32(count: int, fill: str = "random", most: int = 16) -> Array:
     return Array("int32", count, fill, most)
+
+
+def kernel(parameters: str, body: str, before: str = "") -> str:
+    """The source of a kernel ``k``; ``before`` stands in front of it."""
+    return f'{before}extern "C" __global__ void k({parameters}) {{\n{body}\n}}\n'

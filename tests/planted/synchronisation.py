@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.planted.memory import _k
-from tests.planted.planted import Planted, f32, i32
+from tests.planted.planted import Planted, f32, i32, kernel
 
 DIVERGENT = ("divergent barrier", "deadlock", "barrier after exit")
 
@@ -12,7 +11,7 @@ BUGS = (
         "barrier_for_half_of_the_block",
         "synccheck",
         DIVERGENT,
-        _k(
+        kernel(
             "const float* x, float* y",
             """    __shared__ float t[64];
     if (threadIdx.x < 32) {
@@ -30,7 +29,7 @@ BUGS = (
         "a_barrier_in_either_branch",
         "synccheck",
         DIVERGENT,
-        _k(
+        kernel(
             "const float* x, float* y",
             """    __shared__ float t[64];
     t[threadIdx.x] = x[threadIdx.x];
@@ -45,7 +44,7 @@ BUGS = (
         "return_before_the_barrier_for_one_size",
         "synccheck",
         DIVERGENT,
-        _k(
+        kernel(
             "const float* x, float* y, int n",
             """    __shared__ float t[64];
     int i = blockIdx.x * 64 + threadIdx.x;
@@ -62,7 +61,7 @@ BUGS = (
         "barrier_in_a_loop_of_the_thread's_own_length",
         "synccheck",
         DIVERGENT,
-        _k(
+        kernel(
             "const int* x, int* y",
             """    __shared__ int t[64];
     t[threadIdx.x] = 0;
@@ -81,7 +80,7 @@ BUGS = (
         "mask_without_the_caller",
         "synccheck",
         ("lane not in mask",),
-        _k(
+        kernel(
             "int* y",
             """    int lane = threadIdx.x;
     y[lane] = __shfl_sync({{0xffff||0xffffffff}}, lane, 3);  // HERE""",
@@ -94,7 +93,7 @@ BUGS = (
         "shuffle_in_a_branch_with_the_full_mask",
         "synccheck",
         ("deadlock", "divergent barrier"),
-        _k(
+        kernel(
             "const int* x, int* y",
             """    int lane = threadIdx.x, v = x[lane];
     if (x[lane] {{< 8||>= 0}}) v = __shfl_xor_sync(0xffffffff, v, 1);  // HERE
@@ -109,7 +108,7 @@ BUGS = (
         "barrier_that_counts_one_and_a_half_warps",
         "synccheck",
         ("barrier count", "deadlock", "divergent barrier"),
-        _k(
+        kernel(
             "int* y, int most",
             """    int count = {{most||64}};
     if (threadIdx.x < count) asm volatile("barrier.cta.sync 1, %0;" ::"r"(count) : "memory");  // HERE
@@ -123,7 +122,7 @@ BUGS = (
         "barrier_that_waits_for_one_too_many",
         "synccheck",
         ("deadlock", "endless wait"),
-        _k(
+        kernel(
             "const int* x, int* y",
             """    __shared__ cuda::barrier<cuda::thread_scope_block> bar;
     if (threadIdx.x == 0) init(&bar, blockDim.x{{ + 1||}});
@@ -140,7 +139,7 @@ BUGS = (
         "counting_barrier_in_a_branch",
         "synccheck",
         DIVERGENT,
-        _k(
+        kernel(
             "const int* x, int* y",
             """    int many = 0;
     {{if (threadIdx.x < 32)||}} many = __syncthreads_count(x[threadIdx.x] > 7);  // HERE
@@ -155,7 +154,7 @@ BUGS = (
         "producer_that_never_arrives",
         "synccheck",
         ("deadlock",),
-        _k(
+        kernel(
             "const int* x, int* y",
             """    __shared__ int box[32];
     if (threadIdx.x < 32) {
