@@ -2,8 +2,8 @@
 
     python -m tests.corpus.deletion [--only TEXT] [--jobs N]
 
-A deletion that the sanitizer does not notice *survives*. `survivors.toml` holds the reasons why nothing is wrong without
-it, or why it cannot be seen, as far as they were looked at; the others are printed as not explained.
+A deletion that the sanitizer does not notice *survives*. `survivors.toml` holds the reasons why nothing is wrong
+without it, or why it cannot be seen, as far as they were looked at; the others are printed as not explained.
 """
 
 from __future__ import annotations

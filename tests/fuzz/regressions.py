@@ -30,8 +30,25 @@ extern "C" __global__ void f(int* out) {
 }
 """
 
+#: The larger of a converted integer and a NaN; LLVM took the NaN (seeds 6486, 8957).
+NUMBER_OR_NAN = """
+extern "C" __global__ void f(double zero, const unsigned short* x, double* d, float* s) {
+    double missing = zero / zero;
+    float small = (float)missing;
+    d[0] = fmax((double)x[0], missing);
+    d[1] = fmax(missing, (double)x[0]);
+    d[2] = fmin((double)x[0], missing);
+    d[3] = fmin(-zero, zero);
+    d[4] = fmax(-zero, zero);
+    s[0] = fmaxf((float)x[0], small);
+    s[1] = fminf(small, (float)x[0]);
+    s[2] = fminf(0.0f, -(float)zero);
+    s[3] = fmaxf(-(float)zero, 0.0f);
+}
+"""
+
 #: Seeds whose translation unit crashes NVIDIA's own compiler (NVRTC 13.0 for sm_90), here and on a GPU.
-COMPILER_CRASHES = {2875}
+COMPILER_CRASHES = {2875, 7989, 8584}
 
 
 def _kernel(body: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,13 @@ def test_the_bug_is_found_on_its_line(bug: Planted) -> None:
     assert named, f"{bug.wrong}\n{[(f.rule, f.line, f.detail) for f in findings]}"
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def _every_second() -> Iterator[object]:
+    """Half of them in every run, the others in the long one."""
+    for number, bug in enumerate(BUGS):
+        yield pytest.param(bug, id=bug.name, marks=[pytest.mark.long] * (number % 2))
+
+
+@pytest.mark.parametrize("bug", [*_every_second()])
 def test_the_mended_kernel_is_clean(bug: Planted) -> None:
     found = report(bug, bug.right)
     assert found.ok, f"{bug.right}\n{found}"

@@ -202,12 +202,32 @@ def _sign(e: Emitter, i: Instruction, f: Form) -> None:
     e.set_real(i.operands[0], result, f.bits)
 
 
+def extreme(e: Emitter, name: str, a: str, b: str, bits: int, propagates: bool) -> str:
+    """The smaller (``min``) or larger (``max``) of two floats (32) or doubles (64); -0 is less than +0. One NaN gives
+    the other operand, or with ``propagates`` a NaN.
+
+    Without ``propagates`` it is written out: on processors with AVX-512, LLVM 22 gives the NaN for ``maximumnum`` of a
+    number that it knows to be one, as an integer that was converted is, and a NaN.
+    """
+    kind = _KIND[bits]
+    if propagates:
+        return e.intrinsic(f"llvm.{name}imum.f{bits}", kind, f"{kind} {a}", f"{kind} {b}")
+    first = e.new(f"fcmp {'olt' if name == 'min' else 'ogt'} {kind} {a}, {b}")
+    result = e.new(f"select i1 {first}, {kind} {a}, {kind} {b}")
+    missing = e.new(f"fcmp uno {kind} {b}, {b}")
+    result = e.new(f"select i1 {missing}, {kind} {a}, {kind} {result}")
+    zeros = e.new(f"fcmp oeq {kind} {a}, {b}")  # equal numbers have equal bits, but for the sign of zero
+    left, right = (e.new(f"bitcast {kind} {value} to i{bits}") for value in (a, b))
+    both = e.new(f"{'or' if name == 'min' else 'and'} i{bits} {left}, {right}")
+    both = e.new(f"bitcast i{bits} {both} to {kind}")
+    return e.new(f"select i1 {zeros}, {kind} {both}, {kind} {result}")
+
+
 @TABLE.row("min[.ftz][.NaN].f32", "min[.ftz][.NaN].xorsign.abs.f32", "min[.ftz][.NaN].abs.f32", "min.f64")
 @TABLE.row("max[.ftz][.NaN].f32", "max[.ftz][.NaN].xorsign.abs.f32", "max[.ftz][.NaN].abs.f32", "max.f64")
 def _extreme(e: Emitter, i: Instruction, f: Form) -> None:
     """One NaN gives the other operand, unless ``.NaN`` asks for it; -0 is less than +0."""
     a, b = inputs(e, i, f, 2)
-    kind = _KIND[f.bits]
     sign = ""
     if "abs" in f and "xorsign" not in f:
         a, b = (e.intrinsic("llvm.fabs.f32", "float", f"float {value}") for value in (a, b))
@@ -215,13 +235,12 @@ def _extreme(e: Emitter, i: Instruction, f: Form) -> None:
         sign = e.new(f"xor i32 {e.new(f'bitcast float {a} to i32')}, {e.new(f'bitcast float {b} to i32')}")
         a = e.intrinsic("llvm.fabs.f32", "float", f"float {a}")
         b = e.intrinsic("llvm.fabs.f32", "float", f"float {b}")
-    name = f"{f.row.name}imum" + ("" if "NaN" in f else "num")
-    result = e.intrinsic(f"llvm.{name}.f{f.bits}", kind, f"{kind} {a}", f"{kind} {b}")
+    result = extreme(e, f.row.name, a, b, f.bits, "NaN" in f)
     if len(i.operands) == 4:  # of three numbers
         (_, _, c) = inputs(e, i, f, 3)
         if "abs" in f:
             c = e.intrinsic("llvm.fabs.f32", "float", f"float {c}")
-        result = e.intrinsic(f"llvm.{name}.f{f.bits}", kind, f"{kind} {result}", f"{kind} {c}")
+        result = extreme(e, f.row.name, result, c, f.bits, "NaN" in f)
     if sign:
         signed = e.new(f"bitcast i32 {sign} to float")
         result = e.intrinsic("llvm.copysign.f32", "float", f"float {result}", f"float {signed}")

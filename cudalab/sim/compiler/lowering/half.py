@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudalab.sim.compiler.codegen.checks import pointer_to
 from cudalab.sim.compiler.lowering.compare import _COMBINE, _REAL, _REAL_NAMES, _combine
-from cudalab.sim.compiler.lowering.floating import saturate
+from cudalab.sim.compiler.lowering.floating import extreme, saturate
 from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.object_code import has_half
 from cudalab.sim.compiler.ptx.nodes import Instruction, Pair
@@ -185,9 +185,8 @@ def _extreme(e: Emitter, i: Instruction, f: Form) -> None:
             sign = e.new(f"and i16 {e.new(f'xor i16 {a}, {b}')}, -32768")
             a, b = (e.new(f"and i16 {number}, {0x7FFF}") for number in (a, b))
         kind = _COMPUTED[type]
-        name = f"llvm.{f.row.name}imum{'' if 'NaN' in f else 'num'}.f{_BITS[type]}"
-        wide = [f"{kind} {widen(e, number, type)}" for number in (a, b)]
-        result = narrow(e, e.intrinsic(name, kind, *wide), type, kind)
+        first, second = (widen(e, number, type) for number in (a, b))
+        result = narrow(e, extreme(e, f.row.name, first, second, _BITS[type], "NaN" in f), type, kind)
         return _no_nan_bits(e, result, type, e.new(f"or i16 {result}, {sign}")) if sign else result
 
     _each(e, i, f, 2, compute)
@@ -270,10 +269,8 @@ def _changed(e: Emitter, type: str, operation: str, old: str, operand: str) -> s
     for a, b in zip(_halves(e, old, type), _halves(e, operand, type), strict=True):
         one = single(type)
         wide = [widen(e, number, one) for number in (a, b)]
-        kind = _COMPUTED[one]
         if operation != "add":
-            name = f"llvm.{operation}imumnum.f{_BITS[one]}"
-            total = e.intrinsic(name, kind, *[f"{kind} {number}" for number in wide])
+            total = extreme(e, operation, wide[0], wide[1], _BITS[one], False)
         elif one == "f16":
             total = e.new(f"fadd float {wide[0]}, {wide[1]}")
         else:

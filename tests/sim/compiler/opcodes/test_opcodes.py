@@ -26,7 +26,7 @@ def test_instructions_follow_the_isa(family: str) -> None:
     _check(family, "plain")
 
 
-@pytest.mark.parametrize("variant", ["atomic", "traced"])
+@pytest.mark.parametrize("variant", [pytest.param("atomic", marks=pytest.mark.long), "traced"])
 @pytest.mark.parametrize("family", suite.ALL_VARIANTS)
 def test_instructions_follow_the_isa_in_other_variants(family: str, variant: str) -> None:
     _check(family, variant)
