@@ -200,6 +200,7 @@ def answer():
 
 def test_the_session_is_left_as_it_was(capsys):
     device, stream = current_device(), cupy.cuda.Stream(non_blocking=True)
+    cupy.get_default_memory_pool().free_all_blocks()  # so that no free block lies beside the array
     array, free = cupy.arange(1000), cupy.get_default_memory_pool().n_free_blocks()
     pinned = cupy.cuda.alloc_pinned_memory(64)
     clock = device.clock_ns

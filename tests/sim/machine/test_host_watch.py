@@ -558,6 +558,7 @@ def test_subprocesses_and_the_end_of_the_process() -> None:
 def test_an_interrupt_while_touches_come() -> None:
     done = run("""
         import _thread
+        protect()  # the first time, the trap is compiled
         timer = threading.Timer(0.3, _thread.interrupt_main)
         timer.start()
         try:
