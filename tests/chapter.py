@@ -13,8 +13,9 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
@@ -94,3 +95,53 @@ def fresh_shell() -> Iterator[InteractiveShell]:
     finally:
         InteractiveShell.clear_instance()
         cudalab.reset()
+
+
+class ComparedCells:
+    """What holds for the compared cells of every chapter; a class ``Test…`` of a test file says which chapter."""
+
+    chapter: ClassVar[Chapter]
+    mutations: ClassVar[Sequence[Mutation]]
+    least: ClassVar[int]
+    """Compared cells that the chapter has at least."""
+    one_mutation_a_cell = False
+    """Whether only the first mistake of each cell is made in every run, and the others in the long one."""
+
+    @pytest.fixture
+    def shell(self) -> Iterator[InteractiveShell]:
+        with fresh_shell() as made:
+            yield made
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "mutation" in metafunc.fixturenames:
+            metafunc.parametrize("mutation", [*self._slices()], ids=str)
+        elif "name" in metafunc.fixturenames:
+            metafunc.parametrize("name", self.chapter.compared)
+
+    def _slices(self) -> Iterator[Any]:
+        seen = set()
+        for mutation in self.mutations:
+            later = self.one_mutation_a_cell and mutation.compared in seen
+            yield pytest.param(mutation, marks=[pytest.mark.long] * later)
+            seen.add(mutation.compared)
+
+    def test_there_are_enough(self) -> None:
+        assert sorted(self.chapter.compared) == sorted(self.chapter.needs)
+        assert len(self.chapter.compared) >= self.least
+
+    def test_each_is_mutated(self) -> None:
+        assert {mutation.compared for mutation in self.mutations} == set(self.chapter.compared)
+
+    def test_it_prints_what_is_stored(self, shell: InteractiveShell, name: str) -> None:
+        assert self.chapter.run(shell, name) == self.chapter.stored(name)
+
+    def test_it_notices_a_mistake(self, shell: InteractiveShell, mutation: Mutation) -> None:
+        printed = self.chapter.run(shell, mutation.compared, mutation)
+        assert not any(name in printed for name in ("SyntaxError", "CompileException", "NameError")), printed
+        assert printed != self.chapter.stored(mutation.compared)
+
+    def test_it_prints_values(self, name: str) -> None:
+        """Numbers, names of errors or several lines in an order, and never only whether something holds."""
+        stored = self.chapter.stored(name)
+        assert stored and not {"True", "False"} & set(stored.split())
+        assert any(character.isdigit() for character in stored) or "cuda" in stored or "\n" in stored.strip()

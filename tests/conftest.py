@@ -15,6 +15,8 @@ import pytest
 
 from tests.browser import chromium
 
+pytest.register_assert_rewrite("tests.chapter")
+
 ROOT = Path(__file__).parent.parent
 TESTS = "tests"
 CI = os.environ.get("CI") == "true"

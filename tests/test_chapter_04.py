@@ -7,12 +7,7 @@ else. The cells run in one IPython shell in this process; only those that the co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-from IPython.core.interactiveshell import InteractiveShell
-
-from tests.chapter import Chapter, Mutation, fresh_shell
+from tests.chapter import Chapter, ComparedCells, Mutation
 
 LEAST_COMPARED = 6
 
@@ -73,36 +68,5 @@ MUTATIONS = [
 CHAPTER = Chapter("04_device_memory.ipynb", NEEDS)
 
 
-@pytest.fixture
-def shell() -> Iterator[InteractiveShell]:
-    with fresh_shell() as made:
-        yield made
-
-
-def test_there_are_enough_compared_cells() -> None:
-    assert sorted(CHAPTER.compared) == sorted(NEEDS)
-    assert len(CHAPTER.compared) >= LEAST_COMPARED
-
-
-def test_every_compared_cell_is_mutated() -> None:
-    assert {mutation.compared for mutation in MUTATIONS} == set(CHAPTER.compared)
-
-
-@pytest.mark.parametrize("name", CHAPTER.compared)
-def test_compared_cell_prints_its_stored_output(shell: InteractiveShell, name: str) -> None:
-    assert CHAPTER.run(shell, name) == CHAPTER.stored(name)
-
-
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
-def test_compared_cell_notices_a_mistake(shell: InteractiveShell, mutation: Mutation) -> None:
-    printed = CHAPTER.run(shell, mutation.compared, mutation)
-    assert "SyntaxError" not in printed and "CompileException" not in printed, printed
-    assert printed != CHAPTER.stored(mutation.compared)
-
-
-@pytest.mark.parametrize("name", CHAPTER.compared)
-def test_compared_cell_prints_values(name: str) -> None:
-    """Numbers or names of errors, and never only whether something holds."""
-    words = CHAPTER.stored(name).split()
-    assert words and not {"True", "False"} & set(words)
-    assert any(character.isdigit() for character in CHAPTER.stored(name)) or "cuda" in CHAPTER.stored(name)
+class TestComparedCells(ComparedCells):
+    chapter, mutations, least = CHAPTER, MUTATIONS, LEAST_COMPARED

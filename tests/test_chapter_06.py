@@ -5,12 +5,7 @@ That each agrees with its stored output as it stands is what the run of the whol
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-from IPython.core.interactiveshell import InteractiveShell
-
-from tests.chapter import Chapter, Mutation, fresh_shell
+from tests.chapter import Chapter, ComparedCells, Mutation
 
 LEAST_COMPARED = 12
 CHAPTER = Chapter(
@@ -65,39 +60,6 @@ MUTATIONS = [
 ]
 
 
-@pytest.fixture
-def shell() -> Iterator[InteractiveShell]:
-    with fresh_shell() as shell:
-        yield shell
-
-
-def test_there_are_enough_compared_cells() -> None:
-    assert sorted(CHAPTER.compared) == sorted(CHAPTER.needs)
-    assert len(CHAPTER.compared) >= LEAST_COMPARED
-
-
-def test_every_compared_cell_is_mutated() -> None:
-    assert {mutation.compared for mutation in MUTATIONS} == set(CHAPTER.compared)
-
-
-def _slices() -> Iterator[object]:
-    """The first mistake of each cell in every run, the others in the long one."""
-    seen = set()
-    for mutation in MUTATIONS:
-        yield pytest.param(mutation, marks=[pytest.mark.long] * (mutation.compared in seen))
-        seen.add(mutation.compared)
-
-
-@pytest.mark.parametrize("mutation", [*_slices()], ids=str)
-def test_compared_cell_notices_a_mistake(shell: InteractiveShell, mutation: Mutation) -> None:
-    printed = CHAPTER.run(shell, mutation.compared, mutation)
-    assert not any(name in printed for name in ("SyntaxError", "CompileException", "NameError")), printed
-    assert printed != CHAPTER.stored(mutation.compared)
-
-
-@pytest.mark.parametrize("name", CHAPTER.compared)
-def test_compared_cell_prints_values(name: str) -> None:
-    """Numbers or names of errors, and never only whether something holds."""
-    stored = CHAPTER.stored(name)
-    assert not {"True", "False"} & set(stored.split())
-    assert any(character.isdigit() for character in stored) or "cuda" in stored
+class TestComparedCells(ComparedCells):
+    chapter, mutations, least = CHAPTER, MUTATIONS, LEAST_COMPARED
+    one_mutation_a_cell = True

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-from IPython.core.interactiveshell import InteractiveShell
-
-from tests.chapter import Chapter, Mutation, fresh_shell
+from tests.chapter import Chapter, ComparedCells, Mutation
 
 LEAST_COMPARED = 9
 BASE = ["ok", "kernel-spin"]
@@ -54,25 +49,5 @@ MUTATIONS = [
 ]
 
 
-@pytest.fixture
-def shell() -> Iterator[InteractiveShell]:
-    with fresh_shell() as made:
-        yield made
-
-
-def test_the_chapter_compares_enough() -> None:
-    assert len(CHAPTER.compared) >= LEAST_COMPARED
-    assert sorted(CHAPTER.needs) == sorted(CHAPTER.compared)
-    assert {mutation.compared for mutation in MUTATIONS} == set(CHAPTER.compared)
-
-
-@pytest.mark.parametrize("name", CHAPTER.needs)
-def test_a_compared_cell_agrees_with_its_stored_output(shell: InteractiveShell, name: str) -> None:
-    assert CHAPTER.run(shell, name) == CHAPTER.stored(name)
-
-
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
-def test_a_compared_cell_notices_a_mistake(shell: InteractiveShell, mutation: Mutation) -> None:
-    printed = CHAPTER.run(shell, mutation.compared, mutation)
-    assert "SyntaxError" not in printed and "CompileException" not in printed, printed
-    assert printed != CHAPTER.stored(mutation.compared)
+class TestComparedCells(ComparedCells):
+    chapter, mutations, least = CHAPTER, MUTATIONS, LEAST_COMPARED

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator
 from contextlib import redirect_stdout
 
-import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import cudalab
 from cudalab.sim.device.hazards import HazardWarning
-from tests.chapter import Chapter, Mutation, fresh_shell
+from tests.chapter import Chapter, ComparedCells, Mutation
 
 LEAST_COMPARED = 6
 CHAPTER = Chapter(
@@ -57,51 +55,19 @@ MUTATIONS = [
 ]
 
 
-@pytest.fixture
-def shell() -> Iterator[InteractiveShell]:
-    with fresh_shell() as shell:
-        yield shell
+class TestComparedCells(ComparedCells):
+    chapter, mutations, least = CHAPTER, MUTATIONS, LEAST_COMPARED
 
-
-def test_there_are_enough_compared_cells() -> None:
-    assert sorted(CHAPTER.compared) == sorted(CHAPTER.needs)
-    assert len(CHAPTER.compared) >= LEAST_COMPARED
-
-
-def test_every_compared_cell_is_mutated() -> None:
-    assert {mutation.compared for mutation in MUTATIONS} == set(CHAPTER.compared)
-
-
-@pytest.mark.parametrize("name", CHAPTER.compared)
-def test_compared_cell_prints_its_stored_output(shell: InteractiveShell, name: str) -> None:
-    assert CHAPTER.run(shell, name) == CHAPTER.stored(name)
-
-
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
-def test_compared_cell_notices_a_mistake(shell: InteractiveShell, mutation: Mutation) -> None:
-    printed = CHAPTER.run(shell, mutation.compared, mutation)
-    assert "SyntaxError" not in printed and "CompileException" not in printed, printed
-    assert printed != CHAPTER.stored(mutation.compared)
-
-
-@pytest.mark.parametrize("name", CHAPTER.compared)
-def test_compared_cell_prints_values(name: str) -> None:
-    """Numbers or names of errors, and never only whether something holds."""
-    stored = CHAPTER.stored(name)
-    assert not {"True", "False"} & set(stored.split())
-    assert any(character.isdigit() for character in stored) or "cuda" in stored
-
-
-def test_only_the_planted_mistake_is_a_hazard(shell: InteractiveShell) -> None:
-    """Run as a learner runs it, the chapter has one hazard in this process: the wait before the record."""
-    lines = []
-    for name, cell in CHAPTER.cells.items():
-        if name in ("tuner", "neighbours", "hazard", "quiz", "clocks", "fresh", "both"):
-            continue  # slow, or in a process of its own; they are compared with what they are made of elsewhere
-        with warnings.catch_warnings(record=True) as caught, redirect_stdout(io.StringIO()):
-            warnings.simplefilter("always")
-            ended = shell.run_cell(cell.source, store_history=False)
-        assert ended.success, f"{name}: {ended.error_in_exec!r}"
-        lines += [name for warning in caught if issubclass(warning.category, HazardWarning)]
-    cudalab.backend.simulated_device().synchronize()
-    assert set(lines) == {"wait-first"}
+    def test_only_the_planted_mistake_is_a_hazard(self, shell: InteractiveShell) -> None:
+        """Run as a learner runs it, the chapter has one hazard in this process: the wait before the record."""
+        lines = []
+        for name, cell in CHAPTER.cells.items():
+            if name in ("tuner", "neighbours", "hazard", "quiz", "clocks", "fresh", "both"):
+                continue  # slow, or in a process of its own; they are compared with what they are made of elsewhere
+            with warnings.catch_warnings(record=True) as caught, redirect_stdout(io.StringIO()):
+                warnings.simplefilter("always")
+                ended = shell.run_cell(cell.source, store_history=False)
+            assert ended.success, f"{name}: {ended.error_in_exec!r}"
+            lines += [name for warning in caught if issubclass(warning.category, HazardWarning)]
+        cudalab.backend.simulated_device().synchronize()
+        assert set(lines) == {"wait-first"}

@@ -135,7 +135,6 @@ class Entry:
     names: tuple[str, ...] = ()
     options: tuple[str, ...] = ("-std=c++17",)
     prints: Callable[[Data], str] | None = None
-    pending: str = ""
     _tags: list[frozenset[str]] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -173,7 +172,6 @@ def kernel(
     names: tuple[str, ...] = (),
     options: tuple[str, ...] = ("-std=c++17",),
     prints: Callable[[Data], str] | None = None,
-    pending: str = "",
     topic: str = "",
 ) -> None:
     """Registers an entry.
@@ -192,7 +190,6 @@ def kernel(
         names: name expressions of templates that are launched.
         options: the compiler's.
         prints: what ``printf`` writes, lines sorted.
-        pending: what the simulated device lacks to run it; empty when it runs.
     """
     if name in REGISTRY:
         raise ValueError(f"two kernels are called {name!r}")
@@ -222,7 +219,6 @@ def kernel(
         names,
         options,
         prints,
-        pending,
     )
 
 

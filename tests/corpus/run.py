@@ -47,7 +47,7 @@ def units(entries: Sequence[Entry]) -> list[list[Entry]]:
     heavy: dict[tuple[str, ...], list[Entry]] = {}
     found = []
     for entry in entries:
-        if entry.headers and not entry.pending:
+        if entry.headers:
             heavy.setdefault((*entry.headers, *entry.options), []).append(entry)
         else:
             found.append([entry])

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from functools import cache
 
 from cudalab.sim.abi import Space
-from cudalab.sim.compiler.codegen.analysis import ModulePlan, Plan, plan_module
+from cudalab.sim.compiler.codegen.analysis import ModulePlan, plan_module
 from cudalab.sim.compiler.codegen.device import DeviceFunction
+from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.codegen.region import write_waiting_kernel
 from cudalab.sim.compiler.codegen.simple import SimpleKernel
 from cudalab.sim.compiler.codegen.unit import VARIANTS, Unit

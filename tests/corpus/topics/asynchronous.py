@@ -99,7 +99,6 @@ extern "C" __global__ void neighbours_later(const float* in, float* out, int n) 
     ),
     headers=LIBCUDA,
     features="cuda_barrier shared",
-    pending="mbarrier",
 )
 
 kernel(
@@ -134,7 +133,6 @@ extern "C" __global__ void hand_over(const int* in, int* sums, int batches) {
     expect=lambda d: {"sums": d["in"].sum(0, dtype=i32)},
     headers=LIBCUDA,
     features="cuda_barrier shared warp_specialisation",
-    pending="mbarrier",
 )
 
 kernel(
@@ -157,7 +155,6 @@ extern "C" __global__ void staged_scale(const float* in, float* out, float facto
     expect=lambda d: {"out": np.concatenate([d["in"][k : k + 128][::-1] for k in range(0, 300, 128)]) / 2},
     headers=LIBCUDA,
     features="cooperative_groups memcpy_async dynamic_shared",
-    pending="cp.async",
 )
 
 kernel(
@@ -194,7 +191,6 @@ extern "C" __global__ void piped_sums(const int* in, int* out, int tiles) {
     expect=lambda d: {"out": np.einsum("btk,t->bk", d["in"], np.arange(1, 6)).astype(i32)[:, ::-1]},
     headers=LIBCUDA,
     features="cuda_pipeline memcpy_async shared",
-    pending="mbarrier and cp.async",
 )
 
 kernel(
@@ -227,7 +223,6 @@ extern "C" __global__ void three_point(const float4* in, float* out, int groups)
     launch=Launch("three_point", 1, 32, "in out groups"),
     expect=lambda d: {"out": d["in"] + np.roll(d["in"], -1, 1) + np.roll(d["in"], 1, 1)},
     features="cp_async inline_ptx shared",
-    pending="cp.async",
 )
 
 kernel(
@@ -303,7 +298,6 @@ extern "C" __global__ void primes_below(const int* limits, int* counts, long lon
         lambda lists: {"counts": i32([len(p) for p in lists]), "sums": np.array([sum(p) for p in lists], np.int64)}
     )([[p for p in range(2, m) if all(p % k for k in range(2, p))] for m in d["limits"].tolist()]),
     features="device_malloc",
-    pending="malloc",
 )
 
 kernel(
@@ -349,7 +343,6 @@ extern "C" __global__ void tree_sort(const int* in, int* out, int trees, int len
     launch=Launch("tree_sort", 2, 32, "in out trees length"),
     expect=lambda d: {"out": np.sort(d["in"], axis=1)},
     features="device_malloc structs",
-    pending="malloc",
 )
 
 kernel(

@@ -163,7 +163,6 @@ extern "C" __global__ void sweeps(float* a, float* b, int n, int rounds) {
     expect=lambda d: relaxed(d["a"], 5),
     headers=GROUPS,
     features="cooperative_groups grid_sync",
-    pending="grid synchronisation",
 )
 
 
@@ -205,7 +204,6 @@ extern "C" __global__ void normalise(double* x, double* parts, int n) {
     expect=lambda d: {"x": d["x"] / d["x"].sum()},
     headers=GROUPS,
     features="cooperative_groups grid_sync shared",
-    pending="grid synchronisation",
 )
 
 kernel(
@@ -234,7 +232,6 @@ extern "C" __global__ void __cluster_dims__(4) cluster_histogram(const unsigned*
     expect=lambda d: {"bins": np.bincount(d["in"] % 64, minlength=64).astype(u32)},
     headers=GROUPS,
     features="cooperative_groups clusters shared",
-    pending="clusters",
 )
 
 kernel(
@@ -263,7 +260,6 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) ring_shift(const float* in,
     ),
     headers=GROUPS,
     features="cooperative_groups clusters dynamic_shared",
-    pending="clusters",
 )
 
 kernel(

@@ -6,141 +6,34 @@ every variant, so the two cannot disagree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 
 from cudalab.sim.abi import SiteKind, Space
+from cudalab.sim.compiler.codegen.plan import Plan, align
 from cudalab.sim.compiler.passes import accesses as access_pass
-from cudalab.sim.compiler.passes.accesses import Access, Extent, Group
-from cudalab.sim.compiler.passes.async_copies import AsyncCopy, copies_asynchronously, find_copies
+from cudalab.sim.compiler.passes.accesses import Access, Extent
+from cudalab.sim.compiler.passes.async_copies import copies_asynchronously, find_copies
 from cudalab.sim.compiler.passes.contraction import contract
-from cudalab.sim.compiler.passes.control_flow import Block, End, back_edges, build_blocks
+from cudalab.sim.compiler.passes.control_flow import End, back_edges, build_blocks
 from cudalab.sim.compiler.passes.inlining import CallGraph, inline_waiting_functions
-from cudalab.sim.compiler.passes.liveness import Liveness, find_liveness
+from cudalab.sim.compiler.passes.liveness import find_liveness
 from cudalab.sim.compiler.passes.not_a_number import find_computed
-from cudalab.sim.compiler.passes.pointer_roots import Root, Roots, find_roots
-from cudalab.sim.compiler.passes.polling import PollLoop, insert_cluster_waits, insert_polls
-from cudalab.sim.compiler.passes.regions import Point, Region, find_points, find_regions, frame_slots
-from cudalab.sim.compiler.passes.rematerialisation import Recomputed, find_recomputed
+from cudalab.sim.compiler.passes.pointer_roots import Root, find_roots
+from cudalab.sim.compiler.passes.polling import insert_cluster_waits, insert_polls
+from cudalab.sim.compiler.passes.regions import find_points, find_regions, frame_slots
+from cudalab.sim.compiler.passes.rematerialisation import find_recomputed
 from cudalab.sim.compiler.passes.stack import moves_stack, track_stack
-from cudalab.sim.compiler.passes.suspension import CLUSTER_DONE, CLUSTER_WAIT, is_poll
+from cudalab.sim.compiler.passes.suspension import CLUSTER_DONE, is_poll
 from cudalab.sim.compiler.program import Location, RootSource, Site
 from cudalab.sim.compiler.ptx.errors import PtxError
-from cudalab.sim.compiler.ptx.nodes import Function, Instruction, Module, Register, Symbol, Variable
-from cudalab.sim.compiler.runtime.layout import ASYNC_BYTES, SCRATCH_BYTES
+from cudalab.sim.compiler.ptx.nodes import Function, Instruction, Module, Symbol, Variable
 
 #: What a call of a function that calls itself takes of a thread's stack, beside its local variables (bytes; fitted to
 #: how deep an H200 gets with several limits).
 CALL_BYTES = 32
 #: What kernels call to allocate and free.
 HEAP_FUNCTIONS = frozenset({"malloc", "free", "__cuda_syscall_aligned_malloc"})
-
-
-@dataclass(eq=False)
-class Plan:
-    """All that is known of one function before code is written."""
-
-    function: Function
-    blocks: list[Block]
-    recomputed: Recomputed
-    liveness: Liveness
-    roots: Roots
-    back_edges: set[tuple[int, int]]
-    points: list[Point] = field(default_factory=list)
-    regions: list[Region] = field(default_factory=list)
-    slots: dict[Register, int] = field(default_factory=dict)
-    accesses: dict[Instruction, Access] = field(default_factory=dict)
-    copies: dict[Instruction, AsyncCopy] = field(default_factory=dict)
-    groups: dict[Instruction, Group] = field(default_factory=dict)
-    sites: list[Site] = field(default_factory=list)
-    other_sites: dict[Instruction, int] = field(default_factory=dict)  # calls and traps
-    block_sites: list[int] = field(default_factory=list)
-    exit_site: int = 0
-    first_site: int = 0  # of this function among its sites
-    root_sources: list[RootSource] = field(default_factory=list)
-    parameter_offsets: dict[str, int] = field(default_factory=dict)
-    parameter_bytes: int = 0
-    shared_offsets: dict[str, int] = field(default_factory=dict)
-    static_shared: int = 0
-    uses_dynamic_shared: bool = False
-    local_offsets: dict[str, int] = field(default_factory=dict)
-    frame_size: int = 0  # local memory of one activation
-    local_bytes: int = 0  # a kernel's, with all it calls
-    recursive: bool = False
-    uses_heap: bool = False  # a kernel's: it may allocate or free
-    dynamic_stack: bool = False  # a kernel's: how much stack its threads need is known only when it runs
-    computed: set[Register] = field(default_factory=set)  # floats whose NaN would be the host's
-    polls: list[PollLoop] = field(default_factory=list)
-    polling_blocks: set[int] = field(default_factory=set)  # of all those loops
-    poll_sources: set[Instruction] = field(default_factory=set)
-    copies_asynchronously: bool = False  # it, or a function that it calls
-
-    @property
-    def frame_bytes(self) -> int:
-        """Bytes of the frames of one warp."""
-        return self.polled_offset + 32 * 8 if self.polls else self._slot_bytes  # that row is the last: residents.py
-
-    @property
-    def _slot_bytes(self) -> int:
-        return max((offset + 32 * max(1, register.bits // 8) for register, offset in self.slots.items()), default=0)
-
-    def digest_offset(self, number: int) -> int:
-        """Where in the frame a poll loop keeps the digest of its last round."""
-        return _align(self._slot_bytes, 8) + 32 * 8 * number
-
-    @property
-    def waits_for_cluster(self) -> bool:
-        """Does it wait at the barrier of the cluster?"""
-        return any(point.instruction.opcode.startswith(CLUSTER_WAIT) for point in self.points)
-
-    @property
-    def cluster_offset(self) -> int:
-        """Where in the frame stands the phase of the cluster's barrier that a thread has arrived at."""
-        return self.digest_offset(len(self.polls))
-
-    @property
-    def patience_offset(self) -> int:
-        """Where in the frame a thread that waits for others inside such a loop keeps the patience it has left."""
-        return self.digest_offset(len(self.polls)) + (32 * 8 if self.waits_for_cluster else 0)
-
-    @property
-    def polled_offset(self) -> int:
-        """Where in the frame stands the address that a thread polled last."""
-        return self.patience_offset + 32 * 8
-
-    def loops_of_point(self, number: int) -> set[int]:
-        """The poll loops, by number, that a suspension point is in."""
-        if not number:
-            return set()
-        block = self.points[number - 1].block
-        return {index for index, loop in enumerate(self.polls) if block in loop.body}
-
-    def observed(self, number: int, point: Point) -> list[Register]:
-        """The registers that tell one round of a poll loop from the next, in the order of their places."""
-        written = 0
-        for index in self.polls[number].body:
-            written |= self.liveness.written[index]
-        bits = point.live & written
-        return [r for r in self.slots if bits >> r.index & 1 and r in self.polls[number].observed]
-
-    def site_of_point(self, number: int) -> int:
-        """The site of a suspension point; points come first among the kernel's own sites."""
-        return self.first_site + number - 1
-
-    @property
-    def synchronises_asynchronously(self) -> bool:
-        """Has it asynchronous copies, or barriers in shared memory?"""
-        return self.copies_asynchronously or any(
-            instruction is not None and instruction.opcode.startswith("mbarrier.")
-            for block in self.blocks
-            for instruction in (*block.instructions, block.ending)
-        )
-
-    @property
-    def scratch_bytes(self) -> int:
-        if self.copies_asynchronously:
-            return SCRATCH_BYTES + ASYNC_BYTES
-        return SCRATCH_BYTES if self.points else 0
 
 
 class ModulePlan:
@@ -301,7 +194,7 @@ class ModulePlan:
         """Functions run in several kernels, so their shared variables have the same place in all of them."""
         for variable in self._shared_of(function):
             if variable.count and variable.name not in self.function_shared:
-                offset = _align(self._function_shared_bytes, variable.alignment)
+                offset = align(self._function_shared_bytes, variable.alignment)
                 self.function_shared[variable.name] = offset
                 self._function_shared_bytes = offset + variable.size
 
@@ -328,10 +221,10 @@ class ModulePlan:
                 plan.uses_dynamic_shared = True
                 dynamic_alignment = max(dynamic_alignment, variable.alignment, 16)
             elif variable.name not in plan.shared_offsets:
-                offset = _align(size, variable.alignment)
+                offset = align(size, variable.alignment)
                 plan.shared_offsets[variable.name] = offset
                 size = offset + variable.size
-        plan.static_shared = _align(size, dynamic_alignment) if plan.uses_dynamic_shared else size
+        plan.static_shared = align(size, dynamic_alignment) if plan.uses_dynamic_shared else size
 
     # -- accesses
 
@@ -419,7 +312,7 @@ def parameter_layout(function: Function) -> tuple[dict[str, int], int]:
     """Byte offsets of a kernel's parameters, each at its alignment, and their total size."""
     offsets, size = {}, 0
     for parameter in function.parameters:
-        size = _align(size, parameter.alignment)
+        size = align(size, parameter.alignment)
         offsets[parameter.name] = size
         size += parameter.size
     return offsets, size
@@ -429,14 +322,10 @@ def _lay_out_locals(plan: Plan) -> None:
     size = 0
     for variable in plan.function.variables.values():
         if variable.space == "local":
-            size = _align(size, variable.alignment)
+            size = align(size, variable.alignment)
             plan.local_offsets[variable.name] = size
             size += variable.size
-    plan.frame_size = _align(size, 16)
-
-
-def _align(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment if alignment else size
+    plan.frame_size = align(size, 16)
 
 
 _SYNCHRONISING = ("mbarrier.", "cp.async.", "st.async.", "red.async.", "barrier.cluster.", CLUSTER_DONE)

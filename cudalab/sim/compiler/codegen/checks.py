@@ -171,16 +171,14 @@ def _root_limit(e: ThreadCode, group: Group, low: str) -> str:
     return e.cached(("aligned limit", access.root, group.span, alignment), Level.LAUNCH, make)
 
 
-def _through_shadow(e: ThreadCode, access: Access) -> str:
-    """Look the address up in the shadow; what is not there is for the runtime object to judge."""
-    base = base_of(e, access)
-    address = e.new(f"add i64 {base}, {access.offset}") if access.offset else base
+def found_in_shadow(e: ThreadCode, access: Access, address: str, slow: str) -> str:
+    """Look the address up in the shadow: a pointer where all of the access lies in one live allocation and is aligned;
+    else the code goes to the label ``slow``."""
     arena = e.context_field("arena", "ptr")
     low = e.cached("arena low", Level.LAUNCH, lambda: e.new(f"ptrtoint ptr {arena} to i64"))
     size = e.context_field("arena_size", "i64")
     shadow = e.context_field("shadow", "ptr")
-    near, fast, slow = (e.fresh_label(stem) for stem in ("near", "fast", "slow"))
-    join = e.fresh_label("join")
+    near, fast = e.fresh_label("near"), e.fresh_label("fast")
     distance = e.new(f"sub i64 {address}, {low}")
     e.emit(f"br i1 {e.new(f'icmp ult i64 {distance}, {size}')}, label %{near}, label %{slow}, !prof !1")
     e.label(near)
@@ -195,9 +193,18 @@ def _through_shadow(e: ThreadCode, access: Access) -> str:
         good = e.new(f"and i1 {good}, {e.new(f'icmp eq i64 {rest}, 0')}")
     e.emit(f"br i1 {good}, label %{fast}, label %{slow}, !prof !1")
     e.label(fast)
-    direct = e.new(f"getelementptr i8, ptr {arena}, i64 {distance}")
+    return e.new(f"getelementptr i8, ptr {arena}, i64 {distance}")
+
+
+def _through_shadow(e: ThreadCode, access: Access) -> str:
+    """Look the address up in the shadow; what is not there is for the runtime object to judge."""
+    base = base_of(e, access)
+    address = e.new(f"add i64 {base}, {access.offset}") if access.offset else base
+    slow, join = e.fresh_label("slow"), e.fresh_label("join")
+    direct = found_in_shadow(e, access, address, slow)
     if e.unit.marked:
         mark(e, access, address)
+    end = e.label_now
     e.emit(f"br label %{join}")
     e.count += 1
     found = f"%slow{e.count}"
@@ -216,7 +223,7 @@ def _through_shadow(e: ThreadCode, access: Access) -> str:
     )
     e.unit.declare("cl_slow_access", "declare ptr @cl_slow_access(ptr, ptr, i32, i64, i32, i32, i32) cold nounwind")
     e.label(join)
-    return e.new(f"phi ptr [ {direct}, %{fast} ], [ {found}, %{usable if marks else slow} ]")
+    return e.new(f"phi ptr [ {direct}, %{end} ], [ {found}, %{usable if marks else slow} ]")
 
 
 def place(e: ThreadCode, address: str, size: int, site: int) -> str:

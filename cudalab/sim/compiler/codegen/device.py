@@ -6,7 +6,7 @@ the thread left the kernel.
 
 from __future__ import annotations
 
-from cudalab.sim.compiler.codegen.analysis import Plan
+from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.codegen.threads import ThreadCode
 from cudalab.sim.compiler.codegen.unit import Unit
 from cudalab.sim.compiler.passes.rematerialisation import Level

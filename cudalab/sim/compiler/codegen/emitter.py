@@ -31,7 +31,7 @@ from cudalab.sim.compiler.ptx.nodes import (
 )
 
 if TYPE_CHECKING:
-    from cudalab.sim.compiler.codegen.analysis import Plan
+    from cudalab.sim.compiler.codegen.plan import Plan
     from cudalab.sim.compiler.codegen.unit import Unit
 
 REAL = {32: "float", 64: "double"}

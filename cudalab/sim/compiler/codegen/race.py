@@ -106,25 +106,8 @@ def _through_shadow(e: ThreadCode, access: Access) -> str:
     """As ``checks`` does it, but what is refused is skipped."""
     base = checks.base_of(e, access)
     address = e.new(f"add i64 {base}, {access.offset}") if access.offset else base
-    arena = e.context_field("arena", "ptr")
-    low = e.cached("arena low", Level.LAUNCH, lambda: e.new(f"ptrtoint ptr {arena} to i64"))
-    size = e.context_field("arena_size", "i64")
-    shadow = e.context_field("shadow", "ptr")
-    near, fast, slow, join = (e.fresh_label(stem) for stem in ("near", "fast", "slow", "join"))
-    distance = e.new(f"sub i64 {address}, {low}")
-    e.emit(f"br i1 {e.new(f'icmp ult i64 {distance}, {size}')}, label %{near}, label %{slow}, !prof !1")
-    e.label(near)
-    granule = e.new(f"lshr i64 {distance}, {abi.GRANULE.bit_length() - 1}")
-    entry = e.new(f"getelementptr i16, ptr {shadow}, i64 {granule}")
-    live = e.new(f"zext i16 {e.new(f'load i16, ptr {entry}')} to i64")
-    within = e.new(f"and i64 {distance}, {abi.GRANULE - 1}")
-    good = e.new(f"icmp ule i64 {e.new(f'add i64 {within}, {access.size}')}, {live}")
-    if access.size > 1:
-        rest = e.new(f"and i64 {distance}, {access.size - 1}")
-        good = e.new(f"and i1 {good}, {e.new(f'icmp eq i64 {rest}, 0')}")
-    e.emit(f"br i1 {good}, label %{fast}, label %{slow}, !prof !1")
-    e.label(fast)
-    direct = e.new(f"getelementptr i8, ptr {arena}, i64 {distance}")
+    slow, join = e.fresh_label("slow"), e.fresh_label("join")
+    direct = checks.found_in_shadow(e, access, address, slow)
     _after(e, access, base, address, direct)
     if (
         access.kind is not SiteKind.LOAD and e.unit.shadowed

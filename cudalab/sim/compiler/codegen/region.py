@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import Progress
 from cudalab.sim.compiler.codegen import polling
-from cudalab.sim.compiler.codegen.analysis import Plan
 from cudalab.sim.compiler.codegen.emitter import register_type
+from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.codegen.threads import ThreadCode
 from cudalab.sim.compiler.codegen.unit import Unit
 from cudalab.sim.compiler.lowering.warp import take_results

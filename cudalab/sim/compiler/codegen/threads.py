@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cudalab.sim import abi
 from cudalab.sim.compiler.codegen import polling
-from cudalab.sim.compiler.codegen.analysis import Plan
 from cudalab.sim.compiler.codegen.emitter import Emitter
+from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.codegen.unit import Unit
 from cudalab.sim.compiler.passes.accesses import Group
 from cudalab.sim.compiler.passes.control_flow import Block, End

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cudalab.sim.compiler.codegen.analysis import ModulePlan, Plan
+from cudalab.sim.compiler.codegen.analysis import ModulePlan
+from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.lowering import scope
 from cudalab.sim.compiler.passes.accesses import Access
 from cudalab.sim.compiler.passes.flushing import flushes_in_hardware

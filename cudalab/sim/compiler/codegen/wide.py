@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cudalab.sim import abi
-from cudalab.sim.compiler.codegen.analysis import Plan
 from cudalab.sim.compiler.codegen.emitter import register_type
+from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.codegen.shapes import Affine, NotWide, Vector
 from cudalab.sim.compiler.codegen.unit import Unit
 from cudalab.sim.compiler.codegen.wide_memory import ELSEWHERE, WideMemory, order_matters

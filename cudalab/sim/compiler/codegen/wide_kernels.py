@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cudalab.sim.compiler.codegen.analysis import Plan
 from cudalab.sim.compiler.codegen.emitter import register_type
+from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.codegen.region import PointTables, RegionKernel
 from cudalab.sim.compiler.codegen.shapes import Affine, NotWide, Vector
 from cudalab.sim.compiler.codegen.simple import SimpleKernel

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from cudalab.sim.abi import SiteKind
 from cudalab.sim.compiler.codegen import checks, race_wide
-from cudalab.sim.compiler.codegen.analysis import Plan
 from cudalab.sim.compiler.codegen.emitter import Emitter, register_type
 from cudalab.sim.compiler.codegen.lanes import Lanes
+from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.codegen.shapes import Affine, NotWide
 from cudalab.sim.compiler.passes.accesses import Access, Extent, Group
 from cudalab.sim.compiler.passes.operands import definitions

@@ -14,7 +14,7 @@ from cudalab.sim.compiler.ptx.nodes import Instruction, Register, Symbol
 from cudalab.sim.compiler.runtime import layout
 
 if TYPE_CHECKING:
-    from cudalab.sim.compiler.codegen.analysis import Plan
+    from cudalab.sim.compiler.codegen.plan import Plan
     from cudalab.sim.compiler.codegen.threads import ThreadCode
 
 TABLE = Table()

@@ -146,15 +146,16 @@ def _trim(library: Library) -> None:
         f.store("i32", f.op(f"sub i32 {count}, 1"), header, COUNT)
 
 
-def _fill(f: Function, entry: str) -> None:
+def _fill(f: Function, entry: str, filled: str | int = "%filled", kind: str | int = "%kind") -> None:
+    """Write a copy's entry from the parameters of the function."""
     for type, value, offset in (
         ("ptr", "%src", SRC),
         ("ptr", "%dst", DST),
         ("ptr", "%function", FUNCTION),
         ("ptr", "%bar", BARRIER),
         ("i32", "%size", SIZE),
-        ("i32", "%filled", FILLED),
-        ("i32", "%kind", KIND),
+        ("i32", filled, FILLED),
+        ("i32", kind, KIND),
     ):
         f.store(type, value, entry, offset)
 
@@ -213,16 +214,7 @@ def _list(library: Library) -> None:
         _finish_list(f, area)
     count = f.load("i32", area, LISTED)
     entry = _listed(f, count)
-    f.line(f"store i32 {BULK}, ptr {f.at(entry, KIND)}, align 1")
-    for type, value, offset in (
-        ("ptr", "%src", SRC),
-        ("ptr", "%dst", DST),
-        ("ptr", "%function", FUNCTION),
-        ("ptr", "%bar", BARRIER),
-        ("i32", "%size", SIZE),
-        ("i32", "%size", FILLED),
-    ):
-        f.store(type, value, entry, offset)
+    _fill(f, entry, "%size", BULK)
     f.store("i32", f.op(f"add i32 {count}, 1"), area, LISTED)
     f.ret()
 
@@ -231,16 +223,7 @@ def _now(library: Library) -> None:
     """``cl_async_now(ctx, src, dst, function, bar, size)``: a copy that happens at once, and is counted at ``bar``."""
     f = begin(library, "cl_async_now", "void", "ptr ctx, ptr src, ptr dst, ptr function, ptr bar, i32 size")
     entry = f.array(layout.ASYNC_ENTRY)
-    f.store("i32", BULK, entry, KIND)
-    for type, value, offset in (
-        ("ptr", "%src", SRC),
-        ("ptr", "%dst", DST),
-        ("ptr", "%function", FUNCTION),
-        ("ptr", "%bar", BARRIER),
-        ("i32", "%size", SIZE),
-        ("i32", "%size", FILLED),
-    ):
-        f.store(type, value, entry, offset)
+    _fill(f, entry, "%size", BULK)
     f.call("cl_async_finish", "void", "ptr %ctx", f"ptr {entry}")
     f.ret()
 
