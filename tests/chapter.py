@@ -45,13 +45,11 @@ class Chapter:
     file: str
     needs: Mapping[str, Sequence[str]]
     """What each compared cell needs, besides `setup` and itself."""
-    folder: str = "notebooks"
-    """``drafts`` for a chapter whose outputs came from the simulated device."""
 
     @cached_property
     def cells(self) -> dict[str, Any]:
         """Every code cell by its id."""
-        return {cell.id: cell for cell in rules.read(ROOT / self.folder / self.file).cells if cell.cell_type == "code"}
+        return {cell.id: cell for cell in rules.read(ROOT / "notebooks" / self.file).cells if cell.cell_type == "code"}
 
     @property
     def compared(self) -> list[str]:

@@ -30,7 +30,6 @@ CHAPTER = Chapter(
         "architecture": ["capability"],
         "right-size": ["kernel-stride", "wrong-size"],
     },
-    folder="drafts",
 )
 
 MUTATIONS = [
