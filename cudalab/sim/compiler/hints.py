@@ -31,7 +31,8 @@ _KNOWN = (
 _HEADER_OF = {
     "__half": "cuda_fp16.h", "half": "cuda_fp16.h", "__float2half": "cuda_fp16.h", "__half2float": "cuda_fp16.h",
     "__half2": "cuda_fp16.h", "half2": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h",
-    "cooperative_groups": "cooperative_groups.h", "cub": "cub/cub.cuh", "thrust": "thrust/…",
+    "cooperative_groups": "cooperative_groups.h", "cub": "cub/block/block_reduce.cuh> or another of <cub/…",
+   
     "cuDoubleComplex": "cuComplex.h", "cuFloatComplex": "cuComplex.h", "curandState": "curand_kernel.h",
     "FLT_MAX": "cuda/std/limits", "INT_MAX": "cuda/std/climits", "M_PI": "math_constants.h, with CUDART_PI_F",
     "CUDART_INF_F": "math_constants.h", "CUDART_PI_F": "math_constants.h",
@@ -82,6 +83,16 @@ def _undefined(match: re.Match[str], diagnostic: Diagnostic, source: str) -> str
     return (
         f"declare {name} ahead of this line, or pass it to the kernel as a parameter; Python's names do not reach it."
     )
+
+
+def _host_function(match: re.Match[str], diagnostic: Diagnostic, source: str) -> str:
+    if any(f"/{library}/" in (diagnostic.file or "") for library in ("cub", "thrust")):
+        return (
+            "NVRTC compiles no host code, and this header starts kernels from the host. Include what a block or a warp "
+            "calls, such as <cub/block/block_reduce.cuh>; whole-array algorithms are CuPy's, as in x.sum() or "
+            "cupy.sort(x)."
+        )
+    return "mark it __device__ instead of __host__: a kernel runs on the device and calls device functions."
 
 
 def _semicolon(match: re.Match[str], diagnostic: Diagnostic, source: str) -> str:
@@ -141,9 +152,10 @@ _TABLE: tuple[tuple[re.Pattern[str], Hint], ...] = tuple(
         (r"uses too much shared data \((0x[0-9a-f]+) bytes, (0x[0-9a-f]+) max\)", _shared),
         (r"Unresolved extern function", "define the function in this source; a declaration alone is not enough."),
         (r"Unresolved extern variable", "define the variable in this source, without extern."),
+        (r"explicitly marked as a __host__ function|calling a __host__ function", _host_function),
         (
-            r"explicitly marked as a __host__ function|calling a __host__ function",
-            "mark it __device__ instead of __host__: a kernel runs on the device and calls device functions.",
+            r"annotation on lambda requires",
+            "leave it out: a lambda in a kernel is device code by itself.",
         ),
         (r"__global__ function must have a void return type", "make it void, and write results through a pointer."),
         (
