@@ -32,7 +32,6 @@ _HEADER_OF = {
     "__half": "cuda_fp16.h", "half": "cuda_fp16.h", "__float2half": "cuda_fp16.h", "__half2float": "cuda_fp16.h",
     "__half2": "cuda_fp16.h", "half2": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h",
     "cooperative_groups": "cooperative_groups.h", "cub": "cub/block/block_reduce.cuh> or another of <cub/…",
-   
     "cuDoubleComplex": "cuComplex.h", "cuFloatComplex": "cuComplex.h", "curandState": "curand_kernel.h",
     "FLT_MAX": "cuda/std/limits", "INT_MAX": "cuda/std/climits", "M_PI": "math_constants.h, with CUDART_PI_F",
     "CUDART_INF_F": "math_constants.h", "CUDART_PI_F": "math_constants.h",
