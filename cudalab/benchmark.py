@@ -140,7 +140,14 @@ def modelled(kernel: Any, grid: Sequence[int], block: Sequence[int], args: Seque
     packed = pack(function.name, declared.parameters, tuple(args), declared.parameter_bytes)
     with driver_errors():  # as a launch raises them
         device.synchronize()  # what the kernel reads must be there, as it is when a launch follows earlier work
-        found = device.time_launch(function.ptr, _three(grid), _three(block), packed, shared_mem)
+        found = device.time_launch(
+            function.ptr,
+            _three(grid),
+            _three(block),
+            packed,
+            shared_mem,
+            cooperative=bool(getattr(kernel, "enable_cooperative_groups", False)),
+        )
     terms = {name: nanoseconds / 1000 for name, nanoseconds in found.terms.items()}
     return Timing((found.ns / 1000,), "modelled", found.bound, terms)
 

@@ -66,7 +66,7 @@ def mirrored(
         )
     grid_, block_ = extent(grid, "grid"), extent(block, "block")
     if type(kernel).__module__.startswith("cudalab.sim."):
-        with _simulated(kernel, grid_, block_, tuple(args), int(shared)) as launch:
+        with _simulated(kernel, grid_, block_, tuple(args), int(shared), checked=what == "sanitize") as launch:
             yield launch
     else:
         yield _copied(kernel, grid_, block_, tuple(args), int(shared), what)
@@ -74,8 +74,9 @@ def mirrored(
 
 @contextmanager
 def _simulated(
-    kernel: Any, grid: Triple, block: Triple, args: tuple[Any, ...], shared: int
+    kernel: Any, grid: Triple, block: Triple, args: tuple[Any, ...], shared: int, *, checked: bool
 ) -> Iterator[MirroredLaunch]:
+    """``checked``: memory that a pool has back counts as freed. A launch that is counted may use it, as on a GPU."""
     from cudalab.sim.cupy._core.arguments import pack
     from cudalab.sim.cupy._core.call import device
     from cudalab.sim.cupy.cuda._pool import resting
@@ -84,7 +85,10 @@ def _simulated(
     loaded: LoadedKernel = device().loaded_kernel(function.ptr)
     buffer = pack(function.name, loaded.kernel.parameters, args, loaded.kernel.parameter_bytes)
     device().synchronize()
-    pooled = [address for address, _ in resting()]
+    pooled = [address for address, _ in resting()] if checked else []
+    if not pooled:  # else the launch finds another memory, and looks its pointers up anew
+        yield MirroredLaunch(loaded, grid, block, buffer, shared, device().limits)
+        return
     with loaded.module.memory.set_aside(pooled, "given back to CuPy's memory pool: no array owns it"):
         yield MirroredLaunch(loaded, grid, block, buffer, shared, device().limits)
 

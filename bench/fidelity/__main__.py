@@ -1,7 +1,7 @@
 """Compare the time model with the stored figures of an H200, or record figures of this machine's GPU.
 
 python -m bench.fidelity [--topic TOPIC] [--figures] [--ablate] [--document FILE]
-CUDALAB_DEVICE=gpu python -m bench.fidelity --record FILE [--runs 3]
+CUDALAB_DEVICE=gpu python -m bench.fidelity --record FILE [--runs 3] [--topic TOPIC]
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.fidelity.stored import H200, Stored, read, write
+from bench.fidelity.stored import Stored, everything, write
 
 
 def _git_commit() -> str:
@@ -22,8 +22,8 @@ def _git_commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def record(path: Path, runs: int) -> int:
-    """Run all experiments on the GPU of this machine, several times, and store the medians."""
+def record(path: Path, runs: int, topic: str = "") -> int:
+    """Run all experiments, or those of a topic, on the GPU of this machine, several times, and store the medians."""
     from bench.fidelity.catalogue import catalogue
     from bench.fidelity.runner import run
     from cudalab import backend
@@ -33,7 +33,8 @@ def record(path: Path, runs: int) -> int:
         print(f"--record needs a GPU. {backend.choice().reason}", file=sys.stderr)
         return 1
     banner = device()
-    found = [run(catalogue(), print) for _ in range(runs)]
+    chosen = [each for each in catalogue() if topic in ("", each.topic)]
+    found = [run(chosen, print) for _ in range(runs)]
     figures = {
         name: {variant: round(statistics.median(each[name][variant] for each in found), 3) for variant in variants}
         for name, variants in found[0].items()
@@ -57,7 +58,7 @@ def compare(topic: str, *, figures: bool, ablate: bool, document: Path | None) -
     from bench.fidelity.catalogue import catalogue
     from bench.fidelity.runner import run
 
-    stored = read(H200)
+    stored = everything()
     chosen = [each for each in catalogue() if topic in ("", each.topic)]
     found = comparison.Comparison(stored.figures, run(chosen, lambda line: print(line, file=sys.stderr)))
     print(comparison.summary(found), comparison.per_experiment(found), comparison.wrong_pairs(found), sep="\n\n")
@@ -82,7 +83,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3, help="with --record: how often (default: 3)")
     args = parser.parse_args()
     if args.record is not None:
-        return record(args.record, args.runs)
+        return record(args.record, args.runs, args.topic)
     os.environ.setdefault("CUDALAB_DEVICE", "sim")
     return compare(args.topic, figures=args.figures, ablate=args.ablate, document=args.document)
 

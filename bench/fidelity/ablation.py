@@ -28,7 +28,7 @@ from cudalab.sim.device.timing import Timer
 
 FACTS = ("clock", "schedulers", "event_resolution", "memset_inline_limit", "staging_limit", "staging_piece")
 """They say what the device is, or from where on a rule holds; there is no device without them."""
-RATES = ("dram_bandwidth", "memset_bandwidth", "sm_port")
+RATES = ("dram_bandwidth", "memset_bandwidth", "sm_port", "cluster_port", "cluster_crossbar")
 ENDLESS, NOTHING = 1e6, 1e-9
 NEUTRAL = {"bus_contention": 1.0, "interference": 64.0, "l2_reach": NOTHING, "dram_mix": NOTHING}
 WORSE = 0.01

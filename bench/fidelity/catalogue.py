@@ -1,10 +1,11 @@
 """All experiments, by name, in the order of their topics."""
 
-from bench.fidelity import algorithms, arithmetic, copies, launches, memory, streams
+from bench.fidelity import algorithms, arithmetic, cooperation, copies, launches, memory, streams
 from bench.fidelity.experiment import EXPERIMENTS, Experiment
 
 TOPICS = tuple(
-    module.__name__.rsplit(".", 1)[-1] for module in (copies, launches, memory, arithmetic, algorithms, streams)
+    module.__name__.rsplit(".", 1)[-1]
+    for module in (copies, launches, memory, arithmetic, algorithms, cooperation, streams)
 )
 
 

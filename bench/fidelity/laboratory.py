@@ -20,6 +20,8 @@ from cudalab import backend, cp, cudart
 
 MB = 1 << 20
 REPEATS = 25
+COOPERATIVE = "grids"
+"""Kernels that are launched as cooperative."""
 SOURCES = Path(__file__).parent / "kernels"
 
 
@@ -67,7 +69,9 @@ class Laboratory:
 
     @cache  # noqa: B019 (one laboratory lives as long as its process)
     def _module(self, topic: str) -> Any:
-        return cp.RawModule(code=(SOURCES / f"{topic}.cu").read_text(encoding="utf-8"))
+        code = (SOURCES / f"{topic}.cu").read_text(encoding="utf-8")
+        options = ("--std=c++17",) if "#include" in code else ()
+        return cp.RawModule(code=code, options=options, enable_cooperative_groups=topic == COOPERATIVE)
 
     # -- instruments ---------------------------------------------------------------------------------------------------
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.fidelity.runner import Figures
 
 H200 = Path(__file__).parent / "data" / "h200.json"
+LATER = (Path(__file__).parent / "data" / "h200-cooperation.json",)
+"""Experiments that were added later, each file with the commit that was measured."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,17 @@ class Stored:
 
 
 def read(path: Path = H200) -> Stored:
-    """The stored figures."""
+    """The figures of one file."""
     return Stored(**json.loads(path.read_text(encoding="utf-8")))
+
+
+def everything() -> Stored:
+    """All stored figures of the H200. Of runs and spread that of the files counts which has most experiments; commits
+    and dates are all named."""
+    parts = [read(H200), *map(read, LATER)]
+    figures = {name: variants for part in parts for name, variants in part.figures.items()}
+    dates, commits = ({getattr(part, key): None for part in parts} for key in ("date", "commit"))
+    return replace(parts[0], date=", ".join(dates), commit=", ".join(commits), figures=figures)
 
 
 def write(path: Path, stored: Stored) -> None:

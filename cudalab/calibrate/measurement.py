@@ -16,11 +16,22 @@ import numpy as np
 
 import cudalab
 from cudalab import backend, cp
+from cudalab.calibrate import cooperation_sources, sources
 from cudalab.calibrate.microbenchmark import Buffer, Microbenchmark
-from cudalab.calibrate.sources import source
 
 KB, MB = 1 << 10, 1 << 20
+COOPERATIVE = "grid"
+"""The module whose kernels are launched as cooperative."""
 _NUMBERS: dict[str, Any] = {"i": np.int32, "I": np.uint32, "q": np.int64, "f": np.float32, "d": np.float64}
+
+
+def module_sources() -> dict[str, str]:
+    """The kernels of the microbenchmarks: CUDA C++ by name of the module."""
+    return {
+        "apart": sources.source(),
+        "together": cooperation_sources.source(),
+        COOPERATIVE: cooperation_sources.GRID,
+    }
 
 
 class Measurement:
@@ -30,7 +41,10 @@ class Measurement:
         self.is_gpu = backend.choice().kind == "gpu"
         if not self.is_gpu:
             backend.simulated_device().memory.capacity = 1 << 42
-        self._module = cp.RawModule(code=source())
+        self._modules = {
+            name: cp.RawModule(code=code, enable_cooperative_groups=name == COOPERATIVE)
+            for name, code in module_sources().items()
+        }
         self._memory: dict[str, Any] = {}
 
     def kernels(self, benchmarks: Iterable[Microbenchmark], report: Callable[[str], None]) -> dict[str, float]:
@@ -42,7 +56,7 @@ class Measurement:
         return found
 
     def _kernel(self, each: Microbenchmark) -> float:
-        kernel = self._module.get_function(each.kernel)
+        kernel = self._modules[each.module].get_function(each.kernel)
         if each.shared > 48 * KB:
             kernel.max_dynamic_shared_size_bytes = each.shared
         arguments = [

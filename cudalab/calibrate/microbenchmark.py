@@ -22,6 +22,9 @@ class Buffer:
     size: int
 
 
+Argument = Buffer | tuple[str, float]
+
+
 @dataclass(frozen=True)
 class Microbenchmark:
     """One launch. ``arguments`` are buffers, and numbers as their type and value."""
@@ -30,15 +33,20 @@ class Microbenchmark:
     kernel: str
     blocks: int
     threads: int
-    arguments: tuple[Buffer | tuple[str, float], ...] = ()
+    arguments: tuple[Argument, ...] = ()
     """Numbers are pairs of a ``struct`` letter and the value: ``("i", 4096)``."""
     shared: int = 0
     """Dynamic shared memory, bytes."""
+    module: str = "apart"
+    """Which kernels it is one of (measurement.py); those of ``grid`` are launched as cooperative."""
 
 
 def microbenchmarks(sms: int = SMS) -> list[Microbenchmark]:
     """All microbenchmarks for a device with ``sms`` SMs."""
-    return [*_starts(sms), *_operations(sms), *_streams(sms), *_apart(), *_caches(sms), *_shared(sms), *_atomics(sms)]
+    from cudalab.calibrate.cooperation import cooperation
+
+    apart = [*_starts(sms), *_operations(sms), *_streams(sms), *_apart(), *_caches(sms), *_shared(sms), *_atomics(sms)]
+    return [*apart, *cooperation(sms)]
 
 
 def _starts(sms: int) -> list[Microbenchmark]:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from cudalab.calibrate.measurement import pack
+from cudalab.calibrate.measurement import COOPERATIVE, module_sources, pack
 from cudalab.calibrate.microbenchmark import Buffer, Microbenchmark
-from cudalab.calibrate.sources import source
 from cudalab.sim.compiler import compile
 from cudalab.sim.device.cost import Workload, kernel_time
 from cudalab.sim.device.profile import Constant, Profile
 from cudalab.sim.machine.arena import Arena
 from cudalab.sim.machine.memory import Memory
 from cudalab.sim.machine.module import Module
+from cudalab.sim.machine.together import APART, Together
 
 
 class Model:
@@ -30,15 +30,19 @@ class Model:
         self.profile = profile
         self._work: dict[str, Workload] = {}
         memory = Memory(1 << 42, arena=Arena())
-        module = Module(compile(source()), memory)
         timer = Timer(profile, _limits(profile))
-        for each in benchmarks:
+        chosen = list(benchmarks)
+        wanted = {each.module for each in chosen}
+        modules = {name: Module(compile(code), memory) for name, code in module_sources().items() if name in wanted}
+        for each in chosen:
             sizes = {value.name: value.size for value in each.arguments if isinstance(value, Buffer)}
             addresses = {name: memory.allocate(size) for name, size in sizes.items()}
             grid, block = (each.blocks, 1, 1), (each.threads, 1, 1)
-            kernel = module.kernel(each.kernel)
+            kernel = modules[each.module].kernel(each.kernel)
             kernel.max_dynamic_shared = max(kernel.max_dynamic_shared or 0, each.shared)
-            self._work[each.name] = timer.workload(kernel, grid, block, pack(each, addresses), each.shared)
+            together = Together(None, cooperative=True) if each.module == COOPERATIVE else APART
+            packed = pack(each, addresses)
+            self._work[each.name] = timer.workload(kernel, grid, block, packed, each.shared, together)
             for address in addresses.values():
                 memory.free(address)
 

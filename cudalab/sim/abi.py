@@ -123,6 +123,7 @@ class SyncEvent(IntEnum):
     ASYNC_WAIT = 6
     ASYNC_ARRIVE = 7
     INVALID = 8
+    SLEEP = 9
 
 
 class SyncRule(IntEnum):
@@ -397,6 +398,7 @@ class Race(ctypes.Structure):
         ("sink", ctypes.c_uint64),  # 4096 bytes for accesses that are skipped
         ("warp_base", ctypes.c_uint64 * 32),  # as base, among the lanes of one warp
         ("resumed", ctypes.c_uint32 * 32),  # threads that have gone on from the last barrier
+        ("parted", ctypes.c_uint32),  # warps of this block in which some lanes met without the others
     ]
 
 

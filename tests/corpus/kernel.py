@@ -18,8 +18,9 @@ bounds say how equal that is: ``tolerance`` holds against NumPy and against an H
 and float atomics only; ``rounding`` holds against NumPy alone, where both are right but add or contract in another
 order. Without them, results agree bit for bit.
 
-Lines of a source that keep threads inside the data end in ``// guard``; barriers and atomics are found by their names
-(`sites`). So a test can take any of them away and see whether the sanitizer notices.
+Lines of a source that keep threads inside the data end in ``// guard``; barriers, fences and atomics are found by
+their names (`sites`). So a test can take any of them away and see whether the sanitizer notices. Where the data leaves
+a place idle (a guard that no thread needs, an atomic on which no two threads meet), the entry has `Awkward` data, too.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import pkgutil
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -108,8 +109,20 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Awkward:
+    """Further data of an entry, of a size or content that its first data does not have. It runs on the simulated device
+    only, and must agree with NumPy."""
+
+    why: str
+    """What it reaches."""
+    data: Callable[[np.random.Generator], Data]
+    launches: Sequence[Launch] = ()
+    """By default those of the entry."""
+
+
+@dataclass(frozen=True)
 class Site:
-    """A barrier, atomic or guard in a source: ``mutant`` is the source without it."""
+    """A barrier, fence, atomic or guard in a source: ``mutant`` is the source without it."""
 
     kind: str
     line: int
@@ -135,6 +148,7 @@ class Entry:
     names: tuple[str, ...] = ()
     options: tuple[str, ...] = ("-std=c++17",)
     prints: Callable[[Data], str] | None = None
+    awkward: Awkward | None = None
     _tags: list[frozenset[str]] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -144,7 +158,7 @@ class Entry:
 
     @property
     def tags(self) -> frozenset[str]:
-        """``barriers``, ``guards``, ``atomics`` where the source has them, and its features."""
+        """``barriers``, ``fences``, ``guards``, ``atomics`` where the source has them, and its features."""
         if not self._tags:
             self._tags.append(frozenset({site.kind + "s" for site in sites(self.body)} | set(self.features)))
         return self._tags[0]
@@ -152,6 +166,14 @@ class Entry:
     def inputs(self) -> Data:
         """The data, the same at each call."""
         return self.data(np.random.default_rng(zlib.crc32(self.name.encode())))
+
+    def forms(self) -> list[Entry]:
+        """The entry, and the entry with its awkward data."""
+        if self.awkward is None:
+            return [self]
+        fixed = tuple(self.awkward.launches)
+        launches = (lambda _: fixed) if fixed else self.launches
+        return [self, replace(self, data=self.awkward.data, launches=launches, awkward=None)]
 
 
 REGISTRY: dict[str, Entry] = {}
@@ -173,6 +195,7 @@ def kernel(
     options: tuple[str, ...] = ("-std=c++17",),
     prints: Callable[[Data], str] | None = None,
     topic: str = "",
+    awkward: Awkward | None = None,
 ) -> None:
     """Registers an entry.
 
@@ -190,6 +213,7 @@ def kernel(
         names: name expressions of templates that are launched.
         options: the compiler's.
         prints: what ``printf`` writes, lines sorted.
+        awkward: further data, for what the first does not reach.
     """
     if name in REGISTRY:
         raise ValueError(f"two kernels are called {name!r}")
@@ -219,6 +243,7 @@ def kernel(
         names,
         options,
         prints,
+        awkward,
     )
 
 
@@ -232,12 +257,17 @@ def load_corpus() -> dict[str, Entry]:
 
 # -- places a test can take away ---------------------------------------------------------------------------------------
 
+_OBJECT = r"\b\w+(?:\[[^\]]*\])?"
 _BARRIER = re.compile(
     r"(?:__syncthreads|__syncwarp)\s*\([^;]*?\)\s*;"
-    r"|\b\w+(?:\.|::)sync\s*\([^;]*?\)\s*;"
-    r"|\b\w+\.arrive_and_wait\s*\(\)\s*;|asm\s+volatile\s*\(\s*\"bar(?:rier)?\.[^;]*?;\"[^;]*?\)\s*;"
+    rf"|{_OBJECT}(?:\.|::)(?:sync|wait)\s*\([^;]*?\)\s*;"
+    rf"|{_OBJECT}\.(?:arrive_and_wait|producer_acquire|consumer_wait)\s*\(\)\s*;"
+    r"|asm\s+volatile\s*\(\s*\"bar(?:rier)?\.[^;]*?;\"[^;]*?\)\s*;"
 )
+_VOTING_BARRIER = re.compile(r"\b__syncthreads_(?:count|and|or)\s*\(")
+_FENCE = re.compile(r"\b__threadfence(?:_block|_system)?\s*\(\s*\)\s*;")
 _ATOMIC = re.compile(r"\batomic(Add|Sub|Min|Max|Exch|CAS|And|Or|Xor|Inc|Dec)(?:_block|_system)?\s*\(")
+_ATOMIC_REF = re.compile(r"\bcuda::atomic_ref\s*<\s*([\w ]+?)\s*,[^<>]*>")
 _WITHOUT_ATOMIC = {
     "Add": "plain_add", "Sub": "plain_sub", "Min": "plain_min", "Max": "plain_max", "Exch": "plain_exch",
     "CAS": "plain_cas", "And": "plain_and", "Or": "plain_or", "Xor": "plain_xor", "Inc": "plain_inc",
@@ -261,33 +291,63 @@ template <typename T, typename U> __device__ T plain_inc(T* p, U v) {
 template <typename T, typename U> __device__ T plain_dec(T* p, U v) {
     T old = *p; *p = old == 0 || old > v ? v : old - 1; return old;
 }
+template <typename T> struct plain_ref {
+    T* p;
+    __device__ explicit plain_ref(T& place) : p(&place) {}
+    template <typename O> __device__ T load(O) const { return *p; }
+    template <typename O> __device__ void store(T v, O) const { *p = v; }
+    template <typename O> __device__ T fetch_add(T v, O) const { return plain_add(p, v); }
+    template <typename O> __device__ T fetch_max(T v, O) const { return plain_max(p, v); }
+    template <typename O> __device__ bool compare_exchange_weak(T& c, T v, O) const {
+        T old = *p; bool same = old == c; if (same) *p = v; c = old; return same;
+    }
+};
 """
 """The atomics' effect by a plain load and a plain store, for mutants."""
 
 
 def sites(source: str) -> Iterator[Site]:
-    """Every barrier, atomic and guard of a source, in order of lines, each with the mutant that lacks it.
+    """Every barrier, fence, atomic and guard of a source, in order of lines, each with the mutant that lacks it.
 
-    A barrier's mutant has an empty statement instead; an atomic's does the same by a plain load and store; a guard's
-    goes on as if its condition allowed all threads (``if (outside) return;`` is dropped, ``if (inside)`` and
-    ``inside ?`` become true).
+    A barrier's or a fence's mutant has an empty statement instead, or the thread's own value where a barrier votes; an
+    atomic's does the same by a plain load and store, and so does every use of an ``atomic_ref``; a guard's goes on as
+    if its condition allowed all threads (``if (outside) return;`` is dropped, also with more before the ``return`` in
+    braces; ``if (inside)`` and ``inside ?`` become true).
     """
     found = []
-    for match in _BARRIER.finditer(source):
-        found.append((match.start(), "barrier", source[: match.start()] + ";" + source[match.end() :]))
+    for kind, pattern in (("barrier", _BARRIER), ("fence", _FENCE)):
+        for match in pattern.finditer(source):
+            found.append((match.start(), kind, source[: match.start()] + ";" + source[match.end() :]))
+    for match in _VOTING_BARRIER.finditer(source):
+        found.append((match.start(), "barrier", source[: match.start()] + "(int)(" + source[match.end() :]))
     for match in _ATOMIC.finditer(source):
         mutant = source[: match.start()] + _WITHOUT_ATOMIC[match[1]] + "(" + source[match.end() :]
         found.append((match.start(), "atomic", PLAIN + mutant))
+    for match in _ATOMIC_REF.finditer(source):
+        mutant = source[: match.start()] + f"plain_ref<{match[1]}>" + source[match.end() :]
+        found.append((match.start(), "atomic", PLAIN + mutant))
     for match in re.finditer(r"// guard\b", source):
         start = source.rfind("\n", 0, match.start()) + 1
-        line = source[start : match.start()]
-        found.append((start, "guard", source[:start] + _unguarded(line) + source[match.start() :]))
+        line, after = source[start : match.start()], source[match.start() :]
+        found.append((start, "guard", source[:start] + _unguarded(line, _leaves(line, after)) + after))
     for at, kind, mutant in sorted(found):
         line_number = source.count("\n", 0, at) + 1
         yield Site(kind, line_number, source.splitlines()[line_number - 1].strip(), mutant)
 
 
-def _unguarded(line: str) -> str:
+def _leaves(line: str, after: str) -> bool:
+    """Does the guard open a block in which threads leave: is its condition that of threads outside?"""
+    if not line.rstrip().endswith("{"):
+        return False
+    depth = 1
+    for at, character in enumerate(after):
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        if depth == 0:
+            return re.search(r"\b(?:return|continue|break)\s*;\s*$", after[:at]) is not None
+    raise ValueError(f"the guard's block does not end: {line.strip()}")
+
+
+def _unguarded(line: str, leaves: bool) -> str:
     opening = re.search(r"\b(?:if|while)\s*\(", line)
     if opening is None:
         question = line.find("?")
@@ -298,7 +358,7 @@ def _unguarded(line: str) -> str:
         return line[:first] + "(true)" + line[close + 1 :]
     first = opening.end() - 1
     last = _closing(line, first)
-    if re.match(r"\s*(?:return|continue|break)\b", line[last + 1 :]):
+    if leaves or re.match(r"\s*(?:return|continue|break)\b", line[last + 1 :]):
         return line[:first] + "(false)" + line[last + 1 :]
     return line[:first] + "(true)" + line[last + 1 :]
 

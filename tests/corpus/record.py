@@ -2,6 +2,7 @@
 
     python -m tests.corpus --device sim                     # all entries here, against NumPy
     python -m tests.corpus --device gpu --out FILE.npz      # on a GPU, in several processes
+    python -m tests.corpus --device gpu --only NAME,NAME --update --out FILE.npz    # the others stay as they are stored
     python -m tests.corpus --device sim --only 'scan_*' --jobs 1
 
 Each entry runs in one of several processes, so that one that hangs or poisons its CUDA context costs only itself.
@@ -24,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from .kernel import Entry, load_corpus
-from .results import save
+from .results import Stored, save
 
 
 def attempt(name: str, device: str) -> tuple[str, dict[str, np.ndarray], str, float]:
@@ -70,6 +71,7 @@ def main() -> None:
     parser.add_argument("--device", default="sim", help="gpu, sim or sim:PROFILE")
     parser.add_argument("--only", default="*", help="names or topics, with * and ?; several with commas")
     parser.add_argument("--out", help="an .npz to write")
+    parser.add_argument("--update", action="store_true", help="keep what is stored of other entries in --out")
     parser.add_argument("--jobs", type=int, default=0, help="processes")
     parser.add_argument("--limit", type=float, default=150, help="seconds for everything")
     asked = parser.parse_args()
@@ -92,7 +94,8 @@ def main() -> None:
         from tests.conformance.run import bind
 
         bind(asked.device, real=asked.device == "gpu")
-        save(asked.out, about(), {name: results[name] for name in sorted(results)})
+        good = {name: results[name] for name in sorted(results) if name not in failures or not asked.update}
+        save(asked.out, about(), good, Stored() if asked.update else None)
     print(
         f"{len(entries) - len(failures)} of {len(entries)} entries agree with NumPy on {asked.device} in {wall:.1f} s"
     )

@@ -16,20 +16,32 @@ STORED = Path(__file__).parent / "h200.npz"
 ABOUT = "about"
 
 
-def save(path: str | Path, about: dict[str, Any], results: dict[str, dict[str, np.ndarray]]) -> None:
-    """Writes results; ``source`` digests tell later which of them are out of date."""
+def save(
+    path: str | Path, about: dict[str, Any], results: dict[str, dict[str, np.ndarray]], kept: Stored | None = None
+) -> None:
+    """Writes results; ``source`` digests tell later which of them are out of date.
+
+    With ``kept``, those of other entries stay as they were; it must come from the same device, driver and CuPy.
+    """
     entries = load_corpus()
     digests: dict[str, Any] = {}
     arrays: dict[str, np.ndarray] = {}
+    if kept is not None:
+        for key in ("device", "driver", "cupy"):
+            if kept.about[key] != about[key]:
+                raise ValueError(f"the stored results are of {key} {kept.about[key]}, these of {about[key]}: run all")
+        digests = {name: row for name, row in kept.entries.items() if name in entries and name not in results}
+        for name in digests:
+            arrays |= {f"{name}/{key}": value for key, value in kept.arrays(entries[name]).items()}
     for name, values in results.items():
         entry = entries[name]
-        kept = {}
+        alike = {}
         for key, value in values.items():
             if entry.tolerance is not None and value.dtype.kind in "fc":
                 arrays[f"{name}/{key}"] = value
             else:
-                kept[key] = digest(value)
-        digests[name] = {"of": identity(entry), "digests": kept}
+                alike[key] = digest(value)
+        digests[name] = {"of": identity(entry), "digests": alike, "date": about["date"]}
     text = json.dumps({ABOUT: about, "entries": digests}, sort_keys=True)
     np.savez_compressed(path, index=np.frombuffer(text.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from .comparison import module
 from .kernel import Entry, Near, load_corpus, sites
 from .likeness import likeness, tokens
-from .results import STORED, Stored
+from .results import STORED, Stored, save
 from .run import Launch, compare, launch_plainly, run, verify
 
 LEAST = 150
@@ -92,6 +93,22 @@ def test_the_record_of_the_h200_is_whole_and_small() -> None:
     assert STORED.stat().st_size < MOST_BYTES
 
 
+def test_a_record_of_a_few_entries_keeps_the_others(tmp_path: Path) -> None:
+    stored, entry = Stored(), CORPUS["vector_add"]
+    values = run(entry, module(entry)).values
+    save(tmp_path / "new.npz", stored.about | {"date": "2027-01-31"}, {entry.name: values}, stored)
+    new = Stored(tmp_path / "new.npz")
+    assert new.names() == stored.names()
+    assert new.entries["vector_add"] == stored.entries["vector_add"] | {"date": "2027-01-31"}
+    assert {name: row for name, row in new.entries.items() if name != entry.name} == {
+        name: row for name, row in stored.entries.items() if name != entry.name
+    }
+    loose = next(each for each in CORPUS.values() if stored.arrays(each))
+    assert all((new.arrays(loose)[key] == value).all() for key, value in stored.arrays(loose).items())
+    with pytest.raises(ValueError, match="the stored results are of driver"):
+        save(tmp_path / "other.npz", stored.about | {"driver": 1}, {entry.name: values}, stored)
+
+
 def test_an_element_that_a_kernel_forgets_is_seen() -> None:
     entry = CORPUS["grid_stride_square"]
 
@@ -126,16 +143,20 @@ def test_comparison_is_of_bits_or_within_the_bound() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("seed", [None, 1], ids=["in-order", "shuffled"])
 @pytest.mark.parametrize("entry", [*CORPUS.values()], ids=lambda entry: entry.name)
-def test_the_sanitizer_finds_nothing(entry: Entry) -> None:
+def test_the_sanitizer_finds_nothing(entry: Entry, seed: int | None) -> None:
     import cudalab
 
     found: list[str] = []
 
     def watched(kernel, grid, block, args, launch: Launch) -> None:  # type: ignore[no-untyped-def]
-        report = cudalab.sanitize(kernel, grid, block, args, shared=launch.shared, cooperative=launch.cooperative)
+        report = cudalab.sanitize(
+            kernel, grid, block, args, shared=launch.shared, cooperative=launch.cooperative, seed=seed
+        )
         found.extend(str(report) for _ in [0] if not report.ok)
         launch_plainly(kernel, grid, block, args, launch)
 
-    run(entry, module(entry), launcher=watched, poison=False)
+    for form in entry.forms():
+        run(form, module(entry), launcher=watched, poison=False)
     assert not found, found[0]

@@ -1,7 +1,8 @@
-"""What compute-sanitizer finds of the planted bugs: ``python -m tests.planted.record --out FILE``, on a GPU.
+"""What compute-sanitizer finds of the planted bugs: ``python -m tests.planted.record [--only NAME …]``, on a GPU.
 
 Each bug is run under memcheck and under the tool of its class, each time in a process of its own, several at a time. A
-run that does not end within the limit is noted as such: most barrier mistakes hang on a GPU.
+run that does not end within the limit is noted as such: most barrier mistakes hang on a GPU. With ``--only`` the
+answers about other bugs are kept.
 """
 
 from __future__ import annotations
@@ -51,17 +52,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.planted.record", description=__doc__)
     parser.add_argument("--out", type=Path, default=DATA)
     parser.add_argument("--jobs", type=int, default=14)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", nargs="*", default=[""], help="bugs whose names contain one of these")
     given = parser.parse_args()
     version = subprocess.run(["compute-sanitizer", "--version"], capture_output=True, text=True, check=True).stdout
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     device = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
-    tasks = [(bug, tool) for bug in BUGS if given.only in bug.name for tool in {"memcheck", bug.tool}]
+    tasks = [
+        (bug, tool) for bug in BUGS if any(part in bug.name for part in given.only) for tool in {"memcheck", bug.tool}
+    ]
     with ThreadPoolExecutor(given.jobs) as pool:
         outcomes = list(pool.map(lambda task: run(*task), tasks))
-    results: dict[str, dict[str, object]] = {}
+    known = json.loads(DATA.read_text(encoding="utf-8"))["results"] if given.only != [""] and DATA.exists() else {}
+    results: dict[str, dict[str, object]] = {bug.name: known[bug.name] for bug in BUGS if bug.name in known}
     for (bug, tool), outcome in zip(tasks, outcomes, strict=True):
-        results.setdefault(bug.name, {})[tool] = outcome
+        results[bug.name] = {**results.get(bug.name, {}), tool: outcome}
     about = {
         "date": datetime.date.today().isoformat(),
         "device": device,

@@ -105,6 +105,62 @@ BUGS = (
         (i32(32), i32(32, "zero")),
     ),
     Planted(
+        "vote_of_lanes_that_are_elsewhere",
+        "synccheck",
+        ("mask mismatch", "deadlock"),
+        kernel(
+            "const int* x, unsigned* y",
+            """    int lane = threadIdx.x, v = x[lane];
+    if (lane < 16)
+        y[lane] = __ballot_sync({{0xffffffff||0x0000ffff}}, v > 7);  // HERE
+    else
+        y[lane] = __ballot_sync(0xffff0000, v > 3) + 1;  // HERE""",
+        ),
+        (1,),
+        (32,),
+        (i32(32), i32(32, "zero")),
+    ),
+    Planted(
+        "syncwarp_with_two_masks",
+        "synccheck",
+        ("mask mismatch", "deadlock"),
+        kernel(
+            "const int* x, int* y",
+            """    int lane = threadIdx.x, v = x[lane];
+    if (lane < 16) {
+        v *= 3;
+        __syncwarp({{0x0000ffff||0xffffffff}});  // HERE
+        y[lane] = v;
+    } else {
+        __syncwarp(0xffffffff);  // HERE
+        y[lane] = v + 1;
+    }""",
+        ),
+        (1,),
+        (32,),
+        (i32(32), i32(32, "zero")),
+    ),
+    Planted(
+        "shuffle_of_the_warp_in_one_of_its_tiles",
+        "synccheck",
+        ("mask mismatch", "deadlock"),
+        kernel(
+            "const int* x, int* y",
+            """    auto warp = cg::tiled_partition<32>(cg::this_thread_block());
+    auto tile = cg::tiled_partition<16>(warp);
+    int v = x[threadIdx.x];
+    if (threadIdx.x % 32 < 16)
+        v = {{warp||tile}}.shfl_xor(v, 1);  // HERE
+    else
+        v = tile.shfl_down(v, 2);  // HERE
+    y[threadIdx.x] = v;""",
+            "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n",
+        ),
+        (1,),
+        (64,),
+        (i32(64), i32(64, "zero")),
+    ),
+    Planted(
         "barrier_that_counts_one_and_a_half_warps",
         "synccheck",
         ("barrier count", "deadlock", "divergent barrier"),

@@ -14,10 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cudalab.sim.compiler import CompileError, Program, compile
+from cudalab.sim.compiler import CompileError, Diagnostic, Limits, Program, compile
 from tests.corpus.run import toolkit_folders
 
-ROUNDS = 40
+ROUNDS = 60
+NAME = "public.cu"
+"""What the compiler calls every source."""
+LIMITS = Limits(seconds=120.0)  # unrolled kernels of samples that take the assembler long, on a busy machine
 OPTIONS = ("-std=c++17", *(toolkit_folders() if os.environ.get("CUDALAB_DEVICE") == "gpu" else ()))
 _TOKEN = re.compile(
     r"""(?P<comment>//(?:\\\r?\n|[^\n])*|/\*.*?\*/)
@@ -33,15 +36,28 @@ _SCOPE = re.compile(r'^\s*(?:inline\s+)?(?:namespace\b[\w\s:]*|extern\s*"C")\s*$
 _NAMED = re.compile(
     r"\b(?!(?:__attribute__|__align__|__launch_bounds__|decltype|alignas)\b)([A-Za-z_]\w*)\s*(?:\(|=|\[|;|$)"
 )
+_CONDITION = re.compile(r"^([ \t]*#[ \t]*(if|ifdef|ifndef|else|elif|endif)\b(?:\\\n|[^\n])*)", re.MULTILINE)
 _INCLUDE = re.compile(r'#\s*include\s*(["<])([^">]+)[">]')
 _HEADERS = re.compile(
     r"^(cooperative_groups(/.*)?(\.h)?|cuda_(fp16|bf16|fp8|pipeline|awbarrier).*|cuda/(?!.*memory_resource).*|cub/.*"
     r"|mma\.h|crt/.*|cuda/std/.*|vector_types\.h|device_launch_parameters\.h|math_constants\.h|curand_kernel\.h)$"
 )
+# CCCL's <cuda/std/cstdint> declares these names too; the same types twice are no error.
+_MISSING = re.compile(r'(?:identifier|(?<!or )namespace|cannot open source file) "?([\w/.]+)"?')
+_FROM_DEVICE = "launches kernels from the device, which NVRTC alone does not compile and is out of scope"
+_LIBRARIES = {
+    "curand": "cuRAND, a library with headers of its own",
+    "cufft": "cuFFT, a library with headers of its own",
+    "cuda": "the CUDA runtime (host, or device runtime)",
+    "XM": "DirectX",
+    "std": "the C++ standard library, which NVRTC does not have",
+    "cub": "CUB as a whole, which includes host headers",
+    "thrust": "Thrust, which NVRTC does not compile",
+}
 _PRELUDE = """typedef signed char int8_t; typedef unsigned char uint8_t; typedef short int16_t;
-typedef unsigned short uint16_t;
-typedef int int32_t; typedef unsigned int uint32_t; typedef long int64_t; typedef unsigned long uint64_t;
-typedef unsigned long uintptr_t; typedef long intptr_t;
+typedef unsigned short uint16_t; typedef int int32_t; typedef unsigned int uint32_t;
+typedef long long int64_t; typedef unsigned long long uint64_t;
+typedef unsigned long long uintptr_t; typedef long long intptr_t;
 typedef unsigned long long CUtexObject, CUsurfObject;
 typedef unsigned char uchar; typedef unsigned int uint; typedef unsigned short ushort; typedef unsigned long ulong;
 #define FLT_MAX 3.402823466e+38F
@@ -73,6 +89,17 @@ class Item:
     """``directive``, ``device``, ``type``, ``constant``, ``scope`` or ``host``."""
     names: frozenset[str]
     kept: bool = True
+    refused: str = ""
+    """Why the compiler does not take it."""
+
+    @property
+    def shown(self) -> str:
+        """What the compiler gets: of what is cut out, the ends of conditions that began outside."""
+        if self.kept:
+            return self.text
+        lines = _CONDITION.findall(self.text)
+        begun = sum(word.startswith("if") for _, word in lines)
+        return "\n".join(line for line, _ in lines) if begun != sum(word == "endif" for _, word in lines) else ""
 
 
 @dataclass
@@ -92,11 +119,21 @@ class Source:
     @property
     def kernels(self) -> list[str]:
         """Kernels as written, without template arguments."""
-        return re.findall(r"__global__[^;{(]*?(?:__launch_bounds__\s*\([^)]*\)[^;{(]*?)?\b(\w+)\s*\(", self.text)
+        return _kernel_names(self.text)
 
     @property
     def text(self) -> str:
-        return "\n".join(item.text for item in self.items if item.kept)
+        return "\n".join(item.shown for item in self.items if item.shown)
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """Kernels that were cut out because NVRTC does not take them, and why."""
+        cut = [item for item in self.items if item.refused and "__global__" in item.text]
+        return {name: item.refused for item in cut for name in _kernel_names(item.text)}
+
+
+def _kernel_names(text: str) -> list[str]:
+    return re.findall(r"__global__[^;{(]*?(?:__launch_bounds__\s*\([^)]*\)[^;{(]*?)?\b(?!__launch)(\w+)\s*\(", text)
 
 
 def split(text: str) -> Iterator[str]:
@@ -196,6 +233,16 @@ def items(path: Path, root: Path, seen: set[Path] | None = None) -> list[Item]:
     return out
 
 
+def _keep_macros(found: list[Item]) -> None:
+    """Uses of the file's own macros that declare something for the device stay as well."""
+    defined = [re.match(r"#\s*define\s+(\w+)\(", item.text) for item in found if _DEVICE.search(item.text)]
+    names = {match.group(1) for match in defined if match}
+    for item in found:
+        used = re.match(r"(\w+)\s*\(", item.text)
+        if item.kind == "host" and used and used.group(1) in names:
+            item.kept, item.kind = True, "constant"
+
+
 def _local(name: str, path: Path, root: Path) -> Path | None:
     if name.startswith(
         ("helper_cuda", "helper_functions", "helper_gl", "helper_image", "helper_string", "helper_timer")
@@ -211,7 +258,9 @@ def _local(name: str, path: Path, root: Path) -> Path | None:
 
 def prepare(path: Path, root: Path, instances: list[str]) -> Source:
     """Compile what the file has for the device; `instances` are name expressions of template kernels."""
-    source = Source([Item(_PRELUDE, "directive", frozenset()), *items(path.resolve(), root)])
+    found = items(path.resolve(), root)
+    _keep_macros(found)
+    source = Source([Item(_PRELUDE, "directive", frozenset()), *found])
     tried: set[str] = set()
     for _ in range(ROUNDS):
         text = source.text
@@ -219,49 +268,88 @@ def prepare(path: Path, root: Path, instances: list[str]) -> Source:
             break
         tried.add(text)
         try:
-            source.program = compile(text, options=OPTIONS, name_expressions=tuple(instances), name="public.cu")
+            source.program = compile(text, options=OPTIONS, name_expressions=tuple(instances), name=NAME, limits=LIMITS)
             source.error = ""
             return source
         except CompileError as error:
-            source.error = _first(error)
-            if not _mend(source, error):
+            source.error = first(error)
+            if source.refused_by_simulator or not _mend(source, error):
                 break
     return source
 
 
-def _first(error: CompileError) -> str:
+def first(error: CompileError) -> str:
+    """The first thing that the compiler said."""
     found = next((d for d in error.diagnostics if d.severity in ("error", "catastrophic error")), None)
     return f"{found.text} (line {found.line})" if found else str(error).splitlines()[0]
 
 
 def _mend(source: Source, error: CompileError) -> bool:
-    """Bring back what is missing; cut out what is refused. Whether anything changed."""
-    changed = False
+    """Bring back what is missing; else cut out what is refused, kernels last. Whether anything changed."""
     starts, line = [], 1
     for item in source.items:
-        if item.kept:
+        if item.shown:
             starts.append((line, item))
-            line += item.text.count("\n") + 1
-    for found in error.diagnostics:
-        if found.severity == "warning":
-            continue
-        missing = re.search(
-            r'(?:identifier|name followed by "::" must be a class or namespace name|namespace) "?(\w+)"?', found.text
-        )
-        if missing and (back := _bring_back(source, missing.group(1))):
-            changed |= back
-            continue
-        at = next((item for start, item in reversed(starts) if start <= found.line), None)
-        if at is not None and at.kept and at.kind not in ("scope",) and "__global__" not in at.text:
-            if at.text.startswith("#") and re.match(r"#\s*(if|else|elif|endif)", at.text):
+            line += item.shown.count("\n") + 1
+    errors = [found for found in error.diagnostics if found.severity == "error"]
+    changed = False
+    for found in errors:
+        missing = _MISSING.search(found.text)
+        changed |= bool(missing) and _bring_back(source, missing.group(1))
+    if changed:
+        return True
+    for kernels in (False, True):
+        for found in errors:
+            if found.file == NAME:
+                at = next((item for start, item in reversed(starts) if start <= found.line), None)
+            else:  # inside a header
+                at = next((item for item in reversed(source.items) if item.kept and _INCLUDE.match(item.text)), None)
+            if at is None or at is source.items[0] or not at.kept or at.kind == "scope" or _CONDITION.match(at.text):
                 continue
-            if at is source.items[0]:
-                continue
-            at.kept, changed = False, True
-            at.kind = "refused"
-            if changed:
+            if ("__global__" in at.text) == kernels:
+                at.kept, at.kind = False, "refused"
+                at.refused = _because(source, at, [d for d in errors if d.line >= found.line])
                 return True
-    return changed
+    return False
+
+
+def why(source: Source, kernel: str, error: CompileError) -> str:
+    """Why no instance of a template kernel is compiled."""
+    errors = [found for found in error.diagnostics if found.severity == "error"]
+    if not errors:
+        return first(error)
+    if errors[0].text.startswith("device-side kernel launch"):
+        return _FROM_DEVICE
+    own = next((item.text for item in source.items if kernel in _kernel_names(item.text)), "")
+    return _because(source, Item(own, "device", frozenset()), errors)
+
+
+def _because(source: Source, item: Item, errors: list[Diagnostic]) -> str:
+    """Why the compiler does not take an item: the name that is missing, and what became of that."""
+    if "<<<" in item.text:
+        return _FROM_DEVICE
+    end = errors[0].line + item.text.count("\n") + 1
+    for found in errors:
+        missing = _MISSING.search(found.text)
+        if missing and found.line < end:
+            name = missing.group(1)
+            cut = next((other for other in source.items if other.refused and name in other.names), None)
+            library = next((of for begin, of in _LIBRARIES.items() if name.startswith(begin)), "")
+            if cut is not None:
+                return f"needs {name}: {cut.refused}"
+            if library:
+                return f"needs {name}, which is of {library}"
+    for name, of in _LIBRARIES.items():
+        if re.search(rf"\b{name}\w*\s*::", item.text):
+            return f"needs {name}, which is of {of}"
+    named = [missing for found in errors if found.line < end and (missing := _MISSING.search(found.text))]
+    if named:
+        return f"needs {named[0].group(1)}"
+    words = set(re.findall(r"\w+", item.text))
+    for other in source.items:
+        if other.refused and (names := sorted(words & other.names)):
+            return f"needs {names[0]}: {other.refused}"
+    return errors[0].text
 
 
 def _bring_back(source: Source, name: str) -> bool:

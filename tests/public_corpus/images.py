@@ -78,10 +78,12 @@ def simulated(device: Device, image: Image) -> int:
     if image.shape == "fetch":
         pointer = device.malloc(texels.nbytes)
         device.memcpy(pointer, texels.ctypes.data, texels.nbytes, 1)
+        device.synchronize()
         return device.create_texture(pointer, (1, 1, 1), channels=channels, extent=(texels.nbytes, 0))
     array = device.malloc_array(channels, (width, height, depth), 2 if image.surface else 0)
     box = (row, max(1, height), max(1, depth))
     device.memcpy_array((array, 0, 0, 0), (texels.ctypes.data, row, row * box[1]), box)
+    device.synchronize()  # the copy is queued, and launches under the sanitizer do not wait for the queue
     return device.create_surface(array) if image.surface else device.create_texture(array, (1, 1, 1))
 
 

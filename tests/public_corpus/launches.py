@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -27,6 +28,7 @@ BUFFER = 1 << 18  # bytes behind every pointer
 DYNAMIC = 16 << 10  # bytes of dynamic shared memory
 TIME_LIMIT = 5.0  # seconds a launch may take under the sanitizer
 MOST_TRIED = 40
+MOST_SECONDS = 60.0  # for all attempts at one kernel
 BLOCKS = ((256, 1), (16, 16), (32, 8), (64, 1), (32, 32), (128, 1), (8, 8), (32, 1), (512, 1), (1, 1))
 SIZES = (1024, 64, 32, 256, 16, 4, 1)
 _SIDE = re.compile(
@@ -108,6 +110,8 @@ def _configurations(kernel: Kernel, flat: bool) -> Iterator[Launch]:
     for size, block in tried[:MOST_TRIED]:
         grid = (2, 1) if flat else (2, 2)
         yield Launch(grid, blocks[block], shared, SIZES[size])
+    for size, block in tried[: MOST_TRIED // 2]:  # kernels that are meant for a grid of one block
+        yield Launch((1, 1), blocks[block], shared, SIZES[size])
 
 
 class Trial:
@@ -142,8 +146,11 @@ class Trial:
 def find(loaded: LoadedKernel, device: Device, flat: bool, together: Together) -> Launch | None:
     """The first sound configuration, else the first without a fault, else None. `flat`: the kernel knows x only."""
     kernel, fallback = loaded.kernel, None
+    end = time.monotonic() + MOST_SECONDS
     for images in assignments(kernel):
         for launch in _configurations(kernel, flat):
+            if time.monotonic() > end:
+                return fallback
             trial = Trial(device, kernel, images)
             try:
                 packed = pack(kernel, trial.values, launch.size)

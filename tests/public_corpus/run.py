@@ -6,20 +6,22 @@ import importlib
 import os
 import re
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cudalab.sim.compiler import CompileError, Program, compile
-from cudalab.sim.device import Device
+from cudalab.sim.device import Device, reset
 from cudalab.sim.machine.launch import launch as run_launch
 from cudalab.sim.machine.module import LoadedKernel, Module
 from cudalab.sim.machine.together import Together
-from tests.public_corpus import launches
-from tests.public_corpus.device_code import OPTIONS, Source, prepare
+from tests.public_corpus import launches, written
+from tests.public_corpus.device_code import LIMITS, NAME, OPTIONS, Source, prepare, why
 from tests.public_corpus.images import is_handle, measured
 from tests.public_corpus.instances import MOST, candidates
+from tests.public_corpus.session import Session
 
 TOLERANCE = 2e-4  # relative to the largest number of the buffer: approximate functions, order of float atomics
 
@@ -56,12 +58,62 @@ def examine(path: Path, root: Path, gpu: Any = None) -> list[Outcome]:
         if source.refused_by_simulator:
             return [Outcome(name, kernel, "failed", source.error) for kernel in source.kernels or ["?"]]
         return [Outcome(name, "", "nvrtc", source.error)]
+    refused = source.refused
     expressions, outcomes = _instances(path, source, name)
-    program = compile(source.text, options=OPTIONS, name_expressions=tuple(expressions), name="public.cu")
-    compiled = gpu and gpu.RawModule(code=source.text, options=OPTIONS, name_expressions=expressions or None)
+    outcomes = [outcome for outcome in outcomes if outcome.kernel not in refused]
+    outcomes += [Outcome(name, kernel, "nvrtc", reason) for kernel, reason in refused.items()]
+    program = compile(source.text, options=OPTIONS, name_expressions=tuple(expressions), name=NAME, limits=LIMITS)
+    compiled = gpu and partial(gpu.RawModule, code=source.text, options=OPTIONS, name_expressions=expressions or None)
+    outcomes += [Outcome(name, kernel, "failed", reason) for kernel, reason in program.refused.items()]
     for kernel in program.kernels.values():
-        outcomes.append(_kernel(name, kernel.name, source, program, gpu, compiled))
+        by_hand = written.find(name, kernel.name)
+        if by_hand is not None:
+            outcomes.append(_by_hand(name, kernel.name, by_hand, source.text, expressions, tuple(program.kernels), gpu))
+        else:
+            outcomes.append(_kernel(name, kernel.name, source, program, gpu, compiled))
     return outcomes
+
+
+def _by_hand(
+    file: str,
+    kernel: str,
+    by_hand: written.Written,
+    text: str,
+    expressions: list[str],
+    kernels: tuple[str, ...],
+    gpu: Any,
+) -> Outcome:
+    def results(cp: Any) -> dict[str, np.ndarray]:
+        module = cp.RawModule(code=text, options=OPTIONS, name_expressions=expressions or None)
+        found = by_hand.run(Session(cp, module, kernel, kernels))
+        cp.cuda.Device().synchronize()
+        return {name: values if isinstance(values, np.ndarray) else values.get() for name, values in found.items()}
+
+    outcome = Outcome(file, kernel, "passed", launch={"written": True, "rule": by_hand.rule})
+    simulated: Any = importlib.import_module("cudalab.sim.cupy")
+    try:
+        ours = results(simulated)
+    except Exception as error:
+        reset()  # a fault stays until then
+        return Outcome(file, kernel, "failed", f"{type(error).__name__}: {error}".splitlines()[0], outcome.launch)
+    if gpu is None:
+        return outcome
+    theirs = results(gpu)
+    outcome.compared = "exact"
+    for name, a in ours.items():
+        b = theirs[name]
+        if a.tobytes() == b.tobytes():
+            continue
+        error = _error(a.astype(np.float64), b.astype(np.float64))
+        outcome.largest_error = max(outcome.largest_error, error)
+        if a.dtype.kind == "f" and error <= TOLERANCE:
+            outcome.compared = "close"
+            continue
+        wrong = int((a != b).sum())
+        outcome.verdict, outcome.compared = "failed", ""
+        outcome.reason = f"{name}: {wrong} of {a.size} differ from the GPU's, largest error {error:.3g}"
+        break
+    return outcome
 
 
 def _instances(path: Path, source: Source, file: str) -> tuple[list[str], list[Outcome]]:
@@ -73,10 +125,10 @@ def _instances(path: Path, source: Source, file: str) -> tuple[list[str], list[O
         reason = "no instance found"
         for expression in expressions:
             try:
-                compile(source.text, options=OPTIONS, name_expressions=(expression,), name="public.cu")
+                compile(source.text, options=OPTIONS, name_expressions=(expression,), name=NAME, limits=LIMITS)
             except CompileError as error:
                 refused = "simulated device" in str(error)
-                reason = str(error).splitlines()[0]
+                reason = str(error).splitlines()[0] if refused else why(source, name, error)
                 if refused:
                     failures.append(Outcome(file, expression, "failed", reason))
                 continue
@@ -134,7 +186,8 @@ def _measure(gpu: Any, compiled: Any, loaded: LoadedKernel, found: launches.Laun
         given = array.data.ptr if array is not None else next(handles).ptr if objects and is_handle(p) else 0
         raw = launches.argument(p, given, found.size)
         values.append(np.frombuffer(raw, np.dtype([("bytes", np.uint8, len(raw))]))[0])
-    function = _mangled(compiled, kernel.name)
+    module = compiled()  # of its own: variables are as they are at the start
+    function = _mangled(module, kernel.name)
     function(
         found.grid, found.block, tuple(values), shared_mem=found.shared, enable_cooperative_groups=found.cooperative
     )

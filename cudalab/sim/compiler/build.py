@@ -17,6 +17,7 @@ from cudalab.sim.abi import Space
 from cudalab.sim.compiler.codegen.analysis import ModulePlan, plan_module
 from cudalab.sim.compiler.codegen.device import DeviceFunction
 from cudalab.sim.compiler.codegen.plan import Plan
+from cudalab.sim.compiler.codegen.refusal import set_aside
 from cudalab.sim.compiler.codegen.region import write_waiting_kernel
 from cudalab.sim.compiler.codegen.simple import SimpleKernel
 from cudalab.sim.compiler.codegen.unit import VARIANTS, Unit
@@ -41,13 +42,14 @@ from cudalab.sim.compiler.runtime import (
     race,
     records,
     rounding,
+    skipping,
     states,
 )
 from cudalab.sim.compiler.runtime.assembler import Library
 
 _MOST_THREADS = 1024
 _GRID_REGISTERS = ("%envreg1", "%envreg2")  # the address of the workspace for grid synchronisation
-_planned: dict[str, ModulePlan] = {}
+_planned: dict[str, tuple[ModulePlan, dict[str, str]]] = {}
 
 
 @contextmanager
@@ -60,14 +62,20 @@ def _understood() -> Iterator[None]:
 
 
 def plan_of(ptx: str | Module) -> ModulePlan:
-    """The plan of a module; the last few are remembered by their text."""
+    """The plan of a module, without kernels that are refused; the last few are remembered by their text."""
+    return _understand(ptx)[0]
+
+
+def _understand(ptx: str | Module) -> tuple[ModulePlan, dict[str, str]]:
+    """The plan of a module, and why the kernels that are left out of it are refused."""
     text = ptx.text if isinstance(ptx, Module) else ptx
     key = hashlib.sha256(text.encode()).hexdigest()
     if key not in _planned:
         if len(_planned) >= 8:
             _planned.pop(next(iter(_planned)))
         with _understood():
-            _planned[key] = plan_module(ptx if isinstance(ptx, Module) else parse_ptx(ptx))
+            module, refused = set_aside(ptx if isinstance(ptx, Module) else parse_ptx(ptx))
+            _planned[key] = plan_module(module), refused
     return _planned[key]
 
 
@@ -92,7 +100,7 @@ def build_program(
     Raises:
         PtxError: PTX that is not valid or not in the scope of the simulated device.
     """
-    plan = plan_of(ptx)
+    plan, refused = _understand(ptx)
     with _understood():
         generate_text(plan, "plain")  # whatever is out of scope is reported here, not at the first launch
     kernels = {}
@@ -108,6 +116,7 @@ def build_program(
         globals={variable.name: _global(variable, plan.graph.addresses) for variable in plan.globals},
         lowered_names=dict(lowered_names or {}),
         key=hashlib.sha256(text.encode()).hexdigest(),
+        refused=refused,
     )
 
 
@@ -275,6 +284,7 @@ def runtime_text() -> str:
         rounding,
         narrow,
         race,
+        skipping,
     )
     for part in parts:
         part.write(library)

@@ -61,6 +61,12 @@ class Site:
     instructions: int = 0  # BLOCK sites: PTX instructions in the basic block
     ptx_line: int = 0
     detail: str = ""
+    behind: int = -1
+    """Site whose record in the trace of code of the variant ``traced`` stands for this one's, which is not written."""
+    distance: int = 0
+    """Bytes from that one's address to this one's."""
+    used_bytes: int = -1
+    """Mask of a load's bytes whose values matter (PTX ISA, pragma ``used_bytes_mask``), -1 for all."""
 
 
 @dataclass(frozen=True)
@@ -157,3 +163,5 @@ class Program:
     objects: dict[str, bytes] = field(default_factory=dict)
     cubin: bytes = field(default=b"", repr=False)
     """What ptxas made of it for ``sm_90``, read by ``compiler/cubin.py``; empty for PTX without source."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Kernels beside those of ``kernels`` that the simulated device does not execute (tensor cores), and why."""

@@ -21,9 +21,15 @@ whole launch asks of one resource over what that resource can give; those of mem
 ``constant``
     different words of constant memory that warps ask for: an SM gets one at a time.
 ``barriers``
-    arrivals of warps at block barriers.
+    arrivals of warps at barriers of their block or cluster, and at barrier objects.
+``clusters``
+    bytes that blocks exchange with the shared memory of others: over what an SM can, and in clusters of more than two
+    blocks, which pass the crossbar of a group of SMs, over what all groups can.
 ``atomics``
-    atomic operations on global memory; those on one word or on one unit of the L2 go one after the other.
+    atomic operations on global memory; those on one word or on one unit of the L2 go one after the other. The blocks of
+    a grid that meets all come to one word.
+``heap``
+    calls of malloc and free, which take turns on the whole device.
 ``latency``
     waves of blocks times the time of a wave: a block's fill, the bytes of all blocks on its SM through the SM's port to
     the L2, and the spread of the ends of a block's warps, because a block's place is free only when its last warp has
@@ -43,7 +49,7 @@ from dataclasses import dataclass
 
 from cudalab.sim.device.pipes import CLASSES, pipe_cycles
 from cudalab.sim.device.profile import Profile
-from cudalab.sim.device.warp_path import Path
+from cudalab.sim.device.warp_path import Costs, Path
 
 WARP = 32
 SECTOR = 32
@@ -66,6 +72,10 @@ class Workload:
     """The way of the longest warp."""
     sectors: float = 0.0
     """32-byte sectors that SMs exchange with the L2."""
+    bulk_loaded: float = 0.0
+    """Those of ``sectors`` that bulk copies bring to shared memory,"""
+    bulk_stored: float = 0.0
+    """and those that they take away: not through the pipe of loads and stores, nor through the L1."""
     l2_lines: float = 0.0
     """128-byte lines that they ask for, request by request."""
     loaded_sectors: float = 0.0
@@ -109,6 +119,18 @@ class Workload:
     """Turns of the L1's banks for one load of a warp."""
     arrivals: float = 0.0
     """Warps that arrive at barriers."""
+    cluster: int = 1
+    """Blocks of a cluster."""
+    distributed: float = 0.0
+    """32-byte sectors that blocks exchange with the shared memory of others,"""
+    distributed_atomics: float = 0.0
+    """and those of them that are for atomics."""
+    heap_calls: float = 0.0
+    """Calls of malloc and free by threads,"""
+    heap_lanes: float = 1.0
+    """and how many threads of a warp make one together."""
+    sleep: float = 0.0
+    """ns of one ``nanosleep`` on average."""
     stores: bool = False
     """Does it store to global memory?"""
     loads: bool = False
@@ -141,7 +163,7 @@ class KernelTime:
     """Part of the blocks that it has resident when alone that would be enough to be as fast: 1 when latency binds."""
 
 
-_OF_EACH_SM = ("issue", "L2", "shared", "constant", "barriers")
+_OF_EACH_SM = ("issue", "L2", "shared", "constant", "barriers", "clusters")
 
 
 def kernel_time(profile: Profile, work: Workload) -> KernelTime:
@@ -175,15 +197,23 @@ def kernel_time(profile: Profile, work: Workload) -> KernelTime:
             + work.shared_loops * c["shared_loop"]
         ),
         "constant": an_sm * work.constants * c["constant_word"],
-        "barriers": an_sm * work.arrivals * c["barrier_arrival"],
+        "barriers": an_sm
+        * (
+            work.arrivals * c["barrier_arrival"]
+            + work.kinds.get("cluster_barrier", 0.0) * c["cluster_arrival"]
+            + work.kinds.get("object_arrive", 0.0) * c["object_arrival"]
+        ),
+        "clusters": _exchange(profile, work, busy),
+        "heap": work.heap_calls * c["heap_call"],
         "atomics": max(
+            work.kinds.get("grid_arrive", 0.0) * c["grid_arrival"],
             work.hottest_unit * c["atomic_unit"],
             work.hottest_address * c["atomic_float" if work.float_atomics else "atomic_address"],
         ),
         "latency": _latency(profile, work, fill, waves),
     }
     first = min(fill, _round(profile, work))
-    ends = {"dispatch": fill, "memory": first, "L2": first, "atomics": first}
+    ends = {"dispatch": fill, "memory": first, "L2": first, "atomics": first, "heap": fill}
     taken = {name: term + ends.get(name, 0.0) for name, term in terms.items() if term > 0.0 or name == "latency"}
     bound = max(taken, key=lambda name: taken[name])
     exact = c["kernel_start"] + _together(taken, c["interference"])
@@ -210,7 +240,20 @@ def _crowding(profile: Profile, work: Workload, capacity: int) -> float:
     return profile.device["partial_crowding"] * held / float(profile.properties["l2CacheSize"])
 
 
-_APART = ("dispatch", "memory", "atomics")
+_IN_ONE_TPC = 2
+"""SMs that reach each other without the crossbar of their group."""
+
+
+def _exchange(profile: Profile, work: Workload, busy: int) -> float:
+    """ns that blocks take to exchange what they read and write in each other's shared memory."""
+    c = profile.device
+    moved = work.distributed * SECTOR
+    far = moved / (profile.sms * c["cluster_crossbar"]) if work.cluster > _IN_ONE_TPC else 0.0
+    both_ways = work.distributed_atomics * SECTOR  # a bank reads and writes
+    return max((moved + both_ways) / (busy * c["cluster_port"]), far)
+
+
+_APART = ("dispatch", "memory", "atomics", "heap")
 
 
 def _together(taken: Mapping[str, float], power: float) -> float:
@@ -235,13 +278,19 @@ def fits_l2(profile: Profile, work: Workload) -> bool:
 
 
 def _load_latency(profile: Profile, work: Workload) -> float:
-    """ns of one load. An SM reaches one half of the L2 sooner than the other; what fits one half is kept in both."""
+    """ns of one load."""
+    hits = work.l1_hits
+    return hits * profile.device["l1_latency"] + (1.0 - hits) * _missed_latency(profile, work)
+
+
+def _missed_latency(profile: Profile, work: Workload) -> float:
+    """ns of one load that the L1 does not have. An SM reaches one half of the L2 sooner than the other; what fits one
+    half is kept in both."""
     c = profile.device
-    missed = c["dram_latency"]
-    if fits_l2(profile, work):
-        far = min(1.0, max(0.0, 2.0 * work.touched / float(profile.properties["l2CacheSize"]) - 0.5))
-        missed = c["l2_latency"] + far * (c["l2_far_latency"] - c["l2_latency"])
-    return work.l1_hits * c["l1_latency"] + (1.0 - work.l1_hits) * missed
+    if not fits_l2(profile, work):
+        return c["dram_latency"]
+    far = min(1.0, max(0.0, 2.0 * work.touched / float(profile.properties["l2CacheSize"]) - 0.5))
+    return c["l2_latency"] + far * (c["l2_far_latency"] - c["l2_latency"])
 
 
 def _path(profile: Profile, work: Workload) -> tuple[float, float]:
@@ -254,18 +303,28 @@ def _path(profile: Profile, work: Workload) -> tuple[float, float]:
         "atomic": c["atomic_latency"] * c["clock"],
         "clock": _TICK * c["clock"],
         "barrier": c["barrier"] * c["clock"],
+        "named_barrier": c["barrier"] * c["clock"] + c["barrier_number"],
+        "grid_arrive": c["grid_barrier" if work.blocks <= _NEAR_BLOCKS else "grid_barrier_far"] * c["clock"],
+        "async_copy": _load_latency(profile, work) * c["clock"],
+        "bulk_copy": _missed_latency(profile, work) * c["clock"],
+        "heap": (c["heap_latency"] + (work.heap_lanes - 1.0) * c["heap_lane"]) * c["clock"],
+        "sleep": max(work.sleep, c["sleep_least"]) * c["clock"],
     }
 
     def latency(kind: str) -> float:
         name = CLASSES[kind][0]
         return special.get(name, 0.0) if name in special else c[name] if name else 0.0
 
-    cycles, _ = work.path.cycles(latency, c["branch"])
+    costs = Costs(c["branch"], bulk_issue=c["bulk_issue"], bulk_stored=c["sm_port"] / c["clock"])
+    cycles, _ = work.path.cycles(latency, costs)
     return cycles / c["clock"], c["store_latency"] if work.stores else 0.0
 
 
 _TICK = 16
 """ns between two looks at the clock in the simulated machine: a loop that waits for it takes as long as it says."""
+_NEAR_BLOCKS = 8
+"""Blocks of a grid that all reach the word of its barrier soon; of more, some are far from it (seen on an H200: 1 to 8
+blocks meet in the same time, and so do 16 to 264, which takes a fifth longer)."""
 _MOST_LINES = 4
 """Lines that one warp waits for at the same time; of more it waits for one after the other."""
 
@@ -274,7 +333,10 @@ def _latency(profile: Profile, work: Workload, fill: float, waves: float) -> flo
     """ns for all waves: in each, every SM's blocks wait out their chains and share the SM's port to the L2."""
     c = profile.device
     on_one_sm = min(max(1, work.blocks_per_sm), math.ceil(work.blocks / profile.sms))
-    wave = fill + on_one_sm * work.sectors * SECTOR / work.blocks / c["sm_port"]
+    # a bulk copy of one SM alone comes faster than loads do: their bytes count as far as others are busy, too
+    alone = 1.0 - min(profile.sms, work.blocks) / profile.sms
+    through_port = on_one_sm * work.sectors - alone * work.bulk_loaded - work.bulk_stored  # whose bytes the way has
+    wave = fill + through_port * SECTOR / work.blocks / c["sm_port"]
     if waves <= 1.0:
         return wave
     if work.stores and not work.loads:

@@ -37,6 +37,9 @@ class Instruction:
     line: int = 0
     control: bool = False
     """Does it only count a loop's rounds? A loop that is unrolled needs it once."""
+    behind: int = 0
+    """Of a wait for groups of copies: how many of the latest may still be on their way; -1: not even one without a
+    group."""
 
 
 @dataclass
@@ -52,6 +55,8 @@ class Block:
     """Positions of blocks further down that it may branch to."""
     repeats: int = 1
     """How many rounds of a loop the assembler makes one of."""
+    looks: bool = False
+    """Does it look again and again whether the grid has met? What it waits for, the barrier's latency says."""
 
 
 @dataclass
@@ -73,7 +78,8 @@ class Code:
 
 _REGISTER = re.compile(r"(?<![\w$.])[%$A-Za-z_][\w$.]*")
 _STATEMENT = re.compile(r"^(?:@(!?)([%\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)$", re.DOTALL)
-_SUSPENDING = ("barrier", "cluster_barrier", "shuffle")
+_CALL = re.compile(r"\s*(?:@\S+\s+)?call\b")
+_SUSPENDING = ("barrier", "named_barrier", "object_wait", "cluster_barrier", "shuffle")
 _NO_RESULT = ("st", "red", "bra", "bar", "barrier", "ret", "exit", "membar", "fence", "trap", "brx", "call")
 
 
@@ -86,6 +92,7 @@ def _read(lines: Sequence[str], kernel: Kernel) -> Code:
     blocks: list[Block] = []
     firsts: dict[int, int] = {}
     jumps: list[tuple[int, str]] = []
+    taken: dict[int, int] = {}  # of a line: instructions that belong to the block before; inline PTX may have several
     for index, site in enumerate(kernel.sites):
         if site.kind != SiteKind.BLOCK:
             continue
@@ -95,7 +102,15 @@ def _read(lines: Sequence[str], kernel: Kernel) -> Code:
         unrolled = not any("nounroll" in text for text in lines[max(0, number - 2) : number])
         while len(block.instructions) < site.instructions and 0 <= number < len(lines):
             unrolled = unrolled and "nounroll" not in lines[number] and ".volatile" not in lines[number]
-            for guard, opcode, operands in _statements(lines[number]):
+            text = lines[number]
+            while _CALL.match(text) and ";" not in text and number + 1 < len(lines):
+                number += 1  # a call stands in several lines
+                text += lines[number]
+            statements = _statements(text)[taken.get(number, 0) :]
+            room = site.instructions - len(block.instructions)
+            if len(statements) > room:
+                taken[number] = taken.get(number, 0) + room
+            for guard, opcode, operands in statements[:room]:
                 if opcode.startswith("bra"):
                     jumps.append((len(blocks), operands.split()[-1]))
                 block.instructions.append(_instruction(opcode, operands, guard, number + 1))
@@ -106,7 +121,8 @@ def _read(lines: Sequence[str], kernel: Kernel) -> Code:
     _turn_around(blocks)
     blocks = _joined(blocks)
     _narrow_shared_addresses(blocks)
-    _find_distributed_loads(blocks)
+    _find_distributed_accesses(blocks)
+    _find_grid_barriers(blocks)
     for position, block in enumerate(blocks):
         if block.target != position or len(block.instructions) > _MOST_UNROLLED or not _countable(block):
             block.repeats = 1
@@ -115,20 +131,42 @@ def _read(lines: Sequence[str], kernel: Kernel) -> Code:
     return Code(blocks)
 
 
-def _find_distributed_loads(blocks: Sequence[Block]) -> None:
-    """Loads through pointers that ``mapa`` has made, or that were made from those, go to another block's memory."""
-    everything = [each for block in blocks for each in block.instructions]
-    mapped: set[str] = set()
+_MOVES = ("add", "mad", "sub", "mov", "selp", "cvta", "cvt", "or", "shl", "and", "bfi")
+_DISTRIBUTED = {"load": "cluster_load", "atomic": "cluster_atomic", "store": "cluster_store"}
+_OF_THE_GRID = {"load": "grid_look", "atomic": "grid_arrive"}
+
+
+def _made_from(everything: Sequence[Instruction], first: set[str]) -> set[str]:
+    """Registers whose values were made from those of ``first``, which is extended."""
     before = -1
-    while len(mapped) != before:
-        before = len(mapped)
+    while len(first) != before:
+        before = len(first)
         for each in everything:
-            moves = each.opcode.startswith(("add", "mad", "sub", "mov", "selp", "cvta"))
-            if each.opcode.startswith("mapa") or (moves and mapped.intersection(each.reads)):
-                mapped.update(each.writes)
-    for each in everything:
-        if each.kind == "load" and each.address and each.address[0] in mapped:
-            each.kind = "cluster_load"
+            if each.opcode.startswith(_MOVES) and first.intersection(each.reads):
+                first.update(each.writes)
+    return first
+
+
+def _find_distributed_accesses(blocks: Sequence[Block]) -> None:
+    """Accesses through pointers that ``mapa`` has made, or that were made from those, go to another block's memory."""
+    everything = [each for block in blocks for each in block.instructions]
+    mapped = {register for each in everything if each.opcode.startswith("mapa") for register in each.writes}
+    for each in everything if _made_from(everything, mapped) else ():
+        if each.address and each.address[0] in mapped:
+            each.kind = _DISTRIBUTED.get(each.kind, each.kind)
+
+
+def _find_grid_barriers(blocks: Sequence[Block]) -> None:
+    """Atomics and loads through what the driver has put into %envreg1 and %envreg2 are those of the grid's barrier."""
+    everything = [each for block in blocks for each in block.instructions]
+    given = {register for each in everything if "%envreg" in "".join(each.reads) for register in each.writes}
+    if not _made_from(everything, given):
+        return
+    for block in blocks:
+        for each in block.instructions:
+            if each.address and each.address[0] in given:
+                each.kind = _OF_THE_GRID.get(each.kind, each.kind)
+                block.looks = block.looks or each.kind == "grid_look"
 
 
 def _narrow_shared_addresses(blocks: Sequence[Block]) -> None:
@@ -222,7 +260,7 @@ _ADDRESS = re.compile(r"\[([%$A-Za-z_][\w$.]*)\+?(-?\d+)?\]")
 def _instruction(opcode: str, operands: str, guard: str, line: int) -> Instruction:
     kind = classify(opcode, operands)
     head = opcode.split(".")[0]
-    registers = [] if kind == "branch" else _REGISTER.findall(operands)
+    registers = [] if kind in ("branch", "heap") else _REGISTER.findall(operands)
     if head in _NO_RESULT:
         writes: list[str] = []
     elif operands.startswith("{"):
@@ -236,25 +274,25 @@ def _instruction(opcode: str, operands: str, guard: str, line: int) -> Instructi
         reads = [*reads, guard]
     found = _ADDRESS.search(operands)
     address = (found[1], int(found[2] or 0)) if found else None
-    return Instruction(kind, tuple(writes), tuple(reads), opcode, guard, address, line)
-
-
-_IN_FLIGHT = "asynchronous copies"
-"""Stands for a register that asynchronous copies write, and waits for all of them read."""
+    behind = _left_behind(kind, opcode, operands)
+    return Instruction(kind, tuple(writes), tuple(reads), opcode, guard, address, line, behind=behind)
 
 
 def _asynchronous(opcode: str, operands: str, registers: list[str]) -> tuple[list[str], list[str]]:
-    """What asynchronous copies and barriers write and read. A wait that leaves some groups under way is taken not to
-    wait: those before them have had the time of a stage of the pipeline."""
+    """What asynchronous copies and barrier objects write and read in registers; whom a wait waits for, the way of the
+    warp says (warp_path.py)."""
     parts = opcode.split(".")
     if parts[0] == "cp":
-        waits = "wait_all" in parts or ("wait_group" in parts and operands.strip() == "0")
-        copies = operands.startswith("[")
-        return [_IN_FLIGHT] if copies else [], [*registers, *([_IN_FLIGHT] if waits else [])]
-    results = 1 if parts[1].startswith(("arrive", "pending")) and not operands.startswith("_") else 0
-    if parts[1] in ("try_wait", "test_wait"):
-        return registers[:1], [*registers[1:], _IN_FLIGHT]
+        return [], registers
+    waits = parts[1] in ("try_wait", "test_wait")
+    results = 1 if waits or parts[1].startswith(("arrive", "pending")) and not operands.startswith("_") else 0
     return registers[:results], registers[results:]
+
+
+def _left_behind(kind: str, opcode: str, operands: str) -> int:
+    if kind != "async_wait":
+        return 0
+    return -1 if "wait_all" in opcode else int(operands.strip() or 0)
 
 
 def _resolve(
@@ -323,7 +361,7 @@ def _follows_data(blocks: Sequence[Block]) -> bool:
     )
 
 
-_LOADS = ("load", "shared_load", "constant_load", "atomic", "shared_atomic")
+_LOADS = ("load", "shared_load", "constant_load", "atomic", "shared_atomic", "cluster_load", "cluster_atomic")
 
 
 def _neighbours(group: Sequence[Instruction]) -> list[list[int]]:
@@ -346,7 +384,7 @@ def mix(code: Code, visits: Mapping[int, float]) -> dict[str, float]:
     total: dict[str, float] = {}
     for block in code.blocks:
         times = visits.get(block.site, 0.0)
-        if not times:
+        if not times or block.looks:  # looking again takes issue slots that nobody else needs
             continue
         for each in block.instructions:
             total[each.kind] = total.get(each.kind, 0.0) + (times / block.repeats if each.control else times)

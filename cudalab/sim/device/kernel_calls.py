@@ -22,7 +22,7 @@ from cudalab.sim.device.timing import Timer
 from cudalab.sim.device.transfer import ArrayOperation
 from cudalab.sim.machine import host_watch
 from cudalab.sim.machine.configuration import LaunchError
-from cudalab.sim.machine.module import LoadedKernel, Module
+from cudalab.sim.machine.module import LoadedKernel, Module, RefusedKernel
 from cudalab.sim.machine.occupancy import kernel_occupancy
 from cudalab.sim.machine.together import (
     APART,
@@ -111,11 +111,14 @@ class KernelCalls(StreamCalls):
     def get_function(self, module: int, name: str) -> int:
         """A handle of the kernel called ``name``, as in the PTX or as a name expression of the program.
 
-        ``cudaErrorSymbolNotFound`` when there is none; the note lists those there are.
+        ``cudaErrorSymbolNotFound`` when there is none; the note lists those there are. ``cudaErrorNotSupported`` when
+        it is out of the simulated device's scope; the note says why.
         """
         loaded = self._module(module)
         try:
             kernel = loaded.kernel(name)
+        except RefusedKernel as error:
+            raise CudaError(cudaError_t.cudaErrorNotSupported, str(error)) from None
         except KeyError as error:
             raise CudaError(cudaError_t.cudaErrorSymbolNotFound, str(error.args[0])) from None
         for handle, (_, known) in self._functions.items():

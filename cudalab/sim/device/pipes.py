@@ -44,8 +44,23 @@ CLASSES: dict[str, tuple[str, str, str, float]] = {
     "store": ("", "", "", 1.0),
     "shared_store": ("", "", "", 1.0),
     "barrier": ("barrier", "", "", 1.0),
+    "named_barrier": ("named_barrier", "", "", 1.0),
+    "object_arrive": ("latency_shared", "", "", 1.0),
+    "object_wait": ("object_wait", "", "", 1.0),
     "cluster_barrier": ("cluster_barrier", "", "", 1.0),
     "cluster_load": ("cluster_load", "", "", 1.0),
+    "cluster_atomic": ("cluster_atomic", "", "", 1.0),
+    "cluster_store": ("", "", "", 1.0),
+    "grid_arrive": ("grid_arrive", "", "", 1.0),
+    "grid_look": ("", "", "", 1.0),
+    "async_copy": ("async_copy", "", "", 1.0),
+    "async_commit": ("", "", "", 1.0),
+    "async_arrive": ("", "", "", 1.0),
+    "async_wait": ("", "", "", 1.0),
+    "bulk_copy": ("bulk_copy", "", "", 1.0),
+    "bulk_store": ("bulk_store", "", "", 1.0),
+    "heap": ("heap", "", "", 1.0),
+    "sleep": ("sleep", "", "", 1.0),
     "fence": ("atomic", "", "", 1.0),
     "branch": ("", "", "", 1.0),
 }
@@ -63,22 +78,31 @@ def classify(opcode: str, operands: str) -> str:
     space = next((part for part in rest if part in ("param", "shared", "const", "local", "global")), "")
     match head:
         case "ld" | "ldu":
-            if "shared::cluster" in rest:
+            if _CLUSTER in rest:
                 return "cluster_load"
             return {"param": "free", "shared": "shared_load", "const": "constant_load"}.get(space, "load")
         case "tex" | "tld4" | "suld":
             return "load"
         case "sust":
             return "store"
+        case "st" | "red" if _CLUSTER in rest:
+            return "cluster_store"
+        case "atom" if _CLUSTER in rest:
+            return "cluster_atomic"
         case "st":
             return "shared_store" if space == "shared" else "store"
         case "atom" | "red":
             return "shared_atomic" if space == "shared" else "atomic" if head == "atom" else "store"
-        case "cp":  # an asynchronous copy; its commit and its wait are one machine instruction each
-            return "load" if operands.startswith("[") and "mbarrier" not in rest[:2] else "logic"
+        case "cp":
+            return _asynchronous(rest)
         case "mbarrier":
-            waits = rest[:1] in (["try_wait"], ["test_wait"])
-            return "barrier" if waits else "shared_store" if rest[:1] in (["init"], ["inval"]) else "shared_atomic"
+            if rest[0] in ("try_wait", "test_wait"):
+                return "object_wait"
+            return {"init": "shared_store", "inval": "shared_store", "pending_count": "logic"}.get(
+                rest[0], "object_arrive"
+            )
+        case "nanosleep":
+            return "sleep"
         case "barrier" if "cluster" in rest:
             return "cluster_barrier" if "wait" in rest else "shared_store"
         case "mapa" | "getctarank":
@@ -86,9 +110,11 @@ def classify(opcode: str, operands: str) -> str:
         case "bar" | "barrier":
             if "arrive" in rest:
                 return "shared_store"
-            return "shuffle" if "warp" in rest else "barrier"
+            return "shuffle" if "warp" in rest else "named_barrier" if _is_named(rest, operands) else "barrier"
         case "membar" | "fence":
             return "fence"
+        case "call" if re.search(r"\b(malloc|free|__cuda_syscall_aligned_malloc)\b", operands):
+            return "heap"
         case "bra" | "brx" | "ret" | "exit" | "call" | "trap":
             return "branch"
         case "mov":
@@ -122,6 +148,34 @@ def classify(opcode: str, operands: str) -> str:
     if head in ("add", "sub", "addc", "subc") and not kind.endswith("64"):
         return "add"
     return "long" if kind.endswith("64") and head not in ("setp", "selp") else "logic"
+
+
+_CLUSTER = "shared::cluster"
+
+
+def _asynchronous(parts: Sequence[str]) -> str:
+    """The class of ``cp.async``, ``cp.async.bulk`` and ``cp.reduce.async.bulk``, by what follows ``cp``."""
+    if "commit_group" in parts:
+        return "async_commit"
+    if "wait_group" in parts or "wait_all" in parts:
+        return "async_wait"
+    if "mbarrier" in parts[:2]:
+        return "async_arrive"
+    if "bulk" not in parts:
+        return "async_copy"
+    if "prefetch" in parts:
+        return "store"
+    to_shared = next((part for part in parts if part.startswith(("shared", "global"))), "").startswith("shared")
+    return "bulk_copy" if to_shared else "bulk_store"
+
+
+def _is_named(parts: Sequence[str], operands: str) -> bool:
+    """Is it a barrier of a part of the block, or one whose number stands in a register? ``bar.red`` of the whole block
+    has a result, its number and a predicate."""
+    names = [name.strip() for name in operands.split(",")]
+    if "red" in parts:
+        return len(names) > 3
+    return len(names) > 1 or names[0].startswith("%")
 
 
 def _conversion(parts: Sequence[str]) -> str:

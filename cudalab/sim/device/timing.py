@@ -33,7 +33,7 @@ from cudalab.sim.machine.memory import Memory
 from cudalab.sim.machine.module import LoadedKernel
 from cudalab.sim.machine.occupancy import kernel_occupancy
 from cudalab.sim.machine.sample import loaded_by_all, sample
-from cudalab.sim.machine.together import APART, Together
+from cudalab.sim.machine.together import APART, Together, cluster_of, volume
 
 Dimensions = tuple[int, int, int]
 _REMEMBERED = 4096
@@ -109,18 +109,39 @@ class Timer:
                 kernel, grid, block, args, shared, remember=False, watch=code.follows_data, together=together
             )
             watched = _Watched(kernel.module.memory, counts.words_loaded) if code.follows_data else None
-            work = workload(kernel.kernel, code, counts, self._limits, shared)
-            if together is APART and kernel.kernel.cluster is None:
-                work = self._with_neighbours(work, kernel, grid, block, args, shared)
+            work = self._shared_by_blocks(kernel, counts, grid, block, args, shared, together)
             known = self._known[key] = _Known(kernel_time(self._profile, work), watched)
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
         return known.time
 
-    def workload(self, kernel: LoadedKernel, grid: Dimensions, block: Dimensions, args: bytes, shared: int) -> Workload:
+    def workload(
+        self,
+        kernel: LoadedKernel,
+        grid: Dimensions,
+        block: Dimensions,
+        args: bytes,
+        shared: int,
+        together: Together = APART,
+    ) -> Workload:
         """What a launch of this shape asks of the device, from blocks sampled now."""
-        counts = sample(kernel, grid, block, args, shared, remember=False)
-        work = workload(kernel.kernel, self._code(kernel), counts, self._limits, shared)
+        counts = sample(kernel, grid, block, args, shared, remember=False, together=together)
+        return self._shared_by_blocks(kernel, counts, grid, block, args, shared, together)
+
+    def _shared_by_blocks(
+        self,
+        kernel: LoadedKernel,
+        counts: Counts,
+        grid: Dimensions,
+        block: Dimensions,
+        args: bytes,
+        shared: int,
+        together: Together,
+    ) -> Workload:
+        """The workload of a sample, with what neighbours on an SM share where blocks run for themselves."""
+        work = workload(kernel.kernel, self._code(kernel), counts, self._limits, shared, together)
+        if together is not APART or kernel.kernel.cluster is not None:
+            return work
         return self._with_neighbours(work, kernel, grid, block, args, shared)
 
     def _code(self, kernel: LoadedKernel) -> Code:
@@ -165,33 +186,49 @@ class Timer:
         self._codes.clear()
 
 
-def workload(kernel: Kernel, code: Code, counts: Counts, limits: DeviceLimits, shared: int) -> Workload:
+def workload(
+    kernel: Kernel, code: Code, counts: Counts, limits: DeviceLimits, shared: int, together: Together = APART
+) -> Workload:
     """What sampled counters say that a launch asks of the device.
 
     Blocks that touch the same bytes find them in the L2: no launch moves more different bytes than its parameters'
     allocations have.
     """
     loads, stores, atomics = counts.global_loads, counts.global_stores, counts.global_atomics
+    kinds = mix(code, counts.visits)
+    # what a block knows of global memory is out of date when the grid has met: its L1 is emptied
+    times = 1.0 + kinds.get("grid_arrive", 0.0) / max(1, counts.blocks)
     local = counts.local_loads.sectors + counts.local_stores.sectors
-    loaded, stored = counts.sectors_loaded_once, counts.sectors_stored_once
+    loaded_once, stored = counts.sectors_loaded_once, counts.sectors_stored_once
+    loaded = min(loads.sectors, loaded_once * times)
     filled = _filled(counts)
     per_line = counts.lines_stored_once / stored if stored else 0.0
     per_pair = counts.pairs_stored_once / stored if stored else 0.0
     footprint = float(counts.footprint_bytes)
-    read_once = min(1.0, footprint / (loaded * SECTOR)) if loaded else 1.0
+    read_once = min(1.0, footprint / (loaded_once * SECTOR)) if loaded_once else 1.0
     written_once = min(1.0, footprint / (stored * SECTOR)) if stored else 1.0
-    kinds = mix(code, counts.visits)
+    heap = heap_calls(code, counts)
+    bulk = [entry for entry in counts.sites if "bulk" in entry.site.opcode]
+    bulk_loaded = sum(entry.sectors for entry in bulk if entry.site.kind == SiteKind.LOAD)
+    bulk_stored = sum(entry.sectors for entry in bulk if entry.site.kind == SiteKind.STORE)
     passes = atomics.sectors / atomics.accesses if atomics.accesses else 0.0
     return Workload(
         blocks=counts.blocks,
         threads=counts.threads,
         blocks_per_sm=kernel_occupancy(kernel, counts.threads, shared, limits=limits).blocks_per_sm,
         kinds=kinds,
-        path=Path(code, counts.longest_visits),
+        path=Path(
+            code,
+            counts.longest_visits,
+            bulk_bytes(code, counts),
+            frozenset(kernel.sites[index].ptx_line for index in counts.copy_waits),
+        ),
         sectors=loaded + stores.sectors + atomics.sectors + filled + local,
         loaded_sectors=loaded,
-        l2_lines=counts.lines_loaded_once + stores.lines,
-        loaded_lines=counts.lines_loaded_once,
+        l2_lines=min(loads.lines, counts.lines_loaded_once * times)
+        + stores.lines
+        - bulk_stored * (1.0 - SECTOR / LINE),  # counted sector by sector, asked for line by line
+        loaded_lines=min(loads.lines, counts.lines_loaded_once * times),
         partial_sectors=stores.sectors * _part(stores.bytes, stores.sectors),
         open_lines=counts.lines_stored_once * max(0.0, 1.0 - stored / stores.sectors) if stores.sectors else 0.0,
         dram_read=counts.granules_loaded_once * GRANULE * read_once,
@@ -201,10 +238,13 @@ def workload(kernel: Kernel, code: Code, counts: Counts, limits: DeviceLimits, s
         lines_written=counts.lines_stored_once * written_once,
         pairs_read=counts.pairs_loaded_once * read_once + filled * per_pair * written_once,
         pairs_written=counts.pairs_stored_once * written_once,
-        l1_turns=loads.turns + stores.turns + atomics.turns,
+        bulk_loaded=bulk_loaded,
+        bulk_stored=bulk_stored,
+        l1_turns=loads.turns + stores.turns + atomics.turns - bulk_loaded - bulk_stored,
         shared_wavefronts=counts.shared_loads.wavefronts
         + counts.shared_stores.wavefronts
         + counts.shared_atomics.wavefronts
+        - sum(entry.wavefronts for entry in bulk)
         - _saved(code, counts),
         shared_loops=sum(entry.wavefronts for entry in counts.sites if _is_loop(entry.site)),
         shuffles=kinds.get("shuffle", 0.0),
@@ -216,10 +256,40 @@ def workload(kernel: Kernel, code: Code, counts: Counts, limits: DeviceLimits, s
         lines_a_warp=loads.lines / max(1, counts.blocks * -(-counts.threads // WARP)),
         turns_a_load=loads.turns / loads.requests if loads.requests else 1.0,
         arrivals=counts.barriers,
+        cluster=volume(cluster_of(kernel, together)),
+        distributed=counts.distributed.sectors + counts.distributed_atomics.sectors,
+        distributed_atomics=counts.distributed_atomics.sectors,
+        heap_calls=heap[0],
+        heap_lanes=heap[1],
+        sleep=counts.slept / counts.sleeps if counts.sleeps else 0.0,
         stores=stored > 0,
         loads=loads.requests > 0,
         touched=min(footprint, _lines(counts) * LINE),
     )
+
+
+def bulk_bytes(code: Code, counts: Counts) -> dict[int, float]:
+    """Bytes that a warp copies each time it comes to a bulk copy to global memory, by PTX line."""
+    found: dict[int, float] = {}
+    moved: dict[int, float] = {}
+    for entry in counts.sites:
+        moved[entry.site.ptx_line] = max(moved.get(entry.site.ptx_line, 0.0), entry.sectors * SECTOR)
+    for block in code.blocks:
+        for each in block.instructions:
+            if each.kind == "bulk_store" and counts.visits.get(block.site):
+                found[each.line] = moved.get(each.line, 0.0) / counts.visits[block.site]
+    return found
+
+
+def heap_calls(code: Code, counts: Counts) -> tuple[float, float]:
+    """Calls of malloc and free by threads, and how many threads of a warp make one together."""
+    threads, warps = 0.0, 0.0
+    for block in code.blocks:
+        calls = sum(each.kind == "heap" for each in block.instructions)
+        entered = counts.blocks_entered.get(block.site)
+        if calls and entered is not None:
+            threads, warps = threads + calls * entered.threads, warps + calls * entered.visits
+    return threads, threads / warps if warps else 1.0
 
 
 def _lines(counts: Counts) -> float:

@@ -45,6 +45,14 @@ def as_accesses(records: np.ndarray) -> np.ndarray:
     return made
 
 
+def waits_for_copies(records: np.ndarray) -> frozenset[int]:
+    """Sites of waits for barrier objects that copies were announced to, in the records of a block."""
+    event = records["flags"] & _KIND
+    told = np.unique(records["address"][event == SyncEvent.ASYNC_ARRIVE])
+    waits = (event == SyncEvent.WAIT) & np.isin(records["address"], told)
+    return frozenset(np.unique(records["site"][waits]).tolist())
+
+
 def separated(visit: np.ndarray, site: np.ndarray, thread: np.ndarray, copies: np.ndarray) -> np.ndarray:
     """Number the visits of asynchronous copies anew where one visit of a thread has made several records.
 

@@ -25,7 +25,7 @@ FLAGS = 0x6000_0000
 
 
 def who_waits(states: int, context: Context, kernel: LoadedKernel, block: Triple) -> str:
-    """A sentence a place: how many threads wait there, and the first of them.
+    """A sentence a place: how many threads wait there, and the first of them; at warp operations, with which mask.
 
     Args:
         states: address of the ``uint32`` resume points, one a thread.
@@ -34,11 +34,11 @@ def who_waits(states: int, context: Context, kernel: LoadedKernel, block: Triple
         block: threads in x, y, z.
     """
     values = (ctypes.c_uint32 * context.threads).from_address(states or context.states)
-    groups: dict[int, list[int]] = defaultdict(list)
+    groups: dict[tuple[int, int | None], list[int]] = defaultdict(list)
     for thread, value in enumerate(values):
-        groups[value].append(thread)
+        groups[value, _mask(value, thread, context, kernel.kernel)].append(thread)
     sentences = []
-    for value, threads in sorted(groups.items(), key=lambda item: item[1][0]):
+    for (value, mask), threads in sorted(groups.items(), key=lambda item: item[1][0]):
         one = len(threads) == 1
         first = "({},{},{})".format(*triple(threads[0], block))
         who = f"Thread {first}" if one else f"{len(threads)} threads, the first {first},"
@@ -48,8 +48,18 @@ def who_waits(states: int, context: Context, kernel: LoadedKernel, block: Triple
             continue
         place = place_of(site.location, kernel.module.program)
         text = f": {place.text}" if place and place.text else "."
-        sentences.append(f"{who} wait{'s' if one else ''}{f' at {place}' if place else ''}{text}")
+        where = (f" at {place}" if place else "") + (f" with the mask {mask:#010x}" if mask is not None else "")
+        sentences.append(f"{who} wait{'s' if one else ''}{where}{text}")
     return "\n".join(sentences)
+
+
+def _mask(state: int, thread: int, context: Context, kernel: Kernel) -> int | None:
+    """The mask with which a thread waits for others of its warp; None where it waits for something else. Lanes of a
+    warp that has parted leave it in the first row of the scratch memory (``runtime/layout.py``)."""
+    site = site_of_state(state, kernel)
+    if site is None or site.kind != SiteKind.WARP or not context.scratch or site.opcode.startswith("activemask"):
+        return None
+    return ctypes.c_uint32.from_address(context.scratch + 4 * thread).value
 
 
 def waiting_sites(states: int, context: Context, kernel: Kernel) -> list[Site]:

@@ -211,7 +211,7 @@ def unit_of(kernel: Kernel) -> int:
 
 
 def touches(batch: Batch, kernel: Kernel, chosen: np.ndarray) -> Touches:
-    """Cut the chosen accesses into units (:func:`unit_of`)."""
+    """Cut the chosen accesses into units (:func:`unit_of`), without bytes of which the program makes no use."""
     record = np.flatnonzero(chosen)
     size = batch.size[record]
     address = batch.address[record].astype(np.int64)
@@ -222,4 +222,10 @@ def touches(batch: Batch, kernel: Kernel, chosen: np.ndarray) -> Touches:
         return Touches(record, first, bytes_)
     start = np.cumsum(pieces) - pieces
     unit = np.repeat(first - start, pieces) + np.arange(int(pieces.sum()))
-    return Touches(np.repeat(record, pieces), unit, bytes_)
+    record = np.repeat(record, pieces)
+    masks = np.array([site.used_bytes for site in kernel.sites], np.int64)
+    if (masks >= 0).any():
+        offset = unit * bytes_ - batch.address[record].astype(np.int64)
+        used = np.flatnonzero(masks[batch.site[record]] >> np.minimum(offset, 63) & ((1 << bytes_) - 1))
+        record, unit = record[used], unit[used]
+    return Touches(record, unit, bytes_)

@@ -113,7 +113,7 @@ def add_misses(launch: Launch, checked: Checked, context: Context, shadow: Attac
                 count=len(own),
                 threads=len(who),
                 blocks=len(np.unique(who // np.uint64(1024))),
-                addresses=(int(own["address"].min()), int(own["address"].max())),
+                addresses=(int(own["address"].min()), int(own["address"].max())) if finding.size else None,
             )
         )
     if shadow.lost:

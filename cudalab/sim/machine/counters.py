@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WARP, WINDOW_SIZE, SiteKind, Space
+from cudalab.sim.abi import CLUSTER_END, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WARP, WINDOW_SIZE, SiteKind, Space
 from cudalab.sim.compiler.program import Kernel, Site
 from cudalab.sim.machine.async_records import separated
 from cudalab.sim.machine.counts import (
@@ -102,7 +102,8 @@ def count(kernel: Kernel, traced: Traced, merges: Sequence[Merge] = ()) -> Count
     per_site = {
         i: SiteCounts(s, float(requests[i]), accesses=float(accesses[i])) for i, s in enumerate(sites) if _is_access(s)
     }
-    for chosen, space in _classes(sites, traced):
+    elsewhere = _count_distributed(counts, sites, found, weight)
+    for chosen, space in _classes(sites, traced, elsewhere):
         if space == Space.SHARED:
             _count_shared(counts, per_site, sites, chosen, found, weight, merges)
         elif space == Space.CONSTANT:
@@ -156,13 +157,49 @@ def _count_instructions(
         counts.longest_warp_accesses = float(chain.max())
 
 
-def _classes(sites: Sequence[Site], traced: Traced) -> list[tuple[np.ndarray, Space]]:
-    """Access sites by the space they touch. A generic access belongs to the space of the first address it touched."""
+_OTHER_BLOCKS = SHARED_WINDOW + (1 << RANK_SHIFT)
+"""From here on generic addresses are those of distributed shared memory."""
+
+
+def _count_distributed(counts: Counts, sites: Sequence[Site], found: Visits, weight: np.ndarray) -> np.ndarray:
+    """Count what goes to the shared memory of other blocks. Returns bool[sites]: which sites went there at all."""
+    chosen = np.array([_is_access(site) and site.space in (Space.GENERIC, Space.CLUSTER) for site in sites])
+    atomic = np.array([site.kind == SiteKind.ATOMIC for site in sites])
+    went = np.zeros(len(sites), np.bool_)
+    if not chosen.any():
+        return went
+    for rows, addresses, active in matrices(found, chosen):
+        active = active & (addresses >= np.uint64(_OTHER_BLOCKS)) & (addresses < np.uint64(CLUSTER_END))
+        there = active.any(axis=1)
+        if not there.any():
+            continue
+        site, addresses, active = found.request_site[rows[there]], addresses[there], active[there]
+        went[site] = True
+        sectors, here = addresses // np.uint64(SECTOR), atomic[site]
+        units, weights = distinct(sectors, active), weight[rows[there]]
+        if here.any():
+            _, ranked = _passes(addresses[here], sectors[here], active[here])
+            units[here] = distinct(ranked, active[here])
+        sizes = np.array([sites[index].size for index in site.tolist()])
+        for total, those in ((counts.distributed, ~here), (counts.distributed_atomics, here)):
+            threads = active[those].sum(axis=1) * weights[those]
+            total.requests += float(weights[those].sum())
+            total.sectors += float((units[those] * weights[those]).sum())
+            total.accesses += float(threads.sum())
+            total.bytes += float((threads * sizes[those]).sum())
+    return went
+
+
+def _classes(sites: Sequence[Site], traced: Traced, elsewhere: np.ndarray) -> list[tuple[np.ndarray, Space]]:
+    """Access sites by the space they touch. A generic access belongs to the space of the first address it touched,
+    unless it went ``elsewhere``: to the shared memory of other blocks."""
     chosen: dict[Space, np.ndarray] = {}
     for index, site in enumerate(sites):
         if not _is_access(site):
             continue
         space = site.space
+        if space == Space.CLUSTER or elsewhere[index]:
+            space = Space.SHARED
         if space == Space.GENERIC:
             where = np.flatnonzero(traced.site == index)
             space = space_of(int(traced.address[where[0]])) if len(where) else Space.GLOBAL
@@ -185,7 +222,7 @@ def _add(counts: AccessCounts, site: Site, entry: SiteCounts) -> None:
     counts.requests += entry.requests
     counts.sectors += entry.sectors
     counts.accesses += entry.accesses
-    counts.bytes += entry.accesses * site.size
+    counts.bytes += entry.sectors * SECTOR if "bulk" in site.opcode else entry.accesses * site.size
 
 
 def _count_sectors(

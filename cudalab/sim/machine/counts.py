@@ -142,6 +142,11 @@ class Counts:
     warp_operations: float = 0.0
     """Shuffles, votes and warp barriers, counted by warp."""
 
+    sleeps: float = 0.0
+    """How often threads slept,"""
+    slept: float = 0.0
+    """and for how many nanoseconds in all."""
+
     global_loads: AccessCounts = field(default_factory=AccessCounts)
     global_stores: AccessCounts = field(default_factory=AccessCounts)
     global_atomics: AccessCounts = field(default_factory=AccessCounts)
@@ -151,6 +156,11 @@ class Counts:
     shared_stores: SharedCounts = field(default_factory=SharedCounts)
     shared_atomics: SharedCounts = field(default_factory=SharedCounts)
     constant_loads: AccessCounts = field(default_factory=AccessCounts)
+    distributed: AccessCounts = field(default_factory=AccessCounts)
+    """Loads from and stores to the shared memory of other blocks of the cluster. They are among the shared ones, too:
+    banks serve them there."""
+    distributed_atomics: AccessCounts = field(default_factory=AccessCounts)
+    """The same for atomics; ``sectors`` counts one lane of each address at a time."""
 
     sectors_loaded_once: float = 0.0
     """Different sectors that each block loads, summed over blocks: what is left after a perfect L1 cache."""
@@ -189,6 +199,8 @@ class Counts:
     """Each memory instruction on its own, in the order of ``Kernel.sites``."""
     kept: list[KeptRequests] = field(default_factory=list)
     """Some requests with their addresses; empty unless they were asked for."""
+    copy_waits: frozenset[int] = frozenset()
+    """Waits for barrier objects that were told of copies, by the index in ``Kernel.sites``."""
     merges: list[Merge] = field(default_factory=list)
     """Shared accesses that are counted together, because one machine instruction makes them."""
 
@@ -248,6 +260,7 @@ def add(total: Counts, part: Counts) -> None:
             _add_numbers(mine, other)
     total.complete = total.complete and part.complete
     total.kept += part.kept
+    total.copy_waits |= part.copy_waits
     known = {id(site.site): site for site in total.sites}
     for site in part.sites:
         if id(site.site) in known:

@@ -8,6 +8,7 @@ all that they can reach (:mod:`.initialised`), the launch that is checked is fol
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,10 +34,19 @@ class UninitialisedRead:
 
 
 class InitialisationCheck:
-    """Follows what a launch writes, batch by batch."""
+    """Follows what a launch writes, batch by batch.
 
-    def __init__(self, kernel: Kernel, memory: Memory) -> None:
+    ``touched(addresses, sizes)``: which of these places are to be looked at; None: all are.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        memory: Memory,
+        touched: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+    ) -> None:
         self._kernel = kernel
+        self.touched = touched
         self._memory = memory
         self._written: dict[int, np.ndarray] = {}  # allocation's pointer -> bool for each byte
 
@@ -48,7 +58,7 @@ class InitialisationCheck:
         chosen = batch.is_shared
         if not chosen.any():
             return []
-        found = touches(batch, self._kernel, chosen)
+        found = self._chosen(touches(batch, self._kernel, chosen))
         suspects = _unwritten_reads(found, batch, self._kernel, batch.block[found.record])
         return self._report(batch, found, suspects, Space.SHARED)
 
@@ -63,7 +73,7 @@ class InitialisationCheck:
             )
             if not inside.any():
                 continue
-            found = touches(batch, self._kernel, inside)
+            found = self._chosen(touches(batch, self._kernel, inside))
             bits = self._bits(allocation)
             offset = found.unit * found.unit_bytes - allocation.pointer
             fresh = np.flatnonzero(~bits[offset])
@@ -76,6 +86,14 @@ class InitialisationCheck:
             for piece in range(found.unit_bytes):
                 bits[np.minimum(stored + piece, allocation.size - 1)] = True
         return reports
+
+    def _chosen(self, found: Touches) -> Touches:
+        """Without the places of an access that is there for others: their writes may not be in the batch."""
+        if self.touched is None or not len(found.unit):
+            return found
+        address = found.unit * found.unit_bytes
+        keep = np.flatnonzero(self.touched(address, np.full(len(address), found.unit_bytes)))
+        return Touches(found.record[keep], found.unit[keep], found.unit_bytes)
 
     def _partly_written(self) -> list[Allocation]:
         return [a for a in self._memory if not a.written.complete]

@@ -18,6 +18,7 @@ import numpy as np
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, SiteKind, Space, Status
 from cudalab.sim.machine.batch import make_batch, timed, unit_of
 from cudalab.sim.machine.checked import Checked, Launch, add_misses
+from cudalab.sim.machine.contested import Places, contested_places
 from cudalab.sim.machine.faults import from_context, time_limit_fault
 from cudalab.sim.machine.initcheck import InitialisationCheck, UninitialisedRead
 from cudalab.sim.machine.order import Conflict, LaunchOrder
@@ -39,6 +40,7 @@ LARGE = 1 << 20
 """Threads of a launch from which on blocks with suspects come first, because records may not suffice for all."""
 MOST_FOLLOWED = 3 << 20
 """Records that are followed by vector clocks."""
+_FIRST_ONLY = "the launch is very large; races were looked for in its first blocks only"
 _KINDS = (
     SiteKind.LOAD,
     SiteKind.STORE,
@@ -119,11 +121,16 @@ def inspect(launch: Launch, checked: Checked, suspects: Suspects | None = None) 
         together=launch.together,
     ) as tracer:
         if _runs_together(launch):
-            traces: Iterable[BlockTrace] = tracer.run_together(
-                order, order, time_limit=launch.time_limit, most=MOST_RECORDS, limits=launch.limits
+            most = min(MOST_RECORDS, BLOCK_RECORDS * launch.blocks)
+            together = tracer.run_together(
+                order, order, time_limit=launch.time_limit, most=most, survive=True, limits=launch.limits
             )
             if tracer.stuck is not None:
-                checked.add(tracer.stuck.finding)
+                if any(trace.status == Status.FAULT for trace in together):
+                    checked.note("blocks that wait for one which ended with a fault could not go on")
+                else:
+                    checked.add(tracer.stuck.finding)
+            traces: Iterable[BlockTrace] = together
         else:
             traces = (tracer.run(index, time_limit=launch.time_limit) for index in order)
         for trace in traces:
@@ -158,7 +165,8 @@ class _Inspection:
         self._is_access = np.array([site.kind <= SiteKind.ATOMIC for site in sites] or [False])
         self._is_flag = np.array([self.fine and meaning(site).strong for site in sites] or [False])
         self._size = np.array([max(1, site.size) for site in sites] or [1], np.int64)
-        self._initialised = InitialisationCheck(kernel.kernel, kernel.module.memory)
+        touched = suspects.touched if suspects is not None else None
+        self._initialised = InitialisationCheck(kernel.kernel, kernel.module.memory, touched)
         self._between = BlockRaces(kernel.kernel)
         self._unit = unit_of(kernel.kernel)
         clusters = Clusters(launch.grid, launch.cluster)
@@ -179,7 +187,9 @@ class _Inspection:
         if self.suspects is None:
             checked.blocks += 1
             if trace.status == Status.FAULT:
-                fault = from_context(tracer.context, launch.kernel, launch.grid, launch.block, launch.args, trace.fault)
+                fault = trace.explained or from_context(
+                    tracer.context, launch.kernel, launch.grid, launch.block, launch.args, trace.fault
+                )
                 if "memcheck" in launch.tools or fault.rule == "deadlock":
                     checked.add(fault.finding)
             elif trace.timed_out:
@@ -224,22 +234,38 @@ class _Inspection:
         plain = self._is_access[site] & (records["flags"] & 15 == 0)
         return records[~plain | self.suspects.touched(records["address"].astype(np.int64), self._size[site])]
 
-    def _follow(self, block: int, records: np.ndarray) -> None:
+    def _follow_together(self, tracer: Tracer) -> None:
+        """All blocks have run side by side: follow what happened, where it may matter."""
+        steps: dict[int, np.ndarray] = {}
+        parts: list[tuple[int, np.ndarray]] = []
+        length = 0
+        for block, records in tracer.sequence:
+            before = steps.setdefault(block, np.zeros(self.launch.threads, np.int64))
+            parts.append((block, self._chosen(records, before)))
+            length += len(parts[-1][1])
+            if length > MOST_FOLLOWED:
+                break
+        places = None
+        if parts and not self.clustered:
+            places = contested_places(parts, self.launch.kernel.kernel, self.launch.threads, self._unit)
+        for block, records in parts:
+            self._follow(block, records, places[block] if places is not None else None)
+        if len(parts) < len(tracer.sequence):
+            self.checked.note(_FIRST_ONLY)
+
+    def _follow(self, block: int, records: np.ndarray, places: Places | None = None) -> None:
         if self._followed > MOST_FOLLOWED:
-            self.checked.note("the launch is very large; races were looked for in its first blocks only")
+            self.checked.note(_FIRST_ONLY)
             return
         self._followed += len(records)
         assert self._order is not None
-        self._order.follow(block, records)
+        self._order.follow(block, records, places)
 
     def finish(self, tracer: Tracer) -> None:
         """All blocks have run: check what is left, and report."""
         launch = self.launch
         if self._order is not None and self._together and "racecheck" in launch.tools:
-            steps: dict[int, np.ndarray] = {}
-            for block, records in tracer.sequence:
-                before = steps.setdefault(block, np.zeros(launch.threads, np.int64))
-                self._follow(block, self._chosen(records, before))
+            self._follow_together(tracer)
         self._check_batch()
         if "racecheck" in launch.tools:
             if self._order is not None:

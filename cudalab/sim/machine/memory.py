@@ -156,6 +156,11 @@ class Memory:
 
     # -- allocation -------------------------------------------------------------------------------------------------
 
+    def make_room(self, size: int) -> None:
+        """What is allocated while a kernel runs must lie in what the kernel may reach from its start: make that so for
+        the next `size` bytes of allocations."""
+        self.arena.extend(min(self.arena.size, self._cursor + size))
+
     def allocate(self, size: int, kind: str = "device", label: str = "", where: str = "", at: int = 0) -> int:
         """Allocate `size` bytes, aligned to 512, and return the address: `at`, when that is given and free.
 

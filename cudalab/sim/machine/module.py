@@ -35,6 +35,10 @@ class MissingSymbol(KeyError):
         return str(self.args[0])
 
 
+class RefusedKernel(Exception):
+    """A kernel that the simulated device does not execute, of a module whose other kernels it does."""
+
+
 class NativeCode(Protocol):
     """Object code in memory. It stays usable while this object lives."""
 
@@ -96,8 +100,11 @@ class Module:
 
         Raises:
             MissingSymbol: no such kernel; the message lists those there are.
+            RefusedKernel: it uses what is out of scope; the message is the compiler's.
         """
         lowered = self.program.lowered_names.get(name, name)
+        if lowered in self.program.refused:
+            raise RefusedKernel(self.program.refused[lowered])
         loaded = self._kernels.get(lowered)
         if loaded is None:
             if lowered not in self.program.kernels:

@@ -39,9 +39,10 @@ from cudalab.sim.abi import (
     SyncEvent,
 )
 from cudalab.sim.compiler.program import Kernel
+from cudalab.sim.machine.contested import Places, repeated, whole_barriers
 from cudalab.sim.machine.crowd import Access, Crowd
 from cudalab.sim.machine.scopes import CLUSTER_SCOPE, DEVICE_SCOPE, Clusters, Meaning, meaning, orders_finely
-from cudalab.sim.machine.views import BlockOrder, Gathering, News, View, Who, join
+from cudalab.sim.machine.views import WHOLE_BLOCK, BlockOrder, Gathering, News, View, Who, join
 
 _GLOBAL = LOCAL_WINDOW + WINDOW_SIZE
 _SYNC_KINDS = [int(kind) for kind in (SiteKind.BARRIER, SiteKind.WARP, SiteKind.FENCE, SiteKind.SYNC)]
@@ -96,52 +97,59 @@ class LaunchOrder:
         self._is_sync = np.isin(kinds, _SYNC_KINDS)
         self._is_flag = np.array([m.strong and self._fine for m in self._means] or [False])
         self._is_access = kinds <= SiteKind.ATOMIC
+        self._is_barrier = np.array(
+            [s.kind == SiteKind.BARRIER and "arrive" not in s.opcode for s in kernel.sites] or [False]
+        )
+        self._repeats = (self._is_flag & (kinds == SiteKind.LOAD)) | (kinds == SiteKind.FENCE)
+        """Sites that have no effect when the same thread comes back to them and has done nothing else."""
         self._size = np.array([m.size for m in self._means] or [1], np.int64)
 
-    def follow(self, block: int, records: np.ndarray, suspects: np.ndarray | None = None) -> None:
+    def follow(self, block: int, records: np.ndarray, places: Places | None = None) -> None:
         """Take the next records (``batch.TIMED``) of a block, in the order in which things happened across blocks.
 
-        ``suspects``: sorted addresses of units; accesses that touch none of them are passed over. None: look at all.
+        ``places``: which accesses matter; None: look at all.
         """
         if not len(records):
             return
         state = self._blocks.get(block)
         if state is None:
             state = self._blocks[block] = BlockOrder(block, self._threads)
-        thread = records["thread"].astype(np.int64)
-        step = records["step"]
         site = records["site"].astype(np.int64)
         event = records["flags"] & 15
-        wanted = self._is_sync[site] | (event != 0) | self._is_flag[site]
         access = self._is_access[site] & (event == 0)
         address = records["address"].astype(np.int64)
         outside = (address >= LOCAL_WINDOW) & (address < _GLOBAL)
-        access &= ~outside
-        if suspects is not None:
-            first = address & -self._unit
-            low = np.searchsorted(suspects, first)
-            high = np.searchsorted(suspects, address + self._size[site])
-            touched = high > low
-        else:
-            touched = np.ones(len(records), np.bool_)
-        wanted |= access & touched
-        wanted[np.flatnonzero(wanted)[_repeated(records[wanted], self._is_flag & (self._kinds == SiteKind.LOAD))]] = (
-            False
+        touched = access & ~outside
+        flags = self._is_flag[site]
+        if places is not None:
+            touched &= self._among(places.contested, address, site)
+            flags &= self._among(places.met, address, site) | ~access
+        wanted = self._is_sync[site] | (event != 0) | flags | touched
+        chosen = np.flatnonzero(wanted)
+        chosen = np.delete(chosen, repeated(records[chosen], self._repeats))
+        chosen, whole = whole_barriers(records[chosen], chosen, self._is_barrier, state.arrivals)
+        rows = zip(
+            records["thread"][chosen].tolist(),
+            site[chosen].tolist(),
+            address[chosen].tolist(),
+            event[chosen].tolist(),
+            (records["flags"][chosen] >> 4).tolist(),
+            records["step"][chosen].tolist(),
+            touched[chosen].tolist(),
+            chosen.tolist(),
+            whole.tolist(),
+            strict=True,
         )
-        for index in np.flatnonzero(wanted).tolist():
-            number = int(event[index])
-            self._record(
-                state,
-                int(thread[index]),
-                int(site[index]),
-                int(address[index]),
-                number,
-                int(records["flags"][index]) >> 4,
-                int(step[index]),
-                bool(touched[index]),
-                records,
-                index,
-            )
+        for thread, number, where, kind, group, step, looked_at, index, everybody in rows:
+            if everybody:
+                self._arrive_all(state)
+            else:
+                self._record(state, thread, number, where, kind, group, step, looked_at, records, index)
+
+    def _among(self, places: np.ndarray, address: np.ndarray, site: np.ndarray) -> np.ndarray:
+        """Which accesses touch one of the places."""
+        low = np.searchsorted(places, address & -self._unit)
+        return np.searchsorted(places, address + self._size[site]) > low
 
     # -- records -------------------------------------------------------------------------------------------------------
 
@@ -190,6 +198,13 @@ class LaunchOrder:
             state.waits_at[thread] = key
         if asked and len(gathering.arrived) >= asked:
             self._complete(state, key)
+
+    def _arrive_all(self, state: BlockOrder) -> None:
+        """Everybody arrives at the block's barrier."""
+        for key in {key for key in state.waits_at if key is not None}:
+            self._complete(state, key)
+        state.gatherings.setdefault(WHOLE_BLOCK, Gathering()).arrived.extend(range(self._threads))
+        state.waits_at = [WHOLE_BLOCK] * self._threads
 
     def _complete(self, state: BlockOrder, key: tuple[int, int, int]) -> None:
         """Somebody has gone on, so all have come: they know of each other."""
@@ -453,14 +468,3 @@ class LaunchOrder:
         self._seen.add(key)
         if len(self.conflicts) < self._most:
             self.conflicts.append(Conflict(place[1], old.who, new.who, old.site, new.site, old.step, new.step))
-
-
-def _repeated(records: np.ndarray, looks: np.ndarray) -> np.ndarray:
-    """Indices of looks at a flag that are followed by the same look of the same thread: of a thread that polls, the
-    last look counts. ``looks``: which sites are strong loads."""
-    order = np.argsort(records["thread"], kind="stable")
-    own = records[order]
-    same = np.ones(max(0, len(own) - 1), np.bool_)
-    for name in ("thread", "site", "address", "flags"):
-        same &= own[name][1:] == own[name][:-1]
-    return order[:-1][same & looks[own["site"][:-1]]]

@@ -109,7 +109,8 @@ class Residents:
 
     ``capacity`` is how many blocks fit on the device at once. With a ``cluster`` of several blocks,
     ``context.block_order`` has the blocks of each cluster side by side, by rank (:func:`in_clusters`).
-    ``on_slice(position, status)`` is called whenever a block has run: traced code then has its records to itself.
+    ``on_slice(position, status)`` is called whenever a block has run: traced code then has its records to itself. With
+    ``survive`` as well, a block that ends with a fault has simply ended, and the others go on.
     """
 
     def __init__(
@@ -121,7 +122,10 @@ class Residents:
         capacity: int,
         on_slice: Callable[[int, int], None] | None = None,
         cluster: Triple = (1, 1, 1),
+        *,
+        survive: bool = False,
     ) -> None:
+        self._ended = (Status.DONE, Status.FAULT) if survive and on_slice is not None else (Status.DONE,)
         self.kernel, self.capacity, self.end = kernel, max(1, capacity), end
         self._entry, self._space = entry, space
         self._next = 0
@@ -216,8 +220,10 @@ class Residents:
                 self._waiting.append(place)
                 continue
             self._free.append(place)
-            if status != Status.DONE:
+            if status not in self._ended:
                 return status
+            if status != Status.DONE:
+                self._next += 1
         return Status.DONE
 
     def _start_clusters(self) -> int:
@@ -236,7 +242,7 @@ class Residents:
                     self._on_slice(place.index, status)
                 if status == Status.YIELDED:
                     self._waiting.append(place)
-                elif status == Status.DONE:
+                elif status in self._ended:
                     self._has_ended(place)
                 else:
                     return status
@@ -273,7 +279,7 @@ class Residents:
                 self._on_slice(place.index, status)
             if status == Status.YIELDED:
                 still.append(place)
-            elif status == Status.DONE:
+            elif status in self._ended:
                 seen |= Progress.REAL
                 self._has_ended(place)
             else:

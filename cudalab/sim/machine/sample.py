@@ -16,11 +16,12 @@ import numpy as np
 from cudalab.sim.abi import WARP, SiteKind, Space, Status
 from cudalab.sim.compiler.assembly import assembly
 from cudalab.sim.compiler.listing import listing
-from cudalab.sim.machine.async_records import as_accesses
+from cudalab.sim.machine.async_records import as_accesses, waits_for_copies
 from cudalab.sim.machine.configuration import extent
 from cudalab.sim.machine.counters import count, join
 from cudalab.sim.machine.counts import SECTOR, Counts, add, scale, snap, stretch
 from cudalab.sim.machine.merging import Merging, merging
+from cudalab.sim.machine.sleep import asleep
 from cudalab.sim.machine.together import APART, Together
 from cudalab.sim.machine.trace import Tracer
 
@@ -45,6 +46,8 @@ NEARBY = 1 << 14
 """Records of each block that are compared for what blocks of one SM load in common."""
 SECONDS = 1.0
 """A sampled block that runs longer is cut: it waits for another block, or is very long."""
+TOGETHER_SECONDS = 10.0
+"""The same for blocks that wait for each other: they run to their ends, or what they would have done is not known."""
 MEMORY = 512
 """Samples remembered."""
 BATCH = 1 << 19
@@ -57,9 +60,9 @@ FEWEST = 3
 """but at least so many blocks (one from the middle, where a block alone makes a quarter of what is whole), and"""
 SHARE = 0.005
 """at most this part of all, times PTX instructions a record: what takes less than four plain launches, when traced code
-takes 10 to 15 ns a record and plain code 0.015 ns an instruction where it is vectorised (bench/profile.py)."""
+takes 3 to 15 ns a record and plain code 0.015 ns an instruction where it is vectorised (bench/profile.py)."""
 ALWAYS_WHOLE = 1 << 19
-"""A launch with so few records takes at most 10 ms; there exact counts are worth more than the time."""
+"""A launch with so few records takes at most 5 ms; there exact counts are worth more than the time."""
 PROFILE_RECORDS = 1 << 21
 PROFILE_SECONDS = 5.0
 PICTURED = 4
@@ -91,7 +94,7 @@ def sample(
         what a kernel does.
     """
     grid_, block_ = extent(grid, "grid"), extent(block, "block")
-    key = (kernel.module.program.key, kernel.name, id(kernel.module.memory), grid_, block_, shared, args, together)
+    key = _key(kernel, grid_, block_, args, shared, together)
     if remember and key in _remembered:
         _remembered.move_to_end(key)
         return _remembered[key]
@@ -104,6 +107,17 @@ def sample(
         if len(_remembered) > MEMORY:
             _remembered.popitem(last=False)
     return counts
+
+
+def _key(
+    kernel: LoadedKernel,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    args: bytes,
+    shared: int,
+    together: Together,
+) -> tuple[object, ...]:
+    return (kernel.module.program.key, kernel.name, id(kernel.module.memory), grid, block, shared, args, together)
 
 
 def forget() -> None:
@@ -128,8 +142,16 @@ def count_launch(
     if merged is None:
         merged = merging_of(kernel)
     with Tracer(kernel, grid, block, args, shared, records=PROFILE_RECORDS, together=together) as tracer:
+        first = None
         if blocks is None:
-            first = tracer.run(0, time_limit=PROFILE_SECONDS)
+            each = _records_expected(_remembered.get(_key(kernel, grid, block, args, shared, together)))
+            alone = together is APART and not kernel.kernel.poll_points and not tracer.in_clusters
+            if alone and 0 < each * total <= ALWAYS_WHOLE / 2:
+                counts = _count(kernel, tracer, range(total), [1.0] * total, PROFILE_SECONDS, merged, at_once=total)
+                counts.blocks = total
+                snap(counts)
+                return counts
+            first = tracer.run((total - 1) // 2 if each > WHOLE // 4 else 0, time_limit=PROFILE_SECONDS)
             if first.timed_out or total == 1 and first.status != Status.YIELDED:
                 # an endless loop, of which what it did so far has to do; or this is all there is
                 counter = _Counter(kernel, tracer, merged=merged)
@@ -142,19 +164,29 @@ def count_launch(
                 tracer.take_back()
                 return _count_together(kernel, tracer, total, merged)
             blocks = _profiled_blocks(kernel, first, total)
-            tracer.take_back()
         chosen = [(total - 1) // 2]
         if blocks > 1:
             chosen = np.unique(np.linspace(0, total - 1, min(blocks, total)).round().astype(np.int64)).tolist()
-        counts = _count(kernel, tracer, chosen, _weights(chosen, total), PROFILE_SECONDS, merged)
+        if first is not None and (first.block != chosen[0] or first.status != Status.DONE):
+            tracer.take_back()  # blocks run in order
+            first = None
+        counts = _count(kernel, tracer, chosen, _weights(chosen, total), PROFILE_SECONDS, merged, first)
     counts.blocks = total
     snap(counts)
     return counts
 
 
+def _records_expected(sampled: Counts | None) -> float:
+    """About how many records a block makes, as a sample tells that was taken to time a launch; 0 without one."""
+    if sampled is None or not sampled.complete:
+        return 0.0
+    records = sum(site.accesses for site in sampled.sites) + sum(b.threads for b in sampled.blocks_entered.values())
+    return records / max(1, sampled.blocks)
+
+
 def _profiled_blocks(kernel: LoadedKernel, first: BlockTrace, total: int) -> int:
     """How many of `total` blocks a profile runs, after the first one has run."""
-    each = max(1, len(first.records) + first.lost)
+    each = max(1, first.total)
     if total * each <= ALWAYS_WHOLE:
         return total
     length = np.array([site.instructions if site.kind == SiteKind.BLOCK else 0 for site in kernel.kernel.sites])
@@ -192,7 +224,9 @@ def _sampled(kernel: LoadedKernel, tracer: Tracer, blocks: int, watch: bool = Fa
     if middle.status == Status.YIELDED:  # it waits for other blocks, or for somebody else
         tracer.take_back()
         chosen = (blocks - 1) // 2
-        together = tracer.run_together(range(blocks), {chosen}, time_limit=SECONDS, most=RECORDS, patient=False)
+        together = tracer.run_together(
+            range(blocks), {chosen}, time_limit=TOGETHER_SECONDS, most=RECORDS, patient=False
+        )
         for trace in together or [middle]:
             counter.take(trace, float(blocks))
         return counter.finish()
@@ -261,6 +295,8 @@ def _whole_warps(found: BlockTrace, threads: int) -> tuple[np.ndarray, float, fl
     thread = records["thread"]
     total, last = len(records) + found.lost, int(thread[-1])
     whole, warps = total / len(records), -(-threads // WARP)
+    if found.cut_between_runs:  # all threads are there up to the same point
+        return records, whole, whole
     if int(thread.max()) > last or last == threads - 1:
         # all threads are there up to some barrier, and the first ones up to the next
         ahead = int((thread == 0).sum()) - int((thread == thread.max()).sum())
@@ -289,6 +325,7 @@ class _Counter:
         self._pending = 0
         self._fresh = 0  # of the kept records, parts that still lie in the tracer's buffer
         self._copies = any("async" in site.opcode for site in kernel.kernel.sites)
+        self._sleeps = any(site.opcode.startswith("nanosleep") for site in kernel.kernel.sites)
         self._longer = 1.0
 
     def take(self, found: BlockTrace, weight: float, wanted: bool = False, copy: bool = True) -> None:
@@ -296,7 +333,12 @@ class _Counter:
         ``copy``, call :meth:`settle` before the tracer runs again."""
         counts = self._counts
         records, factor, longer = _whole_warps(found, self._tracer.threads)
+        if self._sleeps:
+            times, nanoseconds = asleep(records)
+            counts.sleeps += weight * factor * times
+            counts.slept += weight * factor * nanoseconds
         if self._copies:
+            counts.copy_waits |= waits_for_copies(records)
             records = as_accesses(records)
         self._longer = max(self._longer, longer)
         self._kept.append(records.copy() if copy else records)
@@ -350,15 +392,21 @@ def _count(
     weights: Sequence[float],
     seconds: float,
     merged: Merging | None,
+    first: BlockTrace | None = None,
+    at_once: int = 1,
 ) -> Counts:
     """Run the chosen blocks and count; block *i* stands for ``weights[i]`` blocks of the grid. The first block that
-    does not come to its end is the last one."""
+    does not come to its end is the last one. ``first``: the first of them, which has run just now. ``at_once``: how
+    many may run side by side before it is known how long they are."""
     counter = _Counter(kernel, tracer, merged=merged)
     pictured = {chosen[len(chosen) * part // PICTURED] for part in range(PICTURED)}
-    done, position, size = 0.0, 0, 1
+    done, position, size = 0.0, 0, at_once
     while position < len(chosen):
         batch = list(chosen[position : position + size])
-        traces = tracer.run_batch(batch, time_limit=seconds) if len(batch) > 1 else []
+        if first is not None:
+            traces, first = [first], None
+        else:
+            traces = tracer.run_batch(batch, time_limit=seconds) if len(batch) > 1 else []
         if not traces:
             if len(batch) > 1:  # what was stored before is gone, too, and such kernels are few: one by one
                 size = 1

@@ -11,6 +11,7 @@ import ctypes
 import mmap
 import sys
 import weakref
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -289,16 +290,35 @@ def shadow_of(memory: Memory) -> Shadow:
     return found
 
 
+_MOST_SPARE = 64 << 20
+_spare: list[np.ndarray] = []
+"""A buffer that copies were kept in: new memory costs more than the copying."""
+
+
 class Copies:
     """What the allocations that a launch writes hold, to be put back."""
 
     def __init__(self, memory: Memory, allocations: list[Allocation]) -> None:
-        self._memory = memory
-        self._copies = [
-            (allocation, bytes(memory.view(allocation.pointer, allocation.size, write=False)))
-            for allocation in allocations
-        ]
+        self._memory, self._allocations = memory, allocations
+        size = sum(allocation.size for allocation in allocations)
+        buffer = _spare.pop() if _spare else np.empty(0, np.uint8)
+        self._buffer = buffer if len(buffer) >= size else np.empty(size, np.uint8)
+        for part, now in self._parts():
+            part[:] = now
+
+    def _parts(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Of each allocation: the copy of its bytes, and the bytes."""
+        start = 0
+        for allocation in self._allocations:
+            now = np.frombuffer(self._memory.view(allocation.pointer, allocation.size, write=False), np.uint8)
+            yield self._buffer[start : start + allocation.size], now
+            start += allocation.size
 
     def put_back(self) -> None:
-        for allocation, data in self._copies:
-            self._memory.view(allocation.pointer, allocation.size, write=False)[:] = data
+        """Once; the copies are gone after that."""
+        for part, now in self._parts():
+            now[:] = part
+        if len(self._buffer) <= _MOST_SPARE and not _spare:
+            _spare.append(self._buffer)
+        self._buffer = np.empty(0, np.uint8)
+        self._allocations = []

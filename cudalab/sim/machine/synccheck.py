@@ -3,7 +3,8 @@
 CUDA C++ Programming Guide: ``__syncthreads()`` "is allowed in conditional code but only if the conditional evaluates
 identically across the entire thread block"; each lane that calls ``__syncwarp(mask)`` or a shuffle must be named in
 its own mask. Hardware since Volta counts exited threads as arrived and does not tell two barriers apart, so such code
-often runs, with threads waiting for each other at different places. The rule is checked, not the luck.
+often runs, with threads waiting for each other at different places. The rule is checked, not the luck. Lanes that name
+each other in their masks and do not meet are in ``meetings.py``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from cudalab.sim.abi import WARP, SiteKind, SyncEvent
 from cudalab.sim.compiler.program import Kernel
 from cudalab.sim.machine.batch import Batch, synchronises
+from cudalab.sim.machine.meetings import Disagreement, find_disagreements
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,8 @@ class SyncError:
     """A barrier or warp operation used against its rule."""
 
     rule: str
-    """``"divergent barrier"``, ``"barrier after exit"``, ``"lane not in mask"`` or ``"invalid barrier"``."""
+    """``"divergent barrier"``, ``"barrier after exit"``, ``"lane not in mask"``, ``"mask mismatch"`` or ``"invalid
+    barrier"``."""
     site: int
     other_site: int
     """Where the other threads were: another barrier, or -1."""
@@ -32,11 +35,14 @@ class SyncError:
     arrived: int
     """Threads that came to `site`; for a mask, the mask; for an invalid barrier, the ``SyncRule``."""
     count: int = 1
+    meeting: Disagreement | None = None
+    """For a mask mismatch: who was where."""
 
 
 def find_sync_errors(batch: Batch, kernel: Kernel, threads: int) -> list[SyncError]:
     """Barrier and mask errors in the finished blocks of a batch. ``threads``: of a block."""
-    return _barrier_errors(batch, threads) + _mask_errors(batch, kernel) + _invalid(batch)
+    masks = _mask_errors(batch, kernel) or _mismatches(batch, kernel)
+    return _barrier_errors(batch, threads) + masks + _invalid(batch)
 
 
 def _barrier_errors(batch: Batch, threads: int) -> list[SyncError]:
@@ -127,4 +133,17 @@ def _mask_errors(batch: Batch, kernel: Kernel) -> list[SyncError]:
             int(n),
         )
         for site, i, n in zip(sites, example, count, strict=True)
+    ]
+
+
+def _mismatches(batch: Batch, kernel: Kernel) -> list[SyncError]:
+    """Lanes that named others in vain: one for each pair of places, with the number of meetings."""
+    pairs: dict[tuple[int, int], list[Disagreement]] = {}
+    for each in find_disagreements(batch, kernel):
+        pairs.setdefault((each.site, each.other_site), []).append(each)
+    return [
+        SyncError(
+            "mask mismatch", site, other, found[0].block, found[0].thread, found[0].mask, len(found), meeting=found[0]
+        )
+        for (site, other), found in pairs.items()
     ]

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cudalab.sim.abi import Fault, Record, SiteKind, Status, Stop
+from cudalab.sim.abi import Fault, Status, Stop
 from cudalab.sim.machine import host_watch
 from cudalab.sim.machine import workspace as workspaces
+from cudalab.sim.machine.faults import from_context
 from cudalab.sim.machine.limits import H200, DeviceLimits
 from cudalab.sim.machine.residents import Residents, in_clusters
 from cudalab.sim.machine.shadow import shadow_of
+from cudalab.sim.machine.spread import RECORD, Spread, spread_of
 from cudalab.sim.machine.supervision import NotStopped, run_blocks
 from cudalab.sim.machine.together import APART, Together, cluster_of, resident_blocks
 from cudalab.sim.machine.undo import UndoLog
@@ -32,27 +34,72 @@ if TYPE_CHECKING:
     from cudalab.sim.machine.module import LoadedKernel
     from cudalab.sim.machine.shadow import Attached
 
-RECORD = np.dtype([("address", "<u8"), ("site", "<u4"), ("thread", "<u2"), ("flags", "<u2")])
-assert RECORD.itemsize == ctypes.sizeof(Record)
-
 _FUEL = 1 << 12
 """Traced code looks at ``stop`` more often: its loops are slower and its time limits shorter."""
+_AT_ONCE = 1 << 16
+"""Blocks that cannot execute more thread instructions than this, some 0.3 ms, run in the calling thread."""
 
 
-@dataclass
 class BlockTrace:
-    """What one block did."""
+    """What one block did.
 
-    block: int
-    """Linear index in the grid."""
-    records: np.ndarray
-    """Of type ``RECORD``; a thread's records are in program order."""
-    lost: int
-    """Records that no longer fitted."""
-    status: Status
-    timed_out: bool = False
-    fault: Fault | None = None
-    """A copy of the native fault when `status` says FAULT."""
+    Attributes:
+        block: linear index in the grid.
+        status: how its run ended.
+        timed_out: it was stopped by the time limit.
+        fault: a copy of the native fault when `status` says FAULT.
+        explained: the same in words, where it had to be explained at once.
+    """
+
+    def __init__(
+        self,
+        block: int,
+        written: np.ndarray,
+        lost: int,
+        status: Status,
+        timed_out: bool = False,
+        fault: Fault | None = None,
+        *,
+        spread: Spread | None = None,
+        most: int | None = None,
+    ) -> None:
+        """``written``: the records as native code wrote them, of which ``lost`` found no room; ``spread`` puts back
+        what it left out. No more than about ``most`` are kept."""
+        self.block, self.status, self.timed_out, self.fault = block, status, timed_out, fault
+        self.explained: ExplainedFault | None = None
+        self.lost_inside = self.cut_between_runs = False
+        """Of a block that runs together with others, bit by bit: were records lost within a run, or are whole runs
+        missing from some point on?"""
+        self._written, self._missing, self._spread, self._most = written, lost, spread, most
+
+    @cached_property
+    def records(self) -> np.ndarray:
+        """Of type ``RECORD``; a thread's records are in program order, but for accesses of one basic block. They are
+        made from what native code wrote when first asked for: before the tracer runs again."""
+        return self._written if self._spread is None else self._spread.apply(self._written, self._most)
+
+    @cached_property
+    def total(self) -> int:
+        """All records, those that are not kept included. Where native code found no room, an estimate."""
+        here = len(self._written) if self._spread is None else self._spread.length(self._written)
+        if not self._missing or not len(self._written):
+            return here + self._missing
+        return here + round(self._missing * here / len(self._written))
+
+    @cached_property
+    def lost(self) -> int:
+        """Records that are not kept."""
+        if self._spread is None or not self._missing and (self._most is None or self.total <= self._most):
+            return self._missing
+        return self.total - len(self.records)
+
+    def extend(self, written: Sequence[np.ndarray]) -> None:
+        """Give it the records of another run."""
+        self._written = np.concatenate(written)
+
+    def lose(self, count: int) -> None:
+        """Some more records are not kept."""
+        self._missing += count
 
     @property
     def complete(self) -> bool:
@@ -96,6 +143,8 @@ class Tracer:
         self.kernel, self.grid, self.block, self.args, self.shared = kernel, grid, block, args, shared
         self._entry = kernel.entry(variant)
         self._skips = variant == "sanitize_trace"
+        self._has_barriers = any(site.opcode.startswith("mbarrier.") for site in kernel.kernel.sites)
+        self._spread = spread_of(kernel) if variant == "traced" else None
         self.shadow: Attached | None = None
         """What code that skips accesses notes; from the first run on."""
         self._space = workspaces.borrow()
@@ -106,7 +155,8 @@ class Tracer:
         self._records = records
         self._order: np.ndarray | None = None
         self.sequence: list[tuple[int, np.ndarray]] = []
-        """After :meth:`run_together`: blocks and their records, in the order in which it all happened."""
+        """After :meth:`run_together`: blocks and their records as native code wrote them, in the order in which it all
+        happened."""
         self.stuck: ExplainedFault | None = None
         """Why the last :meth:`run_together` came to no end: all blocks wait for memory to change."""
         if seed is not None:
@@ -135,11 +185,14 @@ class Tracer:
         memory to change, which others would do, ends with ``YIELDED``. In a cluster the blocks beside it run, too."""
         if self._cluster != (1, 1, 1):
             return self._run_cluster(index, time_limit)
-        space, context = self._space, self._space.context
+        context = self._space.context
         self._begin()
+        if self._skips and self._has_barriers:
+            # shared memory is the same for all blocks: what the last one left is no object that this one initialised
+            ctypes.memset(context.shared, 0, context.shared_size)
         self._undo.attach(context)
         try:
-            status = Status(run_blocks(self._entry, space, index, index + 1, time_limit=time_limit))
+            status = Status(self._run_blocks(index, index + 1, time_limit))
         finally:
             self._undo.detach(context)
         return BlockTrace(
@@ -149,6 +202,8 @@ class Tracer:
             status,
             context.stop == Stop.TIMEOUT,
             Fault.from_buffer_copy(context.fault) if status == Status.FAULT else None,
+            spread=self._spread,
+            most=self._records,
         )
 
     def _run_cluster(self, index: int, time_limit: float) -> BlockTrace:
@@ -157,7 +212,7 @@ class Tracer:
         return found[0] if found else BlockTrace(index, self._buffer[:0], 0, Status.YIELDED)
 
     def run_batch(self, blocks: Sequence[int], *, time_limit: float = 10.0) -> list[BlockTrace]:
-        """Run several blocks in one call, one after the other: for short blocks a call each would take most of it.
+        """Run several blocks one after the other under one supervision, which for short blocks would take most of it.
 
         Returns:
             A trace for each, valid until the next run; empty where that cannot be told, because not all blocks came to
@@ -166,27 +221,42 @@ class Tracer:
         if self._cluster != (1, 1, 1):
             self.take_back()
             return []
-        space, context = self._space, self._space.context
+        context = self._space.context
         self._begin()
         sequence = np.array(blocks, np.uint64)
         context.block_order = sequence.ctypes.data
         self._undo.attach(context)
+        ends: list[int] = []
+
+        def one_by_one(address: int, first: int, end: int) -> int:
+            for index in range(first, end):
+                status = self._entry(address, index, index + 1)
+                ends.append(context.trace.used // RECORD.itemsize)
+                if status != Status.DONE:
+                    return status
+            return Status.DONE
+
         try:
-            status = run_blocks(self._entry, space, 0, len(blocks), time_limit=time_limit)
+            status = self._run_blocks(0, len(blocks), time_limit, one_by_one)
         finally:
             self._undo.detach(context)
             context.block_order = 0
-        records = self._buffer[: context.trace.used // RECORD.itemsize]
-        leaves = np.array([site.kind == SiteKind.EXIT for site in self.kernel.kernel.sites])
-        exits = np.flatnonzero(leaves[records["site"]])  # each thread makes one, as its last record
-        if status != Status.DONE or context.trace.lost or len(exits) != len(blocks) * self.threads:
+        if status != Status.DONE or context.trace.lost:
             self.take_back()
             return []
-        ends = (exits[self.threads - 1 :: self.threads] + 1).tolist()
         return [
-            BlockTrace(block, records[start:end], 0, Status.DONE)
+            BlockTrace(block, self._buffer[start:end], 0, Status.DONE, spread=self._spread)
             for block, start, end in zip(blocks, [0, *ends[:-1]], ends, strict=True)
         ]
+
+    def _run_blocks(
+        self, first: int, end: int, time_limit: float, entry: Callable[[int, int, int], int] | None = None
+    ) -> int:
+        """Run blocks under supervision; those that cannot take long, in this thread."""
+        entry = entry or self._entry
+        if 0 < self.kernel.longest_path * self.threads * (end - first) <= _AT_ONCE:
+            return entry(self._space.address, first, end)
+        return run_blocks(entry, self._space, first, end, time_limit=time_limit)
 
     def run_together(
         self,
@@ -196,6 +266,7 @@ class Tracer:
         time_limit: float = 10.0,
         most: int = 1 << 24,
         patient: bool = True,
+        survive: bool = False,
         limits: DeviceLimits = H200,
     ) -> list[BlockTrace]:
         """Run the blocks of a kernel that polls memory, as many side by side as fit on the device.
@@ -206,6 +277,7 @@ class Tracer:
             time_limit: seconds without a finished block after which the launch is stopped.
             most: records kept in all.
             patient: go on while threads only count rounds, look at the clock, or tell others something again and again.
+            survive: a block that ends with a fault leaves the others running.
             limits: the device's.
 
         Returns:
@@ -227,21 +299,31 @@ class Tracer:
             nonlocal kept
             block, used, lost = order[position], context.trace.used // RECORD.itemsize, context.trace.lost
             context.trace.used = context.trace.lost = 0
+            context.trace.capacity = self._records * RECORD.itemsize
             if block not in keep:
                 return
-            trace = found.setdefault(block, BlockTrace(block, self._buffer[:0], 0, Status(status)))
+            trace = found.setdefault(block, BlockTrace(block, self._buffer[:0], 0, Status(status), spread=self._spread))
             trace.status = Status(status)
-            trace.lost += lost
-            if kept + used > most:
-                trace.lost += used
+            if status == Status.FAULT:
+                trace.fault = Fault.from_buffer_copy(context.fault)
+                if survive:  # others are about to use the memory that tells where its threads were
+                    trace.explained = from_context(context, self.kernel, self.grid, self.block, self.args)
+            trace.lose(lost)
+            trace.lost_inside = trace.lost_inside or lost > 0
+            here = self._spread.length(self._buffer[:used]) if self._spread is not None else used
+            if kept and kept + here > most:
+                trace.cut_between_runs = trace.cut_between_runs or not trace.lost_inside
+                trace.lose(used)
             elif used:
                 piece = self._buffer[:used].copy()
                 parts.setdefault(block, []).append(piece)
                 self.sequence.append((block, piece))
-                kept += used
+                kept += here
 
         capacity = resident_blocks(self.kernel.kernel, self.block, self.shared, self._cluster, limits)
-        residents = Residents(self.kernel, self._entry, space, len(order), capacity, take, self._cluster)
+        residents = Residents(
+            self.kernel, self._entry, space, len(order), capacity, take, self._cluster, survive=survive
+        )
         self._undo.attach(context)
         try:
             status = run_blocks(lambda *_: residents.run(patient=patient), space, 0, len(order), time_limit=time_limit)
@@ -254,9 +336,7 @@ class Tracer:
             context.block_order = 0
         for block, trace in found.items():
             if block in parts:
-                trace.records = np.concatenate(parts[block])
-            if trace.status == Status.FAULT:
-                trace.fault = Fault.from_buffer_copy(context.fault)
+                trace.extend(parts[block])
             trace.timed_out = trace.status == Status.STOPPED and context.stop == Stop.TIMEOUT
         return list(found.values())
 
@@ -279,6 +359,11 @@ class Tracer:
     def take_back(self) -> None:
         """Take back what the blocks run so far have stored."""
         self._undo.rollback()
+
+    @property
+    def in_clusters(self) -> bool:
+        """Do its blocks run in clusters?"""
+        return self._cluster != (1, 1, 1)
 
     @property
     def threads(self) -> int:

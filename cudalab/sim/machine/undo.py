@@ -33,7 +33,7 @@ class UndoLog:
         """``heap``: what kernels allocate and free is taken back, too."""
         self.memory = memory
         self._heap = heap
-        self._buffer = np.zeros(entries, ENTRY)
+        self._buffer = np.empty(entries, ENTRY)
         self._chunks: list[np.ndarray] = []
         self._length = 0
         self._compact_at = COMPACT
@@ -86,7 +86,7 @@ class UndoLog:
         """Put every changed byte back to what it was before the first logged store."""
         entries = self.entries
         self._chunks, self._length, self._compact_at = [], 0, COMPACT
-        if len(entries):
+        if len(entries) and not self._write_words(entries):
             offsets, old = _expand(entries, self.memory.arena.base)
             self._write(offsets[::-1], old[::-1])
         if self._heap:
@@ -129,6 +129,22 @@ class UndoLog:
         for index in np.flatnonzero(~inside):
             values[index] = ctypes.c_uint8.from_address(int(offsets[index]) + self.memory.arena.base).value
         return values
+
+    def _write_words(self, entries: np.ndarray) -> bool:
+        """Put back words of one size that lie at multiples of it, all in the arena: the usual log, and much faster than
+        byte by byte. Returns whether the log was such."""
+        size, arena = int(entries["size"][0]), self.memory.arena
+        if size not in (4, 8) or arena.base % size or (entries["size"] != size).any():
+            return False
+        place = entries["address"] - np.uint64(arena.base)  # what lies below wraps around and is too large
+        if int(np.bitwise_or.reduce(place)) & (size - 1) or int(place.max()) > arena.size - size:
+            return False
+        kind = np.uint32 if size == 4 else np.uint64
+        words = arena.bytes[: arena.size // size * size].view(kind)
+        old = np.ascontiguousarray(entries["old"][:, :size]).view(kind)[:, 0]
+        index = (place >> np.uint64(size.bit_length() - 1)).astype(np.int64)
+        words[index[::-1]] = old[::-1]  # of equal places the last one stays, which is the oldest
+        return True
 
     def _write(self, offsets: np.ndarray, values: np.ndarray) -> None:
         write_bytes(self.memory, offsets, values)

@@ -10,6 +10,8 @@ View = dict[int, np.ndarray]
 """By block: the last stretch known of each of its threads, and of the copies that each has started."""
 Who = tuple[int, int]
 """Block, and thread; threads + t stands for the copies of thread t."""
+WHOLE_BLOCK = (0, 0, 0)
+"""Where threads wait that have come to the barrier of the block."""
 
 
 @dataclass
@@ -29,6 +31,8 @@ class BlockOrder:
         self.now = np.ones(2 * threads, np.int64)
         self.gatherings: dict[tuple[int, int, int], Gathering] = {}
         self.waits_at: list[tuple[int, int, int] | None] = [None] * threads
+        self.arrivals = np.zeros(threads, np.int64)
+        """By thread: how often it has come to the barrier of the whole block."""
         self.fences: dict[int, dict[int, View]] = {}
         """By thread and scope: its view at its last fence of that scope."""
         self.pending: dict[int, dict[object, list[News]]] = {}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cudalab.sim.abi import SHARED_WINDOW, SiteKind, Space, SyncRule
 from cudalab.sim.machine.findings import Finding, Triple, place_of, triple
 from cudalab.sim.machine.initcheck import UninitialisedRead
+from cudalab.sim.machine.meetings import Disagreement
 from cudalab.sim.machine.racecheck import Race
 from cudalab.sim.machine.synccheck import SyncError
 
@@ -147,6 +148,8 @@ class Wording:
                 "Invalid arguments of a warp operation",
                 "use __activemask() only to look; build the mask from the condition with __ballot_sync().",
             )
+        elif error.meeting is not None:
+            headline, detail, advice = self._mismatch(error.meeting)
         elif error.rule == "invalid barrier":
             headline = "Barrier object used against its rules"
             detail, advice = _RULES.get(SyncRule(error.arrived), ("", ""))
@@ -172,6 +175,33 @@ class Wording:
             advice=advice,
             count=error.count,
         )
+
+    def _mismatch(self, found: Disagreement) -> tuple[str, str, str]:
+        them, others = lane_ranges(found.lanes), lane_ranges(found.other_lanes)
+        detail = (
+            f"Lanes {them}{self._at(found.site)} have the mask {found.mask:#010x}, which names lanes {others}. Those "
+            f"are meanwhile{self._at(found.other_site)}, with the mask {found.other_mask:#010x}; the wait ends only "
+            "because they leave the kernel. What the operation does is undefined: all lanes that a mask names must "
+            "execute the same operation with the same mask."
+        )
+        advice = (
+            f"name only the lanes that come here ({found.lanes:#010x}, better built by __ballot_sync() before the "
+            "branch), or move the operation out of the condition, so that all lanes execute it with one mask."
+        )
+        return "Lanes of a warp wait for others that never come", detail, advice
+
+
+def lane_ranges(lanes: int) -> str:
+    """``"0-15"``, ``"1, 4-7"``: the bits of a mask."""
+    parts, lane = [], 0
+    while lanes >> lane:
+        if lanes >> lane & 1:
+            first = lane
+            while lanes >> (lane + 1) & 1:
+                lane += 1
+            parts.append(str(first) if first == lane else f"{first}-{lane}")
+        lane += 1
+    return ", ".join(parts)
 
 
 def _tuple(value: Triple) -> str:

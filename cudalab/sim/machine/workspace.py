@@ -58,6 +58,10 @@ class Region:
         return self.address
 
 
+_HEAP_ROOM = 16
+"""Bytes of memory that the device heap takes for each of its own, at most: small allocations lie far apart."""
+
+
 class Workspace:
     """One worker's :class:`Context` and the memory it points to."""
 
@@ -108,6 +112,8 @@ class Workspace:
         else:
             ctypes.memmove(self.address, image, len(image))
         # what differs from one launch of this configuration to the next
+        if loaded.kernel.uses_heap:
+            memory.make_room(_HEAP_ROOM * memory.heap.limit)
         context.arena_size = memory.arena.extent
         context.ranges, context.range_count = memory.range_address, len(memory.ranges)
         context.clock = clock

@@ -349,7 +349,7 @@ kernel(
     "message_passing_fences",
     "Blocks in a chain: each waits for its predecessor's flag; __threadfence orders value before flag.",
     r"""
-extern "C" __global__ void chain(const int* in, volatile int* value, volatile int* flag, int length) {
+extern "C" __global__ void chain(const int* in, int* value, volatile int* flag, int length) {
     int b = blockIdx.x;
     if (threadIdx.x != 0) return;
     int sum = 0;
@@ -377,10 +377,11 @@ extern "C" __global__ void chain(const int* in, volatile int* value, volatile in
 
 kernel(
     "warp_specialised_mailboxes",
-    "Warps of a block talk through volatile shared words: one sends, one receives, no block barrier between.",
+    "Warps of a block talk through a word with a volatile flag: one sends, one receives, no block barrier between.",
     r"""
 extern "C" __global__ void mailboxes(const int* in, int* out, int letters) {
-    __shared__ volatile int box, full;
+    __shared__ int box;
+    __shared__ volatile int full;
     if (threadIdx.x == 0) full = 0;
     __syncthreads();
     if (threadIdx.x == 0) {

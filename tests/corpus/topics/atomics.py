@@ -121,7 +121,7 @@ kernel(
     "spin_lock_blocks",
     "A lock for one thread a block: exchange until it was free, fence, work, fence, release.",
     r"""
-extern "C" __global__ void with_lock(int* lock, volatile int* account, const int* amounts, int n) {
+extern "C" __global__ void with_lock(int* lock, int* account, const int* amounts, int n) {
     if (threadIdx.x == 0) {
         int sum = 0;
         for (int i = blockIdx.x; i < n; i += gridDim.x) sum += amounts[i];
@@ -142,7 +142,7 @@ extern "C" __global__ void with_lock(int* lock, volatile int* account, const int
     },
     launch=Launch("with_lock", 9, 32, "lock account amounts n"),
     expect=lambda d: {"account": i32([d["amounts"].sum(), 9])},
-    features="polling fences volatile",
+    features="polling fences",
 )
 
 kernel(

@@ -234,7 +234,6 @@ extern "C" __global__ void viterbi(const float* start, const float* change, cons
         float* swap = last;
         last = next;
         next = swap;
-        __syncthreads();
     }
     if (s == 0) {
         int state = 0;

@@ -279,7 +279,7 @@ __device__ unsigned binary_gcd(unsigned a, unsigned b) {
     } while (b);
     return a << shift;
 }
-extern "C" __global__ void gcds(const unsigned* a, const unsigned* b, unsigned* out, unsigned* disagree, int n) {
+extern "C" __global__ void gcds(const unsigned* a, const unsigned* b, unsigned* out, unsigned* agree, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;  // guard
     unsigned x = a[i], y = b[i];
@@ -289,18 +289,18 @@ extern "C" __global__ void gcds(const unsigned* a, const unsigned* b, unsigned* 
         y = r;
     }
     out[i] = x;
-    if (binary_gcd(a[i], b[i]) != x) atomicAdd(disagree, 1u);
+    if (binary_gcd(a[i], b[i]) == x) atomicAdd(agree, 1u);
 }
 """,
     data=lambda rng: {
         "a": rng.integers(0, 5000, 200, dtype=u32) * u32(60),
         "b": rng.integers(0, 5000, 200, dtype=u32) * u32(84),
         "out": Blank(200, u32),
-        "disagree": np.zeros(1, u32),
+        "agree": np.zeros(1, u32),
         "n": i32(200),
     },
-    launch=Launch("gcds", 4, 64, "a b out disagree n"),
-    expect=lambda d: {"out": np.gcd(d["a"], d["b"]), "disagree": np.zeros(1, u32)},
+    launch=Launch("gcds", 4, 64, "a b out agree n"),
+    expect=lambda d: {"out": np.gcd(d["a"], d["b"]), "agree": u32([200])},
 )
 
 kernel(

@@ -1,6 +1,6 @@
 """Reductions: from many values to one, by shared memory, shuffles, atomics and several passes."""
 
-from ..kernel import Blank, Launch, Near, f32, f64, i32, i64, kernel, np, u32, u64, whole
+from ..kernel import Awkward, Blank, Launch, Near, f32, f64, i32, i64, kernel, np, u32, u64, whole
 
 N = 2000
 
@@ -73,8 +73,12 @@ extern "C" __global__ void sum_sequential(const float* __restrict__ in, float* _
 """,
     data=lambda rng: {"in": whole(rng, -99, 99, N), "sums": Blank(4, f32), "n": u32(N)},
     launch=Launch("sum_sequential", 4, 256, "in sums n"),
-    expect=lambda d: {"sums": np.array([d["in"][k : k + 512].sum() for k in range(0, N, 512)], f32)},
+    expect=lambda d: {"sums": np.array([d["in"][k : k + 512].sum() for k in range(0, len(d["in"]), 512)], f32)},
     features="shared",
+    awkward=Awkward(
+        "the last block ends in its first half",
+        lambda rng: {"in": whole(rng, -99, 99, 1600), "sums": Blank(4, f32), "n": u32(1600)},
+    ),
 )
 
 kernel(
@@ -97,7 +101,7 @@ __global__ void sum_last_warp(const int* in, long long* total, int n) {
         for (int step = 32; step > 0; step >>= 1) {
             int other = values[t + step];
             __syncwarp();
-            if (t < step) values[t] += other;
+            values[t] += other;
             __syncwarp();
         }
         if (t == 0) atomicAdd((unsigned long long*)total, (unsigned long long)(long long)values[0]);

@@ -1,6 +1,6 @@
 """Prefix sums and what is built on them: compaction, segments, radix and counting sort."""
 
-from ..kernel import Blank, Launch, f32, i32, i64, kernel, np, u8, u32
+from ..kernel import Awkward, Blank, Launch, f32, i32, i64, kernel, np, u8, u32
 
 kernel(
     "scan_hillis_steele",
@@ -63,6 +63,10 @@ extern "C" __global__ void scan_exclusive(const int* in, int* out, int n) {
     launch=Launch("scan_exclusive", 1, 256, "in out n", shared=(512 + 16) * 4),
     expect=lambda d: {"out": (d["in"].cumsum() - d["in"]).astype(i32)},
     features="dynamic_shared",
+    awkward=Awkward(
+        "fewer elements than threads: also the first element of a thread may lie outside",
+        lambda rng: {"in": rng.integers(0, 999, 150, dtype=i32), "out": Blank(150, i32), "n": i32(150)},
+    ),
 )
 
 kernel(
@@ -287,9 +291,7 @@ extern "C" __global__ void counting_sort(const unsigned char* in, unsigned char*
         place[t] += left;
         __syncthreads();
     }
-    int end = place[t];
-    __syncthreads();
-    place[t] = end - count;
+    place[t] -= count;
     __syncthreads();
     for (int i = t; i < n; i += 256) out[atomicAdd(&place[in[i]], 1)] = in[i];
 }

@@ -54,15 +54,13 @@ extern "C" __global__ void cholesky(const float* in, float* out, int n) {
     int row = threadIdx.x;
     if (row < n)  // guard
         for (int j = 0; j < n; j++) l[row * n + j] = in[row * n + j];
-    __syncthreads();
     for (int k = 0; k < n; k++) {
-        if (row == k) l[k * n + k] = sqrtf(l[k * n + k]);
+        if (row == k) l[k * n + k] = sqrtf(l[k * n + k]);  // of its own row, as all before was
         __syncthreads();
         if (row > k && row < n) l[row * n + k] /= l[k * n + k];  // guard
         __syncthreads();
         if (row > k && row < n)  // guard
             for (int j = k + 1; j <= row; j++) l[row * n + j] -= l[row * n + k] * l[j * n + k];
-        __syncthreads();
     }
     if (row < n)  // guard
         for (int j = 0; j < n; j++) out[row * n + j] = j <= row ? l[row * n + j] : 0;
@@ -93,8 +91,7 @@ extern "C" __global__ void solve_lower(const double* l, double* b, int n) {
         __syncthreads();
         double known = x[k];
         for (int row = k + 1 + threadIdx.x; row < n; row += blockDim.x) x[row] -= l[row * n + k] * known;
-        __syncthreads();
-    }
+    }  // row k + 1 was thread 0's, which goes on with it
 }
 """,
     data=lambda rng: {

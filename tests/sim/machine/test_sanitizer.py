@@ -348,6 +348,94 @@ def test_a_lane_that_its_mask_does_not_name(memory: Memory) -> None:
     assert (finding.rule, finding.count, finding.thread) == ("lane not in mask", 16, (16, 0, 0))
 
 
+VOTE = site(SiteKind.WARP, line=7, opcode="vote.sync.ballot.b32")
+OTHER_VOTE = site(SiteKind.WARP, line=8, opcode="vote.sync.ballot.b32")
+OTHER_SYNCWARP = site(SiteKind.WARP, line=9, opcode="bar.warp.sync")
+LOW, HIGH = 0xFFFF, 0xFFFF_0000
+
+
+def meetings(*operations, memory: Memory):
+    """What is found of a warp whose lanes (a range) execute a site with a mask, one operation after the other."""
+
+    def body(block: Block) -> None:
+        for lanes, number, mask in operations:
+            for t in lanes:
+                block.record(number, t, mask)
+
+    return check(body, [VOTE, OTHER_VOTE, SYNCWARP, OTHER_SYNCWARP], memory=memory, block=32).findings
+
+
+def test_lanes_that_are_named_and_are_at_another_vote(memory: Memory) -> None:
+    (finding,) = meetings((range(16), 0, FULL), (range(16, 32), 1, HIGH), memory=memory)
+    assert (finding.tool, finding.rule, finding.line, finding.thread) == ("synccheck", "mask mismatch", 7, (0, 0, 0))
+    assert "Lanes 0-15 at kernel.cu:7 (line 7;) have the mask 0xffffffff, which names lanes 16-31." in finding.detail
+    assert "at kernel.cu:8 (line 8;), with the mask 0xffff0000" in finding.detail
+    assert "0x0000ffff" in finding.advice
+
+
+def test_a_barrier_that_was_skipped_shows_where_the_lanes_parted(memory: Memory) -> None:
+    """The last barrier lacks lanes because the first had two masks."""
+    found = meetings((range(16), 2, LOW), (range(16, 32), 3, FULL), (range(32), 2, FULL), memory=memory)
+    assert [(f.rule, f.line, f.thread) for f in found] == [("mask mismatch", 9, (16, 0, 0))]
+    assert "at kernel.cu:4 (line 4;), with the mask 0x0000ffff" in found[0].detail
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        pytest.param([(range(16, 32), 1, HIGH)] * 3 + [(range(32), 2, FULL)], id="late"),
+        pytest.param([(range(16), 0, FULL)], id="the others have returned"),
+        pytest.param([(range(32), 0, FULL)] * 2 + [(range(16), 0, FULL)] * 3, id="some leave a loop early"),
+        pytest.param([(range(16), 2, FULL), (range(16, 32), 3, FULL), (range(16), 2, LOW)], id="from two places"),
+        pytest.param([(range(16), 2, FULL), (range(16, 32), 3, FULL), (range(16), 2, FULL)], id="and then alone"),
+        pytest.param([(range(16), 0, LOW), (range(16, 32), 0, HIGH), (range(16), 2, FULL)], id="tiles in step"),
+        pytest.param([(range(16), 0, LOW), (range(16, 32), 1, HIGH), (range(32), 2, FULL)], id="branches"),
+        pytest.param(
+            [(range(16, 32), 1, HIGH), (range(32), 2, FULL), (range(16), 0, FULL)], id="together before some return"
+        ),
+    ],
+)
+def test_masks_that_are_kept(operations: list, memory: Memory) -> None:
+    assert meetings(*operations, memory=memory) == []
+
+
+def test_a_mask_mismatch_is_seen_in_native_code() -> None:
+    """Once a warp, counted; and a warp that meets by halves first and returns by halves is fine."""
+    import cudalab
+    from cudalab import cp
+
+    source = r"""
+    extern "C" __global__ void k(int* y, unsigned mask) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % 32, v = i;
+        if (lane < 16) v = __shfl_xor_sync(0xffff, v, 1);
+        else v = __shfl_xor_sync(0xffff0000, v, 2);
+        if (lane >= 16) { y[i] = v; return; }
+        y[i] = __reduce_add_sync(mask, v);
+    }"""
+    kernel = cp.RawKernel(source, "k")
+    y = cp.zeros(3 * 64, cp.int32)
+    (finding,) = cudalab.sanitize(kernel, (3,), (64,), (y, np.uint32(FULL))).findings
+    assert (finding.rule, finding.line, finding.count) == ("mask mismatch", 6 + 1, 6)
+    assert cudalab.sanitize(kernel, (3,), (64,), (y, np.uint32(LOW))).ok
+
+
+def test_a_deadlock_of_masks_names_them() -> None:
+    import cudalab
+    from cudalab import cp
+
+    source = r"""
+    extern "C" __global__ void k(int* y) {
+        int lane = threadIdx.x, v = lane;
+        if (lane < 16) v = __shfl_xor_sync(0x0001ffff, v, 1);
+        else v = __shfl_xor_sync(0xffff8000, v, 1);
+        y[lane] = v;
+    }"""
+    (finding,) = cudalab.sanitize(cp.RawKernel(source, "k"), (2,), (32,), (cp.zeros(32, cp.int32),)).findings
+    assert (finding.rule, finding.line, finding.count) == ("deadlock", 4, 2)
+    assert "kernel.cu:4 with the mask 0x0001ffff" in finding.detail
+    assert "kernel.cu:5 with the mask 0xffff8000" in finding.detail
+
+
 def test_barriers_in_step_are_fine(memory: Memory) -> None:
     def body(block: Block) -> None:
         for _ in range(5):

@@ -36,12 +36,12 @@ def test_random_overlapping_stores() -> None:
     memory = Memory(1 << 20)
     pointer = memory.allocate(1000)
     before = rng.integers(0, 256, 1000).astype(np.uint8)
-    for sizes in ([4], [1, 2, 4, 8, 16]):
+    for sizes, beside in (([4], 0), ([8], 0), ([4], 2), ([1, 2, 4, 8, 16], 0)):
         memory.array(pointer, 1000)[:] = before
         stores = []
         for _ in range(500):
             size = int(rng.choice(sizes))
-            offset = int(rng.integers(0, 1000 // size - 1)) * size
+            offset = int(rng.integers(0, 1000 // size - 1)) * size + beside
             stores.append((offset, rng.integers(0, 256, size).astype(np.uint8).tobytes()))
         log = UndoLog(memory, entries=64)
         run_stores(log, memory, pointer, stores)

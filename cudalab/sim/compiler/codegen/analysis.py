@@ -11,6 +11,7 @@ from functools import cached_property
 
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler.codegen.plan import Plan, align
+from cudalab.sim.compiler.codegen.tracing import share_records
 from cudalab.sim.compiler.passes import accesses as access_pass
 from cudalab.sim.compiler.passes.accesses import Access, Extent
 from cudalab.sim.compiler.passes.async_copies import copies_asynchronously, find_copies
@@ -356,7 +357,7 @@ def _number_sites(plan: Plan, sites: list[Site]) -> None:
             elif instruction.opcode.startswith(_SYNCHRONISING):
                 plan.other_sites[instruction] = len(sites)
                 sites.append(lines.mend(_site(SiteKind.SYNC, instruction, Space.SHARED, 0)))
-            elif instruction.opcode.startswith(("call", "alloca")):
+            elif instruction.opcode.startswith(("call", "alloca", "nanosleep")):
                 plan.other_sites[instruction] = len(sites)
                 sites.append(lines.mend(_site(SiteKind.OTHER, instruction, Space.GENERIC, 0)))
             elif instruction.opcode.startswith(("membar", "fence")):
@@ -377,10 +378,21 @@ def _number_sites(plan: Plan, sites: list[Site]) -> None:
         sites.append(Site(SiteKind.BLOCK, "", Space.GENERIC, 0, location, block.size, line))
     plan.exit_site = len(sites)
     sites.append(Site(SiteKind.EXIT, "exit", Space.GENERIC, 0, plan.function.location))
+    plan.numbered = sites
+    share_records(plan, sites)
 
 
 def _site(kind: SiteKind, instruction: Instruction, space: Space, size: int) -> Site:
-    return Site(kind, instruction.opcode, space, size, instruction.location, 1, instruction.line)
+    return Site(
+        kind,
+        instruction.opcode,
+        space,
+        size,
+        instruction.location,
+        1,
+        instruction.line,
+        used_bytes=instruction.used_bytes,
+    )
 
 
 class _Lines:

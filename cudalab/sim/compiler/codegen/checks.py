@@ -18,6 +18,7 @@ from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler.codegen import race
 from cudalab.sim.compiler.codegen.marks import is_marked, mark, widen, window
 from cudalab.sim.compiler.codegen.polling import looked_at
+from cudalab.sim.compiler.codegen.tracing import keep_old, note
 from cudalab.sim.compiler.passes.accesses import Access, Extent, Group
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.ptx.nodes import Address, Register, Symbol
@@ -25,8 +26,6 @@ from cudalab.sim.compiler.ptx.nodes import Address, Register, Symbol
 if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.threads import ThreadCode
     from cudalab.sim.compiler.codegen.wide_memory import WideMemory
-
-UNDO_BYTES = 16  # that one entry of the undo log holds
 
 
 def pointer_to(e: ThreadCode, access: Access) -> str:
@@ -50,11 +49,15 @@ def pointer_to(e: ThreadCode, access: Access) -> str:
         if base is None:
             base = _check_group(e, group)
             e.group_bases[group] = base
+            if e.unit.traced:
+                e.to_mark += [(each, base, each.offset) for each in group.members if is_marked(each)]
         pointer = e.new(f"getelementptr i8, ptr {base}, i64 {access.offset}") if access.offset else base
         if e.unit.marked and is_marked(access):
             base = base_of(e, access)
             mark(e, access, e.new(f"add i64 {base}, {access.offset}") if access.offset else base)
     if e.unit.traced and access.space is not Space.PARAM:
+        if group is None and is_marked(access):
+            e.to_mark.append((access, pointer, 0))
         record(e, access, pointer)
     if e.watched:
         looked_at(e, access.instruction, pointer)
@@ -259,18 +262,19 @@ def _store_to_constant(e: ThreadCode, access: Access) -> str:
 
 
 def record(e: ThreadCode, access: Access, pointer: str) -> None:
-    """Append the access to the trace, and old bytes to the undo log."""
+    """Append the access to the trace, unless another's record stands for it, and old bytes to the undo log."""
+    if e.unit.skips:
+        e.record(access.site, _recorded_address(e, access))
+    elif e.plan.behind(access.site) < 0:
+        note(e, access.site, _recorded_address(e, access))
+    if access.kind is not SiteKind.LOAD and access.space in (Space.GENERIC, Space.GLOBAL):
+        keep_old(e, pointer, access.size)
+
+
+def _recorded_address(e: ThreadCode, access: Access) -> str:
+    """The generic address of an access."""
     base = base_of(e, access)
     if access.space in (Space.SHARED, Space.LOCAL, Space.CLUSTER):
         window = abi.LOCAL_WINDOW if access.space is Space.LOCAL else abi.SHARED_WINDOW
-        address = e.new(f"add i64 {base}, {window + access.offset}")
-    else:
-        address = e.new(f"add i64 {base}, {access.offset}") if access.offset else base
-    e.record(access.site, address)
-    if is_marked(access):
-        e.runtime("cl_mark", "void", f"ptr {e.context}", f"ptr {pointer}", f"i64 {access.size}", f"i32 {access.kind:d}")
-    if access.kind is not SiteKind.LOAD and access.space in (Space.GENERIC, Space.GLOBAL):
-        for start in range(0, access.size, UNDO_BYTES):
-            part = e.new(f"getelementptr i8, ptr {pointer}, i64 {start}") if start else pointer
-            size = min(UNDO_BYTES, access.size - start)
-            e.runtime("cl_undo", "void", f"ptr {e.context}", f"ptr {part}", f"i64 {size}")
+        return e.new(f"add i64 {base}, {window + access.offset}")
+    return e.new(f"add i64 {base}, {access.offset}") if access.offset else base

@@ -39,6 +39,7 @@ class Plan:
     copies: dict[Instruction, AsyncCopy] = field(default_factory=dict)
     groups: dict[Instruction, Group] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
+    numbered: list[Site] = field(default_factory=list)  # those that its numbers of sites count: a function's are shared
     other_sites: dict[Instruction, int] = field(default_factory=dict)  # calls and traps
     block_sites: list[int] = field(default_factory=list)
     exit_site: int = 0
@@ -93,6 +94,10 @@ class Plan:
     def polled_offset(self) -> int:
         """Where in the frame stands the address that a thread polled last."""
         return self.patience_offset + 32 * 8
+
+    def behind(self, site: int) -> int:
+        """The site whose record in the trace stands for that of ``site``; -1 when it has its own."""
+        return self.numbered[site].behind
 
     def loops_of_point(self, number: int) -> set[int]:
         """The poll loops, by number, that a suspension point is in."""

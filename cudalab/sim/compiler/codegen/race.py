@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from cudalab.sim import abi
 from cudalab.sim.abi import Race, SiteKind, Space
-from cudalab.sim.compiler.codegen import checks
+from cudalab.sim.compiler.codegen import checks, tracing
 from cudalab.sim.compiler.passes.accesses import Access, Extent, Group
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.runtime import layout
@@ -112,9 +112,9 @@ def _through_shadow(e: ThreadCode, access: Access) -> str:
     if (
         access.kind is not SiteKind.LOAD and e.unit.shadowed
     ):  # memory that no parameter points to is not copied before the launch
-        for start in range(0, access.size, checks.UNDO_BYTES):
+        for start in range(0, access.size, tracing.UNDO_BYTES):
             part = e.new(f"getelementptr i8, ptr {direct}, i64 {start}") if start else direct
-            bytes_ = min(checks.UNDO_BYTES, access.size - start)
+            bytes_ = min(tracing.UNDO_BYTES, access.size - start)
             e.runtime("cl_undo", "void", f"ptr {e.context}", f"ptr {part}", f"i64 {bytes_}")
     end = e.label_now
     e.emit(f"br label %{join}")

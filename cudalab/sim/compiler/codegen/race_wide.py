@@ -90,22 +90,41 @@ class _Follow:
             w.unit.declare(name, f"declare {type_} @{name}(ptr, i32, {lanes}, {type_})")
             cell = w.raw(f"call {type_} @{name}(ptr {place}, i32 8, {lanes} {mask}, {type_} zeroinitializer)")
         own = self._spread(w.vector(race.own_cell(w), "i64"), "i64")  # type: ignore[arg-type]
-        new, usual, changed = self._rules(cell, own, wide)
-        everything = self._all(usual, mask, wide)
-        if changed is None:
-            bad = w.fresh_label("unusual")
-            w.lines.append(f"br i1 {everything}, label %{self.done}, label %{bad}")
+        if self.atomic:
+            usual, bad = self._known(cell, wide), w.fresh_label("unusual")
+            w.lines.append(f"br i1 {self._all(usual, mask, wide)}, label %{self.done}, label %{bad}")
             w.label(bad)
-        else:
-            # what is touched for the first time, or again by another thread, is written; the rest stays as it is
-            which = changed if mask is None else w.raw(f"and {lanes} {changed}, {mask}")
-            name = f"llvm.masked.store.v{wide}i64.p0"
-            w.unit.declare(name, f"declare void @{name}({type_}, ptr, i32, {lanes})")
-            w.lines.append(f"call void @{name}({type_} {new}, ptr {place}, i32 8, {lanes} {which})")
-            bad = w.fresh_label("unusual")
-            w.lines.append(f"br i1 {everything}, label %{self.done}, label %{bad}, !prof !1")
-            w.label(bad)
+            self._one_by_one(self._of_lanes(usual, wide))
+            return
+        # first what holds of all lanes, most of the time: many have read there, or nobody has been there
+        known = ""
+        if not self.stores:
+            known, unknown = self._known(cell, wide), w.fresh_label("unknown")
+            w.lines.append(f"br i1 {self._all(known, mask, wide)}, label %{self.done}, label %{unknown}")
+            w.label(unknown)
+        first, new = self._first(cell, own, wide)
+        fresh, mixed = w.fresh_label("fresh"), w.fresh_label("mixed")
+        w.lines.append(f"br i1 {self._all(first, mask, wide)}, label %{fresh}, label %{mixed}")
+        w.label(fresh)
+        self._write(new, place, mask, wide)
+        w.lines.append(f"br label %{self.done}")
+        w.label(mixed)
+        # what is touched for the first time, or again by another thread, is written; the rest stays as it is
+        new, usual, changed = self._again(cell, known, first, new, wide)
+        self._write(new, place, changed if mask is None else w.raw(f"and {lanes} {changed}, {mask}"), wide)
+        bad = w.fresh_label("unusual")
+        w.lines.append(f"br i1 {self._all(usual, mask, wide)}, label %{self.done}, label %{bad}, !prof !1")
+        w.label(bad)
         self._one_by_one(self._of_lanes(usual, wide))
+
+    def _write(self, new: str, place: str, mask: str | None, wide: int) -> None:
+        w = self.w
+        if mask is None:
+            w.lines.append(f"store <{wide} x i64> {new}, ptr {place}, align 8")
+            return
+        name = f"llvm.masked.store.v{wide}i64.p0"
+        w.unit.declare(name, f"declare void @{name}(<{wide} x i64>, ptr, i32, <{wide} x i1>)")
+        w.lines.append(f"call void @{name}(<{wide} x i64> {new}, ptr {place}, i32 8, <{wide} x i1> {mask})")
 
     def _apart(self, addresses: str, *, distinct: bool) -> None:
         w = self.w
@@ -198,53 +217,61 @@ class _Follow:
 
     def _rules(self, cell: str, own: str, wide: int, *, only_known: bool = False) -> tuple[str, str, str | None]:
         """New cells, which lanes are as usual, and which cells change (None: none does)."""
-        w = self.w
-        type_, bits = f"<{wide} x i64>", f"<{wide} x i1>"
-        site = min(self.access.site, Race.SITE_MASK)
-        if self.stores:
-            limit = race.time_word(w, "base" if self.shared else "launch_start")  # type: ignore[arg-type]
-            fresh = w.raw(f"icmp ult {type_} {cell}, {self._splat(limit, wide)}")
-            mark = Race.WRITE << Race.STATE_SHIFT | Race.SET | site
-            new = w.raw(f"or {type_} {own}, {self._splat(str(mark), wide)}")
-            ignored = Race.SITE_MASK | Race.GRID_CONFLICT | (Race.READ ^ Race.WRITE) << Race.STATE_SHIFT
-            rest = w.raw(f"and {type_} {w.raw(f'xor {type_} {cell}, {new}')}, {self._splat(str(~ignored), wide)}")
-            mine = w.raw(f"icmp eq {type_} {rest}, zeroinitializer")
-            usual = w.raw(f"or {bits} {fresh}, {mine}")
-            return new, usual, usual
-        known = self._known(cell, wide)
+        known = "" if self.stores else self._known(cell, wide)
         if self.atomic or only_known:
             return cell, known, None
-        if self.shared:
-            start, base = (race.time_word(w, name) for name in ("block_start", "base"))  # type: ignore[arg-type]
-            window = w.cached("race window", w.level_here(Level.BLOCK), lambda: w.raw(f"sub i64 {base}, {start}"))
-            since = w.raw(f"sub {type_} {cell}, {self._splat(start, wide)}")
-            first = w.raw(f"icmp ult {type_} {since}, {self._splat(window, wide)}")
-            held = w.raw(f"and {type_} {cell}, {self._splat(str(Race.SET), wide)}")
-            first = w.raw(f"and {bits} {first}, {w.raw(f'icmp ne {type_} {held}, zeroinitializer')}")
-        else:
+        first, new = self._first(cell, own, wide)
+        return self._again(cell, known, first, new, wide)
+
+    def _first(self, cell: str, own: str, wide: int) -> tuple[str, str]:
+        """Which cells nobody has touched since the barrier (or in this launch), and what becomes of them. For loads
+        also: the bytes hold something."""
+        w = self.w
+        type_, bits = f"<{wide} x i64>", f"<{wide} x i1>"
+        state = Race.WRITE if self.stores else Race.READ
+        mark = state << Race.STATE_SHIFT | Race.SET | min(self.access.site, Race.SITE_MASK)
+        new = w.raw(f"or {type_} {own}, {self._splat(str(mark), wide)}")
+        if self.stores:
+            limit = race.time_word(w, "base" if self.shared else "launch_start")  # type: ignore[arg-type]
+            return w.raw(f"icmp ult {type_} {cell}, {self._splat(limit, wide)}"), new
+        if not self.shared:
             limit = race.time_word(w, "launch_start")  # type: ignore[arg-type]
             usable = w.raw(f"select i1 {self.unset}, i64 0, i64 {limit}")
-            first = w.raw(f"icmp ult {type_} {cell}, {self._splat(usable, wide)}")
-        mark = Race.READ << Race.STATE_SHIFT | Race.SET | site
-        new = w.raw(f"or {type_} {own}, {self._splat(str(mark), wide)}")
-        usual, changed = w.raw(f"or {bits} {known}, {first}"), first
-        if not self.orders_warps:
-            base = race.time_word(w, "base")  # type: ignore[arg-type]
-            since = w.raw(f"icmp uge {type_} {cell}, {self._splat(base, wide)}")
-            state = 15 << Race.STATE_SHIFT | Race.WARP_CONFLICT | Race.SET
-            held = w.raw(f"and {type_} {cell}, {self._splat(str(state), wide)}")
-            one = w.raw(f"icmp eq {type_} {held}, {self._splat(str(Race.READ << Race.STATE_SHIFT | Race.SET), wide)}")
-            second = w.raw(f"and {bits} {since}, {one}")
-            threads = self._splat(str(0x3FF << Race.THREAD_SHIFT), wide)
-            who = w.raw(f"and {type_} {w.raw(f'xor {type_} {cell}, {own}')}, {threads}")
-            other = w.raw(f"and {bits} {second}, {w.raw(f'icmp ne {type_} {who}, zeroinitializer')}")
-            several = race.usual_cell(w, "base", Race.READ_BLOCK)  # type: ignore[arg-type]
+            return w.raw(f"icmp ult {type_} {cell}, {self._splat(usable, wide)}"), new
+        start, base = (race.time_word(w, name) for name in ("block_start", "base"))  # type: ignore[arg-type]
+        window = w.cached("race window", w.level_here(Level.BLOCK), lambda: w.raw(f"sub i64 {base}, {start}"))
+        since = w.raw(f"sub {type_} {cell}, {self._splat(start, wide)}")
+        first = w.raw(f"icmp ult {type_} {since}, {self._splat(window, wide)}")
+        held = w.raw(f"and {type_} {cell}, {self._splat(str(Race.SET), wide)}")
+        return w.raw(f"and {bits} {first}, {w.raw(f'icmp ne {type_} {held}, zeroinitializer')}"), new
+
+    def _again(self, cell: str, known: str, first: str, new: str, wide: int) -> tuple[str, str, str]:
+        """As ``_rules``, where not all cells are touched for the first time."""
+        w = self.w
+        type_, bits = f"<{wide} x i64>", f"<{wide} x i1>"
+        apart = w.raw(f"xor {type_} {cell}, {new}")
+        if self.stores:
+            ignored = Race.SITE_MASK | Race.GRID_CONFLICT | (Race.READ ^ Race.WRITE) << Race.STATE_SHIFT
+            rest = w.raw(f"and {type_} {apart}, {self._splat(str(~ignored), wide)}")
+            usual = w.raw(f"or {bits} {first}, {w.raw(f'icmp eq {type_} {rest}, zeroinitializer')}")
+            return new, usual, usual
+        usual = w.raw(f"or {bits} {known}, {first}")
+        if self.orders_warps:
+            return new, usual, first
+        # One thread has read, in this very call of the region, which in kernels without warp operations is nearly
+        # always the only one since the barrier: this thread, or now there are several.
+        threads = 0x3FF << Race.THREAD_SHIFT
+        ignored = Race.SITE_MASK | Race.GRID_CONFLICT | threads
+        rest = w.raw(f"and {type_} {apart}, {self._splat(str(~ignored), wide)}")
+        second = w.raw(f"icmp eq {type_} {rest}, zeroinitializer")
+        who = w.raw(f"and {type_} {apart}, {self._splat(str(threads), wide)}")
+        other = w.raw(f"and {bits} {second}, {w.raw(f'icmp ne {type_} {who}, zeroinitializer')}")
+        both = self._splat(race.usual_cell(w, "base", Race.READ_BLOCK), wide)  # type: ignore[arg-type]
+        if not self.shared:  # other blocks do not reach shared memory
             kept = w.raw(f"and {type_} {cell}, {self._splat(str(Race.GRID_CONFLICT), wide)}")
-            both = w.raw(f"or {type_} {kept}, {self._splat(several, wide)}")
-            new = w.raw(f"select {bits} {other}, {type_} {both}, {type_} {new}")
-            usual = w.raw(f"or {bits} {usual}, {second}")
-            changed = w.raw(f"or {bits} {changed}, {other}")
-        return new, usual, changed
+            both = w.raw(f"or {type_} {kept}, {both}")
+        new = w.raw(f"select {bits} {other}, {type_} {both}, {type_} {new}")
+        return new, w.raw(f"or {bits} {usual}, {second}"), w.raw(f"or {bits} {first}, {other}")
 
     # -- vectors -------------------------------------------------------------------------------------------------------
 

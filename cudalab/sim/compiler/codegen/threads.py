@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from cudalab.sim import abi
-from cudalab.sim.compiler.codegen import polling
+from cudalab.sim.compiler.codegen import polling, tracing
 from cudalab.sim.compiler.codegen.emitter import Emitter
 from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.codegen.unit import Unit
-from cudalab.sim.compiler.passes.accesses import Group
+from cudalab.sim.compiler.passes.accesses import Access, Group
 from cudalab.sim.compiler.passes.control_flow import Block, End
 from cudalab.sim.compiler.passes.rematerialisation import Level
-from cudalab.sim.compiler.ptx.nodes import Address, Register, Symbol
+from cudalab.sim.compiler.ptx.nodes import Address, Instruction, Register, Symbol
 from cudalab.sim.compiler.runtime import layout
 
 #: SMs that ``%smid`` and ``%nsmid`` speak of. Blocks are spread over them in order; a GPU promises nothing.
@@ -43,6 +43,8 @@ class ThreadCode(Emitter):
         self.group_bases: dict[Group, str] = {}
         self._cold = 0
         self.watched = False  # in a loop that polls memory (polling.py)
+        self.room: tracing.Room | None = None  # for records of this basic block
+        self.to_mark: list[tuple[Access, str, int]] = []  # accesses of traced code, each with a pointer and a distance
         self.noted = False
 
     # -- environment
@@ -357,10 +359,10 @@ class ThreadCode(Emitter):
             self._write_block(self.plan.blocks[index])
 
     def _write_block(self, block: Block) -> None:
-        self.values, self.dirty, self.group_bases = {}, {}, {}
+        self.values, self.dirty, self.group_bases, self.room = {}, {}, {}, None
         self.label(f"b{block.index}")
         if self.unit.traced and block.size:
-            self.record(self.plan.block_sites[block.index])
+            self._note_block(self.plan.block_sites[block.index])
         self.watched = block.index in self.plan.polling_blocks
         if block.leaves:
             self.leave_loops(block)
@@ -368,6 +370,7 @@ class ThreadCode(Emitter):
             self.lower(instruction)
             if self.watched:
                 polling.after(self, instruction)
+        tracing.mark_accesses(self)
         self.instruction = block.ending
         live = self.plan.liveness.live_out[block.index]
         if block.end is End.SUSPEND:
@@ -401,6 +404,25 @@ class ThreadCode(Emitter):
             self.exit()
         else:
             self.leave()
+
+    def _note_block(self, site: int) -> None:
+        """Append the entry of a basic block to the trace."""
+        if self.unit.skips:
+            self.record(site)
+        elif self.plan.behind(site) < 0:
+            tracing.note(self, site)
+
+    def lower(self, instruction: Instruction) -> None:
+        if self.to_mark and tracing.disturbs(self.plan, instruction):
+            tracing.mark_accesses(self)
+        super().lower(instruction)
+        if self.room is not None and tracing.disturbs(self.plan, instruction):
+            self.room = None
+
+    def runtime(self, name: str, result: str, *arguments: str) -> str:
+        if not tracing.is_silent(name):
+            self.room = None
+        return super().runtime(name, result, *arguments)
 
     def _edge(self, block: Block, number: int) -> str:
         """The label to branch to for a successor; a back-edge passes the fuel gauge."""

@@ -49,7 +49,7 @@ def include(e: ThreadCode) -> None:
 
 
 def _end(e: ThreadCode, access: Access, size: str, alignment: int, group: str) -> str:
-    """Check one end of a copy of ``size`` bytes (i64) and return a pointer to it."""
+    """Check one end of a copy of ``size`` bytes (i64) and return a pointer to it; null where it is skipped."""
     base = base_of(e, access)
     address = e.new(f"add i64 {base}, {access.offset}") if access.offset else base
     start, low, length, root = "null", "0", "0", 0
@@ -76,7 +76,8 @@ def _end(e: ThreadCode, access: Access, size: str, alignment: int, group: str) -
         f"i32 {int(access.kind)}",
         f"i32 {group}",
     )
-    must(e, e.new(f"icmp ne ptr {pointer}, null"))
+    if not e.unit.skips:
+        must(e, e.new(f"icmp ne ptr {pointer}, null"))
     return pointer
 
 
@@ -191,14 +192,22 @@ def _arrive(e: ThreadCode, i: Instruction, f: Form) -> None:
 
 
 def _refuse(e: ThreadCode, fine: str, why: int, site: int, size: str) -> None:
-    """End the launch unless ``fine`` (i1); ``size`` (i32) is what the explanation names."""
+    """End the launch unless ``fine`` (i1); ``size`` (i32) is what the explanation names. Code that skips what is not
+    allowed notes it, and copies as if it were."""
     good, bad = e.fresh_label("ok"), e.fresh_label("bad")
     e.emit(f"br i1 {fine}, label %{good}, label %{bad}, !prof !1")
     e.label(bad)
     place = e.new(f"getelementptr i8, ptr {e.context}, i64 {layout.field('fault.extra')}")
     e.emit(f"store i64 {why}, ptr {place}")
-    e.fault(FaultKind.BAD_COPY, site, e.new(f"zext i32 {size} to i64"))
-    e.emit("br label %fault")
+    address = e.new(f"zext i32 {size} to i64")
+    if e.unit.skips:
+        numbers = f"i32 {int(FaultKind.BAD_COPY)}", f"i32 {site}", f"i64 {address}", "i32 0"
+        e.runtime("cl_fault", "void", f"ptr {e.context}", f"ptr {e.block}", f"i32 {e.thread()}", *numbers)
+        e.runtime("cl_missed", "ptr", f"ptr {e.context}")
+        e.emit(f"br label %{good}")
+    else:
+        e.fault(FaultKind.BAD_COPY, site, address)
+        e.emit("br label %fault")
     e.label(good)
 
 

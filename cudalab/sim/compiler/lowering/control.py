@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cudalab.sim.abi import FaultKind
+from cudalab.sim.abi import FaultKind, SyncEvent
 from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.ptx.nodes import Instruction, Register, Symbol
 from cudalab.sim.compiler.runtime import layout
@@ -25,7 +25,14 @@ def _ends_block(e: ThreadCode, i: Instruction, f: Form) -> None:
     raise e.error(f"{i.opcode} inside a basic block")  # control_flow puts it at the end
 
 
-@TABLE.row("nanosleep.u32", "pmevent[.mask]", "setmaxnreg.<inc|dec>.sync.aligned.u32")
+@TABLE.row("nanosleep.u32")
+def _sleep(e: ThreadCode, i: Instruction, f: Form) -> None:
+    """Nothing happens but time, of which the trace tells the time model."""
+    if e.unit.traced:
+        e.event(SyncEvent.SLEEP, e.plan.other_sites[i], e.new(f"zext i32 {e.integer(i.operands[0], 32)} to i64"))
+
+
+@TABLE.row("pmevent[.mask]", "setmaxnreg.<inc|dec>.sync.aligned.u32")
 @TABLE.row("griddepcontrol.<launch_dependents|wait>")
 def _nothing(e: ThreadCode, i: Instruction, f: Form) -> None:
     """No effect on what is computed. A kernel that was not launched as a programmatic dependent has nobody to wait for,

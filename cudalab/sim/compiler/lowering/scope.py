@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-_TENSOR = "tensor cores are out of scope of the simulated device; write the product with scalar code"
-_MAPS = (
+TENSOR = "tensor cores are out of scope of the simulated device; write the product with scalar code"
+MAPS = (
     "tensor maps are out of scope of the simulated device; copy rows with cp.async.bulk, cuda::memcpy_async or a loop"
 )
 _LATER = "it exists on later GPUs than the simulated device only, and is not simulated; round with .rn or .rz"
@@ -18,12 +18,12 @@ _LATER = "it exists on later GPUs than the simulated device only, and is not sim
 _REFUSED = tuple(
     (re.compile(pattern), advice)
     for pattern, advice in (
-        (r"(w|wg)?mma\.|tcgen05\.|(ld|st|mov)matrix\.", _TENSOR),
+        (r"(w|wg)?mma\.|tcgen05\.|(ld|st|mov)matrix\.", TENSOR),
         (
             r"cp\.(reduce\.)?async\.bulk\.(prefetch\.)?tensor\.|tensormap\.|prefetch\..*tensormap|fence\..*tensormap",
-            _MAPS,
+            MAPS,
         ),
-        (r"fma\..*oob", _MAPS),
+        (r"fma\..*oob", MAPS),
         (
             r"madc\..*[us]16$",
             "the PTX ISA has madc of 32 and 64 bits; an H200 computes something else with 16. Use 32",

@@ -285,5 +285,11 @@ class _Rename:
         guard = self.register(instruction.guard) if instruction.guard is not None else None
         operands = tuple(self.operand(operand) for operand in instruction.operands)
         return Instruction(
-            instruction.opcode, operands, instruction.line, instruction.location, guard, instruction.negated
+            instruction.opcode,
+            operands,
+            instruction.line,
+            instruction.location,
+            guard,
+            instruction.negated,
+            instruction.used_bytes,
         )

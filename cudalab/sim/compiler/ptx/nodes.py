@@ -181,9 +181,12 @@ class Label:
 
 
 class Instruction:
-    """One instruction. ``guard`` is the predicate of ``@p`` or None; ``line`` is its PTX line."""
+    """One instruction. ``guard`` is the predicate of ``@p`` or None; ``line`` is its PTX line.
 
-    __slots__ = ("guard", "line", "location", "negated", "opcode", "operands")
+    ``used_bytes`` is the mask of a load's bytes whose values matter, -1 for all: the compiler widens loads, and says by
+    ``.pragma "used_bytes_mask …"`` what it has no use for."""
+
+    __slots__ = ("guard", "line", "location", "negated", "opcode", "operands", "used_bytes")
 
     def __init__(
         self,
@@ -193,6 +196,7 @@ class Instruction:
         location: Location,
         guard: Register | None = None,
         negated: bool = False,
+        used_bytes: int = -1,
     ) -> None:
         self.opcode = opcode
         self.operands = operands
@@ -200,6 +204,7 @@ class Instruction:
         self.location = location
         self.guard = guard
         self.negated = negated
+        self.used_bytes = used_bytes
 
     def __repr__(self) -> str:
         guard = f"@{'!' if self.negated else ''}{self.guard} " if self.guard else ""

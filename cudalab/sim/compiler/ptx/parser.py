@@ -24,6 +24,7 @@ from cudalab.sim.compiler.ptx.nodes import (
 from cudalab.sim.compiler.ptx.statements import StatementReader
 
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"', re.MULTILINE)
+_USED_BYTES = re.compile(r'"used_bytes_mask\s+(0[xX][0-9a-fA-F]{1,8}|[1-9]\d{0,9})"')
 _SPACES = {".global", ".const", ".shared", ".local", ".param"}
 _LINKAGE = {".extern", ".visible", ".weak", ".common"}
 
@@ -313,8 +314,10 @@ class _Parser(StatementReader):
                     self.scopes[-1][name] = Symbol(name)
                 function.variables[variable.name] = variable
         elif token == ".pragma":
-            while self.next() != ";":
-                pass
+            while (text := self.next()) != ";":
+                mask = _USED_BYTES.fullmatch(text)
+                if mask:
+                    self.used_bytes = int(mask[1], 0)
         elif token == ".section":
             self.skip_section()
         else:

@@ -61,6 +61,8 @@ class StatementReader:
         self.scopes: list[dict[str, Any]] = [{}]
         self.ranges: list[dict[str, tuple[str, int]]] = [{}]
         self.unique = 0
+        self.used_bytes = -1
+        """Of the next instruction."""
 
     # -- tokens
 
@@ -122,7 +124,8 @@ class StatementReader:
                     if self.accept(";"):
                         break
                     self.expect(",")
-        return Instruction(opcode, tuple(operands), line, self.location, guard, negated)
+        used_bytes, self.used_bytes = self.used_bytes, -1
+        return Instruction(opcode, tuple(operands), line, self.location, guard, negated, used_bytes)
 
     def call_operands(self) -> list[Any]:
         """``(returns), callee, (arguments)[, prototype]`` as (Vector, callee, Vector)."""

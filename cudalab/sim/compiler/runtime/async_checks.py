@@ -27,9 +27,10 @@ def write(library: Library, unit: Unit) -> None:
 
 def _reach(library: Library, unit: Unit) -> None:
     """``cl_async_reach(…, address, size, alignment, start, low, length, root, flags, group)``: a pointer to so many
-    bytes, checked; null after a fault. ``start`` is where the extent ``low … low + length`` begins that the compiler
-    knows of, or null: then the address is looked up in the shadow. ``root`` is the number of that root + 1, or 0;
-    ``group`` is what traces shall say, negative: this is the synchronous part of a fault check only."""
+    bytes, checked; null after a fault, which code that skips such accesses has noted. ``start`` is where the extent
+    ``low … low + length`` begins that the compiler knows of, or null: then the address is looked up in the shadow.
+    ``root`` is the number of that root + 1, or 0; ``group`` is what traces shall say, negative: this is the synchronous
+    part of a fault check only."""
     f = begin(
         library,
         "cl_async_reach",
@@ -63,6 +64,8 @@ def _reach(library: Library, unit: Unit) -> None:
         f.store("i64", f.wide("%root"), "%ctx", layout.field("fault.root"))
         f.store("i64", "%low", "%ctx", layout.field("fault.extra"))
         f.store("i64", "%length", "%ctx", layout.field("fault.extra") + 8)
+        if unit.skips:
+            f.call("cl_missed", "ptr", "ptr %ctx")
         f.ret("null")
     with f.if_(f.compare("eq", "i64", "%size", 0)):
         f.ret(found.get())

@@ -48,7 +48,7 @@ BY_BARRIER = 0x7FF
 def write(library: Library, unit: Unit) -> None:
     """Add the functions of this module, for the variant of ``unit``."""
     async_checks.write(library, unit)
-    _finish(library)
+    _finish(library, unit)
     _trim(library)
     _push(library)
     _list(library)
@@ -94,8 +94,10 @@ def _listed(f: Function, index: str) -> str:
 # -- entries -----------------------------------------------------------------------------------------------------------
 
 
-def _finish(library: Library) -> None:
-    """``cl_async_finish(ctx, item)``: what an entry stands for happens now."""
+def _finish(library: Library, unit: Unit) -> None:
+    """``cl_async_finish(ctx, item)``: what an entry stands for happens now. In code that skips accesses which are not
+    allowed, an end of the copy may be null: without a source zeros arrive, without a target nothing does. The bytes
+    count as complete all the same, or nobody could go on."""
     f = begin(library, "cl_async_finish", "void", "ptr ctx, ptr item")
     kind = f.load("i32", "%item", KIND)
     with f.if_(f.compare("eq", "i32", kind, DONE)):
@@ -111,6 +113,22 @@ def _finish(library: Library) -> None:
         f.ret()
     source, target, function = (f.load("ptr", "%item", offset) for offset in (SRC, DST, FUNCTION))
     size, filled = (f.wide(f.load("i32", "%item", offset)) for offset in (SIZE, FILLED))
+    if unit.skips:
+        nothing = f.compare("eq", "ptr", source, "null")
+        filled = f.op(f"select i1 {nothing}, i64 0, i64 {filled}")
+        reduces = f.compare("ne", "ptr", function, "null")
+        dropped = f.op(f"or i1 {f.compare('eq', 'ptr', target, 'null')}, {f.op(f'and i1 {nothing}, {reduces}')}")
+        with f.if_(f.op(f"xor i1 {dropped}, true")):
+            _move(f, source, target, function, size, filled)
+    else:
+        _move(f, source, target, function, size, filled)
+    with f.if_(f.compare("ne", "ptr", bar, "null")):
+        f.call("cl_mbarrier_apply", "void", f"ptr {bar}", "i64 0", "i64 0", f"i64 {f.op(f'sub i64 0, {size}')}")
+    f.ret()
+
+
+def _move(f: Function, source: str, target: str, function: str, size: str, filled: str) -> None:
+    """Keep the old bytes for those who take stores back, and make the copy, or call the function that reduces."""
     with f.if_(f.compare("ne", "ptr", f.load("ptr", "%ctx", layout.field("undo.data")), "null")):
         at = f.variable("i64", 0)
         with f.loop():
@@ -127,9 +145,6 @@ def _finish(library: Library) -> None:
         f.call("llvm.memset.p0.i64", "void", f"ptr {f.at(target, filled)}", "i8 0", f"i64 {rest}", "i1 false")
         otherwise()
         f.line(f"call void {function}(ptr {target}, ptr {source}, i64 {size})")
-    with f.if_(f.compare("ne", "ptr", bar, "null")):
-        f.call("cl_mbarrier_apply", "void", f"ptr {bar}", "i64 0", "i64 0", f"i64 {f.op(f'sub i64 0, {size}')}")
-    f.ret()
 
 
 def _trim(library: Library) -> None:

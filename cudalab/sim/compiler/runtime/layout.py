@@ -78,6 +78,9 @@ BARRIER_TABLE_BYTES = WAITS + 32 * WAITING_BYTES
 EVERYBODY = -1
 PASSED = 0x100
 
+#: Records that one look at the trace's buffer makes room for, at most.
+RECORDS_AT_ONCE = 32
+
 #: What a function returns.
 RETURNED, FUNCTION_FAULT, FUNCTION_STOPPED, FUNCTION_EXIT = 0, 1, 2, 3
 

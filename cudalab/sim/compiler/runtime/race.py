@@ -1,9 +1,9 @@
-"""Shadow cells of sanitized code, and accesses that are skipped (``codegen/race.py`` says what the cells mean).
+"""Shadow cells of sanitized code (``codegen/race.py`` says what they mean).
 
 ``cl_race_block``   a kernel without suspension points begins a block
 ``cl_race_enter``   the driver is about to call a region: time goes on, and what was passed orders what follows
+``cl_race_met``     some lanes of a warp have met at an operation
 ``cl_race``         cells that are not what they usually are: the rules
-``cl_skip…``        an access that is not allowed is noted; returns memory that does not matter
 
 A *conflict* flag of a cell says that before its last access there was another, ordered before that one, which conflicts
 with anything that is not ordered after it: with what other warps do (``WARP_CONFLICT``), or other blocks
@@ -24,10 +24,7 @@ from cudalab.sim.compiler.runtime.layout import race_field
 from cudalab.sim.compiler.runtime.states import kind_of, lanes_of, literals_of
 
 _CONFLICTS = Race.WARP_CONFLICT | Race.GRID_CONFLICT
-_SINK_BYTES = 64  # cleared before each skipped access
 _SUSPECT = ctypes.sizeof(abi.Suspect)
-_MISS = ctypes.sizeof(abi.Miss)
-_FAULT = ctypes.sizeof(abi.Fault)
 
 
 def write(library: Library) -> None:
@@ -35,19 +32,20 @@ def write(library: Library) -> None:
     _append(library)
     _block(library)
     _enter(library)
+    _met(library)
     _suspect(library)
     _is_unset(library)
     _cell(library)
     _race(library)
     _race_lanes(library)
-    _skip(library)
 
 
 def _load(f: Function, name: str) -> str:
     return f.load("i64", "%race", race_field(name))
 
 
-def _race_of(f: Function) -> None:
+def race_of(f: Function) -> None:
+    """``%race``: what sanitized code keeps."""
     f.line(f"%race.at = getelementptr i8, ptr %ctx, i64 {layout.field('race')}")
     f.line("%race = load ptr, ptr %race.at")
 
@@ -76,6 +74,7 @@ def _begin_block(f: Function, time: str) -> None:
     for name in ("block_start", "base"):
         f.store("i64", time, "%race", race_field(name))
     f.store("i64", f.load("i64", "%blk", layout.LINEAR), "%race", race_field("block"))
+    f.store("i32", 0, "%race", race_field("parted"))
     everybody = f.at("%race", race_field("resumed"))
     f.call("llvm.memset.p0.i64", "void", f"ptr {everybody}", "i8 -1", "i64 128", "i1 false")
 
@@ -88,7 +87,7 @@ def _tick(f: Function) -> str:
 
 def _block(library: Library) -> None:
     f = library.function("cl_race_block", "void", "ptr ctx, ptr blk", "noinline")
-    _race_of(f)
+    race_of(f)
     _begin_block(f, _tick(f))
     f.ret()
 
@@ -98,7 +97,7 @@ def _enter(library: Library) -> None:
     f = library.function(
         "cl_race_enter", "void", "ptr ctx, ptr blk, i32 state, i32 first, i32 end, ptr kernel", "noinline"
     )
-    _race_of(f)
+    race_of(f)
     with f.if_(f.compare("eq", "ptr", "%race", "null")):
         f.ret()
     time = _tick(f)
@@ -127,6 +126,24 @@ def _enter(library: Library) -> None:
     below = f.compare("ult", "i32", kind, int(PointKind.ACTIVE_MASK))
     with f.if_(f.op(f"and i1 {is_warp}, {below}")):
         _passed_warp_operation(f, time, threads, flags, literals)
+    f.ret()
+
+
+def _met(library: Library) -> None:
+    """Lanes ``needed`` of a warp that has parted have met, asked for by ``mask``; ``alive`` have not left the kernel.
+    If named lanes have left and some lanes met without the others before, synccheck has to look
+    (``machine/meetings.py``)."""
+    f = library.function("cl_race_met", "void", "ptr ctx, i32 warp, i32 mask, i32 needed, i32 alive", "noinline")
+    race_of(f)
+    left = f.op(f"and i32 {lanes_of(f, '%warp')}, {f.op('xor i32 %alive, -1')}")
+    missing = f.compare("ne", "i32", f.op(f"and i32 %mask, {left}"), 0)
+    parted = f.load("i32", "%race", race_field("parted"))
+    own = f.op("shl i32 1, %warp")
+    before = f.compare("ne", "i32", f.op(f"and i32 {parted}, {own}"), 0)
+    with f.if_(f.op(f"and i1 {missing}, {before}")):
+        f.store("i64", 1, "%race", race_field("odd"))
+    with f.if_(f.compare("ne", "i32", "%needed", "%alive")):
+        f.store("i32", f.op(f"or i32 {parted}, {own}"), "%race", race_field("parted"))
     f.ret()
 
 
@@ -198,7 +215,7 @@ def _suspect(library: Library) -> None:
     f = library.function(
         "cl_suspect", "void", "ptr ctx, i64 cell, i32 thread, i32 site, i64 address, i32 kind", "cold noinline"
     )
-    _race_of(f)
+    race_of(f)
     place = f.call("cl_append", "ptr", "ptr %ctx", f"ptr {f.at('%race', race_field('suspects'))}", f"i64 {_SUSPECT}")
     with f.if_(f.compare("ne", "ptr", place, "null")):
         f.store("i64", "%address", place)
@@ -380,7 +397,7 @@ def _race(library: Library) -> None:
         "noinline",
         CONVENTION,
     )
-    _race_of(f)
+    race_of(f)
     shared = f.compare("ne", "i32", f.op("and i32 %kind, 8"), 0)
     shift = f.op(
         f"select i1 {shared}, i32 {f.load('i32', '%race', race_field('shared_shift'))}, "
@@ -405,7 +422,7 @@ def _race_lanes(library: Library) -> None:
         "noinline",
         CONVENTION,
     )
-    _race_of(f)
+    race_of(f)
     shared = f.compare("ne", "i32", f.op("and i32 %kind, 8"), 0)
     shifts = [f.load("i32", "%race", race_field(name)) for name in ("shared_shift", "shift")]
     shift = f.wide(f.op(f"select i1 {shared}, i32 {shifts[0]}, i32 {shifts[1]}"))
@@ -421,79 +438,3 @@ def _race_lanes(library: Library) -> None:
             f"i64 {generic})"
         )
     f.ret()
-
-
-# -- skipped accesses --------------------------------------------------------------------------------------------------
-
-
-def _skip(library: Library) -> None:
-    who = "ptr ctx, ptr blk, i32 thread"
-    f = library.function("cl_missed", "ptr", "ptr ctx", "cold noinline")
-    _race_of(f)
-    place = f.call("cl_append", "ptr", "ptr %ctx", f"ptr {f.at('%race', race_field('misses'))}", f"i64 {_MISS}")
-    with f.if_(f.compare("ne", "ptr", place, "null")):
-        fault = f.at("%ctx", layout.field("fault.kind"))
-        f.call("llvm.memcpy.p0.p0.i64", "void", f"ptr {place}", f"ptr {fault}", f"i64 {_FAULT}", "i1 false")
-    f.store("i32", 0, "%ctx", layout.field("fault.kind"))
-    f.store("i32", -1, "%ctx", layout.field("fault.site"))
-    sink = f.load("ptr", "%race", race_field("sink"))
-    f.call("llvm.memset.p0.i64", "void", f"ptr {sink}", "i8 0", f"i64 {_SINK_BYTES}", "i1 false")
-    f.ret(sink)
-
-    f = library.function("cl_skip_access", "ptr", f"{who}, i64 base, i64 stack, ptr table", "cold noinline")
-    f.call(
-        "cl_fault_access",
-        "void",
-        "ptr %ctx",
-        "ptr %blk",
-        "i32 %thread",
-        "i64 %base",
-        "i64 %stack",
-        "ptr %table",
-        "i32 1",
-    )
-    f.ret(f.call("cl_missed", "ptr", "ptr %ctx"))
-
-    f = library.function("cl_skip", "ptr", f"{who}, i64 address, i32 size, i32 site, i32 kind", "cold noinline")
-    numbers = ("i32 %kind", "i32 %site", "i64 %address", "i32 %size")
-    f.call("cl_fault", "void", "ptr %ctx", "ptr %blk", "i32 %thread", *numbers)
-    f.ret(f.call("cl_missed", "ptr", "ptr %ctx"))
-
-    f = library.function(
-        "cl_skip_slow", "ptr", f"{who}, i64 address, i32 size, i32 site, i32 flags, i32 kind", "cold noinline"
-    )
-    numbers = ("i64 %address", "i32 %size", "i32 %site", "i32 %flags")
-    found = f.call("cl_slow_access", "ptr", "ptr %ctx", "ptr %blk", "i32 %thread", *numbers)
-    with f.if_(f.compare("eq", "ptr", found, "null")):
-        f.ret(f.call("cl_missed", "ptr", "ptr %ctx"))
-    _race_of(f)
-    offset = f.op(f"sub i64 %address, {abi.SHARED_WINDOW}")
-    in_shared = f.compare("ult", "i64", offset, f.wide(f.load("i32", "%ctx", layout.field("shared_size"))))
-    with f.if_else(f.compare("sge", "i32", "%kind", 0)) as otherwise:
-        with f.if_(in_shared):
-            _follow_shared(f, offset)
-        otherwise()
-        private = f.compare("ult", "i64", f.op(f"sub i64 %address, {abi.LOCAL_WINDOW}"), abi.WINDOW_SIZE)
-        parameter = f.compare("ult", "i64", f.op(f"sub i64 %address, {abi.PARAM_WINDOW}"), abi.WINDOW_SIZE)
-        with f.if_(f.op(f"xor i1 {f.op(f'or i1 {private}, {parameter}')}, true")):
-            f.call("cl_record", "void", "ptr %ctx", "i64 %address", "i32 %site", "i32 %thread")
-    stores = f.compare("ne", "i32", f.op("and i32 %flags, 2"), 0)
-    with f.if_(stores):
-        size = f.wide("%size")
-        whole = f.call("llvm.umin.i64", "i64", f"i64 {size}", "i64 16")
-        with f.count_up("i64", f.op(f"udiv i64 {size}, {whole}")) as part:
-            place = f.at(found, f.op(f"mul i64 {part}, {whole}"))
-            f.call("cl_undo", "void", "ptr %ctx", f"ptr {place}", f"i64 {whole}")
-    f.ret(found)
-
-
-def _follow_shared(f: Function, offset: str) -> None:
-    from cudalab.sim.compiler.codegen.race import CONVENTION
-
-    shift = f.load("i32", "%race", race_field("shared_shift"))
-    cell = f.op(f"shl i64 {f.op(f'lshr i64 {offset}, {f.wide(shift)}')}, 3")
-    place = f.at(f.load("ptr", "%race", race_field("shared_cells")), cell)
-    count = f.call("llvm.umax.i32", "i32", f"i32 {f.op(f'lshr i32 %size, {shift}')}", "i32 1")
-    kind = f.op("or i32 %kind, 8")
-    who = f"i32 {count}, i32 {kind}, i32 %thread, i32 %site, i64 %address"
-    f.line(f"call {CONVENTION} void @cl_race(ptr %ctx, ptr {place}, {who})")

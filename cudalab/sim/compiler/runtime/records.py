@@ -26,7 +26,9 @@ def write(library: Library) -> None:
     """Add the functions of this module."""
     library.raw.append(f"@cl_nan = constant i32 {CANONICAL_NAN}")
     _record(library)
-    _undo(library)
+    _full(library)
+    for size in (0, 1, 2, 4, 8, 16):
+        _undo(library, size)
     _print(library)
     for name, scale in (("cl_clock64", _CYCLES), ("cl_globaltimer", 1)):
         f = library.function(name, "i64", "ptr ctx")
@@ -68,9 +70,23 @@ def _record(library: Library) -> None:
         f.ret()
 
 
-def _undo(library: Library) -> None:
-    """Remember the bytes at ``place`` before they change, if others can reach them and the log is on."""
-    f = library.function("cl_undo", "void", "ptr ctx, ptr place, i64 size", "noinline")
+def _full(library: Library) -> None:
+    """``cl_trace_full``: there is no room for ``count`` records. They are counted as lost, and the buffer is closed;
+    returns where they can be written to nobody's harm, and behind them a word that counts for nothing."""
+    size = _RECORD * layout.RECORDS_AT_ONCE + 8
+    library.raw.append(f"@cl_spare = internal global [{size} x i8] zeroinitializer, align 16")
+    f = library.function("cl_trace_full", "ptr", "ptr ctx, i64 count", "cold noinline")
+    base = f.at("%ctx", layout.field("trace"))
+    f.store("i64", f.load("i64", base, 16), base, 8)
+    f.store("i64", f.op(f"add i64 {f.load('i64', base, 24)}, %count"), base, 24)
+    f.ret("@cl_spare")
+
+
+def _undo(library: Library, size: int = 0) -> None:
+    """``cl_undo(ctx, place, size)``: remember the bytes at ``place`` before they change, if others can reach them and
+    the log is on. ``cl_undo_4`` and so on: for a size that is known."""
+    name, last = (f"cl_undo_{size}", "") if size else ("cl_undo", ", i64 size")
+    f = library.function(name, "void", f"ptr ctx, ptr place{last}", "noinline")
     data = f.load("ptr", "%ctx", layout.field("undo.data"))
     address = f.op("ptrtoint ptr %place to i64")
     with f.if_(f.compare("ne", "ptr", data, "null")):
@@ -88,8 +104,9 @@ def _undo(library: Library) -> None:
             fits, place = _room(f, "undo", _UNDO)
             with f.if_(fits):
                 f.store("i64", address, place)
-                f.store("i64", "%size", place, 8)
-                f.call("llvm.memcpy.p0.p0.i64", "void", f"ptr {f.at(place, 16)}", "ptr %place", "i64 %size", "i1 false")
+                f.store("i64", size or "%size", place, 8)
+                old, length = f.at(place, 16), f"i64 {size or '%size'}"
+                f.call("llvm.memcpy.p0.p0.i64", "void", f"ptr {old}", "ptr %place", length, "i1 false")
     f.ret()
 
 

@@ -203,6 +203,10 @@ def _resolve_complete(f: Function, states: str, alive: str, progress: Variable) 
                     theirs = f.op(f"and i32 {f.load('i32', f.element(masks, 'i32', other))}, {alive}")
                     unlike.update("or", f.op(f"xor i32 {theirs}, {mask}"))
                 with f.if_(f.compare("eq", "i32", unlike.get(), 0)):
+                    with f.if_(f.compare("ne", "i64", f.load("i64", "%ctx", layout.field("race")), 0)):
+                        asked = f.load("i32", f.element(masks, "i32", lane))
+                        numbers = f"i32 {asked}", f"i32 {needed}", f"i32 {alive}"
+                        f.call("cl_race_met", "void", "ptr %ctx", "i32 %warp", *numbers)
                     _resolve(f, states, kind, needed, alive)
                     progress.set("true")
 

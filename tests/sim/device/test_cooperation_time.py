@@ -1,0 +1,138 @@
+"""The modelled time of kernels whose threads wait for each other or for copies: what a learner compares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cudalab
+from cudalab.sim import cupy as cp
+from cudalab.sim.compiler import compile
+from cudalab.sim.machine.launch import launch
+from cudalab.sim.machine.memory import Memory
+from cudalab.sim.machine.module import Module
+from cudalab.sim.machine.sample import count_launch
+
+CG = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
+
+
+def microseconds(kernel, grid, block, *arguments):
+    return cudalab.benchmark(kernel, (grid,), (block,), arguments).microseconds
+
+
+@pytest.fixture(scope="module")
+def steps():
+    text = (
+        CG
+        + r"""
+    extern "C" __global__ void steps(float* x, int n) {
+        auto grid = cg::this_grid();
+        for (int i = 0; i < n; i++) { x[grid.thread_rank()] += i; grid.sync(); }
+    }"""
+    )
+    return cp.RawKernel(text, "steps", enable_cooperative_groups=True)
+
+
+def test_a_grid_that_meets_pays_for_each_meeting(steps):
+    x = cp.zeros(132 * 32, dtype=np.float32)
+    few, many = (microseconds(steps, 132, 32, x, np.int32(n)) for n in (10, 40))
+    assert (many - few) / 30 == pytest.approx(1.2, rel=0.2)  # 0.98 the barrier, the rest the load behind it
+
+
+def test_more_blocks_meet_more_slowly(steps):
+    x = cp.zeros(1056 * 32, dtype=np.float32)
+    times = [microseconds(steps, blocks, 32, x, np.int32(10)) for blocks in (1, 132, 1056)]
+    assert times == sorted(times) and times[2] > 1.5 * times[0]
+
+
+PIPELINE = r"""
+#include <cuda_pipeline_primitives.h>
+template <int STAGES> __device__ void walk(const float4* x, float* y, int tiles) {
+    __shared__ float4 tile[STAGES][64];
+    float sum = 0;
+    for (int s = 0; s < STAGES - 1; s++) {
+        __pipeline_memcpy_async(&tile[s][threadIdx.x], x + s * 64 + threadIdx.x, 16);
+        __pipeline_commit();
+    }
+    for (int k = 0; k < tiles; k++) {
+        int ahead = k + STAGES - 1;
+        if (ahead < tiles)
+            __pipeline_memcpy_async(&tile[ahead % STAGES][threadIdx.x], x + ahead * 64 + threadIdx.x, 16);
+        __pipeline_commit();
+        __pipeline_wait_prior(STAGES - 1);
+        __syncthreads();
+        sum += tile[k % STAGES][threadIdx.x ^ 1].x;
+        __syncthreads();
+    }
+    y[threadIdx.x] = sum;
+}
+extern "C" __global__ void one(const float4* x, float* y, int n) { walk<1>(x, y, n); }
+extern "C" __global__ void two(const float4* x, float* y, int n) { walk<2>(x, y, n); }
+extern "C" __global__ void four(const float4* x, float* y, int n) { walk<4>(x, y, n); }
+"""
+
+
+def test_stages_of_a_pipeline_hide_latency():
+    """Each stage more lets one more copy be on its way: the wait is shared by as many tiles."""
+    module = cp.RawModule(code=PIPELINE)
+    x, y = cp.zeros(64 * 4 * 256, dtype=np.float32), cp.zeros(64, dtype=np.float32)
+    one, two, four = (microseconds(module.get_function(n), 1, 64, x, y, np.int32(256)) for n in ("one", "two", "four"))
+    assert one / two == pytest.approx(2.0, rel=0.35)
+    assert two / four > 1.2
+
+
+def test_a_nap_takes_the_next_power_of_two():
+    nap = cp.RawKernel('extern "C" __global__ void nap(unsigned ns) { __nanosleep(ns); }', "nap")
+    base = microseconds(nap, 1, 32, np.uint32(1))
+    for asked, gets in ((1000, 1.024), (1024, 2.048), (5000, 8.192)):
+        assert microseconds(nap, 1, 32, np.uint32(asked)) - base == pytest.approx(gets, rel=0.05)
+
+
+def test_threads_of_a_warp_take_turns_at_the_heap():
+    text = r'extern "C" __global__ void k(int* y) { int* p = new int; *p = 1; y[threadIdx.x] = *p; delete p; }'
+    kernel, y = cp.RawKernel(text, "k"), cp.zeros(32, dtype=np.int32)
+    alone, warp = (microseconds(kernel, 1, threads, y) for threads in (1, 32))
+    assert alone == pytest.approx(13, rel=0.2)
+    assert warp / alone == pytest.approx(6, rel=0.3)
+
+
+def test_distributed_shared_memory_is_counted_as_what_it_is():
+    """Each thread of two blocks reads one word of the other block's memory and adds to another: no global memory."""
+    text = (
+        CG
+        + r"""
+    extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int* y) {
+        __shared__ int mine[64];
+        auto cluster = cg::this_cluster();
+        mine[threadIdx.x] = mine[threadIdx.x + 32] = threadIdx.x;
+        cluster.sync();
+        int* far = cluster.map_shared_rank(mine, cluster.block_rank() ^ 1);
+        int seen = far[threadIdx.x];
+        atomicAdd(far + 32 + threadIdx.x / 2, seen);
+        cluster.sync();
+        y[blockIdx.x * 32 + threadIdx.x] = mine[32 + threadIdx.x];
+    }"""
+    )
+    memory = Memory(1 << 30)
+    kernel = Module(compile(text), memory).kernel("k")
+    args = memory.allocate(512).to_bytes(8, "little")
+    counts = count_launch(kernel, (4, 1, 1), (32, 1, 1), args)
+    assert counts.distributed.requests == 4 and counts.distributed.sectors == 4 * 4
+    assert counts.distributed.bytes == 4 * 32 * 4
+    assert counts.distributed_atomics.accesses == 4 * 32
+    assert counts.distributed_atomics.sectors == 4 * 2 * 2  # two sectors, two lanes at each word
+    assert counts.global_loads.requests == 0 and counts.global_atomics.requests == 0
+    assert counts.global_stores.sectors == 4 * 4
+
+
+def test_the_heap_may_lie_beyond_all_memory_so_far():
+    """The first ``malloc`` of a kernel takes new device memory, which the kernel reaches at once."""
+    memory = Memory(1 << 40)
+    kernel = Module(compile('extern "C" __global__ void k(int* y) { int* p = new int(7); *y = *p; delete p; }'), memory)
+    step = 64 << 20
+    while memory.arena.extent - memory._cursor > 2 << 20 or memory.arena.extent < step:
+        memory.allocate(1 << 20)
+    y = memory.allocate(4)
+    outcome = launch(kernel.kernel("k"), (1, 1, 1), (1, 1, 1), y.to_bytes(8, "little"))
+    assert outcome.fault is None
+    assert memory.array(y, 1, np.int32)[0] == 7

@@ -1,0 +1,121 @@
+"""What need not be followed by vector clocks: the same conflicts are found without it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cudalab.sim.abi import SHARED_WINDOW, SiteKind, Space
+from cudalab.sim.machine.batch import timed
+from cudalab.sim.machine.contested import contested_places
+from cudalab.sim.machine.memory import Memory
+from cudalab.sim.machine.order import LaunchOrder
+from cudalab.sim.machine.spread import RECORD
+from tests.sim.machine.handmade import make, site
+
+THREADS = 4
+GLOBAL = 0x10_0000_0000
+SITES = [
+    site(SiteKind.LOAD, Space.SHARED, line=1, opcode="ld.shared.u32"),
+    site(SiteKind.STORE, Space.SHARED, line=2, opcode="st.shared.u32"),
+    site(SiteKind.LOAD, line=3, opcode="ld.global.u32"),
+    site(SiteKind.STORE, line=4, opcode="st.global.u32"),
+    site(SiteKind.LOAD, line=5, opcode="ld.volatile.global.u32"),
+    site(SiteKind.STORE, line=6, opcode="st.volatile.global.u32"),
+    site(SiteKind.ATOMIC, line=7, opcode="atom.global.add.u32"),
+    site(SiteKind.FENCE, line=8, opcode="membar.gl"),
+    site(SiteKind.BARRIER, line=9, opcode="bar.sync"),
+]
+BARRIER = len(SITES) - 1
+
+
+def slices(seed: int) -> list[tuple[int, list[tuple[int, int, int]]]]:
+    """Blocks that run side by side: a block, and (thread, site, address) of what it did in one go. In every third trace
+    some threads leave before the last barrier."""
+    random = np.random.default_rng(seed)
+    own: list[list[tuple[int, int, int]]] = []
+    for _ in range(3):
+        records, present = [], list(range(THREADS))
+        for epoch in range(3):
+            for _ in range(12):
+                thread, kind = int(random.choice(present)), int(random.integers(0, BARRIER))
+                address = (SHARED_WINDOW if kind < 2 else GLOBAL) + 4 * int(random.integers(0, 10))
+                records += [(thread, kind, 0 if kind == BARRIER - 1 else address)] * int(random.integers(1, 3))
+            if seed % 3 == 0 and epoch == 0:
+                present.remove(int(random.choice(present)))
+            if epoch < 2:
+                records += [(int(thread), BARRIER, 0) for thread in random.permutation(present)]
+        own.append(records)
+    parts = []
+    while any(own):
+        block, length = int(random.integers(0, len(own))), int(random.integers(1, 25))
+        parts.append((block, own[block][:length]))
+        own[block] = own[block][length:]
+    return [part for part in parts if part[1]]
+
+
+def trace(parts: list[tuple[int, list[tuple[int, int, int]]]]) -> list[tuple[int, np.ndarray]]:
+    steps: dict[int, np.ndarray] = {}
+    out = []
+    for block, records in parts:
+        raw = np.zeros(len(records), RECORD)
+        raw["thread"], raw["site"], raw["address"] = (list(column) for column in zip(*records, strict=True))
+        before = steps.setdefault(block, np.zeros(THREADS, np.int64))
+        out.append((block, timed(raw, np.ones(len(raw), np.bool_), before)))
+    return out
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    return make(lambda block: None, sites=SITES, memory=Memory(1 << 28)).kernel
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_same_conflicts_are_found(seed: int, kernel) -> None:
+    parts = trace(slices(seed))
+    places = contested_places(parts, kernel, THREADS, 4)
+    assert places is not None
+    found = []
+    for chosen in (None, places):
+        order = LaunchOrder(kernel, THREADS, unit=4)
+        for block, records in parts:
+            order.follow(block, records, chosen[block] if chosen is not None else None)
+        found.append(sorted((c.address, c.first_site, c.second_site, c.first, c.second) for c in order.conflicts))
+    assert found[0] == found[1]
+    assert found[0]
+
+
+def test_barriers_private_places_and_atomics_leave_nothing(kernel) -> None:
+    """Threads of two blocks: each its own words, then behind a barrier its neighbour's; and all add to one number."""
+    parts = []
+    for block in range(2):
+        records = [(t, 1, SHARED_WINDOW + 4 * t) for t in range(THREADS)]
+        records += [(t, BARRIER, 0) for t in range(THREADS)]
+        records += [(t, 0, SHARED_WINDOW + 4 * (t ^ 1)) for t in range(THREADS)]
+        records += [(t, 3, GLOBAL + 4 * (THREADS * block + t)) for t in range(THREADS)]
+        records += [(t, 6, GLOBAL + 4096) for t in range(THREADS)]
+        parts.append((block, records))
+    places = contested_places(trace(parts), kernel, THREADS, 4)
+    assert places is not None
+    assert [len(places[block].contested) for block in range(2)] == [0, 0]
+    assert [places[block].met.tolist() for block in range(2)] == [
+        [SHARED_WINDOW + 4 * t for t in range(THREADS)] + [GLOBAL + 4096]
+    ] * 2
+
+
+def test_a_missing_barrier_leaves_the_words_it_was_for(kernel) -> None:
+    records = [(t, 1, SHARED_WINDOW + 4 * t) for t in range(THREADS)] + [(2, 0, SHARED_WINDOW + 12)]
+    places = contested_places(trace([(5, records)]), kernel, THREADS, 4)
+    assert places is not None
+    assert places[5].contested.tolist() == [SHARED_WINDOW + 12]
+
+
+def test_a_thread_that_comes_late_to_a_barrier_is_not_taken_for_one_at_the_next(kernel) -> None:
+    """Between the last thread's two arrivals lie those of the others at the second barrier."""
+    word = SHARED_WINDOW
+    records = [(0, BARRIER, 0), (1, BARRIER, 0), (2, BARRIER, 0), (3, 1, word + 4), (3, BARRIER, 0)]
+    records += [(t, BARRIER, 0) for t in range(3)]
+    records += [(3, 0, word), (3, BARRIER, 0), (0, 1, word)]
+    order = LaunchOrder(kernel, THREADS, unit=4)
+    order.follow(*trace([(0, records)])[0])
+    assert order.conflicts == []
