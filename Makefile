@@ -7,6 +7,9 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; \
 	done)
 
+# Another environment that happens to be activated is not the one that the targets run in.
+unexport VIRTUAL_ENV
+
 .PHONY: help environment lab test test-long test-gpu exercises record bench lint lock
 
 help:

@@ -36,11 +36,6 @@ PLANTED = {
         ("any_size", "uninitialised read"),
     },
 }
-#: The kernel is right and the sanitizer is not. Each is a fault of ours that is known.
-FALSE_ALARMS = {
-    # a volatile flag that lanes of one warp poll counts as a plain access (machine/order.py, `_conflicts`)
-    ("notebooks/01_programming_model", "relay"): {("relay", "race")},
-}
 
 
 def name_of(path: Path) -> str:
@@ -74,7 +69,7 @@ def found_in(path: Path) -> tuple[int, dict[tuple[str, str], set[tuple[str, str]
 
 def test_the_lists_name_cells() -> None:
     cells = {(name_of(path), cell.id) for path in NOTEBOOKS for cell in rules.read(path).cells}
-    assert (PLANTED.keys() | FALSE_ALARMS.keys()) <= cells
+    assert PLANTED.keys() <= cells
     assert {path.parent.name for path in NOTEBOOKS} == {"notebooks", "solutions"}
 
 
@@ -83,6 +78,6 @@ def test_the_lists_name_cells() -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)
 def test_nothing_is_found_but_what_is_wrong_on_purpose(path: Path) -> None:
     launches, found, words = found_in(path)
-    expected = {cell: rules for cell, rules in (PLANTED | FALSE_ALARMS).items() if cell[0] == name_of(path)}
+    expected = {cell: rules for cell, rules in PLANTED.items() if cell[0] == name_of(path)}
     assert found == expected, "\n".join(words)
     assert launches > 0

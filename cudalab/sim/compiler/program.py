@@ -67,6 +67,10 @@ class Site:
     """Bytes from that one's address to this one's."""
     used_bytes: int = -1
     """Mask of a load's bytes whose values matter (PTX ISA, pragma ``used_bytes_mask``), -1 for all."""
+    polled: bool = False
+    """A load whose value a loop waits for."""
+    checked_by_swap: bool = False
+    """A load whose value a compare-and-swap on the same place compares with."""
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,13 @@ class Access:
     strong: bool
     volatile: bool
     scope: int
+    copied_from: int | None = None
+    """Of an asynchronous copy's write: how far its source lies from its target."""
 
     @property
-    def kind(self) -> tuple[int, int, bool, bool]:
-        """What the accesses of a crowd have in common: block, site, and whether they are strong and volatile."""
-        return self.who[0], self.site, self.strong, self.volatile
+    def kind(self) -> tuple[object, ...]:
+        """What the accesses of a crowd have in common: block, site, source, whether they are strong, and volatile."""
+        return self.who[0], self.site, self.copied_from, self.strong, self.volatile
 
     def covers(self, old: Access) -> bool:
         """Does whatever conflicts with the old access, and is not ordered after it, conflict with this one, too?"""
@@ -80,6 +82,7 @@ class Crowd:
                 old.strong,
                 old.volatile,
                 old.scope,
+                old.copied_from,
             )
 
     def forget_covered(self, new: Access, view: View) -> None:

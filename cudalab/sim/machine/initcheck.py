@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cudalab.sim.abi import SiteKind, Space
+from cudalab.sim.abi import RESERVED_SHARED, SHARED_WINDOW, SiteKind, Space
 from cudalab.sim.compiler.program import Kernel
 from cudalab.sim.machine.batch import Batch, Touches, touches
 from cudalab.sim.machine.grouping import compact, group, spread
@@ -30,7 +30,7 @@ class UninitialisedRead:
     thread: int
     address: int
     count: int
-    """Reads of this line that find unwritten places (4-byte words, or bytes)."""
+    """Reads of this line that find unwritten places."""
 
 
 class InitialisationCheck:
@@ -55,7 +55,8 @@ class InitialisationCheck:
         return self._check_shared(batch) + self._check_global(batch)
 
     def _check_shared(self, batch: Batch) -> list[UninitialisedRead]:
-        chosen = batch.is_shared
+        # what the device keeps in a block's shared memory is the device's to set
+        chosen = batch.is_shared & (batch.address < np.uint64(SHARED_WINDOW + RESERVED_SHARED))
         if not chosen.any():
             return []
         found = self._chosen(touches(batch, self._kernel, chosen))
@@ -107,7 +108,8 @@ class InitialisationCheck:
     def _report(self, batch: Batch, found: Touches, suspects: np.ndarray, space: Space) -> list[UninitialisedRead]:
         if not len(suspects):
             return []
-        record = found.record[suspects]
+        record, first = np.unique(found.record[suspects], return_index=True)  # a read counts once
+        suspects = suspects[first]
         sites, example, count = np.unique(batch.site[record], return_index=True, return_counts=True)
         return [
             UninitialisedRead(

@@ -32,6 +32,7 @@ from cudalab.sim.abi import (
     LOCAL_WINDOW,
     NAMED_BARRIER_OBJECT,
     RANK_SHIFT,
+    RESERVED_SHARED,
     SHARED_WINDOW,
     WARP,
     WINDOW_SIZE,
@@ -103,6 +104,10 @@ class LaunchOrder:
         self._repeats = (self._is_flag & (kinds == SiteKind.LOAD)) | (kinds == SiteKind.FENCE)
         """Sites that have no effect when the same thread comes back to them and has done nothing else."""
         self._size = np.array([m.size for m in self._means] or [1], np.int64)
+        self._checked = np.array([s.checked_by_swap for s in kernel.sites] or [False])
+        self._polled = frozenset(number for number, s in enumerate(kernel.sites) if s.polled)
+        self._flags: set[tuple[int, int]] = set()
+        """Places that a loop waits for."""
 
     def follow(self, block: int, records: np.ndarray, places: Places | None = None) -> None:
         """Take the next records (``batch.TIMED``) of a block, in the order in which things happened across blocks.
@@ -119,7 +124,7 @@ class LaunchOrder:
         access = self._is_access[site] & (event == 0)
         address = records["address"].astype(np.int64)
         outside = (address >= LOCAL_WINDOW) & (address < _GLOBAL)
-        touched = access & ~outside
+        touched = access & ~outside & ~self._checked[site]
         flags = self._is_flag[site]
         if places is not None:
             touched &= self._among(places.contested, address, site)
@@ -338,6 +343,8 @@ class LaunchOrder:
             if started and started[-1][0] != number:
                 state.now[agent] += 1
             size = self._means[site].size
+            if event == SyncEvent.ASYNC_READ:
+                state.copied_from[thread] = address
             if index + 1 < len(records) and records["flags"][index + 1] & 15 == SyncEvent.EXTENT:
                 size = int(records["address"][index + 1])
             writes = event == SyncEvent.ASYNC_WRITE
@@ -385,6 +392,7 @@ class LaunchOrder:
     ) -> None:
         means = self._means[site]
         asynchronous = who[1] >= self._threads
+        source = state.copied_from.get(who[1] - self._threads) if asynchronous and writes else None
         new = Access(
             who,
             int(state.now[who[1]]),
@@ -392,13 +400,20 @@ class LaunchOrder:
             step,
             reads,
             writes,
-            means.strong and not asynchronous,
+            means.strong and (not asynchronous or means.kind == SiteKind.ATOMIC),
             means.volatile and not asynchronous,
             means.scope,
+            None if source is None else source - address,
         )
         view = state.views[who[1]]
+        used = self._sites[site].used_bytes
         space, address = self._home(state, address)
-        for place in range(address - address % self._unit, address + size, self._unit):
+        first = address - address % self._unit
+        for place in range(first, address + size, self._unit):
+            if used >= 0 and not used >> (place - first) & ((1 << self._unit) - 1):
+                continue
+            if site in self._polled:
+                self._flags.add((space, place))
             self._touch_place((space, place), new, view)
 
     def _touch_place(self, place: tuple[int, int], new: Access, view: View) -> None:
@@ -409,7 +424,7 @@ class LaunchOrder:
         kept = []
         for old in self._places.get(place, ()):
             ordered = old.who == new.who or self._knows(view, old)
-            if not ordered and self._conflicts(old, new, place[0] >= 0) and not self._waited(old, new):
+            if not ordered and self._conflicts(old, new, place) and not self._waited(old, new):
                 self._report(place, old, new)
             if not (ordered and new.covers(old)):
                 kept.append(old)
@@ -431,9 +446,9 @@ class LaunchOrder:
             old, shared = crowd.example, place[0] >= 0
             alike = not (shared and old.volatile and new.volatile)  # else it matters whether they are of one warp
             known = (old.site, new.site, place, old.who[0] == new.who[0]) in self._seen
-            if not known and not (alike and not self._conflicts(old, new, shared)):
+            if not known and not (alike and not self._conflicts(old, new, place)):
                 for each in crowd.accesses(crowd.apart(new, view)):
-                    if self._conflicts(each, new, shared) and not self._waited(each, new):
+                    if self._conflicts(each, new, place) and not self._waited(each, new):
                         self._report(place, each, new)
                         break
             crowd.forget_covered(new, view)
@@ -452,13 +467,20 @@ class LaunchOrder:
         news = self._blocks[new.who[0]].pending.get(new.who[1], {})
         return any(self._knows(each.view, old) for found in news.values() for each in found)
 
-    def _conflicts(self, old: Access, new: Access, shared: bool) -> bool:
+    def _conflicts(self, old: Access, new: Access, place: tuple[int, int]) -> bool:
         if not (old.writes or new.writes):
             return False
+        shared, same_warp = place[0] >= 0, old.who[1] // WARP == new.who[1] // WARP
         if old.strong and new.strong:
-            if old.volatile and new.volatile and shared and old.who[1] // WARP == new.who[1] // WARP:
+            # Code from before compute capability 7.0 trusts lanes in step, with volatile instead of __syncwarp().
+            if old.volatile and new.volatile and shared and same_warp and place not in self._flags:
                 return True
             return not self._within(min(old.scope, new.scope), old.who[0], new.who[0])
+        if old.site == new.site and old.writes and new.writes:
+            if old.copied_from is not None and old.copied_from == new.copied_from:
+                return False  # cooperative groups' left-over lanes copy the same bytes once more
+            if shared and same_warp and place[1] >= SHARED_WINDOW + RESERVED_SHARED:
+                return False  # their lanes store a warp's result together
         return True
 
     def _report(self, place: tuple[int, int], old: Access, new: Access) -> None:

@@ -47,7 +47,8 @@ class Race:
 def find_races(batch: Batch, kernel: Kernel) -> list[Race]:
     """Races of shared and global memory within the blocks of a batch."""
     races = []
-    for space, chosen in ((Space.SHARED, batch.is_shared), (Space.GLOBAL, batch.is_global)):
+    racing = _racing(batch, kernel)
+    for space, chosen in ((Space.SHARED, batch.is_shared & racing), (Space.GLOBAL, batch.is_global & racing)):
         if not (chosen & (batch.kind != SiteKind.LOAD)).any():
             continue
         found = _contested(batch, touches(batch, kernel, chosen))
@@ -55,6 +56,12 @@ def find_races(batch: Batch, kernel: Kernel) -> list[Race]:
             races += _races_across_warps(batch, kernel, found, space)
             races += _races_within_warps(batch, kernel, found, space)
     return races
+
+
+def _racing(batch: Batch, kernel: Kernel) -> np.ndarray:
+    """All but looks at a place that a compare-and-swap checks afterwards."""
+    racing: np.ndarray = ~np.array([site.checked_by_swap for site in kernel.sites], np.bool_)[batch.site]
+    return racing
 
 
 def _contested(batch: Batch, found: Touches) -> Touches:
@@ -223,7 +230,7 @@ class BlockRaces:
         """Remember what the blocks of a batch touched: of each unit and kind of access, the first and last block."""
         if not self.complete:
             return
-        found = touches(batch, self._kernel, batch.is_global)
+        found = touches(batch, self._kernel, batch.is_global & _racing(batch, self._kernel))
         if not len(found.unit):
             return
         unit, _ = compact(found.unit)

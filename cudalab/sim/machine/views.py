@@ -39,6 +39,8 @@ class BlockOrder:
         """By thread: what it has read and may rely on after its next fence."""
         self.copies: dict[int, list[tuple[int, int]]] = {}
         """By thread: group and stretch of the copies that it has started."""
+        self.copied_from: dict[int, int] = {}
+        """By thread: the source of its last copy."""
 
     def snapshot(self, index: int) -> View:
         """What a thread knows now, itself included; its next stretch begins."""

@@ -31,21 +31,6 @@ WRONG = {
     "textures/surface_overrun": {"surface access out of bounds"},
     "textures/surface_misaligned": {"misaligned address"},
 }
-#: What is said of them is not so. Faults of ours that are known.
-FALSE_ALARMS = {
-    # bulk reductions are relaxed atomics of the device's scope for each element (PTX ISA, "cp.reduce.async.bulk")
-    "async_copies/integer_reductions": {"race"},
-    "async_copies/float_reductions": {"race"},
-    "async_copies/histogram": {"race"},
-    # cooperative groups let lanes that are left over copy the last element once more: the same bytes of the same source
-    "async_copies/tile_of_a_warp": {"race"},
-    # and let all lanes of a warp store its result in one instruction to one word of reserved shared memory, in which
-    # the device has set the words of their barriers to zero
-    "cooperative_groups/large_tiles": {"race", "uninitialised read"},
-    # a plain look in front of a CAS loop, as in the guide's own example: a race to the letter of the PTX ISA, whose
-    # outcome the CAS checks
-    "atomics/cas_loops": {"race"},
-}
 #: Their kernels wait for something that the sanitizer keeps away: another kernel, a copy, the host.
 WAITING = ("spinning/",)
 #: They count launches in memory that nobody sets to zero first: a correct finding of initcheck.
@@ -73,7 +58,7 @@ def check(program: Program) -> None:
         finally:
             cudalab.reset()
     rules = {finding.rule for _, checked in launches for finding in checked.findings}
-    expected = WRONG.get(program.key, set()) | FALSE_ALARMS.get(program.key, set())
+    expected = WRONG.get(program.key, set())
     allowed = set(expected)
     if program.key.startswith(UNSET) or program.key in LENT_AGAIN:
         allowed.add("uninitialised read")
@@ -89,7 +74,7 @@ def is_checked(key: str) -> bool:
 
 
 def test_the_lists_name_programs() -> None:
-    assert set(WRONG) | set(FALSE_ALARMS) | LENT_AGAIN <= set(PROGRAMS)
+    assert set(WRONG) | LENT_AGAIN <= set(PROGRAMS)
     for beginning in (*WAITING, *UNSET, *FAULTY, *FAST):
         assert any(key.startswith(beginning) for key in PROGRAMS), beginning
 

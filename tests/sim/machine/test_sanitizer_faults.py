@@ -107,19 +107,3 @@ def test_a_barrier_object_of_the_block_before_is_none_of_this_one() -> None:
     found = findings(body + BEYOND, "#include <cuda/barrier>\n")
     assert ("out of bounds", "BEYOND", 3) in found
     assert [(mark, count) for rule, mark, count in found if rule != "out of bounds"] == [("ARRIVE", 1)]
-
-
-def test_a_word_that_the_compiler_reads_along_and_drops_is_no_uninitialised_read() -> None:
-    """One wide load for three words: the fourth was never written."""
-    body = """
-    __shared__ __align__(16) int s[64];
-    if (t < 3) s[t] = x[t];
-    __syncthreads();
-    int a, c, d, e;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(a), "=r"(c), "=r"(d), "=r"(e) : "r"((unsigned)__cvta_generic_to_shared(s)));  // LOAD
-    y[i] = a + c + d USED;
-"""
-    assert findings(body.replace("USED", "")) == []
-    (found,) = findings(body.replace("USED", "+ e"))
-    assert (found[0], found[2]) == ("uninitialised read", BLOCKS * THREADS)

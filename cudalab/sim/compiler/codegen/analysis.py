@@ -11,6 +11,7 @@ from functools import cached_property
 
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler.codegen.plan import Plan, align
+from cudalab.sim.compiler.codegen.swaps import looks_before_swaps
 from cudalab.sim.compiler.codegen.tracing import share_records
 from cudalab.sim.compiler.passes import accesses as access_pass
 from cudalab.sim.compiler.passes.accesses import Access, Extent
@@ -335,6 +336,7 @@ _SYNCHRONISING = ("mbarrier.", "cp.async.", "st.async.", "red.async.", "barrier.
 def _number_sites(plan: Plan, sites: list[Site]) -> None:
     """Append the function's sites: suspension points, accesses, calls and traps, basic blocks, exit."""
     lines = _Lines()
+    before_swaps = looks_before_swaps(plan.blocks)
     plan.first_site = len(sites)
     for point in plan.points:
         opcode = point.instruction.opcode
@@ -349,7 +351,13 @@ def _number_sites(plan: Plan, sites: list[Site]) -> None:
             access = plan.accesses.get(instruction)
             if access is not None:
                 access.site = len(sites)
-                sites.append(lines.mend(_site(access.kind, instruction, access.space, access.size)))
+                site = replace(
+                    _site(access.kind, instruction, access.space, access.size),
+                    used_bytes=instruction.used_bytes,
+                    polled=instruction in plan.poll_sources,
+                    checked_by_swap=instruction in before_swaps,
+                )
+                sites.append(lines.mend(site))
             elif (copy := plan.copies.get(instruction)) is not None:
                 for end in copy.ends:
                     end.site = len(sites)
@@ -383,16 +391,7 @@ def _number_sites(plan: Plan, sites: list[Site]) -> None:
 
 
 def _site(kind: SiteKind, instruction: Instruction, space: Space, size: int) -> Site:
-    return Site(
-        kind,
-        instruction.opcode,
-        space,
-        size,
-        instruction.location,
-        1,
-        instruction.line,
-        used_bytes=instruction.used_bytes,
-    )
+    return Site(kind, instruction.opcode, space, size, instruction.location, 1, instruction.line)
 
 
 class _Lines:
