@@ -22,7 +22,7 @@ _EXPLAINED = (
     (
         "EGLStream_CUDA_CrossGPU/kernel.cu",
         "numErr",
-        "probably: on the GPU an earlier kernel had changed the module's variable; each now gets a module of its own",
+        "probably: CuPy keeps one module for equal sources, and on the GPU an earlier kernel has changed its variable",
     ),
     (
         "reduction_kernel.cu",
