@@ -51,3 +51,4 @@ MUTATIONS = [
 
 class TestComparedCells(ComparedCells):
     chapter, mutations, least = CHAPTER, MUTATIONS, LEAST_COMPARED
+    in_words = ("host-function",)

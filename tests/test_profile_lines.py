@@ -13,21 +13,9 @@ import cudalab
 from cudalab import cp
 from cudalab.line_counts import LineTable
 from cudalab.profile import Profile
+from tests.sim.machine.counter_programs import TILED_MATMUL
 
-MATMUL = """
-extern "C" __global__ void matmul(const float* a, const float* b, float* c, int n) {
-    __shared__ float as[16][16], bs[16][16];
-    int tx = threadIdx.x, ty = threadIdx.y, column = blockIdx.x * 16 + tx, row = blockIdx.y * 16 + ty;
-    float sum = 0.0f;
-    for (int t = 0; t < n; t += 16) {
-        as[ty][tx] = a[row * n + t + tx];
-        bs[ty][tx] = b[(t + ty) * n + column];
-        __syncthreads();
-        for (int j = 0; j < 16; j++) sum += as[ty][j] * bs[j][tx];
-        __syncthreads();
-    }
-    c[row * n + column] = sum;
-}"""
+MATMUL = TILED_MATMUL.replace("void k(", "void matmul(")
 INNER = 10
 
 SPLIT = """

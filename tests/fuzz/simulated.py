@@ -9,7 +9,8 @@ from functools import cache
 
 import numpy as np
 
-from cudalab.sim.compiler import CompileError, compile, translation
+from cudalab.sim.compiler import CompileError, compile
+from cudalab.sim.compiler.program import VARIANTS as WAYS
 from cudalab.sim.machine.launch import launch
 from cudalab.sim.machine.memory import Memory
 from cudalab.sim.machine.module import LoadedKernel, Module
@@ -20,7 +21,7 @@ from tests.fuzz.data import initial
 from tests.fuzz.emit import dynamic_bytes, module, ordered_parameters
 from tests.fuzz.scalar import Array
 
-VARIANTS = tuple(name for name in translation.VARIANTS if not name.startswith("sanitize"))
+VARIANTS = tuple(name for name in WAYS if not name.startswith("sanitize"))
 """The kinds of native code that a launch may ask for; those of the sanitizer are asked for by ``check_launch``."""
 TIME_LIMIT = 20.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import re
 from dataclasses import asdict, dataclass
@@ -23,6 +24,7 @@ from tests.public_corpus.images import is_handle, measured
 from tests.public_corpus.instances import MOST, candidates
 from tests.public_corpus.session import Session
 
+_NUMBERS = itertools.count()
 TOLERANCE = 2e-4  # relative to the largest number of the buffer: approximate functions, order of float atomics
 
 
@@ -63,7 +65,7 @@ def examine(path: Path, root: Path, gpu: Any = None) -> list[Outcome]:
     outcomes = [outcome for outcome in outcomes if outcome.kernel not in refused]
     outcomes += [Outcome(name, kernel, "nvrtc", reason) for kernel, reason in refused.items()]
     program = compile(source.text, options=OPTIONS, name_expressions=tuple(expressions), name=NAME, limits=LIMITS)
-    compiled = gpu and partial(gpu.RawModule, code=source.text, options=OPTIONS, name_expressions=expressions or None)
+    compiled = gpu and partial(fresh_module, gpu, source.text, expressions)
     outcomes += [Outcome(name, kernel, "failed", reason) for kernel, reason in program.refused.items()]
     for kernel in program.kernels.values():
         by_hand = written.find(name, kernel.name)
@@ -84,7 +86,7 @@ def _by_hand(
     gpu: Any,
 ) -> Outcome:
     def results(cp: Any) -> dict[str, np.ndarray]:
-        module = cp.RawModule(code=text, options=OPTIONS, name_expressions=expressions or None)
+        module = fresh_module(cp, text, expressions)
         found = by_hand.run(Session(cp, module, kernel, kernels))
         cp.cuda.Device().synchronize()
         return {name: values if isinstance(values, np.ndarray) else values.get() for name, values in found.items()}
@@ -186,13 +188,19 @@ def _measure(gpu: Any, compiled: Any, loaded: LoadedKernel, found: launches.Laun
         given = array.data.ptr if array is not None else next(handles).ptr if objects and is_handle(p) else 0
         raw = launches.argument(p, given, found.size)
         values.append(np.frombuffer(raw, np.dtype([("bytes", np.uint8, len(raw))]))[0])
-    module = compiled()  # of its own: variables are as they are at the start
+    module = compiled()
     function = _mangled(module, kernel.name)
     function(
         found.grid, found.block, tuple(values), shared_mem=found.shared, enable_cooperative_groups=found.cooperative
     )
     gpu.cuda.Device().synchronize()
     return [a.get() if a is not None else None for a in arrays]
+
+
+def fresh_module(cp: Any, text: str, expressions: list[str]) -> Any:
+    """A module whose variables are as they are at the start. CuPy keeps one module for equal sources, so each gets a
+    number."""
+    return cp.RawModule(code=f"{text}\n// {next(_NUMBERS)}\n", options=OPTIONS, name_expressions=expressions or None)
 
 
 def _mangled(compiled: Any, name: str) -> Any:

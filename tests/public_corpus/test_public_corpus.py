@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from cudalab import cp
 from tests.public_corpus import store, written
 from tests.public_corpus.__main__ import run, tasks
 from tests.public_corpus.device_code import items, split
+from tests.public_corpus.run import fresh_module
 from tests.public_corpus.sources import REPOSITORIES
 
 FOLDER = os.environ.get("CUDALAB_PUBLIC_CORPUS", "")
@@ -94,3 +96,12 @@ def test_kernels_that_passed_still_run(repository: str) -> None:
         if outcome.verdict != "passed" and (outcome.file, outcome.kernel) in passed
     ]
     assert lost == []
+
+
+def test_each_kernel_gets_a_module_of_its_own() -> None:
+    """What one kernel did to the module's variables, the next must not see."""
+    text = '__device__ int seen;\nextern "C" __global__ void k(int* out) { *out = ++seen; }'
+    out = cp.zeros(1, cp.int32)
+    for _ in range(2):
+        fresh_module(cp, text, []).get_function("k")((1,), (1,), (out,))
+        assert int(out[0]) == 1

@@ -20,13 +20,13 @@ from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.codegen.refusal import set_aside
 from cudalab.sim.compiler.codegen.region import write_waiting_kernel
 from cudalab.sim.compiler.codegen.simple import SimpleKernel
-from cudalab.sim.compiler.codegen.unit import VARIANTS, Unit
+from cudalab.sim.compiler.codegen.unit import Unit
 from cudalab.sim.compiler.codegen.wide import WIDE_VARIANTS, looks_wide
 from cudalab.sim.compiler.codegen.wide_kernels import wide_regions, wide_simple
 from cudalab.sim.compiler.loader import bundle
 from cudalab.sim.compiler.object_code import compile_object
 from cudalab.sim.compiler.passes.suspension import is_poll
-from cudalab.sim.compiler.program import GlobalVariable, Kernel, Parameter, Program, Resources
+from cudalab.sim.compiler.program import VARIANTS, GlobalVariable, Kernel, Parameter, Program, Resources
 from cudalab.sim.compiler.ptx.errors import PtxError
 from cudalab.sim.compiler.ptx.nodes import Function, Immediate, Module, Special, Variable
 from cudalab.sim.compiler.ptx.parser import parse_ptx

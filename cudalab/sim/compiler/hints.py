@@ -84,6 +84,13 @@ def _undefined(match: re.Match[str], diagnostic: Diagnostic, source: str) -> str
     )
 
 
+def _namespace(match: re.Match[str], diagnostic: Diagnostic, source: str) -> str:
+    name = re.match(r"\w+", _line(source, diagnostic.line)[max(diagnostic.column - 1, 0) :])
+    if name and name[0] in _HEADER_OF:
+        return f"#include <{_HEADER_OF[name[0]]}>."
+    return "#include the header that declares it."
+
+
 def _host_function(match: re.Match[str], diagnostic: Diagnostic, source: str) -> str:
     if any(f"/{library}/" in (diagnostic.file or "") for library in ("cub", "thrust")):
         return (
@@ -147,7 +154,7 @@ _TABLE: tuple[tuple[re.Pattern[str], Hint], ...] = tuple(
         (r'namespace "std" has no member "(?:cout|cerr|endl)"', 'print with printf("…\\n", …).'),
         (r'namespace "std" has no member "(\w+)"', r"look for cuda::std::\1 in a header of cuda/std/."),
         (r'identifier "([^"]+)" is undefined', _undefined),
-        (r"name must be a namespace name|name followed by \"::\" must be", "#include the header that declares it."),
+        (r"name must be a namespace name|name followed by \"::\" must be", _namespace),
         (r"uses too much shared data \((0x[0-9a-f]+) bytes, (0x[0-9a-f]+) max\)", _shared),
         (r"Unresolved extern function", "define the function in this source; a declaration alone is not enough."),
         (r"Unresolved extern variable", "define the variable in this source, without extern."),

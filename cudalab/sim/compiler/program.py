@@ -6,6 +6,20 @@ from dataclasses import dataclass, field
 
 from cudalab.sim.abi import SiteKind, Space
 
+VARIANTS = (
+    "plain",
+    "atomic",
+    "traced",
+    "wide",
+    "wide_atomic",
+    "footprint",
+    "footprint_atomic",
+    "sanitize",
+    "sanitize_shuffled",
+    "sanitize_trace",
+)
+"""The ways in which native code is made of a kernel."""
+
 
 @dataclass(frozen=True)
 class Location:

@@ -21,20 +21,8 @@ from cudalab.sim.compiler import cache, codec, headers, helper, includes, signat
 from cudalab.sim.compiler.diagnostics import CompileError, CompilerUnavailable, Diagnostic, compile_error, parse_log
 from cudalab.sim.compiler.helper import HelperFailure, Limits
 from cudalab.sim.compiler.options import ARCHITECTURE, OptionError, Options, parse_options
-from cudalab.sim.compiler.program import Program
+from cudalab.sim.compiler.program import VARIANTS, Program
 
-VARIANTS = (
-    "plain",
-    "atomic",
-    "traced",
-    "wide",
-    "wide_atomic",
-    "footprint",
-    "footprint_atomic",
-    "sanitize",
-    "sanitize_shuffled",
-    "sanitize_trace",
-)
 _KEPT = 64  # programs remembered in this process
 
 _programs: OrderedDict[str, Program] = OrderedDict()

@@ -40,7 +40,7 @@ class Access:
     def covers(self, old: Access) -> bool:
         """Does whatever conflicts with the old access, and is not ordered after it, conflict with this one, too?"""
         if self.writes and not self.strong:
-            return True
+            return self.copied_from is None or self.copied_from == old.copied_from
         alike = self.strong == old.strong and self.volatile == old.volatile and self.scope <= old.scope
         return alike and (self.writes or not old.writes)
 

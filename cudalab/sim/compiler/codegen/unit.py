@@ -12,19 +12,6 @@ from cudalab.sim.compiler.passes.flushing import flushes_in_hardware
 from cudalab.sim.compiler.runtime.assembler import Library
 from cudalab.sim.compiler.runtime.layout import ACCESS
 
-VARIANTS = (
-    "plain",
-    "atomic",
-    "traced",
-    "wide",
-    "wide_atomic",
-    "footprint",
-    "footprint_atomic",
-    "sanitize",
-    "sanitize_shuffled",
-    "sanitize_trace",
-)
-
 
 class Unit:
     """The text of one object file. ``variant`` is one of ``VARIANTS``."""
