@@ -20,9 +20,9 @@ from bench.programs import Case, cases
 from bench.speed import best_of, geometric_mean
 from cudalab.sim.compiler import compile
 from cudalab.sim.compiler.build import generate
-from cudalab.sim.machine.launch import launch
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.module import LoadedKernel, Module
+from cudalab.sim.machine.launch.module import LoadedKernel, Module
+from cudalab.sim.machine.launch.run import launch
+from cudalab.sim.machine.memory.allocations import Memory
 
 TARGET = ("vector add", "naive matmul", "tiled matmul")
 """Programs whose ratio is to be at most about two."""

@@ -39,9 +39,9 @@ from bench.programs import cases  # noqa: E402
 from bench.speed import geometric_mean  # noqa: E402
 from cudalab.mirror import mirrored  # noqa: E402
 from cudalab.profile import profile  # noqa: E402
-from cudalab.sim.machine.configuration import check_configuration  # noqa: E402
-from cudalab.sim.machine.launch import launch  # noqa: E402
-from cudalab.sim.machine.trace import Tracer  # noqa: E402
+from cudalab.sim.machine.launch.configuration import check_configuration  # noqa: E402
+from cudalab.sim.machine.launch.run import launch  # noqa: E402
+from cudalab.sim.machine.trace.recorder import Tracer  # noqa: E402
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 RATIO, SECONDS = 4.0, 1.0

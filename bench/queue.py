@@ -24,7 +24,7 @@ import numpy as np
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import Device
 from cudalab.sim.device.observer import Observer
-from cudalab.sim.device.operation import Operation
+from cudalab.sim.device.queue.operation import Operation
 
 STREAMS = 8
 WIDTH = 128

@@ -3,7 +3,7 @@
     python -m bench.workers [--repeats 7] [--json FILE]
 
 Workers are threads that run a launch's blocks side by side. Launches have one by default, so that results do not
-depend on the order of atomics; `cudalab.sim.machine.launch(..., workers=2)` asks for more. Repeats are taken in turn
+depend on the order of atomics; `launch(..., workers=2)` asks for more. Repeats are taken in turn
 and the best of each is kept. The first ratio is of wall-clock time. The second is of processor time, twice that of one
 worker over the sum of the two: the same on an idle machine, and what is left to compare on a busy one.
 """
@@ -21,9 +21,9 @@ import numpy as np
 
 from bench.programs import Case, cases
 from cudalab.sim.compiler import compile
-from cudalab.sim.machine.launch import launch
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.module import Module
+from cudalab.sim.machine.launch.module import Module
+from cudalab.sim.machine.launch.run import launch
+from cudalab.sim.machine.memory.allocations import Memory
 
 LABELS = ("naive matmul 512", "tiled matmul 512")
 

@@ -47,31 +47,31 @@ def _doctor(args: argparse.Namespace) -> int:
 
 
 def _test(args: argparse.Namespace) -> int:
-    from cudalab.suite import run
+    from cudalab.dev.suite import run
 
     return run(which="long" if args.long else "gpu" if args.gpu else "", workers=args.workers, arguments=args.pytest)
 
 
 def _record(args: argparse.Namespace) -> int:
-    from cudalab.record import record_all
+    from cudalab.dev.record import record_all
 
     return record_all(args.notebooks, device=args.device, timeout=args.timeout)
 
 
 def _calibrate(args: argparse.Namespace) -> int:
-    from cudalab.calibrate.command import calibrate
+    from cudalab.dev.calibrate.command import calibrate
 
     return calibrate(args.out, name=args.name, measured=args.measured, keep=args.keep)
 
 
 def _notebooks(args: argparse.Namespace) -> int:
-    from cudalab.notebook import check_all
+    from cudalab.dev.notebook_format import check_all
 
     return check_all(args.notebooks, fix=args.fix)
 
 
 def _lock(args: argparse.Namespace) -> int:
-    from cudalab.lock import lock
+    from cudalab.dev.lock import lock
 
     lock()
     return 0

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from typing import overload
 
 from cudalab.sim.abi import SiteKind, Space
-from cudalab.sim.compiler.assembly import Assembly
-from cudalab.sim.compiler.listing import Listed
+from cudalab.sim.compiler.machine_code.assembly import Assembly
+from cudalab.sim.compiler.machine_code.listing import Listed
 from cudalab.sim.compiler.program import Kernel, Program
-from cudalab.sim.machine.counts import Counts, SiteCounts
-from cudalab.sim.machine.findings import Place, place_of
+from cudalab.sim.machine.counters.metrics import Counts, SiteCounts
+from cudalab.sim.machine.sanitizer.findings import Place, place_of
 
 ISSUES = 4  # instructions an SM issues in a cycle
 SECTORS = 2  # an SM exchanges with the L2 in a cycle

@@ -17,7 +17,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, magics_class
 
 from cudalab import backend, isolated
-from cudalab.sim.compiler.declaration import find_kernels
+from cudalab.sim.compiler.frontend.declaration import find_kernels
 
 
 class _Parser(argparse.ArgumentParser):

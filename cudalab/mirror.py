@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.sim.machine.configuration import extent
-from cudalab.sim.machine.findings import Triple
-from cudalab.sim.machine.limits import H200, DeviceLimits
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.module import LoadedKernel, Module
+from cudalab.sim.machine.launch.configuration import extent
+from cudalab.sim.machine.launch.limits import H200, DeviceLimits
+from cudalab.sim.machine.launch.module import LoadedKernel, Module
+from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.sanitizer.findings import Triple
 
 
 class MirrorError(ValueError):

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from cudalab.line_counts import LineTable, MergedAccesses, line_table, merged_accesses
 from cudalab.mirror import mirrored
-from cudalab.sim.compiler.assembly import assembly
-from cudalab.sim.compiler.listing import listing
+from cudalab.sim.compiler.machine_code.assembly import assembly
+from cudalab.sim.compiler.machine_code.listing import listing
 from cudalab.sim.compiler.program import Kernel, Program, Resources
-from cudalab.sim.machine.configuration import check_configuration
-from cudalab.sim.machine.counts import AccessCounts, Counts, SharedCounts
-from cudalab.sim.machine.findings import Triple
-from cudalab.sim.machine.limits import DeviceLimits
-from cudalab.sim.machine.occupancy import Occupancy, kernel_occupancy, occupancy_curve
-from cudalab.sim.machine.requests import KeptRequests
-from cudalab.sim.machine.sample import count_launch
-from cudalab.sim.machine.together import Together
+from cudalab.sim.machine.counters.metrics import AccessCounts, Counts, SharedCounts
+from cudalab.sim.machine.counters.occupancy import Occupancy, kernel_occupancy, occupancy_curve
+from cudalab.sim.machine.counters.requests import KeptRequests
+from cudalab.sim.machine.counters.sampling import count_launch
+from cudalab.sim.machine.launch.clusters import Together
+from cudalab.sim.machine.launch.configuration import check_configuration
+from cudalab.sim.machine.launch.limits import DeviceLimits
+from cudalab.sim.machine.sanitizer.findings import Triple
 
 if TYPE_CHECKING:
     from cudalab.source import KernelSource

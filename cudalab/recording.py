@@ -22,7 +22,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from cudalab.sim.compiler.declaration import declared_parameters
+from cudalab.sim.compiler.frontend.declaration import declared_parameters
 
 _ELEMENT_TYPES = {
     "bool": "?",

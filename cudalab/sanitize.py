@@ -27,10 +27,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from cudalab.mirror import mirrored
-from cudalab.sim.machine.configuration import extent
-from cudalab.sim.machine.findings import Finding, Triple
-from cudalab.sim.machine.sanitizer import TOOLS, check_launch
-from cudalab.sim.machine.together import Together
+from cudalab.sim.machine.launch.clusters import Together
+from cudalab.sim.machine.launch.configuration import extent
+from cudalab.sim.machine.sanitizer.findings import Finding, Triple
+from cudalab.sim.machine.sanitizer.sanitize import TOOLS, check_launch
 
 
 @dataclass(frozen=True)

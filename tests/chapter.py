@@ -20,7 +20,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 import cudalab
-from cudalab import notebook as rules
+from cudalab.dev import notebook_format as rules
 
 ROOT = Path(__file__).parent.parent
 

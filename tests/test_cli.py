@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from cudalab.cli import main, parser
-from cudalab.suite import command
+from cudalab.dev.suite import command
 
 COMMANDS = {
     "setup",

@@ -5,7 +5,7 @@ import json
 import nbformat
 import pytest
 
-from cudalab import notebook as rules
+from cudalab.dev import notebook_format as rules
 
 STAMP = {"device": "NVIDIA H200", "driver": "CUDA 13.0", "date": "2026-11-21"}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from cudalab import notebook as rules
+from cudalab.dev import notebook_format as rules
 
 ROOT = Path(__file__).parent.parent
 CHAPTERS = rules.course_notebooks(ROOT)

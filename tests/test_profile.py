@@ -180,7 +180,7 @@ def test_a_faulting_launch_is_counted_as_far_as_it_came() -> None:
 
 
 def test_an_endless_loop_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cudalab.sim.machine.sample.PROFILE_SECONDS", 0.1)
+    monkeypatch.setattr("cudalab.sim.machine.counters.sampling.PROFILE_SECONDS", 0.1)
     code = 'extern "C" __global__ void k(volatile float* x) { while (x[0] == 0.0f) { } }'
     found = profile(kernel(code), 4, 32, (cp.zeros(64, cp.float32),))
     assert not found.counts.complete and found.global_loads.requests > 0

@@ -63,8 +63,8 @@ def test_merged_loads_are_named_and_counted_as_merged(product: Profile) -> None:
 
 
 def test_machine_code_that_is_missing_is_said(product: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cudalab.sim.compiler.assembly._known", OrderedDict())
-    monkeypatch.setattr("cudalab.sim.compiler.assembly.read_cubin", _unreadable)
+    monkeypatch.setattr("cudalab.sim.compiler.machine_code.assembly._known", OrderedDict())
+    monkeypatch.setattr("cudalab.sim.compiler.machine_code.assembly.read_cubin", _unreadable)
     a, b, c = (cp.zeros((16, 16), cp.float32) for _ in range(3))
     found = cudalab.profile(cp.RawKernel(MATMUL, "matmul"), 1, (16, 16), (a, b, c, np.int32(16)))
     assert found.shared_loads.requests == found.shared_loads.requests_in_ptx == 8 * 32
@@ -73,7 +73,7 @@ def test_machine_code_that_is_missing_is_said(product: Profile, monkeypatch: pyt
 
 
 def _unreadable(*_: object) -> None:
-    from cudalab.sim.compiler.cubin import CubinError
+    from cudalab.sim.compiler.machine_code.cubin import CubinError
 
     raise CubinError("an unknown encoding")
 

@@ -12,7 +12,7 @@ from cudalab import cp
 from cudalab.plots import plot
 from cudalab.plots.heat_map import requests_of
 from cudalab.profile import Profile
-from cudalab.sim.machine.wavefronts import turns, wavefronts
+from cudalab.sim.machine.counters.bank_conflicts import turns, wavefronts
 
 LANE = np.arange(32)
 

@@ -5,8 +5,8 @@ import datetime
 import nbformat
 import pytest
 
-from cudalab import notebook as rules
-from cudalab.record import RecordError, record, record_all
+from cudalab.dev import notebook_format as rules
+from cudalab.dev.record import RecordError, record, record_all
 
 CELLS = {
     "widget": "import ipywidgets\ndisplay(ipywidgets.IntSlider())\nprint('picture')",

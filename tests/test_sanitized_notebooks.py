@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cudalab import notebook as rules
+from cudalab.dev import notebook_format as rules
 from tests.chapter import ROOT, fresh_shell
 from tests.sim.machine.checked_launches import checked_launches
 

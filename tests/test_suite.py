@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cudalab.suite import SELECTIONS
+from cudalab.dev.suite import SELECTIONS
 
 ROOT = Path(__file__).parent.parent
 CONFTEST = """

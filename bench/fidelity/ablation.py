@@ -18,13 +18,13 @@ from bench.fidelity.comparison import Comparison
 from bench.fidelity.experiment import Experiment
 from bench.fidelity.laboratory import Laboratory
 from bench.fidelity.runner import Figures, run
-from cudalab.calibrate.microbenchmark import microbenchmarks
-from cudalab.calibrate.model import Model
-from cudalab.sim.device.cost import Workload, kernel_time
+from cudalab.dev.calibrate.microbenchmark import microbenchmarks
+from cudalab.dev.calibrate.model import Model
 from cudalab.sim.device.current import set_current_device
 from cudalab.sim.device.device import Device
 from cudalab.sim.device.profile import Constant, Profile, load
-from cudalab.sim.device.timing import Timer
+from cudalab.sim.device.timing.cost import Workload, kernel_time
+from cudalab.sim.device.timing.launch_time import Timer
 
 FACTS = ("clock", "schedulers", "event_resolution", "memset_inline_limit", "staging_limit", "staging_piece")
 """They say what the device is, or from where on a rule holds; there is no device without them."""

@@ -12,7 +12,7 @@ from cudalab.checks.streams import StreamBench, Trial
 from cudalab.checks.workbench import Known
 
 if TYPE_CHECKING:
-    from cudalab.sim.device.operation import Operation
+    from cudalab.sim.device.queue.operation import Operation
 
 WAITS = "waits of the host"
 Interval = tuple[int, int]

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from cudalab.checks.exercise import Exercise
     from cudalab.sim.device.caller import Place
     from cudalab.sim.device.hazards import Hazard
-    from cudalab.sim.device.operation import Operation
+    from cudalab.sim.device.queue.operation import Operation
 
 FILE = "answer.py"
 """What the answer's lines are known as in tracebacks and findings."""

@@ -14,18 +14,18 @@ import numpy as np
 
 from cudalab.checks.bench import Bench, agree, is_poison, poison
 from cudalab.sim.compiler import CompileError, compile
-from cudalab.sim.machine.configuration import LaunchError, extent
-from cudalab.sim.machine.launch import launch
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.module import Module
-from cudalab.sim.machine.sample import count_launch
-from cudalab.sim.machine.sanitizer import check_launch
+from cudalab.sim.machine.counters.sampling import count_launch
+from cudalab.sim.machine.launch.configuration import LaunchError, extent
+from cudalab.sim.machine.launch.module import Module
+from cudalab.sim.machine.launch.run import launch
+from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.sanitizer.sanitize import check_launch
 
 if TYPE_CHECKING:
     from cudalab.checks.answer import Answer
     from cudalab.checks.exercise import Exercise
-    from cudalab.sim.machine.counts import Counts
-    from cudalab.sim.machine.module import LoadedKernel
+    from cudalab.sim.machine.counters.metrics import Counts
+    from cudalab.sim.machine.launch.module import LoadedKernel
 
 FILE = "answer.cu"
 TIME_LIMIT = 3.0

@@ -21,7 +21,7 @@ from cudalab.plots.heat_map import Request, requests_of
 from cudalab.plots.picture import Picture, blank
 from cudalab.plots.style import BLUE, FAINT, GREEN, INK, QUIET, RC, RULE, VERMILLION, tint
 from cudalab.sim.abi import WARP
-from cudalab.sim.machine.wavefronts import BANKS, Turn, turns, wavefronts
+from cudalab.sim.machine.counters.bank_conflicts import BANKS, Turn, turns, wavefronts
 
 if TYPE_CHECKING:
     from cudalab.profile import Profile

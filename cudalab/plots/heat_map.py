@@ -21,10 +21,10 @@ from cudalab.line_counts import KINDS
 from cudalab.plots.picture import Picture, blank
 from cudalab.plots.style import BLUE, INK, QUIET, RC, VERMILLION, number, tint
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
-from cudalab.sim.machine.counters import local_sectors
-from cudalab.sim.machine.findings import Place, place_of
-from cudalab.sim.machine.requests import distinct
-from cudalab.sim.machine.wavefronts import wavefronts
+from cudalab.sim.machine.counters.bank_conflicts import wavefronts
+from cudalab.sim.machine.counters.collection import local_sectors
+from cudalab.sim.machine.counters.requests import distinct
+from cudalab.sim.machine.sanitizer.findings import Place, place_of
 
 if TYPE_CHECKING:
     from cudalab.profile import Profile

@@ -14,7 +14,7 @@ from cudalab.sim.device.caller import Place
 from cudalab.sim.device.device import Device
 from cudalab.sim.device.hazards import Hazard
 from cudalab.sim.device.observer import Observer
-from cudalab.sim.device.operation import Operation
+from cudalab.sim.device.queue.operation import Operation
 from cudalab.timeline import naming, spans
 from cudalab.timeline.spans import HOST_WORK, Span, Wait
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from cudalab.notebook import KERNELSPEC
+from cudalab.dev.notebook_format import KERNELSPEC
 from tests.browser.kernel import ask
 
 ROOT = Path(__file__).parent.parent.parent

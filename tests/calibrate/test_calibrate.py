@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from cudalab import cli
-from cudalab.calibrate import command, direct
-from cudalab.calibrate.fit import GROUPS, fit
-from cudalab.calibrate.microbenchmark import microbenchmarks
-from cudalab.calibrate.model import Model
+from cudalab.dev.calibrate import command, direct
+from cudalab.dev.calibrate.fit import GROUPS, fit
+from cudalab.dev.calibrate.microbenchmark import microbenchmarks
+from cudalab.dev.calibrate.model import Model
 from cudalab.sim.device.profile import load
 
 SMS = 132

@@ -10,11 +10,11 @@ from fnmatch import fnmatch
 import pytest
 
 from bench.fidelity.ablation import MICROBENCHMARKS
-from cudalab.calibrate.cooperation import cooperation
-from cudalab.calibrate.fit import GROUPS
-from cudalab.calibrate.model import Model
-from cudalab.sim.device.cost import kernel_time
+from cudalab.dev.calibrate.cooperation import cooperation
+from cudalab.dev.calibrate.fit import GROUPS
+from cudalab.dev.calibrate.model import Model
 from cudalab.sim.device.profile import load, names
+from cudalab.sim.device.timing.cost import kernel_time
 
 SMS = 132
 MOST = 0.40

@@ -8,10 +8,10 @@ import re
 from functools import cache
 
 from cudalab.sim.compiler import CompileError, compile, compile_ptx
-from cudalab.sim.machine.configuration import LaunchError
-from cudalab.sim.machine.launch import launch
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.module import Module
+from cudalab.sim.machine.launch.configuration import LaunchError
+from cudalab.sim.machine.launch.module import Module
+from cudalab.sim.machine.launch.run import launch
+from cudalab.sim.machine.memory.allocations import Memory
 from tests.fuzz.comparison import OPTIONS
 from tests.fuzz.emit import module
 from tests.fuzz.generator import generate

@@ -11,10 +11,10 @@ import numpy as np
 
 from cudalab.sim.compiler import CompileError, compile
 from cudalab.sim.compiler.program import VARIANTS as WAYS
-from cudalab.sim.machine.launch import launch
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.module import LoadedKernel, Module
-from cudalab.sim.machine.sanitizer import check_launch
+from cudalab.sim.machine.launch.module import LoadedKernel, Module
+from cudalab.sim.machine.launch.run import launch
+from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.sanitizer.sanitize import check_launch
 from tests.fuzz import program as p
 from tests.fuzz.comparison import OPTIONS, compare, reference, struct_value
 from tests.fuzz.data import initial

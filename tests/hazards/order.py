@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from cudalab.sim.device import Device
-from cudalab.sim.device.extent import Extent, runs_of
+from cudalab.sim.device.queue.byte_extent import Extent, runs_of
 
 SIZE = 1024
 PAGES, PAGE = 4, 4096

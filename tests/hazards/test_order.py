@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudalab.sim.device import Device
-from cudalab.sim.machine.memory import Memory
+from cudalab.sim.machine.memory.allocations import Memory
 from tests.hazards.order import (
     Plan,
     Record,

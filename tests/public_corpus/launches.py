@@ -18,10 +18,10 @@ import numpy as np
 
 from cudalab.sim.compiler.program import Kernel, Parameter
 from cudalab.sim.device import Device
-from cudalab.sim.machine.configuration import LaunchError
-from cudalab.sim.machine.module import LoadedKernel
-from cudalab.sim.machine.sanitizer import check_launch
-from cudalab.sim.machine.together import Together
+from cudalab.sim.machine.launch.clusters import Together
+from cudalab.sim.machine.launch.configuration import LaunchError
+from cudalab.sim.machine.launch.module import LoadedKernel
+from cudalab.sim.machine.sanitizer.sanitize import check_launch
 from tests.public_corpus.images import Image, assignments, is_handle, simulated
 
 BUFFER = 1 << 18  # bytes behind every pointer

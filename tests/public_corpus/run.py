@@ -15,9 +15,9 @@ import numpy as np
 
 from cudalab.sim.compiler import CompileError, Program, compile
 from cudalab.sim.device import Device, reset
-from cudalab.sim.machine.launch import launch as run_launch
-from cudalab.sim.machine.module import LoadedKernel, Module
-from cudalab.sim.machine.together import Together
+from cudalab.sim.machine.launch.clusters import Together
+from cudalab.sim.machine.launch.module import LoadedKernel, Module
+from cudalab.sim.machine.launch.run import launch as run_launch
 from tests.public_corpus import launches, written
 from tests.public_corpus.device_code import LIMITS, NAME, OPTIONS, Source, prepare, why
 from tests.public_corpus.images import is_handle, measured

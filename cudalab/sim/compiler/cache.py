@@ -26,7 +26,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from cudalab.sim.compiler import codec, headers
+from cudalab.sim.compiler.frontend import headers
+from cudalab.sim.compiler.processes import codec
 
 _MAGIC = b"cudalab1"
 _DIGEST = 16  # bytes

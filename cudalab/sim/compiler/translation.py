@@ -17,10 +17,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cudalab.sim.compiler import cache, codec, headers, helper, includes, signature
-from cudalab.sim.compiler.diagnostics import CompileError, CompilerUnavailable, Diagnostic, compile_error, parse_log
-from cudalab.sim.compiler.helper import HelperFailure, Limits
-from cudalab.sim.compiler.options import ARCHITECTURE, OptionError, Options, parse_options
+from cudalab.sim.compiler import cache
+from cudalab.sim.compiler.frontend import headers, includes, signature
+from cudalab.sim.compiler.frontend.diagnostics import (
+    CompileError,
+    CompilerUnavailable,
+    Diagnostic,
+    compile_error,
+    parse_log,
+)
+from cudalab.sim.compiler.frontend.options import ARCHITECTURE, OptionError, Options, parse_options
+from cudalab.sim.compiler.processes import codec, helper
+from cudalab.sim.compiler.processes.helper import HelperFailure, Limits
 from cudalab.sim.compiler.program import VARIANTS, Program
 
 _KEPT = 64  # programs remembered in this process

@@ -10,6 +10,7 @@ from typing import Any
 
 from cuda.bindings import runtime as _real
 
+from cudalab.sim import binding as _binding
 from cudalab.sim.cudart.copies import (
     cudaMemcpy,
     cudaMemcpy2D,
@@ -148,7 +149,6 @@ from cudalab.sim.cudart.textures import (
     cudaMemcpy2DToArray,
     cudaMemcpy2DToArrayAsync,
 )
-from cudalab.sim.device import binding as _binding
 
 globals().update(_binding.taken_over(_real))
 

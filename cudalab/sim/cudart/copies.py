@@ -14,11 +14,11 @@ from cuda.bindings.runtime import (
     cudaPos,
 )
 
+from cudalab.sim.binding import default_stream, enumerator, signed, size_t, stream_handle, struct, void_pointer
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.cudart.textures import copy_3d as copy_arrays
 from cudalab.sim.device import current_device
-from cudalab.sim.device.binding import default_stream, enumerator, signed, size_t, stream_handle, struct, void_pointer
-from cudalab.sim.device.stream import LEGACY, LEGACY_HANDLE
+from cudalab.sim.device.queue.stream import LEGACY, LEGACY_HANDLE
 
 _DEFAULT = int(cudaMemcpyKind.cudaMemcpyDefault)
 _ORDERS = (1, 2, 3)

@@ -8,9 +8,9 @@ from typing import Any
 from cuda.bindings import runtime
 from cuda.bindings.runtime import cudaDeviceProp, cudaError_t, cudaFuncCache, cudaLimit
 
+from cudalab.sim.binding import enumerator, signed, size_t, unsigned
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import CudaError, current_device
-from cudalab.sim.device.binding import enumerator, signed, size_t, unsigned
 
 # These need no device, in the real module either.
 cudaGetErrorName = runtime.cudaGetErrorName

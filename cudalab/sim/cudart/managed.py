@@ -6,9 +6,9 @@ from typing import Any
 
 from cuda.bindings.runtime import cudaMemLocation, cudaMemoryAdvise, cudaMemRangeAttribute
 
+from cudalab.sim.binding import enumerator, size_t, stream_handle, struct, unsigned, void_pointer
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import current_device
-from cudalab.sim.device.binding import enumerator, size_t, stream_handle, struct, unsigned, void_pointer
 
 _ACCESSED_BY = int(cudaMemRangeAttribute.cudaMemRangeAttributeAccessedBy)
 

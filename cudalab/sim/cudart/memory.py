@@ -6,9 +6,9 @@ from typing import Any
 
 from cuda.bindings.runtime import cudaExtent, cudaMemoryType, cudaPitchedPtr, cudaPointerAttributes, make_cudaPitchedPtr
 
+from cudalab.sim.binding import size_t, struct, unsigned, void_pointer
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import current_device
-from cudalab.sim.device.binding import size_t, struct, unsigned, void_pointer
 
 
 @api(1)

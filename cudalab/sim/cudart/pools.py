@@ -16,9 +16,9 @@ from cuda.bindings.runtime import (
     cudaMemPoolProps,
 )
 
+from cudalab.sim.binding import enumerator, handle, signed, size_t, stream_handle, struct, void_pointer
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import current_device
-from cudalab.sim.device.binding import enumerator, handle, signed, size_t, stream_handle, struct, void_pointer
 
 _SWITCHES = (1, 2, 3)
 

@@ -13,10 +13,10 @@ from cuda.bindings.runtime import (
     cudaSynchronizationPolicy,
 )
 
+from cudalab.sim.binding import enumerator, stream_handle, struct
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import current_device
-from cudalab.sim.device.binding import enumerator, stream_handle, struct
-from cudalab.sim.device.stream_attributes import DOMAIN, DOMAIN_MAP, POLICY, PRIORITY, WINDOW, Value
+from cudalab.sim.device.calls.stream_attributes import DOMAIN, DOMAIN_MAP, POLICY, PRIORITY, WINDOW, Value
 
 _WINDOW_FIELDS = ("base_ptr", "num_bytes", "hitRatio", "hitProp", "missProp")
 

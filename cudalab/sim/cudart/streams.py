@@ -7,9 +7,9 @@ from typing import Any
 
 from cuda.bindings.runtime import cudaError_t, cudaEvent_t, cudaGraph_t, cudaStream_t, cudaStreamCaptureStatus
 
+from cudalab.sim.binding import handle, signed, stream_handle, unsigned, void_pointer
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import CudaError, current_device
-from cudalab.sim.device.binding import handle, signed, stream_handle, unsigned, void_pointer
 
 HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 """The C type of a host function: it takes the user data."""

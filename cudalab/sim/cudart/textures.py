@@ -22,9 +22,7 @@ from cuda.bindings.runtime import (
     cudaTextureReadMode,
 )
 
-from cudalab.sim.cudart.answer import api
-from cudalab.sim.device import CudaError, current_device
-from cudalab.sim.device.binding import (
+from cudalab.sim.binding import (
     default_stream,
     enumerator,
     handle,
@@ -35,8 +33,10 @@ from cudalab.sim.device.binding import (
     unsigned,
     void_pointer,
 )
-from cudalab.sim.device.texture_calls import FLOAT, SIGNED, UNSIGNED, Channels
-from cudalab.sim.machine.texture import Grid
+from cudalab.sim.cudart.answer import api
+from cudalab.sim.device import CudaError, current_device
+from cudalab.sim.device.calls.textures import FLOAT, SIGNED, UNSIGNED, Channels
+from cudalab.sim.machine.memory.textures import Grid
 
 _KINDS = {0: SIGNED, 1: UNSIGNED, 2: FLOAT}
 _NO_KIND = -1

@@ -4,8 +4,8 @@ from cudalab.sim.device.current import clock, current_device, host_work, reset, 
 from cudalab.sim.device.device import Device, FunctionInfo, LaunchTime
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.hazards import Hazard, HazardWarning
-from cudalab.sim.device.record import Log
-from cudalab.sim.device.replay import ReplayError, replay
+from cudalab.sim.device.log.recorder import Log
+from cudalab.sim.device.log.replay import ReplayError, replay
 
 __all__ = [
     "CudaError",

@@ -22,14 +22,14 @@ from typing import Any
 
 from cuda.bindings.runtime import cudaDeviceAttr, cudaError_t, cudaLimit
 
-from cudalab.sim.device.core import call
-from cudalab.sim.device.cost import KernelTime as LaunchTime
+from cudalab.sim.device.calls.core import call
+from cudalab.sim.device.calls.kernels import FunctionInfo
+from cudalab.sim.device.calls.textures import TextureCalls
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.kernel_calls import FunctionInfo
-from cudalab.sim.device.operation import Operation
-from cudalab.sim.device.record import Log
-from cudalab.sim.device.texture_calls import TextureCalls
-from cudalab.sim.machine.device_heap import DEFAULT, rounded_limit
+from cudalab.sim.device.log.recorder import Log
+from cudalab.sim.device.queue.operation import Operation
+from cudalab.sim.device.timing.cost import KernelTime as LaunchTime
+from cudalab.sim.machine.memory.heap import DEFAULT, rounded_limit
 
 __all__ = ["Device", "FunctionInfo", "LaunchTime"]
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cudalab.sim.machine import host_watch
+from cudalab.sim.machine.memory import host_watch
 
 
 class UnmappedAddress(ValueError):

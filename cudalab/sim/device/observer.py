@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cudalab.sim.device.caller import Place
-    from cudalab.sim.device.operation import Operation
-    from cudalab.sim.device.stream import Stream
+    from cudalab.sim.device.queue.operation import Operation
+    from cudalab.sim.device.queue.stream import Stream
 
 
 class Observer:

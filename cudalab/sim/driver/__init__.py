@@ -10,7 +10,7 @@ from typing import Any
 
 from cuda.bindings import driver as _real
 
-from cudalab.sim.device import binding as _binding
+from cudalab.sim import binding as _binding
 from cudalab.sim.driver.arrays import (
     cuArray3DCreate,
     cuArray3DGetDescriptor,

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from cuda.bindings.driver import CUresult
 from cuda.bindings.runtime import cudaError_t
 
-from cudalab.sim.device import CudaError, binding, current_device
+from cudalab.sim import binding
+from cudalab.sim.device import CudaError, current_device
 
 # Runtime and driver number their errors alike, but for these, which the driver does not tell apart.
 _INVALID = frozenset(

@@ -18,9 +18,9 @@ from cuda.bindings.driver import (
     CUtexObject,
 )
 
+from cudalab.sim.binding import handle, struct
 from cudalab.sim.device import current_device
-from cudalab.sim.device.binding import handle, struct
-from cudalab.sim.device.texture_calls import FLOAT, SIGNED, UNSIGNED, Channels
+from cudalab.sim.device.calls.textures import FLOAT, SIGNED, UNSIGNED, Channels
 from cudalab.sim.driver.answer import api, failed
 
 _FORMATS = {

@@ -11,8 +11,8 @@ from typing import Any
 from cuda.bindings import driver, runtime
 from cuda.bindings.driver import CUcontext, CUdevice, CUdevice_attribute, CUlimit, CUresult, CUuuid
 
+from cudalab.sim.binding import enumerator, handle, signed, size_t, unsigned
 from cudalab.sim.device import current_device
-from cudalab.sim.device.binding import enumerator, handle, signed, size_t, unsigned
 from cudalab.sim.driver.answer import api, failed
 
 PRIMARY = 0x0D00_0000

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from cuda.bindings.driver import CUlaunchAttribute, CUlaunchAttributeID, CUlaunchConfig, CUresult
 
+from cudalab.sim.binding import handle, stream_handle, struct, unsigned, void_pointer
 from cudalab.sim.compiler.program import Kernel
 from cudalab.sim.cudart.streams import HOST_FUNCTION
 from cudalab.sim.device import current_device, host_address
-from cudalab.sim.device.binding import handle, stream_handle, struct, unsigned, void_pointer
 from cudalab.sim.driver.answer import api, failed
 
 _TAKEN = frozenset(

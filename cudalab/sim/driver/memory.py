@@ -12,8 +12,8 @@ from cuda.bindings.driver import (
     CUresult,
 )
 
+from cudalab.sim.binding import default_stream, handle, size_t, stream_handle, struct, unsigned, void_pointer
 from cudalab.sim.device import current_device
-from cudalab.sim.device.binding import default_stream, handle, size_t, stream_handle, struct, unsigned, void_pointer
 from cudalab.sim.driver.answer import api, failed
 from cudalab.sim.driver.arrays import copy_box, is_array
 

@@ -23,10 +23,10 @@ from cuda.bindings.driver import (
     CUresult,
 )
 
+from cudalab.sim.binding import enumerator, handle, signed, size_t, struct, unsigned, void_pointer
 from cudalab.sim.compiler import CompileError, compile_ptx
-from cudalab.sim.compiler.targets import misfit
+from cudalab.sim.compiler.frontend.targets import misfit
 from cudalab.sim.device import FunctionInfo, current_device, host_address
-from cudalab.sim.device.binding import enumerator, handle, signed, size_t, struct, unsigned, void_pointer
 from cudalab.sim.driver.answer import api, failed
 from cudalab.sim.driver.launches import cluster_of
 

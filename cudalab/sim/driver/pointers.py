@@ -6,8 +6,8 @@ from typing import Any
 
 from cuda.bindings.driver import CUcontext, CUdeviceptr, CUmemoryPool, CUmemorytype, CUpointer_attribute, CUresult
 
+from cudalab.sim.binding import enumerator, handle, unsigned
 from cudalab.sim.device import CudaError, current_device
-from cudalab.sim.device.binding import enumerator, handle, unsigned
 from cudalab.sim.driver.answer import api, failed
 from cudalab.sim.driver.contexts import PRIMARY
 

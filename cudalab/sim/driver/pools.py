@@ -18,9 +18,9 @@ from cuda.bindings.driver import (
     cuuint64_t,
 )
 
+from cudalab.sim.binding import enumerator, handle, size_t, stream_handle, struct, unsigned
 from cudalab.sim.cudart.managed import range_attribute
 from cudalab.sim.device import current_device
-from cudalab.sim.device.binding import enumerator, handle, size_t, stream_handle, struct, unsigned
 from cudalab.sim.driver.answer import api, failed
 
 _SWITCHES = (1, 2, 3)

@@ -19,10 +19,10 @@ from cuda.bindings.driver import (
     CUsynchronizationPolicy,
 )
 
+from cudalab.sim.binding import enumerator, handle, signed, size_t, stream_handle, struct, unsigned, void_pointer
 from cudalab.sim.cudart.stream_attributes import fill, numbers_of
 from cudalab.sim.cudart.streams import STREAM_CALLBACK
 from cudalab.sim.device import current_device
-from cudalab.sim.device.binding import enumerator, handle, signed, size_t, stream_handle, struct, unsigned, void_pointer
 from cudalab.sim.driver.answer import api, failed
 from cudalab.sim.driver.contexts import PRIMARY
 

@@ -12,9 +12,9 @@ import numpy as np
 from cudalab.sim.compiler import build
 from cudalab.sim.compiler.loader import load
 from cudalab.sim.compiler.program import Program
-from cudalab.sim.machine.launch import Outcome, launch
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.module import LoadedKernel, Module
+from cudalab.sim.machine.launch.module import LoadedKernel, Module
+from cudalab.sim.machine.launch.run import Outcome, launch
+from cudalab.sim.machine.memory.allocations import Memory
 
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"
 

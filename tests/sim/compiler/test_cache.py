@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cudalab.sim.compiler import cache, compile, helper, native, translation
+from cudalab.sim.compiler import cache, compile, native, translation
+from cudalab.sim.compiler.processes import helper
 
 SOURCE = 'extern "C" __global__ void k(float *x) { x[0] = 1.0f; }\n'
 

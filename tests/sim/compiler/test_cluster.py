@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cudalab.sim.machine.together import Together
+from cudalab.sim.machine.launch.clusters import Together
 from tests.sim.compiler.kernel_runner import Compiled, cuda
 
 CLUSTER = r"""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cudalab.sim.abi import SiteKind, Space
-from cudalab.sim.compiler import codec
+from cudalab.sim.compiler.processes import codec
 from cudalab.sim.compiler.program import (
     GlobalVariable,
     Kernel,

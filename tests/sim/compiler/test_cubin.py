@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cudalab.sim.compiler import compile, compile_ptx
-from cudalab.sim.compiler.assembly import assembly
-from cudalab.sim.compiler.cubin import CubinError, read_cubin
-from cudalab.sim.compiler.listing import listing
+from cudalab.sim.compiler.machine_code.assembly import assembly
+from cudalab.sim.compiler.machine_code.cubin import CubinError, read_cubin
+from cudalab.sim.compiler.machine_code.listing import listing
 
 CODE = """
 template <class T> __device__ __noinline__ T twice(T x) { return x + x; }

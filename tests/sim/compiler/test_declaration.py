@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cudalab.sim.compiler.declaration import blank, find_kernels, parameter_names
+from cudalab.sim.compiler.frontend.declaration import blank, find_kernels, parameter_names
 
 NAMES = {
     "__global__ void k(float *x, const float* __restrict__ y, int n)": ("x", "y", "n"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cudalab.sim.compiler.demangle import DemangleError, demangle
+from cudalab.sim.compiler.frontend.demangle import DemangleError, demangle
 
 SYMBOLS = {
     "_Z3addPKfPfi": ("add", ["float const*", "float*", "int"]),

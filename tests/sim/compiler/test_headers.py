@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cudalab.sim.compiler.headers import Toolkit, find_toolkits, include_directories, nvrtc_library, provider
+from cudalab.sim.compiler.frontend.headers import Toolkit, find_toolkits, include_directories, nvrtc_library, provider
 
 
 def _tree(root: Path, *names: str) -> None:

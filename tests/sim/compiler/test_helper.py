@@ -21,13 +21,13 @@ from cudalab.sim.compiler import (
     CompilerUnavailable,
     Limits,
     compile,
-    helper,
     native,
     prefetch,
     prewarm,
     set_limits,
     translation,
 )
+from cudalab.sim.compiler.processes import helper
 
 KERNEL = 'extern "C" __global__ void k(int *x) { x[0] = 1; }\n'
 SLOW = """
@@ -292,7 +292,8 @@ def _run(program: str) -> tuple[str, str]:
 
 INTERRUPTED = f"""
 import os, sys, time
-from cudalab.sim.compiler import compile, helper
+from cudalab.sim.compiler import compile
+from cudalab.sim.compiler.processes import helper
 SLOW = {SLOW!r}
 KERNEL = {KERNEL!r}
 compile(KERNEL)
@@ -334,7 +335,8 @@ def _gone(pid: int, seconds: float = 10.0) -> bool:
 def test_helpers_end_with_their_parent(at_work: bool) -> None:
     program = f"""
     import threading, time
-    from cudalab.sim.compiler import compile, helper
+    from cudalab.sim.compiler import compile
+    from cudalab.sim.compiler.processes import helper
     compile({KERNEL!r})
     if {at_work}:
         threading.Thread(target=compile, args=({SLOW!r},), daemon=True).start()
@@ -352,7 +354,8 @@ def test_helpers_end_with_their_parent(at_work: bool) -> None:
 
 def test_helpers_end_when_the_program_does() -> None:
     program = f"""
-    from cudalab.sim.compiler import compile, helper
+    from cudalab.sim.compiler import compile
+    from cudalab.sim.compiler.processes import helper
     compile({KERNEL!r})
     print(helper._pools[False]._helpers[0].process.pid, helper._empty_folder())
     """
@@ -369,7 +372,8 @@ def test_fork() -> None:
     program = f"""
     import os, sys, warnings
     warnings.simplefilter("ignore")
-    from cudalab.sim.compiler import compile, helper
+    from cudalab.sim.compiler import compile
+    from cudalab.sim.compiler.processes import helper
     compile({KERNEL!r})
     mine = helper._pools[False]._helpers[0].process.pid
     pid = os.fork()

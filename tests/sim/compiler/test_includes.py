@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cudalab.sim.compiler.includes import IncludeError, check_bundled, dependencies, find_includes
+from cudalab.sim.compiler.frontend.includes import IncludeError, check_bundled, dependencies, find_includes
 
 FOREIGN = [
     '#include "/etc/passwd"',

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cudalab.sim.compiler import CompileError, compile, helper, jail, translation
+from cudalab.sim.compiler import CompileError, compile, translation
+from cudalab.sim.compiler.processes import helper, jail
 
 KERNEL = 'extern "C" __global__ void k(int *x) { x[0] = 1; }\n'
 SECRET = "the_secret_word"
@@ -143,7 +144,7 @@ def script(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "script.py"
     path.write_text(
         "import os, socket, sys\n"
-        "from cudalab.sim.compiler import jail\n"
+        "from cudalab.sim.compiler.processes import jail\n"
         "here = sys.argv[1]\n"
         "assert jail.restrict([here + '/open', '/no/such/folder'])\n"
         "print(open(here + '/open/file').read(), os.listdir(here + '/open'))\n"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cudalab.sim.compiler.headers import nvrtc_library
-from cudalab.sim.compiler.nvrtc import Nvrtc
-from cudalab.sim.compiler.options import parse_options
+from cudalab.sim.compiler.frontend.headers import nvrtc_library
+from cudalab.sim.compiler.frontend.nvrtc import Nvrtc
+from cudalab.sim.compiler.frontend.options import parse_options
 
 SOURCE = "template <int N> __global__ void k(float *x) { x[threadIdx.x] += N; }\n"
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from cudalab.sim.compiler.options import OptionError, parse_options
+from cudalab.sim.compiler.frontend.options import OptionError, parse_options
 
 
 def test_fixed_options_match_cupy() -> None:

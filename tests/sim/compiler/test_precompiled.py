@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from cudalab.sim.compiler import headers
-from cudalab.sim.compiler.nvrtc import Nvrtc
-from cudalab.sim.compiler.options import parse_options
-from cudalab.sim.compiler.precompiled import Precompiled, beginning
+from cudalab.sim.compiler.frontend import headers
+from cudalab.sim.compiler.frontend.nvrtc import Nvrtc
+from cudalab.sim.compiler.frontend.options import parse_options
+from cudalab.sim.compiler.frontend.precompiled import Precompiled, beginning
 
 FOLDERS = list(headers.include_directories())
 START = "#include <cooperative_groups.h>\n"

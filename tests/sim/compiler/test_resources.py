@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from cudalab.sim.compiler.frontend.resources import clean_log, parse_resources
 from cudalab.sim.compiler.program import Resources
-from cudalab.sim.compiler.resources import clean_log, parse_resources
 
 LOG = """kernel.cu(3): warning #177-D: variable "unused" was declared but never referenced
 

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from cudalab.sim.compiler import compile, compile_ptx, signature
+from cudalab.sim.compiler import compile, compile_ptx
+from cudalab.sim.compiler.frontend import signature
 from cudalab.sim.compiler.program import Parameter
 
 HEAD = """

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cudalab.sim.compiler import CompileError, compile
-from cudalab.sim.compiler.targets import SUPPORTED, architecture, capability_of, misfit, runs_on
+from cudalab.sim.compiler.frontend.targets import SUPPORTED, architecture, capability_of, misfit, runs_on
 from cudalab.sim.device import CudaError, Device
 from tests.conformance.program import REGISTRY, load_programs
 from tests.conformance.results import differences, load, plain

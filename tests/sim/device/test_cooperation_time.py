@@ -8,10 +8,10 @@ import pytest
 import cudalab
 from cudalab.sim import cupy as cp
 from cudalab.sim.compiler import compile
-from cudalab.sim.machine.launch import launch
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.module import Module
-from cudalab.sim.machine.sample import count_launch
+from cudalab.sim.machine.counters.sampling import count_launch
+from cudalab.sim.machine.launch.module import Module
+from cudalab.sim.machine.launch.run import launch
+from cudalab.sim.machine.memory.allocations import Memory
 
 CG = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from cudalab.sim.compiler import compile
-from cudalab.sim.device import Device, cost
+from cudalab.sim.device import Device
 from cudalab.sim.device.profile import ProfileError, load, names
+from cudalab.sim.device.timing.launch_time import cost
 from tests.sim.device.conftest import Bench
 
 SOURCE = r"""

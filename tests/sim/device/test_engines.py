@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from cudalab.sim.device.copy_engine import CopyEngine
-from cudalab.sim.device.loop import EventLoop
-from cudalab.sim.device.operation import Operation
 from cudalab.sim.device.profile import load
-from cudalab.sim.device.residency import Residency, SmRoom
-from cudalab.sim.device.sm_array import SmArray
-from cudalab.sim.device.stream import Stream
-from cudalab.sim.machine.occupancy import occupancy
+from cudalab.sim.device.queue.copy_engine import CopyEngine
+from cudalab.sim.device.queue.event_loop import EventLoop
+from cudalab.sim.device.queue.operation import Operation
+from cudalab.sim.device.queue.sm_array import SmArray
+from cudalab.sim.device.queue.sm_residency import Residency, SmRoom
+from cudalab.sim.device.queue.stream import Stream
+from cudalab.sim.machine.counters.occupancy import occupancy
 
 SMS = 132
 

@@ -11,7 +11,8 @@ import pytest
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.compiler import compile
-from cudalab.sim.device import CudaError, Device, Log, replay
+from cudalab.sim.device import CudaError, Device, Log
+from cudalab.sim.device.log import replay
 from tests.sim.device.conftest import Bench
 
 SOURCE = r"""

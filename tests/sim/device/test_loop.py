@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalab.sim.device.loop import EventLoop
+from cudalab.sim.device.queue.event_loop import EventLoop
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(-2, 2)), max_size=40))

@@ -9,7 +9,8 @@ import pytest
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.compiler import compile
-from cudalab.sim.device import CudaError, Log, replay
+from cudalab.sim.device import CudaError, Log
+from cudalab.sim.device.log import replay
 from cudalab.sim.device.observer import Observer
 from tests.sim.device.conftest import Bench
 

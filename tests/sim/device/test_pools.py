@@ -8,8 +8,9 @@ from cuda.bindings.runtime import cudaMemPoolAttr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cudalab.sim.device import CudaError, Log, replay
-from cudalab.sim.device.pool import PAGE
+from cudalab.sim.device import CudaError, Log
+from cudalab.sim.device.calls.pool_bookkeeping import PAGE
+from cudalab.sim.device.log import replay
 from tests.sim.device.conftest import Bench
 
 MB = 1 << 20

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cudalab.sim.compiler import compile
-from cudalab.sim.device import Device, Log, replay
+from cudalab.sim.device import Device, Log
+from cudalab.sim.device.log import replay
 from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.profile import names
 from tests.sim.device.test_record import same

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cudalab.sim.device import CudaError, Log, ReplayError, replay
+from cudalab.sim.device import CudaError, Log, ReplayError
+from cudalab.sim.device.log import replay
 from tests.sim.device.conftest import Bench
 from tests.sim.device.test_streams import operation, run_program
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cudalab.sim.device import CudaError
-from cudalab.sim.device.stream_values import AND, EQ, GEQ, NOR, fulfilled
+from cudalab.sim.device.calls.stream_values import AND, EQ, GEQ, NOR, fulfilled
 
 WORD = st.integers(0, 2**32 - 1)
 

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from cudalab.sim.compiler import compile
-from cudalab.sim.device import CudaError, Device, Log, replay
-from cudalab.sim.machine.sanitizer import check_launch
-from cudalab.sim.machine.trace import trace
+from cudalab.sim.device import CudaError, Device, Log
+from cudalab.sim.device.log import replay
+from cudalab.sim.machine.sanitizer.sanitize import check_launch
+from cudalab.sim.machine.trace.recorder import trace
 
 FLOAT = ((32, 0, 0, 0), 2)
 CLAMP = (1, 1, 1)
@@ -234,7 +235,7 @@ def grid_of(desk: Desk) -> Any:
 
 
 def test_the_footprint_holds_the_texels_read_and_written(desk: Desk) -> None:
-    from cudalab.sim.machine.launch import launch
+    from cudalab.sim.machine.launch.run import launch
 
     grid = grid_of(desk)
     kernel = desk.device.loaded_kernel(desk.function("look"))

@@ -10,8 +10,8 @@ import pytest
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import Device
-from cudalab.sim.device.instructions import mix, read_code
-from cudalab.sim.device.pipes import classify
+from cudalab.sim.device.timing.instructions import mix, read_code
+from cudalab.sim.device.timing.pipes import classify
 
 SOURCE = r"""
 extern "C" {
@@ -95,7 +95,7 @@ def test_branches_on_data_count_as_well(lab):
 
 def test_data_that_cannot_matter_are_not_looked_at(lab, monkeypatch):
     """A vector addition is sampled once, whatever it adds."""
-    import cudalab.sim.device.timing as timing
+    import cudalab.sim.device.timing.launch_time as timing
 
     device, module = lab
     n = 1 << 16

@@ -9,9 +9,9 @@ import numpy as np
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.compiler.program import Program
-from cudalab.sim.machine.launch import Outcome, launch
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.module import LoadedKernel, Module
+from cudalab.sim.machine.launch.module import LoadedKernel, Module
+from cudalab.sim.machine.launch.run import Outcome, launch
+from cudalab.sim.machine.memory.allocations import Memory
 
 # Written with inline PTX: the headers of cuda::barrier take seconds to compile. The conformance programs use those.
 SOURCE = r"""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from cudalab.sim.device.launch import Launch
-from cudalab.sim.machine.checked import Checked
-from cudalab.sim.machine.sanitizer import check_launch
+from cudalab.sim.device.queue.kernel_launch import Launch
+from cudalab.sim.machine.sanitizer.checked_launch import Checked
+from cudalab.sim.machine.sanitizer.sanitize import check_launch
 
 
 @contextmanager

@@ -33,9 +33,9 @@ from cudalab.sim.compiler.program import (
     RootSource,
     Site,
 )
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.module import ENTRY, LoadedKernel, Module
-from cudalab.sim.machine.workspace import DRAIN
+from cudalab.sim.machine.launch.module import ENTRY, LoadedKernel, Module
+from cudalab.sim.machine.launch.workspace import DRAIN
+from cudalab.sim.machine.memory.allocations import Memory
 
 SOURCE = "\n".join(f"line {n};" for n in range(1, 21))
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.cupy._core.arguments import pack
-from cudalab.sim.machine.counts import Counts
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.module import Module
-from cudalab.sim.machine.sample import count_launch
+from cudalab.sim.machine.counters.metrics import Counts
+from cudalab.sim.machine.counters.sampling import count_launch
+from cudalab.sim.machine.launch.module import Module
+from cudalab.sim.machine.memory.allocations import Memory
 from tests.sim.machine.counter_programs import Program, programs
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "ncu_h200.json").read_text())

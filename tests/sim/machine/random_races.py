@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cudalab.sim.compiler import compile
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.module import LoadedKernel, Module
+from cudalab.sim.machine.launch.module import LoadedKernel, Module
+from cudalab.sim.machine.memory.allocations import Memory
 
 WORDS = 64
 BYTES = 256

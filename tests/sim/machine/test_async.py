@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from cudalab.sim.compiler import CompileError, compile
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.sample import count_launch
-from cudalab.sim.machine.sanitizer import check_launch
+from cudalab.sim.machine.counters.sampling import count_launch
+from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.sanitizer.sanitize import check_launch
 from tests.sim.machine.async_kernels import WHOLE, Run, line_of, numbers
 
 

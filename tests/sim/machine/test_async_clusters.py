@@ -10,8 +10,8 @@ import pytest
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.compiler.program import Program
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.module import Module
+from cudalab.sim.machine.launch.module import Module
+from cudalab.sim.machine.memory.allocations import Memory
 from tests.sim.machine.async_kernels import SOURCE, WHOLE, Run, numbers
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cudalab.sim.machine.configuration import LaunchError
-from cudalab.sim.machine.limits import H200
-from cudalab.sim.machine.sample import count_launch, sample
-from cudalab.sim.machine.sanitizer import check_launch
-from cudalab.sim.machine.together import Together, clusters_that_fit
+from cudalab.sim.machine.counters.sampling import count_launch, sample
+from cudalab.sim.machine.launch.clusters import Together, clusters_that_fit
+from cudalab.sim.machine.launch.configuration import LaunchError
+from cudalab.sim.machine.launch.limits import H200
+from cudalab.sim.machine.sanitizer.sanitize import check_launch
 from tests.sim.compiler.kernel_runner import Compiled, cuda, memory
 from tests.sim.compiler.test_cluster import CLUSTER
 

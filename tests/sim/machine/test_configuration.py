@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cudalab.sim.machine.configuration import LaunchError, check_configuration, extent
+from cudalab.sim.machine.launch.configuration import LaunchError, check_configuration, extent
 from tests.sim.machine.handmade import make
 
 

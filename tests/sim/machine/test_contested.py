@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from cudalab.sim.abi import SHARED_WINDOW, SiteKind, Space
-from cudalab.sim.machine.batch import timed
-from cudalab.sim.machine.contested import contested_places
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.order import LaunchOrder
-from cudalab.sim.machine.spread import RECORD
+from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.sanitizer.conflicts import contested_places
+from cudalab.sim.machine.sanitizer.happens_before.vector_clocks import LaunchOrder
+from cudalab.sim.machine.trace.batch import timed
+from cudalab.sim.machine.trace.elided_records import RECORD
 from tests.sim.machine.handmade import make, site
 
 THREADS = 4

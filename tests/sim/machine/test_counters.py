@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, SiteKind, Space
-from cudalab.sim.machine.counters import count, join
-from cudalab.sim.machine.counts import Counts, scale
-from cudalab.sim.machine.trace import RECORD
+from cudalab.sim.machine.counters.collection import count, join
+from cudalab.sim.machine.counters.metrics import Counts, scale
+from cudalab.sim.machine.trace.recorder import RECORD
 from tests.sim.machine.handmade import make, site
 
 BASE = 0x7F00_0000_0000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cudalab.sim.machine.device_heap import DEFAULT, DeviceHeap, charge, rounded_limit
-from cudalab.sim.machine.memory import Memory
+from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.memory.heap import DEFAULT, DeviceHeap, charge, rounded_limit
 from tests.sim.compiler.kernel_runner import cuda, memory
 
 SOURCE = r"""

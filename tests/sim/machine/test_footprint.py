@@ -14,12 +14,12 @@ import pytest
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler import compile, native
 from cudalab.sim.cupy._core.arguments import pack as pack_values
-from cudalab.sim.machine import footprint as footprints
-from cudalab.sim.machine.footprint import Footprint
-from cudalab.sim.machine.launch import Outcome, launch
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.module import LoadedKernel, Module
-from cudalab.sim.machine.trace import trace
+from cudalab.sim.machine.launch.module import LoadedKernel, Module
+from cudalab.sim.machine.launch.run import Outcome, launch
+from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.trace import footprint as footprints
+from cudalab.sim.machine.trace.footprint import Footprint
+from cudalab.sim.machine.trace.recorder import trace
 from tests.sim.machine.counter_programs import programs
 
 HOW = {"one worker": {}, "two workers": {"workers": 2}, "held": {"hold_stores": True}}

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cudalab.sim.machine.sanitizer import check_launch
-from cudalab.sim.machine.together import Together
+from cudalab.sim.machine.launch.clusters import Together
+from cudalab.sim.machine.sanitizer.sanitize import check_launch
 from tests.sim.compiler.kernel_runner import Compiled, cuda, memory
 
 ALL = Together(cooperative=True)

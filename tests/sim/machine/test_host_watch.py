@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cudalab.sim.machine import host_watch, page_trap
-from cudalab.sim.machine.host_watch import HostWatch
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.page_trap import PAGE
+from cudalab.sim.machine.memory import host_watch, page_trap
+from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.memory.host_watch import HostWatch
+from cudalab.sim.machine.memory.page_trap import PAGE
 from tests.robustness.notebook import Notebook
 
 pytestmark = pytest.mark.skipif(not page_trap.available(), reason="accesses of the host cannot be noticed here")
@@ -421,9 +421,9 @@ def test_a_device_that_goes_takes_its_watch_along() -> None:
 START = """
 import ctypes, faulthandler, os, signal, sys, threading
 import numpy as np
-from cudalab.sim.machine import host_watch
-from cudalab.sim.machine.host_watch import HostWatch
-from cudalab.sim.machine.memory import Memory
+from cudalab.sim.machine.memory import host_watch
+from cudalab.sim.machine.memory.host_watch import HostWatch
+from cudalab.sim.machine.memory.allocations import Memory
 memory = Memory(1 << 30)
 address = memory.allocate(1 << 16, "pinned")
 array = memory.array(address, 1 << 16)

@@ -12,8 +12,8 @@ import pytest
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, FaultKind, SiteKind, Space
 from cudalab.sim.compiler.program import GlobalVariable
-from cudalab.sim.machine.launch import launch
-from cudalab.sim.machine.memory import Memory
+from cudalab.sim.machine.launch.run import launch
+from cudalab.sim.machine.memory.allocations import Memory
 from tests.sim.machine.handmade import Block, make, pack, pointer, site
 
 LOAD = site(SiteKind.LOAD, line=3)
@@ -238,7 +238,7 @@ def test_prints_beyond_the_limit_are_counted(memory: Memory, monkeypatch: pytest
             block.print(t, template)
 
     full = 2 * ((1 << 20) // 24)
-    monkeypatch.setattr("cudalab.sim.machine.workspace.MOST_PRINTED", 1000)
+    monkeypatch.setattr("cudalab.sim.machine.launch.workspace.MOST_PRINTED", 1000)
     outcome = launch(make(body, memory=memory), 90, 1024, b"")
     assert outcome.lost_prints == 90 * 1024 - full
     assert outcome.text.count("x\n") == full

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cudalab.sim.abi import GRANULE
-from cudalab.sim.machine import hostmemory
-from cudalab.sim.machine.memory import MINIMUM_GAP, InvalidPointer, Memory, OutOfMemory
+from cudalab.sim.machine.memory import host_capacity
+from cudalab.sim.machine.memory.allocations import MINIMUM_GAP, InvalidPointer, Memory, OutOfMemory
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_capacity_is_enforced_and_explained() -> None:
 
 def test_a_terabyte_is_refused() -> None:
     memory = Memory()
-    assert memory.capacity <= hostmemory.available()
+    assert memory.capacity <= host_capacity.available()
     with pytest.raises(OutOfMemory, match="cannot allocate 1 TB.*half of the host memory that was free"):
         memory.allocate(10**12)
 
@@ -194,7 +194,7 @@ def test_a_pool_can_lend_memory_as_new(memory: Memory) -> None:
 
 
 def test_written_never_claims_too_little() -> None:
-    from cudalab.sim.machine.initialised import Written
+    from cudalab.sim.machine.memory.written_bytes import Written
 
     rng = np.random.default_rng(0)
     written, truth = Written(5000), np.zeros(5000, bool)
@@ -206,7 +206,7 @@ def test_written_never_claims_too_little() -> None:
 
 
 def test_very_scattered_writes_count_as_all() -> None:
-    from cudalab.sim.machine.initialised import Written
+    from cudalab.sim.machine.memory.written_bytes import Written
 
     written = Written(10_000)
     for start in range(0, 10_000, 2):
@@ -269,7 +269,7 @@ def test_control_group_limits(tmp_path) -> None:
         (root / folder / "memory.max").write_text(limit)
         (root / folder / "memory.current").write_text(used)
         (root / folder / "memory.stat").write_text(f"anon 5\ninactive_file {cache}\n")
-    assert hostmemory._control_group_available(groups, root) == 1000000 - 300000 + 100000
+    assert host_capacity._control_group_available(groups, root) == 1000000 - 300000 + 100000
 
 
 def test_what_was_device_memory_before_a_reset_is_called_so() -> None:

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from cudalab.sim.compiler import compile
-from cudalab.sim.machine.launch import Outcome, launch
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.module import LoadedKernel, Module
-from cudalab.sim.machine.sample import forget, sample
+from cudalab.sim.machine.counters.sampling import forget, sample
+from cudalab.sim.machine.launch.module import LoadedKernel, Module
+from cudalab.sim.machine.launch.run import Outcome, launch
+from cudalab.sim.machine.memory.allocations import Memory
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cudalab.sim.machine.occupancy import kernel_occupancy, occupancy, occupancy_curve
+from cudalab.sim.machine.counters.occupancy import kernel_occupancy, occupancy, occupancy_curve
 from tests.sim.machine.handmade import make
 
 

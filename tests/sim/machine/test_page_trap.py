@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 
-from cudalab.sim.machine import page_trap
+from cudalab.sim.machine.memory import page_trap
 
 
 def test_it_is_available_on_every_linux_on_x86() -> None:

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from cudalab.sim.machine.printing import decode, format_text
+from cudalab.sim.machine.launch.printf import decode, format_text
 
 STRINGS = {1: b"hello", 2: b"", 3: "naïve 中文".encode()}
 

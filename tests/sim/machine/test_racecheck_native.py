@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from cudalab.sim.abi import SHARED_WINDOW, WINDOW_SIZE
-from cudalab.sim.machine.batch import timed
-from cudalab.sim.machine.order import LaunchOrder
-from cudalab.sim.machine.sanitizer import check_launch
-from cudalab.sim.machine.trace import Tracer
+from cudalab.sim.machine.sanitizer.happens_before.vector_clocks import LaunchOrder
+from cudalab.sim.machine.sanitizer.sanitize import check_launch
+from cudalab.sim.machine.trace.batch import timed
+from cudalab.sim.machine.trace.recorder import Tracer
 from tests.sim.machine.random_races import Arena, Sample, sample
 
 FAST, LONG = 6, 400

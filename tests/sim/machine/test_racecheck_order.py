@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from cudalab.sim.compiler import compile
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.module import Module
-from cudalab.sim.machine.sanitizer import Checked, check_launch
+from cudalab.sim.machine.launch.module import Module
+from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.sanitizer.sanitize import Checked, check_launch
 
 WORDS = 4096
 

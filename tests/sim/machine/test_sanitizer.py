@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cudalab.sim.abi import SHARED_WINDOW, FaultKind, SiteKind, Space
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.sanitizer import check_launch
+from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.sanitizer.sanitize import check_launch
 from tests.sim.machine.handmade import Block, make, pack, pointer, site
 
 S = SHARED_WINDOW

@@ -11,9 +11,9 @@ import cudalab
 from cudalab import cp
 from cudalab.mirror import mirrored
 from cudalab.sim.abi import LOCAL_WINDOW, WINDOW_SIZE, SiteKind, Status
-from cudalab.sim.machine import launch as machine
-from cudalab.sim.machine.together import Together
-from cudalab.sim.machine.trace import BlockTrace, Tracer
+from cudalab.sim.machine.launch import run as machine
+from cudalab.sim.machine.launch.clusters import Together
+from cudalab.sim.machine.trace.recorder import BlockTrace, Tracer
 from tests.corpus.kernel import Entry, Launch, load_corpus
 from tests.corpus.run import module_of, run
 

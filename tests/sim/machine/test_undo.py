@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from cudalab.sim.abi import Context
-from cudalab.sim.machine import undo
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.undo import ENTRY, UndoLog
-from cudalab.sim.machine.workspace import DRAIN
+from cudalab.sim.machine.launch.workspace import DRAIN
+from cudalab.sim.machine.memory import undo_log
+from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.memory.undo_log import ENTRY, UndoLog
 
 
 def run_stores(log: UndoLog, memory: Memory, pointer: int, stores: list[tuple[int, bytes]]) -> None:
@@ -54,7 +54,7 @@ def test_random_overlapping_stores() -> None:
 
 
 def test_log_of_a_loop_stays_small_and_still_restores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(undo, "COMPACT", 100)
+    monkeypatch.setattr(undo_log, "COMPACT", 100)
     rng = np.random.default_rng(1)
     memory = Memory(1 << 20)
     pointer = memory.allocate(64)

@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import cached_property
 
 from cudalab.sim.abi import SiteKind, Space
+from cudalab.sim.compiler.codegen.compare_and_swap import looks_before_swaps
 from cudalab.sim.compiler.codegen.plan import Plan, align
-from cudalab.sim.compiler.codegen.swaps import looks_before_swaps
 from cudalab.sim.compiler.codegen.tracing import share_records
 from cudalab.sim.compiler.passes import accesses as access_pass
 from cudalab.sim.compiler.passes.accesses import Access, Extent

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, cast
 
 from cudalab.sim import abi
 from cudalab.sim.abi import SiteKind, Space
-from cudalab.sim.compiler.codegen import race
-from cudalab.sim.compiler.codegen.marks import is_marked, mark, widen, window
+from cudalab.sim.compiler.codegen import shadow_cells
+from cudalab.sim.compiler.codegen.footprint_marks import is_marked, mark, widen, window
 from cudalab.sim.compiler.codegen.polling import looked_at
 from cudalab.sim.compiler.codegen.tracing import keep_old, note
 from cudalab.sim.compiler.passes.accesses import Access, Extent, Group
@@ -33,7 +33,7 @@ def pointer_to(e: ThreadCode, access: Access) -> str:
     if e.wide:
         return cast("WideMemory", e).wide_pointer(access)
     if e.unit.skips:
-        pointer = race.pointer_to(e, access)
+        pointer = shadow_cells.pointer_to(e, access)
         if e.watched:
             looked_at(e, access.instruction, pointer)
         return pointer

@@ -8,7 +8,7 @@ compared as a vector.
 from __future__ import annotations
 
 from cudalab.sim.abi import SiteKind
-from cudalab.sim.compiler.codegen import checks, race_wide
+from cudalab.sim.compiler.codegen import checks, wide_shadow_cells
 from cudalab.sim.compiler.codegen.emitter import Emitter, register_type
 from cudalab.sim.compiler.codegen.lanes import Lanes
 from cudalab.sim.compiler.codegen.plan import Plan
@@ -41,7 +41,7 @@ class WideMemory(Lanes):
             base = self._check_wide(group)
             self.group_bases[group] = base
         if self.unit.shadowed:
-            race_wide.follow(self, access)  # type: ignore[arg-type]
+            wide_shadow_cells.follow(self, access)  # type: ignore[arg-type]
         if access.kind is not SiteKind.LOAD:
             self.may_restart = False
         return self.new(f"getelementptr i8, ptr {base}, i64 {access.offset}") if access.offset else base

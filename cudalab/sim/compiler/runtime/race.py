@@ -388,7 +388,7 @@ def _is_any(f: Function, state: str, states: tuple[int, ...]) -> str:
 
 def _race(library: Library) -> None:
     """``count`` cells from ``place`` on."""
-    from cudalab.sim.compiler.codegen.race import CONVENTION
+    from cudalab.sim.compiler.codegen.shadow_cells import CONVENTION
 
     f = library.function(
         "cl_race",
@@ -413,7 +413,7 @@ def _race(library: Library) -> None:
 
 def _race_lanes(library: Library) -> None:
     """The lanes of ``mask``, from thread ``first`` on; ``addresses``: i64 each, ``window`` is added to them."""
-    from cudalab.sim.compiler.codegen.race import CONVENTION
+    from cudalab.sim.compiler.codegen.shadow_cells import CONVENTION
 
     f = library.function(
         "cl_race_lanes",

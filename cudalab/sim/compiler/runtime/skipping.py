@@ -84,7 +84,7 @@ def write(library: Library) -> None:
 
 
 def _follow_shared(f: Function, offset: str) -> None:
-    from cudalab.sim.compiler.codegen.race import CONVENTION
+    from cudalab.sim.compiler.codegen.shadow_cells import CONVENTION
 
     shift = f.load("i32", "%race", race_field("shared_shift"))
     cell = f.op(f"shl i64 {f.op(f'lshr i64 {offset}, {f.wide(shift)}')}, 3")

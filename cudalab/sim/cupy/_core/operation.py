@@ -20,8 +20,8 @@ from cuda.bindings.runtime import cudaError_t
 from cudalab.sim.cupy._core.call import device, runtime_call
 from cudalab.sim.cupy.cuda.stream import current_pointer
 from cudalab.sim.device import CudaError
-from cudalab.sim.device.extent import Extent, extent
-from cudalab.sim.machine.memory import InvalidPointer, Memory
+from cudalab.sim.device.queue.byte_extent import Extent, extent
+from cudalab.sim.machine.memory.allocations import InvalidPointer, Memory
 
 Range = tuple[int, int]
 

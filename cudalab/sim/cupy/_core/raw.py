@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from cudalab.sim.compiler import CompileError, compile
-from cudalab.sim.compiler.targets import architecture
+from cudalab.sim.compiler.frontend.targets import architecture
 from cudalab.sim.cupy._core.call import device, epoch
 from cudalab.sim.cupy.cuda import driver
 from cudalab.sim.cupy.cuda.compiler import CompileException

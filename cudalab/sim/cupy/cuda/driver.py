@@ -6,7 +6,7 @@ from typing import Any
 
 from cuda.bindings.runtime import cudaError_t
 
-from cudalab.sim.compiler.targets import misfit
+from cudalab.sim.compiler.frontend.targets import misfit
 from cudalab.sim.cupy._core import catalogue
 from cudalab.sim.cupy._core.call import device, driver_errors, integer
 from cudalab.sim.cupy._core.errors import CUDADriverError

@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cudalab.sim.device.extent import Extent, Runs, common, runs_of
 from cudalab.sim.device.hazards.clocks import Clock, Stamp
-from cudalab.sim.machine.memory import Allocation, Memory
+from cudalab.sim.device.queue.byte_extent import Extent, Runs, common, runs_of
+from cudalab.sim.machine.memory.allocations import Allocation, Memory
 
 READ, WRITE, ATOMIC = 0, 1, 2
 Entry = tuple[Stamp, int]

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from cudalab.sim.device.caller import Place, place_of_call
-from cudalab.sim.device.operation import Operation
-from cudalab.sim.device.stream import Stream
+from cudalab.sim.device.queue.operation import Operation
+from cudalab.sim.device.queue.stream import Stream
 
 Clock = dict[int, int]
 """By stream: operations up to this number come before."""

@@ -20,12 +20,12 @@ from functools import cached_property
 import numpy as np
 
 from cudalab.sim.abi import Space
-from cudalab.sim.device.extent import Extent, Runs
 from cudalab.sim.device.hazards.accesses import ATOMIC, READ, WRITE
-from cudalab.sim.device.launch import Launch
-from cudalab.sim.device.operation import Touched
-from cudalab.sim.device.publication import publishes
-from cudalab.sim.machine.module import LoadedKernel
+from cudalab.sim.device.queue.byte_extent import Extent, Runs
+from cudalab.sim.device.queue.kernel_launch import Launch
+from cudalab.sim.device.queue.operation import Touched
+from cudalab.sim.device.queue.publication import publishes
+from cudalab.sim.machine.launch.module import LoadedKernel
 
 Parts = tuple[tuple[int, tuple[Extent, ...], Runs], ...]
 """By allocation: how, and which bytes, as extents where they are few and else as runs."""

@@ -22,21 +22,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cudalab.sim.device.caller import UNKNOWN, Place
-from cudalab.sim.device.extent import Extent, Runs, end_of, runs_of
 from cudalab.sim.device.hazards import advice
 from cudalab.sim.device.hazards.accesses import ATOMIC, READ, WRITE, Accesses, Collisions, Ledger
 from cudalab.sim.device.hazards.clocks import Clocks, Stamp, joined_clocks
 from cudalab.sim.device.hazards.footprints import Footprints, Parts
 from cudalab.sim.device.hazards.hazard import Hazard, HazardWarning, Kind, Party, name_of
 from cudalab.sim.device.hazards.host import HostSide, Shared, Touch, Watch
-from cudalab.sim.device.launch import Launch
 from cudalab.sim.device.observer import Observer
-from cudalab.sim.device.operation import NOTHING, Operation
-from cudalab.sim.device.transfer import HostFunction
-from cudalab.sim.machine.memory import Memory
+from cudalab.sim.device.queue.byte_extent import Extent, Runs, end_of, runs_of
+from cudalab.sim.device.queue.kernel_launch import Launch
+from cudalab.sim.device.queue.operation import NOTHING, Operation
+from cudalab.sim.device.queue.transfer import HostFunction
+from cudalab.sim.machine.memory.allocations import Memory
 
 if TYPE_CHECKING:
-    from cudalab.sim.device.stream import Stream
+    from cudalab.sim.device.queue.stream import Stream
 
 _VERBS = {READ: "reads", WRITE: "writes", ATOMIC: "changes"}
 _MAKES_SHARED = frozenset({"malloc_host", "malloc_managed", "host_register"})

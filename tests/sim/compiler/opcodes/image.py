@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from cudalab.sim.abi import ImageShape, TexelFormat
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.texture import Grid, Sampling, Texels
+from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.memory.textures import Grid, Sampling, Texels
 
 EXTENT = (8, 4, 3)
 """Texels: width, height, depth or layers."""

@@ -9,9 +9,9 @@ from functools import cache
 import numpy as np
 
 from cudalab.sim.compiler import compile_ptx
-from cudalab.sim.machine.launch import Outcome, launch
-from cudalab.sim.machine.memory import Memory
-from cudalab.sim.machine.module import Module
+from cudalab.sim.machine.launch.module import Module
+from cudalab.sim.machine.launch.run import Outcome, launch
+from cudalab.sim.machine.memory.allocations import Memory
 from tests.sim.compiler.opcodes import suite
 from tests.sim.compiler.opcodes.image import on_simulated
 from tests.sim.compiler.opcodes.kernel import Kernel, module_text

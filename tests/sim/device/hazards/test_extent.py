@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cudalab.sim.device.extent import common, end_of, extent, merged, number_of_runs, runs_between, runs_of
-from cudalab.sim.device.region import Region
+from cudalab.sim.device.queue.byte_extent import common, end_of, extent, merged, number_of_runs, runs_between, runs_of
+from cudalab.sim.device.queue.copy_region import Region
 
 EXAMPLES = settings(max_examples=200, deadline=None)
 

@@ -8,8 +8,9 @@ import weakref
 
 import pytest
 
-from cudalab.sim.device import Device, Log, replay
+from cudalab.sim.device import Device, Log
 from cudalab.sim.device.hazards import HazardWarning, Kind
+from cudalab.sim.device.log import replay
 
 SIZE = 1 << 14
 

@@ -1,0 +1,1 @@
+"""Tools for maintainers: calibration, locks, recording, the test suite, the notebook format."""

@@ -1,0 +1,74 @@
+"""The machine code of a kernel set against its PTX: which machine instructions each PTX instruction became.
+
+The assembler merges neighbouring accesses of shared memory into wide ones, unrolls loops further, predicates short
+branches, and drops what nobody uses. Its table of lines names for each machine instruction the line of the PTX that it
+was made of; of loads that became one, it names one.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cudalab.sim.compiler.machine_code.cubin import CubinError, MachineInstruction, line_shifts, read_cubin
+from cudalab.sim.compiler.program import Kernel, Program
+
+_KEPT = 32
+_known: OrderedDict[tuple[str, str], Assembly] = OrderedDict()
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """What the assembler made of one kernel."""
+
+    instructions: tuple[MachineInstruction, ...] = ()
+    """In the order of the code; their ``ptx_line`` counts in the program's own PTX."""
+    of_line: Mapping[int, tuple[MachineInstruction, ...]] = field(default_factory=dict)
+    """PTX line → the instructions that name it."""
+    missing: str = ""
+    """Why nothing is known; empty where it is."""
+
+    @property
+    def known(self) -> bool:
+        return not self.missing
+
+
+def assembly(program: Program, kernel: Kernel) -> Assembly:
+    """The machine code of ``kernel``. Never raises: what cannot be read is said in ``missing``."""
+    key = (program.key, kernel.name)
+    if program.key and key in _known:
+        _known.move_to_end(key)
+        return _known[key]
+    try:
+        found = _assembly(program, kernel)
+    except CubinError as error:
+        found = Assembly(missing=str(error))
+    if program.key:
+        _known[key] = found
+        if len(_known) > _KEPT:
+            _known.popitem(last=False)
+    return found
+
+
+def _assembly(program: Program, kernel: Kernel) -> Assembly:
+    if not program.cubin:
+        return Assembly(missing="the compiler gave no machine code (it was given PTX, or no ptxas is in this NVRTC)")
+    code = read_cubin(program.cubin, kernel.name)
+    heads = line_shifts(code.ptx, program.ptx)
+    if kernel.name not in {name for _, name, _ in heads}:
+        raise CubinError("the machine code names no lines of the PTX")
+    starts = [start for start, _, _ in heads]
+    found = []
+    by_line: dict[int, list[MachineInstruction]] = {}
+    for instruction in code.instructions:
+        line = instruction.ptx_line
+        if line:
+            position = bisect.bisect_right(starts, line) - 1
+            line = line + heads[position][2] if position >= 0 else 0
+        moved = MachineInstruction(instruction.offset, instruction.name, instruction.width, instruction.guarded, line)
+        found.append(moved)
+        if line:
+            by_line.setdefault(line, []).append(moved)
+    return Assembly(tuple(found), {line: tuple(group) for line, group in by_line.items()})

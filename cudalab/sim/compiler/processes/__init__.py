@@ -1,0 +1,1 @@
+"""The helper processes in which NVRTC and LLVM run."""

@@ -1,0 +1,435 @@
+"""The compiler's processes, seen from the learner's: started, fed, bounded, replaced.
+
+``call`` sends one request to a helper process (``worker.py``) and returns its answer. Around it:
+
+- **Warm.** A helper stays alive between requests. ``prewarm()`` starts the first one at once; it loads
+  its libraries while the caller goes on.
+- **Two at a time**, so that two variants of a program are generated side by side. A third caller waits.
+- **Bounded.** Seconds, memory and size of the PTX (``Limits``). A helper that exceeds them is killed, and
+  its caller gets ``HelperFailure``.
+- **Interruptible.** A ``KeyboardInterrupt`` kills the helper that was being waited for.
+- **Alone.** Helpers get no signals of the caller's terminal and end with the caller, whatever ends it.
+  After a fork the child starts its own.
+- **Jailed**, on request (``jail.py``), in helpers of their own.
+
+Works without ``fork``: helpers are plain subprocesses behind pipes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cudalab.sim.compiler.frontend import headers
+from cudalab.sim.compiler.processes import codec, jail
+
+_MOST_HELPERS = 2  # of a kind: plain, jailed
+_START_SECONDS = 120.0  # until a helper has loaded its libraries; long, for loaded machines
+_TICK = 0.1  # seconds between looks at interrupts, time and memory while waiting
+_WATCH_MEMORY = sys.platform == "win32"  # where a process cannot bound its own memory
+
+_BOOT = """
+import json, sys, types
+c = json.loads(sys.argv[1])
+sys.path[:] = c["path"]
+for name, folder in c["packages"].items():
+    sys.modules[name] = module = types.ModuleType(name)
+    module.__path__ = [folder]
+from cudalab.sim.compiler.processes.worker import main
+main(c)
+"""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may use before it is stopped."""
+
+    seconds: float = 30.0
+    """Wall-clock time."""
+    memory: int = 3 << 30
+    """Bytes of address space that the helper may add (where the system cannot bound that: of resident memory)."""
+    ptx: int = 32 << 20
+    """Bytes of PTX that are still translated."""
+
+
+_limits = Limits()
+
+
+def limits() -> Limits:
+    """The limits that requests run under unless they bring their own."""
+    return _limits
+
+
+def set_limits(new: Limits | None = None, **changes: Any) -> Limits:
+    """Replace the limits, whole or by field (``set_limits(seconds=60)``); returns the former ones."""
+    global _limits
+    former, _limits = _limits, replace(new or _limits, **changes)
+    return former
+
+
+class HelperFailure(Exception):
+    """A request without a result. ``kind``: ``time``, ``memory``, ``crash``, ``depth``, ``size``,
+    ``missing``, ``internal``, ``source``, ``include`` or ``ptx``; ``fields``: ``log``, ``file``, ``line``."""
+
+    def __init__(self, kind: str, message: str, **fields: Any) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.fields = fields
+
+
+# --------------------------------------------------------------------------- one process
+
+
+class _Helper:
+    """One helper process. Used by one thread at a time."""
+
+    def __init__(self, jailed: bool) -> None:
+        self.programs: set[str] = set()  # keys whose parsed form this process still knows
+        self.walls: tuple[str, ...] = ()
+        self.busy = False
+        self._replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._ready = False
+        self._errors = tempfile.TemporaryFile()  # what a dying compiler prints
+        command, inner = _command(jailed)
+        self._wrapped = inner
+        windows = {"creationflags": 0x08000200} if sys.platform == "win32" else {"start_new_session": True}
+        self.process = subprocess.Popen(  # type: ignore[call-overload,unused-ignore]
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            cwd=_empty_folder(),
+            bufsize=0,
+            **windows,
+        )
+        threading.Thread(target=_pump, args=(self.process.stdout, self._replies), daemon=True).start()
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def exchange(self, request: dict[str, Any], bounds: Limits) -> tuple[dict[str, Any], list[bytes]]:
+        """Send ``request`` and wait for the reply; ``HelperFailure`` when it exceeds ``bounds``."""
+        self.wait_ready()
+        data = codec.pack({**request, "limits": asdict(bounds)}, [])
+        assert self.process.stdin is not None
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[self.process.stdin.write(view) :]  # type: ignore[arg-type]
+        except (BrokenPipeError, OSError):
+            raise self._died() from None
+        return self._receive(bounds.seconds, bounds.memory)
+
+    def wait_ready(self) -> None:
+        if self._ready:
+            return
+        try:
+            hello, _ = self._receive(_START_SECONDS, 0)
+        except HelperFailure as failure:
+            text = f"the compiler's helper process did not start: {failure}"
+            raise HelperFailure("internal", text, **failure.fields) from None
+        self.walls = (*hello.get("walls", ()), *(["bwrap"] if self._wrapped else []))
+        self._ready = True
+
+    def _receive(self, seconds: float, memory: int) -> tuple[dict[str, Any], list[bytes]]:
+        end = time.monotonic() + seconds
+        watch = memory if _WATCH_MEMORY else 0
+        while True:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise HelperFailure("time", f"no answer within {seconds:g} s")
+            try:
+                message = self._replies.get(timeout=min(left, _TICK))
+            except queue.Empty:
+                if watch and resident_bytes(self.process.pid) > watch:
+                    raise HelperFailure("memory", f"more than {memory >> 20} MB") from None
+                continue
+            if message is None:
+                raise self._died()
+            document, blobs = message
+            if not isinstance(document, dict):
+                raise HelperFailure("internal", "the helper process sent no answer")
+            return document, blobs
+
+    def _died(self) -> HelperFailure:
+        try:
+            code = self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            code = 0
+        self._errors.seek(0)
+        printed = self._errors.read()[-4000:].decode("utf-8", "replace").strip()
+        lowered = printed.lower()
+        if any(words in lowered for words in ("out of memory", "bad_alloc", "memoryerror", "cannot allocate")):
+            return HelperFailure("memory", "out of memory", log=printed)
+        if code == 3:
+            return HelperFailure("time", "stopped by its own watch")
+        how = f"exit status {code}"
+        with contextlib.suppress(ValueError):
+            how = signal.Signals(-code if code < 0 else code - 128).name if code < 0 or code > 128 else how
+        return HelperFailure("crash", how, log=printed)
+
+    def kill(self) -> None:
+        """End the process, and what it has started, now."""
+        if self.alive():
+            with contextlib.suppress(OSError):
+                if sys.platform != "win32":
+                    os.killpg(self.process.pid, signal.SIGKILL)  # a group of its own: bwrap and what it runs
+                else:
+                    self.process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired, OSError):
+            self.process.wait(5)
+        if _folder:  # precompiled headers that it had no time to remove
+            shutil.rmtree(os.path.join(_folder, f"headers-{self.process.pid}"), ignore_errors=True)
+        self.close()
+
+    def close(self) -> None:
+        for stream in (self.process.stdin, self._errors):
+            with contextlib.suppress(OSError, AttributeError):
+                stream.close()  # type: ignore[union-attr]
+
+    def abandon(self) -> None:
+        """In a forked child: let go of the parent's process without touching it."""
+        for stream in (self.process.stdin, self.process.stdout, self._errors):
+            with contextlib.suppress(OSError, AttributeError, ValueError):
+                stream.close()  # type: ignore[union-attr]
+        self.process.returncode = 0
+
+
+def _pump(stream: Any, replies: queue.SimpleQueue[Any]) -> None:
+    """Reads messages until the process ends; a thread, because pipes cannot be waited for on Windows."""
+    import io
+
+    reader = io.BufferedReader(stream)
+    try:
+        while (message := codec.read(reader)) is not None:
+            replies.put(message)
+    except (codec.CodecError, OSError, ValueError):
+        pass
+    replies.put(None)
+    with contextlib.suppress(OSError, ValueError):
+        reader.close()
+
+
+def resident_bytes(process: int) -> int:
+    """Memory that ``process`` and its children hold, in bytes; 0 when it is gone."""
+    import psutil
+
+    try:
+        root = psutil.Process(process)
+        return sum(entry.memory_info().rss for entry in [root, *root.children(recursive=True)])
+    except psutil.Error:
+        return 0
+
+
+def _command(jailed: bool) -> tuple[list[str], bool]:
+    """The command line of a helper, and whether it is wrapped in bwrap."""
+    here = Path(__file__).resolve().parent.parent
+    packages = {"cudalab": here.parent.parent, "cudalab.sim": here.parent, "cudalab.sim.compiler": here}
+    current = os.getcwd() if _has_current_folder() else ""
+    # an entry for the current folder would let a learner's json.py stand in for the library's
+    path = [os.path.abspath(entry) for entry in sys.path if entry and os.path.abspath(entry) != current]
+    library = headers.nvrtc_library()
+    folders = headers.include_directories()
+    readable: list[str] = []
+    if jailed:
+        native = [str(library.parent)] if library else []
+        readable = jail.readable_folders(str(here.parent), [*native, *_module_folders(path)], folders)
+    configuration = {
+        "path": path,
+        "packages": {name: str(folder) for name, folder in packages.items()},
+        "library": str(library or ""),
+        "folders": list(folders),
+        "readable": readable,
+    }
+    command = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, json.dumps(configuration)]
+    program = jail.bwrap() if jailed else ""
+    if program:
+        return [*jail.bwrap_command(program, readable, _empty_folder()), *command], True
+    return command, False
+
+
+def _module_folders(path: list[str]) -> list[str]:
+    """The installed packages that a helper imports, found without importing them."""
+    names = ("llvmlite", "numpy", "numpy.libs")
+    return [folder for entry in path for name in names if os.path.isdir(folder := os.path.join(entry, name))]
+
+
+def _has_current_folder() -> bool:
+    try:
+        os.getcwd()
+    except OSError:  # it was deleted
+        return False
+    return True
+
+
+_folder = ""
+
+
+def _empty_folder() -> str:
+    """A folder without files for helpers to stand in: NVRTC looks for quoted includes there first."""
+    global _folder
+    if not _folder or not os.path.isdir(_folder):
+        _folder = tempfile.mkdtemp(prefix="cudalab-")
+    return _folder
+
+
+# --------------------------------------------------------------------------- the pool
+
+
+class _Pool:
+    """The helpers of one kind."""
+
+    def __init__(self, jailed: bool) -> None:
+        self.jailed = jailed
+        self._changed = threading.Condition()
+        self._helpers: list[_Helper] = []
+
+    def start(self, count: int = 1) -> None:
+        with self._changed:
+            self._drop_dead()
+            while len(self._helpers) < min(count, _MOST_HELPERS):
+                self._helpers.append(_Helper(self.jailed))
+
+    def acquire(self, program: str) -> _Helper:
+        """An idle helper, preferably one that knows ``program``; waits for one when all are busy."""
+        with self._changed:
+            while True:
+                self._drop_dead()
+                idle = [helper for helper in self._helpers if not helper.busy]
+                if idle:
+                    helper = next((entry for entry in idle if program in entry.programs), idle[0])
+                elif len(self._helpers) < _MOST_HELPERS:
+                    helper = _Helper(self.jailed)
+                    self._helpers.append(helper)
+                else:
+                    self._changed.wait(_TICK)
+                    continue
+                helper.busy = True
+                return helper
+
+    def release(self, helper: _Helper) -> None:
+        with self._changed:
+            helper.busy = False
+            self._changed.notify()
+
+    def discard(self, helper: _Helper) -> None:
+        helper.kill()
+        with self._changed:
+            if helper in self._helpers:
+                self._helpers.remove(helper)
+            self._changed.notify()
+
+    def stop(self) -> None:
+        with self._changed:
+            helpers, self._helpers = self._helpers, []
+        for helper in helpers:
+            helper.kill()
+
+    def abandon(self) -> None:
+        for helper in self._helpers:
+            helper.abandon()
+
+    def _drop_dead(self) -> None:
+        for helper in [entry for entry in self._helpers if not entry.busy and not entry.alive()]:
+            self._helpers.remove(helper)
+            helper.close()
+
+
+_pools = {False: _Pool(False), True: _Pool(True)}
+
+
+def call(
+    request: dict[str, Any], *, bounds: Limits | None = None, jailed: bool = False, program: str = ""
+) -> tuple[dict[str, Any], list[bytes]]:
+    """Have a helper process answer ``request``.
+
+    Raises:
+        HelperFailure: it exceeded ``bounds``, crashed, or its answer is an error.
+        KeyboardInterrupt: as it came; the helper that worked on the request has been killed.
+    """
+    pool = _pools[jailed]
+    helper = pool.acquire(program)
+    try:
+        reply, blobs = helper.exchange(request, bounds or _limits)
+    except BaseException:
+        pool.discard(helper)
+        if not sys.is_finalizing():
+            with contextlib.suppress(OSError, RuntimeError):
+                pool.start()  # the next request finds a warm one
+        raise
+    error = reply.get("error")
+    failure = _failure(error) if isinstance(error, dict) else None
+    if failure and failure.kind in ("memory", "crash"):
+        pool.discard(helper)
+        pool.start()
+    else:
+        helper.programs.add(program)
+        pool.release(helper)
+    if failure:
+        raise failure
+    return reply, blobs
+
+
+def _failure(error: dict[str, Any]) -> HelperFailure:
+    line = error.get("line")
+    return HelperFailure(
+        str(error.get("kind", "internal")),
+        str(error.get("message", "")),
+        log=str(error.get("log", "")),
+        file=str(error.get("file", "")),
+        line=line if isinstance(line, int) else 0,
+    )
+
+
+def prewarm(count: int = 1, *, jailed: bool = False) -> None:
+    """Start ``count`` helpers, if so many do not run yet, and return at once."""
+    _pools[jailed].start(count)
+
+
+def walls() -> tuple[str, ...]:
+    """Which walls a jailed helper stands behind here: of ``landlock`` and ``bwrap``. Starts one."""
+    pool = _pools[True]
+    helper = pool.acquire("")
+    try:
+        helper.wait_ready()
+        return helper.walls
+    finally:
+        pool.release(helper)
+
+
+def stop() -> None:
+    """End all helper processes. The next request starts new ones."""
+    for pool in _pools.values():
+        pool.stop()
+
+
+def _at_exit() -> None:
+    stop()
+    if _folder:
+        shutil.rmtree(_folder, ignore_errors=True)
+
+
+def _after_fork() -> None:
+    global _pools, _folder
+    for pool in _pools.values():
+        pool.abandon()
+    _pools = {False: _Pool(False), True: _Pool(True)}
+    _folder = ""  # the parent's, and the parent removes it
+
+
+atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

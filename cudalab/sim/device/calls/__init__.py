@@ -1,0 +1,1 @@
+"""The runtime calls, one module for each family."""

@@ -1,0 +1,375 @@
+"""Modules, launches, their modelled time, and array operations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from cuda.bindings.runtime import cudaError_t
+
+from cudalab.sim.compiler import prefetch
+from cudalab.sim.compiler.program import Kernel, Program
+from cudalab.sim.device.calls.core import call
+from cudalab.sim.device.calls.streams import StreamCalls
+from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.queue.byte_extent import Extent
+from cudalab.sim.device.queue.kernel_launch import Launch, Surroundings
+from cudalab.sim.device.queue.operation import Range
+from cudalab.sim.device.queue.transfer import ArrayOperation
+from cudalab.sim.device.timing import cost
+from cudalab.sim.device.timing.cost import KernelTime
+from cudalab.sim.device.timing.launch_time import Timer
+from cudalab.sim.machine.counters.occupancy import kernel_occupancy
+from cudalab.sim.machine.launch.clusters import (
+    APART,
+    Together,
+    check_together,
+    clusters_that_fit,
+    launched_block,
+    launched_grid,
+    limits_of_cluster,
+    max_active_clusters,
+    volume,
+)
+from cudalab.sim.machine.launch.configuration import LaunchError
+from cudalab.sim.machine.launch.module import LoadedKernel, Module, RefusedKernel
+from cudalab.sim.machine.memory import host_watch
+
+MAX_DYNAMIC_SHARED, CARVEOUT = 8, 9  # cudaFuncAttribute, and CUfunction_attribute
+REQUIRED_CLUSTER, NON_PORTABLE_CLUSTER, CLUSTER_POLICY = (11, 12, 13), 14, 15
+
+Dimensions = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class FunctionInfo:
+    """What is known of a loaded kernel."""
+
+    kernel: Kernel
+    """Parameters, registers, shared memory and so on, as the compiler says."""
+    module: int
+    """Handle of its module."""
+    max_dynamic_shared: int
+    """Bytes of dynamic shared memory a launch may ask for; more after opting in."""
+    preferred_carveout: int = -1
+    required_cluster: Dimensions = (0, 0, 0)
+    """Blocks of a cluster as the kernel, or an attribute, says; zeros when neither does."""
+    non_portable_clusters: bool = False
+
+
+class KernelCalls(StreamCalls):
+    """Module and launch calls of the device."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        self.time_limit = 10.0
+        """Seconds without a finished block after which a launch is stopped."""
+        self.workers = 1
+        """Threads that run blocks. With one, results are the same in every run."""
+        self.launch_blocking = os.environ.get("CUDA_LAUNCH_BLOCKING", "").strip() == "1"
+        """Does every launch keep the host until the kernel has ended? As the environment said when the device was made
+        (CUDA C++ Programming Guide, "CUDA Environment Variables")."""
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self._recorder.log.launch_blocking = self.launch_blocking
+
+    def _reset_state(self) -> None:
+        super()._reset_state()
+        self._modules: dict[int, Module] = {}
+        self._functions: dict[int, tuple[int, LoadedKernel]] = {}
+        self._carveouts: dict[int, int] = {}
+        self._handles = 0x0C00_0000
+        self._timer = Timer(self.profile, self.limits)
+        self._around: Surroundings | None = None
+
+    def _handle(self) -> int:
+        self._handles += 0x40
+        return self._handles
+
+    # -- modules -------------------------------------------------------------------------------------------------------
+
+    @call(None)
+    def load_module(self, program: Program) -> int:
+        """Load a compiled program: a handle. Its global variables are allocated and initialised. As on an H200 this
+        waits for the whole device, which nobody should rely on."""
+        self._wait_for_all(seen=False)
+        handle = self._handle()
+        self._modules[handle] = Module(program, self.memory)
+        prefetch(program)  # object code is made in the background until the first launch asks for it
+        return handle
+
+    @call()
+    def unload_module(self, module: int) -> None:
+        """``cuModuleUnload``: frees its variables when the device has done what it was given."""
+        loaded = self._module(module)
+        self._wait_for_all()
+        loaded.unload()
+        self._timer.forget()
+        del self._modules[module]
+        self._functions = {handle: entry for handle, entry in self._functions.items() if entry[0] != module}
+
+    @call()
+    def get_function(self, module: int, name: str) -> int:
+        """A handle of the kernel called ``name``, as in the PTX or as a name expression of the program.
+
+        ``cudaErrorSymbolNotFound`` when there is none; the note lists those there are. ``cudaErrorNotSupported`` when
+        it is out of the simulated device's scope; the note says why.
+        """
+        loaded = self._module(module)
+        try:
+            kernel = loaded.kernel(name)
+        except RefusedKernel as error:
+            raise CudaError(cudaError_t.cudaErrorNotSupported, str(error)) from None
+        except KeyError as error:
+            raise CudaError(cudaError_t.cudaErrorSymbolNotFound, str(error.args[0])) from None
+        for handle, (_, known) in self._functions.items():
+            if known is kernel:
+                return handle
+        handle = self._handle()
+        self._functions[handle] = (module, kernel)
+        return handle
+
+    @call()
+    def get_global(self, module: int, name: str) -> tuple[int, int]:
+        """``(pointer, size)`` of a ``__device__`` or ``__constant__`` variable; ``cudaErrorSymbolNotFound``."""
+        try:
+            address, size = self._module(module).global_variable(name)
+        except KeyError as error:
+            raise CudaError(cudaError_t.cudaErrorSymbolNotFound, str(error.args[0])) from None
+        self._recorder.allocated(address, size)
+        return address, size
+
+    def function_names(self, module: int) -> list[str]:
+        """The kernels of a module, as in the PTX. No call, takes no modelled time."""
+        return list(self._module(module).program.kernels)
+
+    def _module(self, handle: int) -> Module:
+        module = self._modules.get(handle)
+        if module is None:
+            raise CudaError(
+                cudaError_t.cudaErrorInvalidResourceHandle,
+                f"{handle:#x} is no module of this device; it was unloaded, or loaded before a reset",
+            )
+        return module
+
+    # -- functions -----------------------------------------------------------------------------------------------------
+
+    def _function(self, handle: int) -> LoadedKernel:
+        entry = self._functions.get(handle)
+        if entry is None:
+            raise CudaError(
+                cudaError_t.cudaErrorInvalidResourceHandle,
+                f"{handle:#x} is no kernel of this device; its module was unloaded, or loaded before a reset",
+            )
+        return entry[1]
+
+    def loaded_kernel(self, function: int) -> LoadedKernel:
+        """The machine's kernel behind a handle: for ``profile`` and ``sanitize``. No call, takes no modelled time."""
+        return self._function(function)
+
+    def function_info(self, function: int) -> FunctionInfo:
+        """What is known of a kernel. No call, takes no modelled time."""
+        kernel = self._function(function)
+        default = max(0, self.limits.shared_per_block - kernel.kernel.static_shared)
+        return FunctionInfo(
+            kernel.kernel,
+            self._functions[function][0],
+            kernel.max_dynamic_shared if kernel.max_dynamic_shared is not None else default,
+            self._carveouts.get(function, -1),
+            kernel.kernel.cluster
+            or (kernel.required_cluster[0], kernel.required_cluster[1], kernel.required_cluster[2]),
+            kernel.non_portable_clusters,
+        )
+
+    @call()
+    def function_set_attribute(self, function: int, attribute: int, value: int) -> None:
+        """``cuFuncSetAttribute``: 8 is the largest dynamic shared size (bytes), 9 the carve-out (-1 to 100), 11 to 13
+        the size of its clusters, 14 whether they may have more than 8 blocks, 15 a preference for where they go."""
+        kernel = self._function(function)
+        if attribute == MAX_DYNAMIC_SHARED:
+            most = self.limits.shared_per_block_optin - kernel.kernel.static_shared
+            if not 0 <= value <= most:
+                raise self._invalid(
+                    f"kernel {kernel.name}: {value} bytes of dynamic shared memory; at most {most} fit beside its "
+                    f"{kernel.kernel.static_shared} static ones"
+                )
+            kernel.max_dynamic_shared = value
+        elif attribute == CARVEOUT:
+            if not -1 <= value <= 100:
+                raise self._invalid(f"a carve-out is a percentage, 0 to 100, or -1 for the default (got {value})")
+            self._carveouts[function] = value
+        elif attribute in REQUIRED_CLUSTER:
+            if kernel.kernel.cluster is not None or value < 0:
+                raise self._invalid(
+                    f"kernel {kernel.name} was compiled for clusters of {kernel.kernel.cluster} blocks"
+                    if kernel.kernel.cluster is not None
+                    else f"a cluster has at least one block (got {value})"
+                )
+            kernel.required_cluster[REQUIRED_CLUSTER.index(attribute)] = value
+        elif attribute == NON_PORTABLE_CLUSTER:
+            kernel.non_portable_clusters = bool(value)
+        elif attribute == CLUSTER_POLICY:
+            pass  # where the blocks of a cluster go is not simulated
+        else:
+            raise self._invalid(f"function attribute {attribute} cannot be set")
+
+    @call()
+    def occupancy(self, function: int, block_threads: int, shared: int = 0) -> int:
+        """``cuOccupancyMaxActiveBlocksPerMultiprocessor``: resident blocks an SM; 0 when not even one fits."""
+        kernel = self._function(function).kernel
+        if block_threads <= 0 or shared < 0:
+            raise self._invalid(f"occupancy of blocks of {block_threads} threads with {shared} bytes of shared memory")
+        if block_threads > kernel.max_threads:
+            return 0
+        return kernel_occupancy(kernel, block_threads, shared, limits=self.limits).blocks_per_sm
+
+    @call()
+    def cluster_occupancy(
+        self, function: int, grid: Dimensions, block: Dimensions, shared: int, cluster: Dimensions | None
+    ) -> int:
+        """``cuOccupancyMaxActiveClusters``: how many clusters of a launch are on the device at once."""
+        kernel = self._function(function)
+        together = Together(cluster or kernel.kernel.cluster or (1, 1, 1))
+        try:
+            check_together(kernel, launched_grid(kernel.kernel, grid), block, shared, together, self.limits)
+        except LaunchError as error:
+            raise CudaError(cudaError_t(error.driver_code), error.message) from None
+        assert together.cluster is not None
+        return max_active_clusters(kernel.kernel, block, shared, together.cluster, self.limits)
+
+    @call()
+    def largest_cluster(self, function: int, block: Dimensions, shared: int) -> int:
+        """``cuOccupancyMaxPotentialClusterSize``: blocks of the largest cluster that a launch may have."""
+        kernel = self._function(function)
+        each = kernel_occupancy(kernel.kernel, volume(block), shared, limits=self.limits).blocks_per_sm
+        sizes = range(limits_of_cluster(kernel), 0, -1)
+        return next((size for size in sizes if clusters_that_fit(each, size, self.limits.sm_groups)), 0)
+
+    # -- launches ------------------------------------------------------------------------------------------------------
+
+    @call(None)
+    def launch(
+        self,
+        function: int,
+        grid: Dimensions,
+        block: Dimensions,
+        args: bytes,
+        shared: int = 0,
+        stream: int = 0,
+        cooperative: bool = False,
+        cluster: Dimensions | None = None,
+    ) -> None:
+        """Enqueue a kernel. ``args`` is the parameter buffer laid out by ``Kernel.parameters``. ``cluster``: blocks of
+        a cluster; without it as the kernel says. The grid of a kernel with ``__block_size__`` counts clusters.
+
+        What is wrong with the configuration is raised here, with the code that ``cuLaunchKernel`` gives. What goes
+        wrong in the kernel surfaces at a later call.
+        """
+        kernel = self._function(function)
+        host = self.profile.host
+        self._spend(host["launch"] + len(kernel.kernel.parameters) * host["launch_argument"])
+        self._flush_prints()
+        queue = self._scheduler.streams.find(stream)
+        grid, block = launched_grid(kernel.kernel, grid), launched_block(kernel.kernel, block)
+        together = Together(cluster, cooperative) if cooperative or cluster is not None else APART
+        self._check(kernel, grid, block, args, shared, together)
+        launch = Launch(
+            kernel,
+            queue,
+            grid,
+            block,
+            args,
+            shared,
+            self._surroundings(),
+        )
+        if together is not APART or kernel.kernel.cluster is not None:
+            launch.set_together(together)
+        if self._carveouts:
+            launch.carveout = self._carveouts.get(function, -1)
+        if kernel.kernel.uses_heap:
+            self.memory.heap.touched = True
+        self._scheduler.enqueue(launch)
+        self._recorder.watch_launch(launch, self.memory)
+        if self.launch_blocking:
+            self._wait(launch)
+
+    def _surroundings(self) -> Surroundings:
+        """What this launch has in common with others; made anew when a setting has changed."""
+        known = self._around
+        if known is None or known.time_limit != self.time_limit or known.workers != self.workers:
+            known = self._around = Surroundings(
+                self.memory, self.limits, self._timer.launch, self._printed, self.time_limit, self.workers
+            )
+        return known
+
+    def _check(
+        self,
+        kernel: LoadedKernel,
+        grid: Dimensions,
+        block: Dimensions,
+        args: bytes,
+        shared: int,
+        together: Together = APART,
+    ) -> None:
+        try:
+            kernel.check(grid, block, shared, self.limits, together)
+        except LaunchError as error:
+            raise CudaError(cudaError_t(error.driver_code), error.message) from None
+        if len(args) != kernel.kernel.parameter_bytes:
+            raise self._invalid(
+                f"kernel {kernel.name} takes {kernel.kernel.parameter_bytes} bytes of parameters (got {len(args)})"
+            )
+
+    def time_launch(
+        self,
+        function: int,
+        grid: Dimensions,
+        block: Dimensions,
+        args: bytes,
+        shared: int = 0,
+        *,
+        cooperative: bool = False,
+        cluster: Dimensions | None = None,
+    ) -> KernelTime:
+        """The modelled time of a launch, alone on the device, from sampled blocks. No call: memory, clock and stream
+        stay as they are. Raises ``CudaError`` when the configuration is not allowed."""
+        with self._lock, host_watch.paused():
+            kernel = self._function(function)
+            grid, block = launched_grid(kernel.kernel, grid), launched_block(kernel.kernel, block)
+            together = Together(cluster, cooperative) if cooperative or cluster is not None else APART
+            self._check(kernel, grid, block, args, shared, together)
+            return self._timer.time(kernel, grid, block, args, shared, together)
+
+    # -- array operations ----------------------------------------------------------------------------------------------
+
+    @call(None)
+    def array_operation(
+        self,
+        name: str,
+        run: Callable[[], None] | None,
+        reads: Iterable[Range],
+        writes: Iterable[Range],
+        stream: int = 0,
+        *,
+        flops: float = 0.0,
+        exact: tuple[tuple[Extent, ...], tuple[Extent, ...]] | None = None,
+    ) -> None:
+        """Enqueue an array function: ``run()`` is called once, at its modelled end or just before, and changes only
+        bytes in ``writes``. It must not call the device, and must not fail: check arguments before.
+
+        ``reads`` and ``writes`` are ``(address, bytes)``; a strided view may be given as the range that spans it;
+        ``exact`` then says which of its bytes are read and written (extent.py), for the hazard report. ``flops`` counts
+        arithmetic operations. A recording keeps the bytes written, and a replay applies those.
+        """
+        host = self.profile.host
+        self._spend(host["launch"])
+        queue = self._scheduler.streams.find(stream)
+        reads, writes = tuple(reads), tuple(writes)
+        moved = sum(size for _, size in reads) + sum(size for _, size in writes)
+        duration = cost.array_operation(self.profile, moved, flops)
+        work = self._recorder.array_work(run, self.memory)
+        operation = ArrayOperation(name, queue, self.memory, work, reads, writes, duration)
+        operation.exact = exact
+        self._scheduler.enqueue(operation)
+        self._recorder.watch_array(operation, self.memory)
+        if self.launch_blocking:
+            self._wait(operation)

@@ -1,0 +1,184 @@
+"""Managed memory: prefetching, advice, what a range was advised, and attachment to streams.
+
+On a GPU the pages of managed memory move to whoever touches them, and advice and prefetches spare the faults
+(CUDA C++ Programming Guide, "Unified Memory"). Here host and device reach the same bytes at all times. So a prefetch
+takes the time that its pages need on the bus, in its stream, advice is kept and given back, and neither changes what
+a kernel reads. A learner would notice that a kernel on managed memory is not slower without a prefetch.
+
+Codes are those of an H200 (driver 580), which lets host and device use managed memory at the same time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from cuda.bindings.runtime import cudaError_t, cudaMemLocationType, cudaMemoryAdvise, cudaMemRangeAttribute
+
+from cudalab.sim.device.calls.core import call
+from cudalab.sim.device.calls.pools import PoolCalls
+from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.queue.operation import Operation
+from cudalab.sim.device.queue.stream import Stream
+from cudalab.sim.device.timing import cost
+from cudalab.sim.machine.memory.allocations import Allocation
+
+HOST, NOWHERE = -1, -2
+"""``cudaCpuDeviceId`` and ``cudaInvalidDeviceId``."""
+_PAGE = 4096
+_ON_DEVICE = int(cudaMemLocationType.cudaMemLocationTypeDevice)
+_ON_HOST = frozenset(
+    int(kind)
+    for kind in (
+        cudaMemLocationType.cudaMemLocationTypeHost,
+        cudaMemLocationType.cudaMemLocationTypeHostNuma,
+        cudaMemLocationType.cudaMemLocationTypeHostNumaCurrent,
+    )
+)
+_ATTACH = (1, 2, 4)
+_SINGLE = 4
+_ASKED = cudaMemRangeAttribute
+
+
+@dataclass
+class Advice:
+    """What each page of one allocation was advised, and where it was prefetched to last."""
+
+    read_mostly: np.ndarray
+    preferred: np.ndarray
+    prefetched: np.ndarray
+    by_device: np.ndarray
+    by_host: np.ndarray
+
+    @staticmethod
+    def none(size: int) -> Advice:
+        pages = -(-size // _PAGE)
+        nowhere = np.full(pages, NOWHERE, np.int32)
+        off = np.zeros(pages, bool)
+        return Advice(off, nowhere, nowhere.copy(), off.copy(), off.copy())
+
+
+class Prefetch(Operation):
+    """Pages of managed memory move over the bus."""
+
+    kind = "prefetch"
+
+    def __init__(self, stream: Stream, engine: str, size: int, duration: int) -> None:
+        super().__init__("prefetch", stream)
+        self.engine = engine
+        self.bytes = size
+        self._duration = duration
+
+    def begin(self) -> int:
+        return self._duration
+
+
+class ManagedCalls(PoolCalls):
+    """Calls about managed memory."""
+
+    def _reset_state(self) -> None:
+        super()._reset_state()
+        self._advice: dict[int, Advice] = {}
+
+    @call("memcpy_async")
+    def prefetch(
+        self, pointer: int, size: int, location_type: int, location: int, flags: int = 0, stream: int = 0
+    ) -> None:
+        """``cudaMemPrefetchAsync``: bring the pages to the device or to the host, in stream order."""
+        queue = self._scheduler.streams.find(stream)
+        advice, pages = self._managed_pages("cudaMemPrefetchAsync", pointer, size)
+        if flags:
+            raise self._invalid(f"cudaMemPrefetchAsync: flags must be 0 (got {flags})")
+        if location_type == _ON_DEVICE and location != 0:
+            raise CudaError(cudaError_t.cudaErrorInvalidDevice, f"there is one device, number 0 (asked for {location})")
+        place = self._place(location_type, location)
+        moved = int((advice.prefetched[pages] != place).sum()) * _PAGE
+        advice.prefetched[pages] = place
+        engine = "d2h" if place == HOST else "h2d"
+        duration = cost.bus_copy(self.profile, moved, engine) if moved else 0
+        self._scheduler.enqueue(Prefetch(queue, engine if moved else "none", moved, duration))
+
+    @call()
+    def advise(self, pointer: int, size: int, advice: int, location_type: int, location: int) -> None:
+        """``cudaMemAdvise``: a ``cudaMemoryAdvise`` number for a range of pages."""
+        table, pages = self._managed_pages("cudaMemAdvise", pointer, size)
+        try:
+            name = cudaMemoryAdvise(advice).name.removeprefix("cudaMemAdvise")
+        except ValueError:
+            raise self._invalid(f"{advice} is no cudaMemoryAdvise") from None
+        on = name.startswith("Set")
+        if name.endswith("ReadMostly"):
+            table.read_mostly[pages] = on
+        elif name == "UnsetPreferredLocation":
+            table.preferred[pages] = NOWHERE
+        else:
+            place = self._place(location_type, location)
+            if name == "SetPreferredLocation":
+                table.preferred[pages] = place
+            else:
+                (table.by_host if place == HOST else table.by_device)[pages] = on
+
+    @call()
+    def range_attribute(self, attribute: int, pointer: int, size: int, places: int = 1) -> list[int]:
+        """``cudaMemRangeGetAttribute``: one number, or for *AccessedBy* ``places`` device numbers. A number that all
+        pages of the range have in common; 0 or ``cudaInvalidDeviceId`` (-2) where they differ."""
+        table, pages = self._managed_pages("cudaMemRangeGetAttribute", pointer, size)
+        if attribute == _ASKED.cudaMemRangeAttributeReadMostly:
+            return [int(table.read_mostly[pages].all())]
+        if attribute == _ASKED.cudaMemRangeAttributeAccessedBy:
+            found = [0] * bool(table.by_device[pages].all()) + [HOST] * bool(table.by_host[pages].all())
+            return (found + [NOWHERE] * places)[:places]
+        name = next((name for name, value in _ASKED.__members__.items() if value == attribute), "")
+        short = name.removeprefix("cudaMemRangeAttribute")
+        if short.startswith(("PreferredLocation", "LastPrefetchLocation")):
+            of = (table.preferred if short.startswith("Preferred") else table.prefetched)[pages]
+            common = int(of[0]) if (of == of[0]).all() else NOWHERE
+            if short.endswith("Type"):
+                return [{0: _ON_DEVICE, HOST: min(_ON_HOST)}.get(common, 0)]
+            return [max(common, 0) if short.endswith("Id") else common]
+        raise self._invalid(f"{attribute} is no attribute of a range of memory")
+
+    @call("stream_wait_event")
+    def attach(self, stream: int, pointer: int, size: int = 0, flags: int = _SINGLE) -> None:
+        """``cudaStreamAttachMemAsync``: which streams use an allocation. Devices of today let host and device use
+        managed memory at the same time, so nothing depends on it."""
+        queue = self._scheduler.streams.find(stream)
+        allocation = self._managed("cudaStreamAttachMemAsync", pointer)
+        if flags not in _ATTACH:
+            raise self._invalid(
+                f"cudaStreamAttachMemAsync: flags must be cudaMemAttachGlobal (1), Host (2) or Single (4), got {flags}"
+            )
+        if pointer != allocation.pointer or size not in (0, allocation.size):
+            raise self._invalid(
+                "cudaStreamAttachMemAsync attaches whole allocations: pass what cudaMallocManaged returned "
+                f"and the length 0 (got an address {pointer - allocation.pointer} bytes into it, length {size})"
+            )
+        if flags == _SINGLE and queue is self._scheduler.streams.legacy:
+            raise self._invalid("cudaStreamAttachMemAsync: memory cannot be attached to the null stream alone")
+
+    def _managed(self, name: str, pointer: int) -> Allocation:
+        allocation = self.memory.find(pointer)
+        if allocation is None or allocation.kind != "managed":
+            raise self._invalid(f"{name}: {pointer:#x} is no managed memory; cudaMallocManaged allocates it")
+        return allocation
+
+    def _managed_pages(self, name: str, pointer: int, size: int) -> tuple[Advice, slice]:
+        allocation = self._managed(name, pointer)
+        if size <= 0 or pointer + size > allocation.end:
+            raise self._invalid(f"{name}: {size} bytes from {pointer:#x} on are not all in the {allocation.describe()}")
+        advice = self._advice.get(allocation.pointer)
+        if advice is None or advice.preferred.size != -(-allocation.size // _PAGE):
+            advice = self._advice[allocation.pointer] = Advice.none(allocation.size)
+        first = pointer - allocation.pointer
+        return advice, slice(first // _PAGE, (first + size - 1) // _PAGE + 1)
+
+    def _place(self, location_type: int, location: int) -> int:
+        if location_type == _ON_DEVICE and location == 0:
+            return 0
+        if location_type in _ON_HOST:
+            return HOST
+        raise self._invalid(f"no such place: location type {location_type}, number {location}")
+
+    def _release(self, pointer: int, name: str) -> None:
+        super()._release(pointer, name)
+        self._advice.pop(pointer, None)

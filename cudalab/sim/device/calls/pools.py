@@ -1,0 +1,300 @@
+"""Memory pools and stream-ordered allocation as runtime calls (``pool.py`` keeps the books).
+
+Codes are those of an H200 (driver 580): freeing null does nothing, memory of ``cudaMalloc`` may be freed in stream
+order too, managed memory may not (``cudaErrorNotSupported``), ``cudaFree`` of memory from a pool does not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuda.bindings.runtime import cudaError_t, cudaMemAllocationType, cudaMemLocationType, cudaMemPoolAttr
+
+from cudalab.sim.device.calls.core import call
+from cudalab.sim.device.calls.memory import MemoryCalls
+from cudalab.sim.device.calls.pool_bookkeeping import Block, Pool, PoolFull
+from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.queue.operation import Operation
+from cudalab.sim.device.queue.stream import Stream
+from cudalab.sim.device.queue.transfer import StreamFree
+from cudalab.sim.machine.memory.allocations import Allocation
+
+_FIRST, _STEP = 0x0E00_0000, 0x40
+_ON_DEVICE = int(cudaMemLocationType.cudaMemLocationTypeDevice)
+_PINNED = int(cudaMemAllocationType.cudaMemAllocationTypePinned)
+_SWITCHES = {
+    cudaMemPoolAttr.cudaMemPoolReuseFollowEventDependencies: "follow_events",
+    cudaMemPoolAttr.cudaMemPoolReuseAllowOpportunistic: "opportunistic",
+    cudaMemPoolAttr.cudaMemPoolReuseAllowInternalDependencies: "internal",
+}
+_AMOUNTS = {
+    cudaMemPoolAttr.cudaMemPoolAttrReleaseThreshold: "threshold",
+    cudaMemPoolAttr.cudaMemPoolAttrReservedMemCurrent: "reserved",
+    cudaMemPoolAttr.cudaMemPoolAttrReservedMemHigh: "reserved_high",
+    cudaMemPoolAttr.cudaMemPoolAttrUsedMemCurrent: "used",
+    cudaMemPoolAttr.cudaMemPoolAttrUsedMemHigh: "used_high",
+    cudaMemPoolAttr.cudaMemPoolAttrMaxPoolSize: "max_size",
+}
+_FACTS = {
+    cudaMemPoolAttr.cudaMemPoolAttrAllocationType: _PINNED,
+    cudaMemPoolAttr.cudaMemPoolAttrExportHandleTypes: 0,
+    cudaMemPoolAttr.cudaMemPoolAttrLocationId: 0,
+    cudaMemPoolAttr.cudaMemPoolAttrLocationType: _ON_DEVICE,
+}
+_HIGH = {
+    cudaMemPoolAttr.cudaMemPoolAttrReservedMemHigh: ("reserved_high", "reserved"),
+    cudaMemPoolAttr.cudaMemPoolAttrUsedMemHigh: ("used_high", "used"),
+}
+
+
+class PoolCalls(MemoryCalls):
+    """Memory pools of the device."""
+
+    def _reset_state(self) -> None:
+        super()._reset_state()
+        self._next_pool = _FIRST
+        self._default_pool = Pool(self._next_pool)
+        self._pool_now = self._default_pool
+        self._pools = {self._default_pool.handle: self._default_pool}
+        self._pooled: dict[int, tuple[Pool, Block]] = {}
+        self._freeing: set[int] = set()
+        self._later: list[tuple[set[int], int]] = []
+        """Pointers to free once those operations have ended."""
+
+    # -- stream-ordered allocation -------------------------------------------------------------------------------------
+
+    @call("malloc_async")
+    def malloc_async(self, size: int, stream: int = 0) -> int:
+        """``cudaMallocAsync``: memory for later work of the stream, out of the device's current pool."""
+        return self._lend(self._pool_now, size, stream, "cudaMallocAsync")
+
+    @call("malloc_async")
+    def malloc_from_pool(self, size: int, pool: int, stream: int = 0) -> int:
+        """``cudaMallocFromPoolAsync``: the same, out of a pool of your choice."""
+        return self._lend(self._find_pool(pool), size, stream, "cudaMallocFromPoolAsync")
+
+    def _lend(self, pool: Pool, size: int, handle: int, name: str) -> int:
+        queue = self._scheduler.streams.find(handle)
+        if size < 0:
+            raise self._invalid(f"{name}: size must not be negative (got {size})")
+        if not size:
+            return 0
+        if size > (total := int(self.profile.properties["totalGlobalMem"])):
+            raise CudaError(
+                cudaError_t.cudaErrorMemoryAllocation, f"{name} of {size} bytes: the device has {total} in all"
+            )
+        try:
+            block, before = pool.take(size, queue, lambda free: self._comes_after(queue, free))
+        except PoolFull as error:
+            raise CudaError(cudaError_t.cudaErrorMemoryAllocation, f"{name} of {size} bytes: {error}") from None
+        if before is not None and before.resting:
+            self._recorder.allocated(block.pointer, size)  # its free has not happened, and now need not
+        else:
+            if before is not None and before.free is not None and before.stream is not queue:
+                self._scheduler.order(queue, before.free)
+            try:
+                block.pointer = self._allocate(size, "device", name, at=block.pointer)
+            except CudaError:
+                pool.forget(block)
+                raise
+        self._pooled[block.pointer] = pool, block
+        return block.pointer
+
+    def _comes_after(self, stream: Stream, operation: Operation) -> bool:
+        """Does later work of ``stream`` wait for ``operation``, which has not ended?"""
+        targets = {id(before) for before, _ in self._scheduler.streams.dependencies(stream)}
+        seen: set[int] = set()
+        todo = [operation]
+        while todo:
+            found = todo.pop()
+            if id(found) in targets:
+                return True
+            if id(found) not in seen:
+                seen.add(id(found))
+                todo += [dependent for dependent, _ in found.dependents]
+        return False
+
+    @call("malloc_async")
+    def free_async(self, pointer: int, stream: int = 0) -> None:
+        """``cudaFreeAsync``: frees when the work that is in the stream now has ended. 0 does nothing."""
+        queue = self._scheduler.streams.find(stream)
+        if not pointer:
+            return
+        allocation = self._owned(pointer, ("device", "managed"), "cudaFreeAsync")
+        if allocation.kind == "managed":
+            raise CudaError(
+                cudaError_t.cudaErrorNotSupported,
+                f"cudaFreeAsync: {pointer:#x} is managed memory, which cudaFree frees",
+            )
+        pooled = self._pooled.pop(pointer, None)
+        if pointer in self._freeing and pooled is None:
+            raise self._invalid(f"{pointer:#x} was passed to cudaFreeAsync before: free each allocation once")
+        self._freeing.add(pointer)
+        block = pooled[1] if pooled is not None else None
+
+        def free() -> None:
+            if block is not None and block.retaken is not None:
+                if self.memory.find(pointer) is not None:
+                    self.memory.forget_written(pointer)  # its new owner must write it before reading
+                return
+            self._freeing.discard(pointer)
+            if self.memory.find(pointer) is not None:
+                self._release(pointer, "cudaFreeAsync")
+
+        operation = StreamFree(queue, free, (pointer, allocation.size))
+        self._scheduler.enqueue(operation)
+        if pooled is not None and block is not None:
+            pooled[0].give_back(block, queue, operation)
+
+    def _free_at_once(self, allocation: Allocation) -> bool:
+        """``cudaFree`` of memory from a pool does not wait. True when it was that."""
+        pooled = self._pooled.pop(allocation.pointer, None)
+        if pooled is None:
+            return False
+        pool, block = pooled
+        pool.forget(block)
+        pending = set(self._scheduler._pending)
+        if pending:
+            self._freeing.add(allocation.pointer)
+            self._later.append((pending, allocation.pointer))
+        else:
+            self._release(allocation.pointer, "cudaFree")
+        return True
+
+    def _on_end(self, operation: Operation) -> None:
+        super()._on_end(operation)
+        if self._later:
+            for pending, _ in self._later:
+                pending.discard(operation.sequence)
+            due = [pointer for pending, pointer in self._later if not pending]
+            self._later = [entry for entry in self._later if entry[0]]
+            for pointer in due:
+                self._freeing.discard(pointer)
+                self._release(pointer, "cudaFree")
+
+    # -- pools ---------------------------------------------------------------------------------------------------------
+
+    @call("malloc_async")
+    def pool_create(
+        self, allocation_type: int, location_type: int, location: int, handle_types: int = 0, max_size: int = 0
+    ) -> int:
+        """``cudaMemPoolCreate``: a handle. Pools of the one device's own memory; ``max_size`` 0 is no limit."""
+        if allocation_type != _PINNED or location_type != _ON_DEVICE or location != 0:
+            raise self._invalid(
+                "cudaMemPoolCreate: allocType must be cudaMemAllocationTypePinned and location the device 0 "
+                f"(got type {allocation_type}, location {location_type}, {location})"
+            )
+        if handle_types:
+            raise CudaError(
+                cudaError_t.cudaErrorNotSupported, "cudaMemPoolCreate: pools are not shared with other processes here"
+            )
+        self._next_pool += _STEP
+        pool = Pool(self._next_pool, max_size)
+        self._pools[pool.handle] = pool
+        return pool.handle
+
+    @call("malloc_async")
+    def pool_destroy(self, pool: int) -> None:
+        """``cudaMemPoolDestroy``: memory that is lent stays valid until it is freed."""
+        found = self._find_pool(pool)
+        if found is self._default_pool:
+            raise self._invalid("cudaMemPoolDestroy: the device's default pool cannot be destroyed")
+        del self._pools[pool]
+        if self._pool_now is found:
+            self._pool_now = self._default_pool
+
+    @call()
+    def pool_get_attribute(self, pool: int, attribute: int) -> int:
+        """``cudaMemPoolGetAttribute``: bytes, or 0 and 1 for a switch."""
+        found = self._find_pool(pool)
+        if attribute in _SWITCHES:
+            return int(getattr(found, _SWITCHES[cudaMemPoolAttr(attribute)]))
+        if attribute in _AMOUNTS:
+            return int(getattr(found, _AMOUNTS[cudaMemPoolAttr(attribute)]))
+        if attribute in _FACTS:
+            return _FACTS[cudaMemPoolAttr(attribute)]
+        raise self._invalid(f"{attribute} is no attribute of a memory pool of this device")
+
+    @call()
+    def pool_set_attribute(self, pool: int, attribute: int, value: int) -> None:
+        """``cudaMemPoolSetAttribute``: the switches, the release threshold; the high marks can only be set to 0."""
+        found = self._find_pool(pool)
+        if attribute in _SWITCHES:
+            setattr(found, _SWITCHES[cudaMemPoolAttr(attribute)], bool(value))
+        elif attribute == cudaMemPoolAttr.cudaMemPoolAttrReleaseThreshold:
+            found.threshold = value
+        elif attribute in _HIGH and value == 0:
+            high, now = _HIGH[cudaMemPoolAttr(attribute)]
+            setattr(found, high, getattr(found, now))
+        elif attribute in _HIGH:
+            raise self._invalid(f"a high mark can only be set to 0, which starts it anew (got {value})")
+        else:
+            raise self._invalid(f"attribute {attribute} of a memory pool cannot be set")
+
+    @call("malloc_async")
+    def pool_trim(self, pool: int, keep: int) -> None:
+        """``cudaMemPoolTrimTo``: give memory that nobody uses back to the device; ``keep`` bytes stay reserved."""
+        self._find_pool(pool).release(keep)
+
+    @call()
+    def pool_set_access(self, pool: int, places: Sequence[tuple[int, int, int]]) -> None:
+        """``cudaMemPoolSetAccess``: ``(location type, device, flags)`` each. There is one device, which has all access
+        to its own pools."""
+        found = self._find_pool(pool)
+        for kind, number, flags in places:
+            if kind != _ON_DEVICE or number != 0 or flags != 3:
+                raise CudaError(
+                    cudaError_t.cudaErrorInvalidDevice,
+                    f"cudaMemPoolSetAccess: device {number} with flags {flags}: there is one device, number 0, and it "
+                    "keeps read and write access to its own pools",
+                )
+            found.access[number] = flags
+
+    @call()
+    def pool_get_access(self, pool: int, kind: int, number: int) -> int:
+        """``cudaMemPoolGetAccess``: 0 none, 1 read, 3 read and write."""
+        found = self._find_pool(pool)
+        if kind != _ON_DEVICE or number not in found.access:
+            raise self._invalid(f"cudaMemPoolGetAccess: there is one device, number 0 (asked for {number})")
+        return found.access[number]
+
+    @call()
+    def default_pool(self) -> int:
+        """``cudaDeviceGetDefaultMemPool``: the pool that the device was made with."""
+        return self._default_pool.handle
+
+    @call()
+    def current_pool(self) -> int:
+        """``cudaDeviceGetMemPool``: the pool that ``cudaMallocAsync`` takes from."""
+        return self._pool_now.handle
+
+    @call()
+    def set_current_pool(self, pool: int) -> None:
+        """``cudaDeviceSetMemPool``"""
+        self._pool_now = self._find_pool(pool)
+
+    def pool_of(self, address: int) -> int:
+        """The pool that memory at ``address`` is from; 0 for none. No call, takes no modelled time."""
+        allocation = self.memory.find(address)
+        entry = self._pooled.get(allocation.pointer) if allocation is not None else None
+        return entry[0].handle if entry is not None else 0
+
+    def _find_pool(self, handle: int) -> Pool:
+        pool = self._pools.get(handle)
+        if pool is None:
+            raise self._invalid(
+                f"{handle:#x} is no memory pool of this device; it was destroyed, or made before a reset"
+            )
+        return pool
+
+    def _wait(self, operation: Operation | None) -> None:
+        super()._wait(operation)
+        self._release_pools()
+
+    def _wait_for_all(self, *, seen: bool = True) -> None:
+        super()._wait_for_all(seen=seen)
+        self._release_pools()
+
+    def _release_pools(self) -> None:
+        for pool in {*self._pools.values(), *(pool for pool, _ in self._pooled.values())}:
+            pool.synchronised()

@@ -1,0 +1,92 @@
+"""Attributes of streams (``cudaStreamSetAttribute``), and copying them from one stream to another.
+
+An attribute is set for later work of the stream. The priority takes effect; the synchronisation policy says how a host
+thread waits, which takes the same modelled time either way; access policy windows and memory synchronisation domains
+are kept and given back, and do not change the time of kernels yet. A learner would notice that an access policy window
+does not make a kernel faster here.
+"""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from cuda.bindings.runtime import cudaStreamAttrID
+
+from cudalab.sim.device.calls.copies import CopyCalls
+from cudalab.sim.device.calls.core import call
+from cudalab.sim.device.queue.stream import Stream
+
+WINDOW = int(cudaStreamAttrID.cudaLaunchAttributeAccessPolicyWindow)
+POLICY = int(cudaStreamAttrID.cudaLaunchAttributeSynchronizationPolicy)
+PRIORITY = int(cudaStreamAttrID.cudaLaunchAttributePriority)
+DOMAIN_MAP = int(cudaStreamAttrID.cudaLaunchAttributeMemSyncDomainMap)
+DOMAIN = int(cudaStreamAttrID.cudaLaunchAttributeMemSyncDomain)
+_PERSISTING = 2
+_DOMAINS = 4
+Value = tuple[float, ...]
+"""The fields of an attribute in the order of its structure."""
+_FIRST: dict[int, Value] = {WINDOW: (0, 0, 0.0, 0, 0), POLICY: (1,), DOMAIN_MAP: (0, 1), DOMAIN: (0,)}
+
+
+class StreamAttributes(CopyCalls):
+    """Calls about attributes of streams."""
+
+    def _reset_state(self) -> None:
+        super()._reset_state()
+        self._attributes: WeakKeyDictionary[Stream, dict[int, Value]] = WeakKeyDictionary()
+
+    @call()
+    def stream_get_attribute(self, stream: int, attribute: int) -> Value:
+        """``cudaStreamGetAttribute``: the fields of the attribute with that ``cudaStreamAttrID``."""
+        return self._attribute(self._scheduler.streams.find(stream), attribute)
+
+    @call()
+    def stream_set_attribute(self, stream: int, attribute: int, value: Value) -> None:
+        """``cudaStreamSetAttribute``"""
+        self._set_attribute(self._scheduler.streams.find(stream), attribute, value)
+
+    @call()
+    def stream_copy_attributes(self, destination: int, source: int) -> None:
+        """``cudaStreamCopyAttributes``"""
+        to, of = (self._scheduler.streams.find(handle) for handle in (destination, source))
+        for attribute in (*_FIRST, PRIORITY):
+            self._set_attribute(to, attribute, self._attribute(of, attribute))
+
+    def _attribute(self, stream: Stream, attribute: int) -> Value:
+        if attribute == PRIORITY:
+            return (stream.priority,)
+        if attribute not in _FIRST:
+            raise self._invalid(f"{attribute} is an attribute of launches, not of streams")
+        return self._attributes.get(stream, _FIRST).get(attribute, _FIRST[attribute])
+
+    def _set_attribute(self, stream: Stream, attribute: int, value: Value) -> None:
+        if attribute == PRIORITY:
+            least, greatest = self.profile.priorities["least"], self.profile.priorities["greatest"]
+            stream.priority = min(max(int(value[0]), greatest), least)
+            return
+        if attribute not in _FIRST:
+            raise self._invalid(f"{attribute} is an attribute of launches, not of streams")
+        if attribute == WINDOW:
+            self._check_window(value)
+        elif attribute == POLICY and value[0] not in (1, 2, 3, 4):
+            raise self._invalid(f"{value[0]} is no cudaSynchronizationPolicy")
+        elif attribute == DOMAIN and value[0] not in (0, 1):
+            raise self._invalid(f"{value[0]} is no cudaLaunchMemSyncDomain")
+        elif attribute == DOMAIN_MAP and not all(0 <= domain < _DOMAINS for domain in value):
+            raise self._invalid(f"memory synchronisation domains are 0 to {_DOMAINS - 1} (got {value})")
+        self._attributes.setdefault(stream, {})[attribute] = tuple(value)
+
+    def _check_window(self, value: Value) -> None:
+        _, size, ratio, _, missing = value
+        most = int(self.properties_of_window)
+        if size > most:
+            raise self._invalid(f"an access policy window has at most {most} bytes (got {size})")
+        if not 0.0 <= ratio <= 1.0:
+            raise self._invalid(f"the hit ratio is between 0 and 1 (got {ratio})")
+        if missing == _PERSISTING:
+            raise self._invalid("missProp must be cudaAccessPropertyNormal or cudaAccessPropertyStreaming")
+
+    @property
+    def properties_of_window(self) -> int:
+        """The largest access policy window, bytes."""
+        return int(self.profile.properties["accessPolicyMaxWindowSize"])

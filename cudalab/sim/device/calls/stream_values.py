@@ -1,0 +1,162 @@
+"""Streams that write a value to memory, and that wait for one (``cuStreamWriteValue32``, ``cuStreamWaitValue32``).
+
+A wait keeps its stream, and no engine, until a 32- or 64-bit value in device or page-locked memory fulfils a condition.
+The hardware polls. Here the value is looked at when the stream arrives at the wait, when any operation has ended, and
+at every call of the host, which may have changed page-locked memory by itself. Stores of a kernel that is still running
+are not seen before it ends; a learner would notice that in no other way than by the time of the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from cuda.bindings.runtime import cudaError_t
+
+from cudalab.sim.device import host_address
+from cudalab.sim.device.calls.core import call
+from cudalab.sim.device.calls.stream_attributes import StreamAttributes
+from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.queue.copy_region import Region
+from cudalab.sim.device.queue.operation import Operation, Touched
+from cudalab.sim.device.queue.stream import Stream
+from cudalab.sim.device.queue.transfer import Memset
+from cudalab.sim.machine.memory.allocations import Memory
+
+GEQ, EQ, AND, NOR = range(4)
+_CONDITION, _FLUSH = 3, 1 << 30
+_TEXTS = ("is at least", "equals", "shares a bit with", "lacks a bit of")
+_WRITE_NS = 1000
+
+
+class WriteValue(Memset):
+    """One value, written in stream order without a kernel."""
+
+    engine = "none"
+
+    def __init__(self, stream: Stream, memory: Memory, region: Region, value: np.ndarray) -> None:
+        super().__init__(stream, memory, region, value, _WRITE_NS)
+        self.name = "write value"
+
+    def run(self) -> None:
+        if self.region.on_device:
+            super().run()
+        else:
+            host_address.write(self.region.address, self._element)
+
+    def touched(self) -> Touched:
+        """Others may look at the value meanwhile, as at one that an atomic changes."""
+        return Touched((), (), (self.region.extent(),))
+
+
+class ValueWait(Operation):
+    """Holds its stream until ``holds()``; enqueued behind an :class:`Arrival`."""
+
+    kind = "wait"
+    waits_for_value = True
+
+    def __init__(self, stream: Stream, address: int, text: str, holds: Callable[[], bool]) -> None:
+        super().__init__(f"wait until the value at {address:#x} {text}", stream)
+        self.holds = holds
+        self.arrived = False
+
+
+class Arrival(Operation):
+    """The stream has come to a wait for a value."""
+
+    kind = "wait"
+
+    def __init__(self, stream: Stream, arrive: Callable[[], None]) -> None:
+        super().__init__("arrive at a wait for a value", stream)
+        self._arrive = arrive
+
+    def finish(self) -> None:
+        self._arrive()
+
+
+class StreamValues(StreamAttributes):
+    """Calls about values in memory."""
+
+    def _reset_state(self) -> None:
+        super()._reset_state()
+        self._value_waits: list[ValueWait] = []
+
+    @call("memset")
+    def stream_write_value(self, stream: int, address: int, value: int, width: int, flags: int = 0) -> None:
+        """``cuStreamWriteValue32`` and ``64``: write ``value`` of ``width`` bytes in stream order."""
+        queue = self._scheduler.streams.find(stream)
+        if flags:
+            raise self._invalid(f"cuStreamWriteValue: flags must be 0 on this device (got {flags:#x})")
+        region = self._value_region(address, width, "cuStreamWriteValue")
+        data = np.frombuffer((value & ((1 << 8 * width) - 1)).to_bytes(width, "little"), np.uint8)
+        self._scheduler.enqueue(WriteValue(queue, self.memory, region, data))
+
+    @call("stream_wait_event")
+    def stream_wait_value(self, stream: int, address: int, value: int, width: int, flags: int = 0) -> None:
+        """``cuStreamWaitValue32`` and ``64``: later work of the stream waits until the value in memory is at least
+        ``value`` in the order that wraps around (0), equals it (1), has a bit of it (2), or lacks one of its bits (3).
+        """
+        queue = self._scheduler.streams.find(stream)
+        if flags & ~(_CONDITION | _FLUSH):
+            raise self._invalid(f"cuStreamWaitValue: flags {flags:#x} are none of CU_STREAM_WAIT_VALUE_…")
+        if flags & _FLUSH:
+            raise CudaError(
+                cudaError_t.cudaErrorNotSupported, "cuStreamWaitValue: CU_STREAM_WAIT_VALUE_FLUSH is not supported"
+            )
+        region = self._value_region(address, width, "cuStreamWaitValue")
+        condition = flags & _CONDITION
+
+        def holds() -> bool:
+            found = int.from_bytes(region.gather(self.memory).tobytes(), "little")
+            return fulfilled(found, value, condition, 8 * width)
+
+        wait = ValueWait(queue, address, f"{_TEXTS[condition]} {value}", holds)
+
+        def arrive() -> None:
+            wait.arrived = True
+            self._value_waits.append(wait)
+
+        self._scheduler.enqueue(Arrival(queue, arrive))
+        wait.waiting = 1  # for the value; its stream's order comes on top
+        self._scheduler.enqueue(wait)
+
+    def _value_region(self, address: int, width: int, name: str) -> Region:
+        if not address or address % width:
+            raise self._invalid(f"{name}: {address:#x} is not the address of a value of {width} bytes")
+        region, kind = self._placed(name, Region(address, width))
+        if kind == "pageable":
+            raise self._invalid(f"{name}: {address:#x} is pageable host memory, which the device does not reach")
+        return region
+
+    def _enter(self, name: str) -> None:
+        super()._enter(name)
+        if self._value_waits:
+            self._look_at_values()
+
+    def _on_end(self, operation: Operation) -> None:
+        super()._on_end(operation)
+        if self._value_waits:
+            self._look_at_values()
+
+    def _look_at_values(self) -> None:
+        """Let those go on whose value has come."""
+        over = [wait for wait in self._value_waits if wait.holds()]
+        for wait in over:
+            self._value_waits.remove(wait)
+            self._scheduler.let_go(wait)
+
+    def _on_fault(self, operation: Operation, error: CudaError) -> None:
+        self._value_waits.clear()
+        super()._on_fault(operation, error)
+
+
+def fulfilled(found: int, wanted: int, condition: int, bits: int) -> bool:
+    """Does a value fulfil a condition of ``cuStreamWaitValue``? (CUDA Driver API, ``CUstreamWaitValue_flags``.)"""
+    mask = (1 << bits) - 1
+    if condition == GEQ:
+        return (found - wanted) & mask < 1 << bits - 1
+    if condition == EQ:
+        return found == wanted & mask
+    if condition == AND:
+        return bool(found & wanted)
+    return bool(~(found | wanted) & mask)

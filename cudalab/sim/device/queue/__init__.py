@@ -1,0 +1,1 @@
+"""Operations, streams, the scheduler, engines, and when effects become visible."""

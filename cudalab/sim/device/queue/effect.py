@@ -1,0 +1,115 @@
+"""When an operation's effect on memory becomes visible.
+
+On a GPU an operation reads memory while it runs, and its plain stores are sure to be seen by others only when it has
+ended. A program that forgets a wait therefore sees old data, sometimes. Here it always does, deterministically: an
+operation works on memory as it is at its modelled start, and its stores become visible at its modelled end.
+
+Doing so lazily keeps it cheap. An operation in flight is run when it ends, in place. Only if another operation commits
+bytes that it may touch while it is in flight, it is run just before that commit (memory still is what it was when the
+operation started), its stores are taken back and kept, and made again at its end. A kernel whose only global stores are
+atomics is not held back: atomics of two running kernels see each other.
+
+A learner would notice one simplification: where stores are found by comparing memory before and after, one that writes
+the value that is already there is not seen as a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from cudalab.sim.device.queue.operation import Operation, Range, Reach, overlap
+from cudalab.sim.machine.memory.allocations import Memory
+
+
+class Effects:
+    """The operations in flight, and the memory that they work on."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.in_flight: list[Operation] = []
+
+    def begin(self, operation: Operation) -> int:
+        """The operation starts; returns its duration (ns)."""
+        self.in_flight.append(operation)
+        duration = operation.begin()
+        if operation.starts_at_once:
+            self.before_visible(operation)
+            operation.hold()
+        return duration
+
+    def before_visible(self, operation: Operation) -> None:
+        """What the operation stores may be visible at once: others that may touch the same bytes are run first."""
+        if operation.visible_at_once:
+            for other in self.in_flight:
+                if other is not operation:
+                    self._run_before(other, operation.writes())
+
+    def end(self, operation: Operation) -> None:
+        """The operation ends: its effect becomes visible. Raises ``CudaError`` when it fails."""
+        self.in_flight.remove(operation)
+        if operation.writes() != ():
+            self.before_commit(operation.writes())
+        operation.commit()
+
+    def before_commit(self, writes: Reach) -> None:
+        """Somebody is about to change ``writes``: whatever is in flight and may touch those bytes is run first."""
+        for other in self.in_flight:
+            self._run_before(other, writes)
+
+    @staticmethod
+    def _run_before(other: Operation, writes: Reach) -> None:
+        if not other.executed and (overlap(writes, other.reads()) or overlap(writes, other.writes())):
+            other.hold()
+
+    def clear(self) -> None:
+        """Forget what is in flight; its effects never come."""
+        self.in_flight.clear()
+
+
+def hold_by_comparison(memory: Memory, reach: Reach, run: Callable[[], None]) -> Callable[[], None]:
+    """Run something that writes at most ``reach``, put the old bytes back, and return what applies the new ones."""
+    before = snapshot(memory, reach)
+    run()
+    return take_back(memory, before)
+
+
+Snapshot = list[tuple[int, np.ndarray]]
+"""Start and bytes of each part of the memory."""
+
+
+def snapshot(memory: Memory, reach: Reach) -> Snapshot:
+    """What ``reach`` holds now."""
+    return [(start, memory.array(start, size, write=False).copy()) for start, size in live(memory, reach)]
+
+
+def take_back(memory: Memory, before: Snapshot) -> Callable[[], None]:
+    """Put the bytes of a snapshot back, and return what makes the changes again."""
+    held: list[tuple[int, np.ndarray, np.ndarray]] = []
+    for start, old in before:
+        now = memory.array(start, old.size)
+        changed = now != old
+        if changed.any():
+            held.append((start, changed, now.copy()))
+            np.copyto(now, old)
+
+    def apply() -> None:
+        for start, changed, new in held:
+            allocation = memory.find(start)
+            if allocation is not None and start + new.size <= allocation.end:  # not freed meanwhile
+                np.copyto(memory.array(start, new.size), new, where=changed)
+
+    return apply
+
+
+def live(memory: Memory, reach: Reach) -> list[Range]:
+    """The part of ``reach`` that lies in live allocations."""
+    if reach is None:
+        return [(allocation.pointer, allocation.size) for allocation in memory]
+    kept = []
+    for start, size in reach:
+        allocation = memory.find(start)
+        if allocation is not None and start + size <= allocation.end:
+            kept.append((start, size))
+    return kept

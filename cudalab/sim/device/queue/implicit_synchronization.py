@@ -1,0 +1,147 @@
+"""Implicit synchronization on devices of old: what comes between two streams though no event says so.
+
+Devices of compute capability 3.0 and below have one queue of launches in the hardware. The guide's older editions (CUDA
+C Programming Guide, "Implicit Synchronization", up to release 11) say what follows from that, and this module does it
+on profiles that ask for it; on devices of today none of it happens.
+
+**Dependency checks.** An operation that must know whether a launch has ended, which is every later command in the
+stream of that launch and a query of that stream,
+
+- starts only when all blocks of all launches issued before it, in any stream, have started;
+- holds up all launches issued after it, in any stream, until the launch in question has ended.
+
+**Separators.** Two commands of different streams do not run at the same time when the host in between allocates
+page-locked or device memory, sets or copies device memory, or launches a kernel with another split of L1 and shared
+memory than the one before it. A command to the legacy default stream does so too, which ``stream.py`` sees to.
+
+What is simplified: a separator does not keep the host. Nothing of this is an order to rely on, so observers are not
+told of it and the hazard report goes on warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from cudalab.sim.device.queue.operation import Operation
+
+if TYPE_CHECKING:
+    from cudalab.sim.device.profile import Profile
+    from cudalab.sim.device.queue.stream import Stream
+
+CHECK = "dependency check"
+SEPARATOR = "implicit synchronization"
+_ALLOCATIONS = {
+    "device allocation": ("malloc", "malloc_pitch", "malloc_3d", "malloc_managed"),
+    "page-locked allocation": ("malloc_host",),
+}
+SEPARATORS = frozenset((*_ALLOCATIONS, "memset", "device copy", "cache configuration"))
+"""What a profile may name as ``separators`` of its engines."""
+
+
+class ImplicitOrder:
+    """Keeps track of what was issued, and says what an operation waits for beyond its stream and its events.
+
+    ``release(operation, rule, cause)`` is called when one of the starts that an operation waits for has come.
+    """
+
+    def __init__(self, profile: Profile, release: Callable[[Operation, str, Operation], None]) -> None:
+        engines = profile.engines
+        named: Iterable[str] = engines.get("separators", ())
+        self._checks = bool(engines.get("dependency_checks", False))
+        self._separators = frozenset(named)
+        self._separating_calls = {call: what for what in self._separators for call in _ALLOCATIONS.get(what, ())}
+        self._release = release
+        self._starting: dict[Operation, list[Operation]] = {}
+        """Launches of which blocks have not started, and who waits for that."""
+        self._checked: dict[Operation, None] = {}
+        """Launches that an operation asks about and that have not ended."""
+        self._launches: dict[Stream, Operation] = {}
+        """The last launch of each stream."""
+        self._last: dict[Stream, Operation] = {}
+        self._before: list[Operation] = []
+        """The last operations of all streams at the last separator."""
+        self._behind: set[Stream] = set()
+        """Streams whose next operation comes after :attr:`_before` by stream order."""
+        self._carveout = -1
+
+    @staticmethod
+    def wanted(profile: Profile) -> bool:
+        """Does the profile ask for any of this?"""
+        return bool(profile.engines.get("dependency_checks") or profile.engines.get("separators"))
+
+    # -- separators ----------------------------------------------------------------------------------------------------
+
+    def called(self, name: str) -> None:
+        """A call is made that may be a separator."""
+        if name in self._separating_calls:
+            self._separate()
+
+    def _separate(self) -> None:
+        self._last = {stream: last for stream, last in self._last.items() if not last.done}
+        self._before = list(self._last.values())
+        self._behind.clear()
+
+    def _separates(self, operation: Operation) -> bool:
+        if operation.kind == "memset":
+            return "memset" in self._separators
+        if operation.device_bytes and operation.kind == "copy":
+            return "device copy" in self._separators
+        return False
+
+    # -- operations ----------------------------------------------------------------------------------------------------
+
+    def queried(self, stream: Stream) -> None:
+        """``cudaStreamQuery`` asks whether the stream's last launch has ended."""
+        self._check(stream)
+
+    def enqueued(self, operation: Operation) -> list[tuple[Operation, str]]:
+        """What the operation waits for, and by which rule. Starts that it waits for are counted in ``waiting``."""
+        stream = operation.stream
+        waits: list[tuple[Operation, str]] = []
+        separates = self._separates(operation)
+        if separates or self._switches(operation):
+            self._separate()
+        if stream not in self._behind:
+            waits += [(other, SEPARATOR) for other in self._before if other.stream is not stream and not other.done]
+            self._behind.add(stream)
+        if self._checks:
+            if self._check(stream):
+                for waiting in self._starting.values():
+                    waiting.append(operation)
+                    operation.waiting += 1
+            if operation.blocks:
+                waits += [(launch, CHECK) for launch in self._checked if launch.stream is not stream]
+                self._starting[operation] = []
+                self._launches[stream] = operation
+        self._last[stream] = operation
+        if separates:
+            self._separate()
+        return waits
+
+    def _check(self, stream: Stream) -> bool:
+        """Something asks whether the last launch of the stream has ended; False when there is nothing to ask."""
+        launch = self._launches.get(stream)
+        if not self._checks or launch is None:
+            return False
+        if launch.done:
+            del self._launches[stream]
+            return False
+        self._checked[launch] = None
+        return True
+
+    def _switches(self, operation: Operation) -> bool:
+        """Does the launch want another split of L1 and shared memory than the last one that wanted any?"""
+        if "cache configuration" not in self._separators or operation.carveout in (-1, self._carveout):
+            return False
+        before, self._carveout = self._carveout, operation.carveout
+        return before != -1
+
+    def all_started(self, operation: Operation) -> None:
+        """All blocks of the operation have started."""
+        for waiting in self._starting.pop(operation, ()):
+            self._release(waiting, CHECK, operation)
+
+    def ended(self, operation: Operation) -> None:
+        """The operation has ended."""
+        self._checked.pop(operation, None)

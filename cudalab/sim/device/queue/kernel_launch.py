@@ -1,0 +1,310 @@
+"""A kernel launch in a stream: its time from sampled blocks, its run when its effect is due.
+
+The configuration was checked when the launch was called. What goes wrong in the kernel comes up when it runs, which is
+at its modelled end: the call that notices is a later one, as on a GPU. A kernel that polls memory runs at its start, as
+far as it comes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cuda.bindings.runtime import cudaError_t
+
+from cudalab.sim.abi import SiteKind, Space
+from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.queue.byte_extent import runs_between
+from cudalab.sim.device.queue.effect import hold_by_comparison, snapshot, take_back
+from cudalab.sim.device.queue.operation import NO_TERMS, NOTHING, Operation, Range, Reach, Touched
+from cudalab.sim.device.queue.publication import publications, publishes
+from cudalab.sim.device.queue.stream import Stream
+from cudalab.sim.device.timing.cost import KernelTime
+from cudalab.sim.machine.launch.clusters import APART, Together, cluster_of, volume
+from cudalab.sim.machine.launch.limits import DeviceLimits
+from cudalab.sim.machine.launch.module import LoadedKernel
+from cudalab.sim.machine.launch.run import Outcome, Running
+from cudalab.sim.machine.launch.run import launch as run_kernel
+from cudalab.sim.machine.memory.allocations import Memory
+
+_TRACED_STORE_COST = 64  # comparing this many bytes costs about what tracing one thread's stores does
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the launches of one device have in common."""
+
+    memory: Memory
+    limits: DeviceLimits
+    timer: Callable[[Launch], KernelTime]
+    """Gives the modelled time of a launch; asked at its start."""
+    show: Callable[[str], None]
+    """Takes what a kernel prints."""
+    time_limit: float
+    """Seconds without a finished block after which a launch is stopped."""
+    workers: int
+
+
+class Launch(Operation):
+    """One launch. Many may be queued, so it is kept small."""
+
+    kind = "kernel"
+    engine = "sm"
+
+    _time: KernelTime | None = None
+    _reach: Reach = ()
+    _reach_known = False
+    on_take: Callable[[], None] | None = None
+    wants_footprint: Callable[[], bool] = bool
+    """Asked when it runs: should it note every byte that it touches? That takes longer."""
+    _touched: Touched | None = None
+    _waiting: Running | None = None
+    _waited = False
+    together = APART
+
+    def __init__(
+        self,
+        kernel: LoadedKernel,
+        stream: Stream,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        args: bytes,
+        shared: int,
+        surroundings: Surroundings,
+    ) -> None:
+        super().__init__(kernel.name, stream)
+        self.kernel, self.grid, self.block, self.args, self.shared = kernel, grid, block, args, shared
+        self.blocks = grid[0] * grid[1] * grid[2]
+        self._around = surroundings
+
+    def set_together(self, together: Together) -> None:
+        """Its blocks run in clusters, or all at once."""
+        self.together = together
+        self.cluster_blocks = volume(cluster_of(self.kernel.kernel, together))
+
+    def begin(self) -> int:
+        if self.on_take is not None:
+            self.on_take()
+        self._time = self._around.timer(self)
+        return self._time.ns
+
+    @property
+    def _memory(self) -> Memory:
+        return self._around.memory
+
+    @property
+    def block_shape(self) -> tuple[int, int, int]:  # type: ignore[override]
+        kernel, block = self.kernel.kernel, self.block
+        registers = kernel.resources.registers if kernel.resources else 0
+        return block[0] * block[1] * block[2], registers, kernel.static_shared + self.shared
+
+    @property
+    def terms(self) -> Mapping[str, float]:  # type: ignore[override]
+        return self._time.terms if self._time is not None else NO_TERMS
+
+    @property
+    def bound(self) -> str:  # type: ignore[override]
+        return self._time.bound if self._time is not None else ""
+
+    @property
+    def peak_fraction(self) -> float:  # type: ignore[override]
+        return self._time.peak_fraction if self._time is not None else 0.0
+
+    @property
+    def uses(self) -> Mapping[str, float]:  # type: ignore[override]
+        return self._time.uses if self._time is not None else NO_TERMS
+
+    @property
+    def sm_use(self) -> float:  # type: ignore[override]
+        return self._time.sm_use if self._time is not None else 0.0
+
+    @property
+    def needed(self) -> float:  # type: ignore[override]
+        return self._time.needed if self._time is not None else 1.0
+
+    def run(self) -> None:
+        self._check(self._launch())
+
+    def run_held(self) -> Callable[[], None]:
+        if self.visible_at_once:
+            return self._run_until_it_waits()
+        if self._only_atomics():
+            self.run()
+            return lambda: None
+        reach = self.writes()
+        published = self._published()
+        if published or self._is_much_memory(reach):
+            outcome = self._launch(hold_stores=True, published=published)
+            self._check(outcome)
+            assert outcome.held is not None
+            self.publications = publications(self._memory, outcome.held.history)
+            return outcome.held.apply
+        return hold_by_comparison(self._memory, reach, self.run)
+
+    def _is_much_memory(self, reach: Reach) -> bool:
+        """Does comparing what it may write before and after take longer than tracing its stores?"""
+        threads = self.blocks * self.block[0] * self.block[1] * self.block[2]
+        written = self._memory.in_use if reach is None else sum(size for _, size in reach)
+        return self._reaches_registered() or written > threads * _TRACED_STORE_COST
+
+    def _published(self) -> list[Range]:
+        """Memory that the host can read while the kernel writes it for others to see."""
+        if not publishes(self.kernel):
+            return []
+        ranges = self.may_touch() if self._reaches_registered() else []
+        return self.host_visible() + [entry for entry in ranges if entry in self._memory.ranges]
+
+    def _launch(
+        self, *, hold_stores: bool = False, resumable: bool = False, published: Sequence[Range] = ()
+    ) -> Outcome:
+        return run_kernel(
+            self.kernel,
+            self.grid,
+            self.block,
+            self.args,
+            self.shared,
+            workers=self._around.workers,
+            time_limit=self._around.time_limit,
+            clock_ns=self.start,
+            hold_stores=hold_stores,
+            footprint=self.wants_footprint(),
+            published=published,
+            resumable=resumable,
+            together=self.together,
+            limits=self._around.limits,
+        )
+
+    def _check(self, outcome: Outcome) -> None:
+        if self._waited:
+            self._touched = NOTHING  # it and those that it waits for order their accesses themselves
+        elif outcome.footprint is not None:
+            footprint = outcome.footprint
+            self._touched = Touched(
+                runs_between(footprint.read_runs),
+                runs_between(footprint.write_runs),
+                runs_between(footprint.atomic_runs),
+            )
+        if outcome.text:
+            self._around.show(outcome.text)
+        if outcome.fault is not None:
+            if outcome.fault.assertion:
+                print(outcome.fault.assertion.rstrip("\n"), file=sys.stderr)
+            raise CudaError(cudaError_t(outcome.fault.code), str(outcome.fault), sticky=True)
+
+    # -- waiting for memory to change (polling.py) ---------------------------------------------------------------------
+
+    @property
+    def visible_at_once(self) -> bool:
+        return bool(self.kernel.kernel.poll_points)
+
+    @property
+    def polling(self) -> bool:
+        return self._waiting is not None
+
+    @property
+    def only_others_can_help(self) -> bool:
+        """Do its threads do the same again and again, unless somebody else changes memory?"""
+        return self._waiting is not None and self._waiting.only_others_can_help
+
+    @property
+    def clock_ns(self) -> int:
+        """How late its threads have seen that it is, modelled ns."""
+        return self._waiting.clock_ns if self._waiting is not None else 0
+
+    def _run_until_it_waits(self) -> Callable[[], None]:
+        """Run a kernel that polls memory. When it comes to its end, its stores are taken back until its modelled end;
+        when it has to wait for others, they stay, because others may wait for them."""
+        reach = self.writes()
+        only_atomics = self._only_atomics()
+        traced = not only_atomics and self._is_much_memory(reach)
+        before = [] if only_atomics or traced else snapshot(self._memory, reach)
+        outcome = self._launch(hold_stores=traced, resumable=True)
+        if outcome.waiting is not None:
+            outcome.waiting.keep_stores()
+            self._waited = True
+            self._waiting = outcome.waiting
+            return lambda: None
+        self._check(outcome)
+        return outcome.held.apply if outcome.held is not None else take_back(self._memory, before)
+
+    @property
+    def is_busy(self) -> bool:
+        """Does it get on by itself, as long as nobody stops it?"""
+        return self._waiting is not None and self._waiting.is_busy
+
+    def look_again(self, now: int, rounds: int, most: int) -> bool:
+        """Memory may have changed, at ``now``. Threads that only count go through ``rounds`` rounds, those that change
+        memory through ``most``. Returns whether the launch has done anything that others could see; it
+        has come to its end when :attr:`polling` is false. Raises ``CudaError`` when it fails."""
+        waiting = self._waiting
+        assert waiting is not None
+        self._waiting = None
+        outcome = waiting.go_on(now, patient=False, rounds=rounds, most=most)
+        self._waiting = outcome.waiting
+        if outcome.waiting is not None:
+            return outcome.waiting.moved
+        self._check(outcome)
+        return True
+
+    def give_up(self, why: tuple[str, str]) -> None:
+        """It can never end. Raises the ``CudaError`` that explains it."""
+        waiting, self._waiting = self._waiting, None
+        assert waiting is not None
+        self._check(waiting.give_up(why))
+
+    def abandon(self) -> None:
+        """The device is lost: what it has borrowed goes back."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.close()
+
+    # -- what it may touch ---------------------------------------------------------------------------------------------
+
+    def _addresses(self) -> list[int]:
+        """Values of the parameters that may be addresses."""
+        return self.kernel.pointers(self.args).addresses
+
+    def reads(self) -> Reach:
+        if not self._reach_known:
+            self._reach, self._reach_known = self.kernel.pointers(self.args).reach, True
+        return self._reach
+
+    def writes(self) -> Reach:
+        return self.reads() if self.kernel.writes_global else ()
+
+    def touched(self) -> Touched | None:
+        """Known when it has run with a footprint."""
+        return self._touched
+
+    def _reaches_registered(self) -> bool:
+        return bool(self._memory.ranges) and self.kernel.pointers(self.args).registered
+
+    def host_visible(self) -> list[tuple[int, int]]:
+        """Pinned and managed memory that it may read: the host can change it without a call."""
+        return self.kernel.pointers(self.args).host_visible
+
+    def points_into(self, start: int, end: int) -> bool:
+        """Was it given an address of these bytes?"""
+        return any(start <= address < end for address in self._addresses())
+
+    def may_touch(self) -> list[Range]:
+        """Allocations, and registered host memory, that it may reach; looked up now and not kept."""
+        if self.kernel.follows_pointers:
+            return [(a.pointer, a.size) for a in self._memory] + self._memory.ranges
+        found = {(a.pointer, a.size) for a in map(self._memory.find, self._addresses()) if a is not None}
+        if self._memory.ranges:
+            found |= {entry for entry in map(self._memory.find_range, self._addresses()) if entry[1]}
+        return sorted(found)
+
+    @property
+    def starts_at_once(self) -> bool:
+        if self.visible_at_once:
+            return True
+        return self._reaches_registered() or bool(self.host_visible())
+
+    def _only_atomics(self) -> bool:
+        """Are all of its global stores atomics?"""
+        sites = [s for s in self.kernel.kernel.sites if s.space in (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)]
+        kinds = {site.kind for site in sites}
+        return SiteKind.ATOMIC in kinds and SiteKind.STORE not in kinds

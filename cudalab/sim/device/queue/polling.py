@@ -1,0 +1,207 @@
+"""Launches that wait for memory to change, and who may change it.
+
+A kernel on a GPU can spin on a flag that a copy, another kernel, a host function or the host itself sets while it runs.
+Here such a launch runs at its modelled start until nothing in it goes on, and then stays in flight: it keeps its places
+on the SMs, modelled time goes by, and it looks again whenever something has been done that could have changed its
+memory, which is when an operation ends and when the host makes a call. It ends when it gets there.
+
+A launch that can do without others (a lock between blocks, a barrier across the grid) never comes here; its effects are
+like those of any other kernel. What a launch that waits has stored is visible at once: somebody may be waiting for it.
+
+When the host waits and nothing is left to run but launches that wait, nobody can change their memory any more. A GPU
+would hang; here the call ends with an explanation. What is simplified: threads look all at once, not each in its time,
+and a thread that counts its rounds counts roughly those that would fit into the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cudalab.sim.device.queue.event_loop import Event, EventLoop
+
+if TYPE_CHECKING:
+    from cudalab.sim.device.queue.effect import Effects
+    from cudalab.sim.device.queue.kernel_launch import Launch
+    from cudalab.sim.device.queue.operation import Operation
+
+FEW_ROUNDS, MANY_ROUNDS = 2, 4096
+"""Rounds that a thread which counts them, or looks at the clock, goes through at once: at first, and at most."""
+BUSY_ROUNDS = 64
+"""Rounds that a launch which tells others something again and again goes through at once."""
+_BLIND = ("record", "wait", "free")
+"""Kinds of operations that change no memory."""
+
+
+class _Waiting:
+    """One launch that waits, and when it looks again by itself."""
+
+    __slots__ = ("event", "launch", "rounds")
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.rounds = FEW_ROUNDS
+        self.event: Event | None = None
+
+
+class Polling:
+    """The launches of one device that wait for memory to change.
+
+    ``round_ns`` is how long one round of a polling loop takes. ``settled(launch)`` is called when one need not wait any
+    more, ``failed(launch, error)`` when it cannot go on.
+    """
+
+    def __init__(
+        self,
+        loop: EventLoop,
+        effects: Effects,
+        round_ns: float,
+        settled: Callable[[Operation], None],
+        failed: Callable[[Operation, BaseException], None],
+    ) -> None:
+        self._loop, self._effects, self._round_ns = loop, effects, round_ns
+        self._settled, self._failed = settled, failed
+        self._waiting: list[_Waiting] = []
+        self._looking = self._due = False
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def started(self, launch: Launch) -> None:
+        """A launch has begun and found that it must wait; it may have set what others wait for."""
+        entry = _Waiting(launch)
+        self._waiting.append(entry)
+        self._plan(entry)
+        self._look_soon()
+
+    def ended(self, operation: Operation) -> None:
+        """An operation has ended, so memory may have changed."""
+        if self._waiting and operation.kind not in _BLIND:
+            self._look_soon()
+
+    def _look_soon(self) -> None:
+        """As an event of its own: what runs now must not find the device lost when it goes on."""
+        if not self._due:
+            self._due = True
+            self._loop.at(self._loop.now, self._look_as_due)
+
+    def _look_as_due(self) -> None:
+        self._due = False
+        self.look()
+
+    def look(self) -> None:
+        """Memory may have changed: let every launch look, until none goes on."""
+        if self._looking:  # a launch that looks runs others, whose effects it may have to see
+            return
+        self._looking = True
+        try:
+            moved = bool(self._waiting)
+            while moved:
+                moved = False
+                for entry in list(self._waiting):
+                    if entry in self._waiting and not entry.launch.is_busy:
+                        moved = self._look(entry, FEW_ROUNDS) or moved
+        finally:
+            self._looking = False
+
+    def _look(self, entry: _Waiting, rounds: int) -> bool:
+        """Let one launch go on; whether it has done anything that others could see."""
+        launch = entry.launch
+        self._effects.before_commit(launch.writes())
+        try:
+            moved = launch.look_again(self._loop.now, rounds, BUSY_ROUNDS)
+        except BaseException as error:
+            self._forget(entry)
+            self._failed(launch, error)
+            return True
+        if not launch.polling:
+            self._forget(entry)
+            self._settled(launch)
+            return True
+        if moved:
+            entry.rounds = FEW_ROUNDS
+        self._plan(entry)
+        return moved
+
+    def _plan(self, entry: _Waiting) -> None:
+        """Threads that only count, or look at the clock, do so again when the time for that has gone by."""
+        if entry.event is not None:
+            self._loop.cancel(entry.event)
+            entry.event = None
+        if entry.launch.only_others_can_help:
+            return
+        rounds = BUSY_ROUNDS if entry.launch.is_busy else entry.rounds
+        later = max(self._loop.now + max(1, round(rounds * self._round_ns)), entry.launch.clock_ns)
+        entry.event = self._loop.at(later, partial(self._time_has_passed, entry))
+
+    def _time_has_passed(self, entry: _Waiting) -> None:
+        entry.event = None
+        entry.rounds = min(MANY_ROUNDS, 2 * entry.rounds)
+        if self._look(entry, entry.rounds):
+            self.look()
+
+    def _forget(self, entry: _Waiting) -> None:
+        if entry.event is not None:
+            self._loop.cancel(entry.event)
+        if entry in self._waiting:
+            self._waiting.remove(entry)
+
+    def give_up(self, pending: Iterable[Operation]) -> None:
+        """The host waits and nothing is left to run: the first launch that waits ends with an explanation. ``pending``
+        are all operations that have not ended."""
+        entry = self._waiting[0]
+        self._forget(entry)
+        others = [other.launch.name for other in self._waiting]
+        try:
+            entry.launch.give_up(_why(entry.launch, others, pending))
+        except BaseException as error:
+            self._failed(entry.launch, error)
+
+    def clear(self) -> None:
+        """Forget all launches, as the loss of the device does."""
+        for entry in self._waiting:
+            entry.launch.abandon()
+        self._waiting.clear()
+        self._due = False
+
+
+def _why(launch: Launch, others: list[str], pending: Iterable[Operation]) -> tuple[str, str]:
+    """Why nobody changes the memory any more, and what to try."""
+    seen: list[str] = []
+    behind = launch
+    work: list[Operation] = [behind]
+    found: tuple[Operation, str] | None = None
+    while work and found is None:
+        for operation, rule in work.pop(0).dependents:
+            if operation.kind not in _BLIND:
+                found = found or (operation, rule)
+            work.append(operation)
+    cause = "The host waits in this call and cannot set it; nothing else is left to run on the device."
+    advice = (
+        "set the flag before you wait: by the host before the call, or by a copy or a kernel in another stream that "
+        "does not wait for this one."
+    )
+    if others:
+        seen.append(f"{', '.join(others)} wait{'' if len(others) > 1 else 's'} for memory to change, too.")
+    crowded = next((o for o in pending if o.start < 0 and not o.waiting and o.engine == "sm"), None)
+    if found is not None:
+        operation, rule = found
+        seen.append(f"{_name(operation)} comes behind this kernel: {rule}.")
+        advice = (
+            "put what sets the flag into another non-blocking stream, and enqueue it so that it does not have to wait "
+            "for this kernel."
+        )
+    elif crowded is not None:
+        seen.append(f"{_name(crowded)} finds no room on the SMs beside the blocks that wait.")
+        advice = (
+            "leave room for what sets the flag: launch the kernel that waits with fewer blocks, or use a copy, which "
+            "needs no SM."
+        )
+    return " ".join([cause, *seen]), advice
+
+
+def _name(operation: Operation) -> str:
+    where = f" ({operation.place})" if operation.place.line else ""
+    kind = f"{operation.kind} " if operation.kind not in operation.name else ""
+    return f"The {kind}{operation.name}{where}"

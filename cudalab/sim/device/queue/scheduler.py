@@ -1,0 +1,323 @@
+"""Puts operations in order: what each waits for, which engine takes it, and how far the clocks have come.
+
+The host clock and the device's events share one time axis. A call adds its cost to the host clock and lets the loop
+catch up; a call that waits lets the loop run until its target has ended and sets the host clock behind it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from cuda.bindings.runtime import cudaError_t
+
+from cudalab.sim.device.caller import Place, place_of_call
+from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.observer import Observer
+from cudalab.sim.device.profile import Profile
+from cudalab.sim.device.queue.copy_engine import CopyEngine
+from cudalab.sim.device.queue.effect import Effects
+from cudalab.sim.device.queue.engine import Engine, NoEngine
+from cudalab.sim.device.queue.event_loop import EventLoop
+from cudalab.sim.device.queue.implicit_synchronization import ImplicitOrder
+from cudalab.sim.device.queue.operation import EventWait, Operation, Range
+from cudalab.sim.device.queue.polling import Polling
+from cudalab.sim.device.queue.sm_array import SmArray
+from cudalab.sim.device.queue.stream import NON_BLOCKING, Stream, StreamTable
+from cudalab.sim.machine.memory.allocations import Memory
+
+
+class Scheduler:
+    """Streams, engines and clocks of one device.
+
+    ``on_fault(operation, error)`` is called when an operation fails; ``on_end(operation)`` when one has ended.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        memory: Memory,
+        on_fault: Callable[[Operation, CudaError], None],
+        on_end: Callable[[Operation], None],
+        observers: list[Observer],
+    ) -> None:
+        self.profile = profile
+        self.token = object()
+        """Tells this state of the device from the one after a reset: what was made before is dead then."""
+        self.loop = EventLoop()
+        self.effects = Effects(memory)
+        self.streams = StreamTable()
+        self.host_ns = 0
+        self.place: Place | None = None
+        """The line that makes the call that is under way, once somebody has asked for it."""
+        self._on_fault, self._on_end = on_fault, on_end
+        self.observers = observers
+        self._sequence = 0
+        self._raised: BaseException | None = None
+        self._pending: dict[int, Operation] = {}
+        self._ready_now: deque[Operation] = deque()
+        self._passing_on = False
+        self._switch = round(profile.device["engine_switch"])
+        self._submit = round(profile.device["submit"])
+        self.implicit = ImplicitOrder(profile, self._released_by_start) if ImplicitOrder.wanted(profile) else None
+        """What devices of old wait for; ``None`` on those of today."""
+        self._engines = self._make_engines()
+        self.polling = Polling(self.loop, self.effects, profile.device["l2_latency"], self._sm.settled, self._failed)
+
+    def _make_engines(self) -> dict[str, Engine]:
+        engines = self.profile.engines
+        all_started = self.implicit.all_started if self.implicit is not None else None
+        self._sm = sm = SmArray(self.loop, self._begin, self._end, self.profile, all_started=all_started)
+        made: dict[str, Engine] = {
+            "none": NoEngine(self.loop, self._begin, self._end),
+            "sm": sm,
+            "h2d": sm,
+            "d2h": sm,
+        }
+        in_issue_order = engines["copy_queue"] == "issue"
+        count = int(engines["copy"])
+        if count:
+            copies = [
+                CopyEngine(name, self.loop, self._begin, self._end, in_issue_order=in_issue_order)
+                for name in (("",), ("H2D", "D2H"))[count - 1]
+            ]
+            for engine in copies:
+                engine.contention = self.profile.device["bus_contention"]
+                engine.others = [other for other in copies if other is not engine]
+            made["h2d"], made["d2h"] = copies[0], copies[-1]
+        return made
+
+    # -- enqueueing ----------------------------------------------------------------------------------------------------
+
+    def enqueue(
+        self, operation: Operation, after: Iterable[Operation] = (), *, earliest: int | None = None
+    ) -> Operation:
+        """Put an operation at the end of its stream; it also waits for ``after``."""
+        stream, now = operation.stream, self.host_ns
+        operation.sequence = sequence = self._sequence
+        self._sequence = sequence + 1
+        operation.enqueued = now
+        operation.earliest = now + self._submit if earliest is None else earliest
+        operation.held_by = "host"
+        last, engine = stream.last, operation.engine
+        if engine != "none":
+            operation.lane = engine
+        elif last is not None and not last.done:
+            operation.lane = last.lane
+        place = self.place
+        if place is None:
+            place = self.place = place_of_call()
+        operation.place = place
+        if stream.flags & NON_BLOCKING:
+            waits = [] if last is None else [(last, "stream order")]
+        else:
+            waits = self.streams.dependencies(stream)
+        for other in after:
+            waits.append((other, "event"))
+        taker = self._engines[engine]
+        if engine != "sm" and taker is self._sm:
+            operation.exclusive = True  # a device without copy engines
+        waiting = 0
+        for other, rule in waits if self.implicit is None else waits + self.implicit.enqueued(operation):
+            if not other.done:
+                other.dependents.append((operation, rule))
+                waiting += 1
+        operation.waiting += waiting
+        self._pending[sequence] = operation
+        stream.last = operation
+        for observer in self.observers:
+            observer.enqueued(operation, waits)
+        taker.issue(operation)
+        if not operation.waiting:
+            self.loop.at(operation.earliest, partial(self._ready, operation))
+        return operation
+
+    def order(self, stream: Stream, after: Operation) -> None:
+        """All later work of ``stream`` waits for ``after``."""
+        if not after.done:
+            self.enqueue(EventWait(stream), after=(after,))
+            return
+        for observer in self.observers:
+            observer.ordered(stream, after)
+
+    def let_go(self, operation: Operation) -> None:
+        """What ``operation`` waited for besides other operations has come (``stream_values.py``)."""
+        operation.waiting -= 1
+        if not operation.waiting:
+            self.loop.at(max(self.loop.now, operation.earliest), partial(self._ready, operation))
+
+    def _ready(self, operation: Operation) -> None:
+        operation.ready = self.loop.now
+        self._engines[operation.engine].ready(operation)
+
+    def _begin(self, operation: Operation) -> int:
+        operation.start = self.loop.now
+        for observer in self.observers:
+            observer.started(operation)
+        try:
+            duration = self.effects.begin(operation)
+            if operation.polling:
+                self.polling.started(operation)  # type: ignore[arg-type]
+            for when, writes, make in operation.publications:
+                time = self.loop.now + round(when * duration)
+                self.loop.at(time, partial(self._publish, operation, writes, make))
+            return duration
+        except (Exception, KeyboardInterrupt) as error:
+            self._raised = self._raised or error
+            operation.executed = True  # it ends at once, without an effect
+            return 0
+
+    def _publish(self, operation: Operation, writes: tuple[Range, ...], make: Callable[[], None]) -> None:
+        """A kernel that runs makes stores that others can see at once."""
+        if not operation.done:
+            self.effects.before_commit(writes)
+            make()
+            self.polling.ended(operation)
+
+    def _end(self, operation: Operation) -> None:
+        operation.end = self.loop.now
+        try:
+            self.effects.end(operation)
+        except (Exception, KeyboardInterrupt) as error:
+            if isinstance(error, CudaError) and error.sticky:
+                self._on_fault(operation, error)
+                return
+            # an interrupt of a long kernel, or a mistake of our own: the call that drives the loop raises it, and the
+            # operation counts as ended, so that the device stays usable
+            self._raised = self._raised or error
+        operation.done = True
+        del self._pending[operation.sequence]
+        self._on_end(operation)
+        for observer in self.observers:
+            observer.ended(operation)
+        operation.held_by_operation = None  # or each operation would keep all before it alive
+        if self.implicit is not None:
+            self.implicit.ended(operation)
+        for other, rule in operation.dependents:
+            self._released(other, rule, operation)
+        operation.dependents.clear()
+        if self._ready_now and not self._passing_on:
+            self._pass_on()
+        if self.polling:
+            self.polling.ended(operation)
+
+    def _failed(self, operation: Operation, error: BaseException) -> None:
+        """A launch that waited for memory to change cannot go on."""
+        if isinstance(error, CudaError) and error.sticky:
+            self._on_fault(operation, error)
+            return
+        self._raised = self._raised or error
+        self._sm.settled(operation)
+
+    def _pass_on(self) -> None:
+        """Tell the engines what has become ready just now. What ends at once makes more ready, so this is a loop."""
+        self._passing_on = True
+        try:
+            while self._ready_now:
+                self._ready(self._ready_now.popleft())
+        finally:
+            self._passing_on = False
+
+    def _released_by_start(self, operation: Operation, rule: str, cause: Operation) -> None:
+        """The same for one that waited for blocks of ``cause`` to start: an engine is at work now."""
+        self._released(operation, rule, cause)
+        if self._ready_now and not self._passing_on:
+            self.loop.at(self.loop.now, self._pass_on)
+
+    def _released(self, operation: Operation, rule: str, cause: Operation) -> None:
+        """One thing less that ``operation`` waits for."""
+        operation.waiting -= 1
+        if operation.waiting:
+            return
+        time = self.loop.now
+        if operation.engine in ("h2d", "d2h") and cause.lane not in ("", operation.engine):
+            time += self._switch  # a copy engine is told by another engine; kernels wait for copies at no cost
+        if time > operation.earliest:
+            operation.held_by, operation.held_by_operation = rule, cause
+        else:
+            time = operation.earliest
+        if time > self.loop.now:
+            self.loop.at(time, partial(self._ready, operation))
+        else:
+            self._ready_now.append(operation)
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def advance(self, ns: float) -> None:
+        """The host was busy for ``ns``; the device went on meanwhile."""
+        if self.polling:
+            self.polling.look()  # the host may have changed memory since its last call
+        self.host_ns += round(ns)
+        self.loop.run_until(self.host_ns)
+        self._raise()
+
+    def wait_for(self, operation: Operation | None, *, seen: bool = True) -> None:
+        """Block the host until an operation has ended. ``seen``: as for :meth:`wait_for_all`."""
+        if operation is not None and not operation.done:
+            self._run_while(lambda: not operation.done)
+            self._check_progress(operation.done)
+            self.host_ns = max(self.host_ns, self.loop.now + round(self.profile.host["wake"]))
+        if operation is not None and seen:
+            self.host_saw(operation)
+
+    def host_saw(self, operation: Operation | None) -> None:
+        """What the host does from now on comes after ``operation`` (``None``: after everything)."""
+        for observer in self.observers:
+            observer.host_waited(operation)
+
+    def host_saw_stream(self, stream: Stream) -> None:
+        """What the host does from now on comes after everything in ``stream`` so far."""
+        for observer in self.observers:
+            observer.host_waited_for_stream(stream)
+
+    def wait_for_all(self, *, seen: bool = True) -> None:
+        """Block the host until everything has ended. ``seen=False``: by a call that promises no such wait, so that what
+        the host does next is not ordered by it."""
+        if self._pending:
+            self._run_while(lambda: bool(self._pending))
+            self._check_progress(not self._pending)
+            self.host_ns = max(self.host_ns, self.loop.now + round(self.profile.host["wake"]))
+        if seen:
+            self.host_saw(None)
+
+    def _run_while(self, pending: Callable[[], bool]) -> None:
+        """Let the loop run. When it is empty, launches that wait for memory to change wait for ever."""
+        self.loop.run_while(lambda: pending() and self._raised is None)
+        while pending() and self._raised is None and self.polling:
+            self.polling.give_up(self._pending.values())
+            self.loop.run_while(lambda: pending() and self._raised is None)
+        self._raise()
+
+    def _check_progress(self, done: bool) -> None:
+        """A loop that is empty before what is waited for has ended: two operations wait for each other."""
+        if not done and self._pending:
+            stuck = ", ".join(repr(operation) for operation in list(self._pending.values())[:5])
+            raise CudaError(cudaError_t.cudaErrorUnknown, f"nothing is left to run, and these never ended: {stuck}")
+
+    def _raise(self) -> None:
+        """Raise in this call what went wrong while the loop ran."""
+        error, self._raised = self._raised, None
+        if error is not None:
+            raise error
+
+    @property
+    def pending(self) -> list[Operation]:
+        """What was enqueued and has not ended, in that order."""
+        return list(self._pending.values())
+
+    @property
+    def idle(self) -> bool:
+        return not self._pending
+
+    def drop_everything(self) -> None:
+        """The device is lost: nothing that was enqueued will run."""
+        self.loop.clear()
+        self.effects.clear()
+        self.polling.clear()
+        self._pending.clear()
+        self._ready_now.clear()
+        for engine in self._engines.values():
+            engine.clear()
+        for observer in self.observers:
+            observer.reset()

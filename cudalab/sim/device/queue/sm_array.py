@@ -1,0 +1,405 @@
+"""The array of SMs: grids whose blocks share it.
+
+Blocks of a launch start as SMs have room for them, and run to their end; nothing stops a block that runs. When several
+launches have blocks that wait, those of the stream with the highest priority go first, then those of the launch that
+was ready first; the next launch in line gets room only when all blocks of the one before it have started. So a launch
+that fills the device lets others in as its last blocks end, and an urgent one gets every place that comes free from the
+moment it is ready (CUDA C++ Programming Guide, "Stream Priorities" and "Concurrent Kernel Execution").
+
+Blocks that start together are kept together as a *wave* (grid.py): they end together, and their places go to the next
+blocks of the launch, or to a launch that stands before it in line. Alone, a launch takes exactly the time of the time
+model, in which a block takes an equal part of it. While launches run together
+
+- each goes on at the pace of the blocks that it has: half the places, half the pace, unless something else than the
+  number of blocks holds it up and fewer are enough (``needed``);
+- what they use in common (DRAM, L2, the issue slots of all SMs …) is shared in proportion to what each would use alone.
+
+The blocks of a cluster start together, and no more of them are resident than fit into the groups of SMs that a cluster
+may be spread over (machine/together.py).
+
+What is simplified: the last blocks of a launch of several waves end together, as they do when blocks have drifted
+apart; where more than four waves of one launch are under way, the two smallest are joined. Copies within the device,
+memsets and array operations are grids of blocks of 256 threads that move 16 bytes each. A learner would notice in the
+exact end of a single block, which nothing shows.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cudalab.sim.device.queue.event_loop import EventLoop
+from cudalab.sim.device.queue.grid_waves import Grid, Wave
+from cudalab.sim.device.queue.operation import Operation
+from cudalab.sim.device.queue.sm_residency import BlockNeeds, Residency, SmRoom
+from cudalab.sim.machine.launch.clusters import clusters_that_fit, sm_groups
+
+if TYPE_CHECKING:
+    from cudalab.sim.device.profile import Profile
+
+Begin = Callable[[Operation], int]
+End = Callable[[Operation], None]
+
+MOST_WAVES = 4
+"""Waves of one launch that are followed apart."""
+_MOVER_THREADS, _MOVER_REGISTERS, _MOVER_BLOCK_BYTES = 256, 32, 256 * 16
+_PARTS = 1_000_000
+
+
+class SmArray:
+    """Takes operations as they become ready, and runs them side by side as far as their blocks fit."""
+
+    def __init__(
+        self,
+        loop: EventLoop,
+        begin: Begin,
+        end: End,
+        profile: Profile,
+        *,
+        all_started: Callable[[Operation], None] | None = None,
+    ) -> None:
+        engines = profile.engines
+        self._loop, self._begin, self._end = loop, begin, end
+        self._most = int(engines["max_resident_grids"]) if engines["concurrent_kernels"] else 1
+        self._bandwidth = profile.device["dram_bandwidth"] * 1e3  # bytes a ns
+        self._sms = profile.sms
+        self._room = SmRoom.of(profile)
+        self._all_started = all_started
+        self.residency = Residency(profile.sms, self._room)
+        self._known_needs: dict[tuple[int, int, int], BlockNeeds] = {}
+        self._line: list[Grid] = []
+        self._running: dict[Grid, None] = {}
+        self._cause: Operation | None = None
+        """Whose blocks have just made room."""
+        self._overdue: dict[Wave, None] = {}
+        self._contended = False
+        self._highest = 0
+
+    # -- what the scheduler calls --------------------------------------------------------------------------------------
+
+    def issue(self, operation: Operation) -> None:
+        """Operations are taken as they become ready."""
+
+    def ready(self, operation: Operation) -> None:
+        """What the operation depends on has ended."""
+        grid = self._grid(operation)
+        line = self._line
+        if not line:
+            if grid.blocks <= self.residency.idle and not self._is_held(grid):
+                self._start_whole(grid)
+                return
+            line.append(grid)
+        elif grid.needs is None and not self._is_held(grid):
+            self._start_whole(grid)  # it needs no room, so it need not stand in line
+            return
+        else:
+            head = line[0]
+            insort(line, grid)
+            if line[0] is not grid:
+                return
+            self._take_plans_back(head)
+        self._dispatch()
+
+    def settled(self, operation: Operation) -> None:
+        """A launch that waited for memory to change has come to its end: blocks whose time is over end now."""
+        for wave in [wave for wave in self._overdue if wave.grid.operation is operation]:
+            del self._overdue[wave]
+            if wave in wave.grid.waves and wave.event is None:
+                self._schedule(wave)
+
+    def clear(self) -> None:
+        """Forget everything, as the loss of the device does."""
+        self._overdue.clear()
+        self._line.clear()
+        self._running.clear()
+        self._cause = None
+        self.residency.clear()
+        self._contended, self._highest = False, 0
+
+    # -- starting ------------------------------------------------------------------------------------------------------
+
+    def _grid(self, operation: Operation) -> Grid:
+        if operation.blocks:
+            return Grid(operation, self._needs(operation.block_shape), operation.blocks)
+        moved = operation.device_bytes
+        if moved > _MOVER_BLOCK_BYTES or operation.kind == "array":
+            needs = self._needs((_MOVER_THREADS, _MOVER_REGISTERS, 0))
+            return Grid(operation, needs, max(1, -(-moved // _MOVER_BLOCK_BYTES)))
+        return Grid(operation, None, 1)
+
+    def _needs(self, shape: tuple[int, int, int]) -> BlockNeeds:
+        known = self._known_needs.get(shape)
+        if known is None:
+            known = self._known_needs[shape] = self._room.needs(*shape)
+        return known
+
+    def _dispatch(self) -> None:
+        """Give room to blocks that wait, in the order of the line."""
+        while (grid := self._next()) is not None:
+            if grid.needs is None:
+                self._line.remove(grid)
+                self._start_whole(grid)
+                continue
+            if not grid.started and not self._start(grid):
+                return
+            if not self._place(grid):
+                return
+            self._line.remove(grid)
+            self._has_started(grid)
+
+    def _next(self) -> Grid | None:
+        """Who gets room first. Where the first in line may not start though there may be room, launches that have
+        started go on, and nothing else starts."""
+        if not self._line:
+            return None
+        first = self._line[0]
+        if first.started or not self._is_held(first):
+            return first
+        return min((grid for grid in self._running if grid.pending), default=None)
+
+    def _has_started(self, grid: Grid) -> None:
+        if self._all_started is not None:
+            self._all_started(grid.operation)
+
+    def _is_held(self, grid: Grid) -> bool:
+        """May the grid not start even if there is room?"""
+        running = self._running
+        if len(running) >= self._most:
+            grid.why = "resident grids"
+            return True
+        if running and (grid.operation.exclusive or next(iter(running)).operation.exclusive):
+            grid.why = "no copy engine"
+            return True
+        return False
+
+    def _start_whole(self, grid: Grid) -> None:
+        """Begin an operation that needs no room, or whose blocks each get an idle SM: what many small ones do."""
+        duration = self._started(grid)
+        grid.places = grid.resident = grid.blocks
+        grid.pending = 0
+        wave = Wave(grid, float(duration))
+        wave.places = grid.blocks
+        grid.waves.append(wave)
+        if grid.needs is not None:
+            self.residency.place(wave, grid.needs, grid.blocks)
+        self._changed(grid)
+        self._has_started(grid)
+
+    def _start(self, grid: Grid) -> bool:
+        """Begin the operation if there is room for its first block."""
+        assert grid.needs is not None
+        if not self.residency.fits(grid.needs):
+            grid.why = "SM resources"
+            return False
+        duration = self._started(grid)
+        operation = grid.operation
+        grid.resident = min(grid.blocks, self._most_resident(grid.needs, operation.cluster_blocks))
+        grid.needed = max(1.0, grid.resident * (operation.needed if operation.blocks else 0.5))
+        grid.turn = duration * grid.resident / grid.blocks
+        return True
+
+    def _most_resident(self, needs: BlockNeeds, cluster: int) -> int:
+        """Blocks that are resident at once when the launch is alone."""
+        if cluster == 1:
+            return needs.each * self._sms
+        return clusters_that_fit(needs.each, cluster, sm_groups(self._sms)) * cluster
+
+    def _started(self, grid: Grid) -> int:
+        """The operation begins; returns its duration alone (ns)."""
+        operation, now = grid.operation, self._loop.now
+        if operation.ready < now:
+            operation.held_by, operation.held_by_operation = grid.why, self._cause
+        duration = self._begin(operation) or 1
+        grid.started = True
+        grid.updated = now
+        self._running[grid] = None
+        uses = operation.uses
+        if not uses and operation.device_bytes:
+            uses = {"memory": min(1.0, operation.device_bytes / (self._bandwidth * duration))}
+        if uses:
+            grid.uses = uses
+            grid.highest = int(max(uses.values()) * _PARTS)
+            self._highest += grid.highest
+        return duration
+
+    def _place(self, grid: Grid) -> bool:
+        """Place blocks that wait; True when all have started."""
+        assert grid.needs is not None
+        wave = Wave(grid, grid.turn)
+        placed = self.residency.place(wave, grid.needs, min(grid.pending, grid.resident - grid.places))
+        lonely = placed % grid.operation.cluster_blocks
+        if lonely:  # the blocks of a cluster start together
+            self.residency.release(wave, grid.needs, lonely)
+            placed -= lonely
+        if not placed:
+            return False
+        self._take_plans_back(grid)
+        wave.places = placed
+        grid.pending -= placed
+        grid.places += placed
+        grid.waves.append(wave)
+        if len(grid.waves) > MOST_WAVES:
+            self._join(grid)
+        elif grid.pending:
+            wave.left += self._planned(grid, placed) * grid.turn
+        if not grid.pending:
+            self._last_blocks(grid, grid.places)
+        self._changed(grid)
+        return not grid.pending
+
+    def _join(self, grid: Grid) -> None:
+        """Join the two smallest waves; what is left to do, all places together, stays the same."""
+        small, other = sorted(grid.waves, key=lambda wave: wave.places)[:2]
+        grid.waves.remove(small)
+        self._cancel(small)
+        total = small.places + other.places
+        other.left = (small.left * small.places + other.left * other.places) / total
+        other.places = total
+        self._cancel(other)
+        self.residency.hand_over(small, other)
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+
+    def _planned(self, grid: Grid, places: int) -> int:
+        """Rounds of blocks that a wave of ``places`` may take in advance. Every place takes a block a round; the last
+        blocks are not planned, because others get room from when they start."""
+        rounds = max(0, (grid.pending - (grid.places - places)) // grid.places)
+        if rounds and rounds * places == grid.pending:
+            rounds -= 1
+        grid.pending -= rounds * places
+        return rounds
+
+    def _take_plans_back(self, grid: Grid) -> None:
+        """Blocks that were planned and have not started wait again: somebody stands before the grid in line now."""
+        if not grid.started:
+            return
+        self._settle(grid)
+        for wave in grid.waves:
+            rounds = math.ceil(wave.left / grid.turn - 1e-9) - 1
+            if rounds > 0:
+                wave.left -= rounds * grid.turn
+                grid.pending += rounds * wave.places
+                self._schedule(wave)
+
+    def _ended(self, wave: Wave) -> None:
+        """The blocks of a wave have ended."""
+        grid = wave.grid
+        wave.event = None
+        self._settle(grid)
+        wave.left = max(wave.left, -1.0)  # the loop counts whole ns, and a launch that polls may be long overdue
+        if grid.operation.polling:
+            self._overdue[wave] = None  # it keeps its places until it is settled
+            return
+        self._cause = grid.operation
+        if grid.pending and self._next() is grid:
+            self._go_on(grid, wave)
+        else:
+            if grid.needs is not None:
+                self.residency.release(wave, grid.needs)
+            grid.places -= wave.places
+            grid.waves.remove(wave)
+            if grid.waves or grid.pending:
+                self._changed(grid)
+            else:
+                del self._running[grid]
+                self._highest -= grid.highest
+                if self._contended:
+                    self._changed(None)
+                self._end(grid.operation)
+        if self._line:
+            self._dispatch()
+        self._cause = None
+
+    def _go_on(self, grid: Grid, wave: Wave) -> None:
+        """The next blocks of the launch take the places of the wave."""
+        assert grid.needs is not None
+        available, owed = grid.places, 0.0
+        if grid.pending >= wave.places:
+            grid.pending -= wave.places
+            wave.left += (1 + self._planned(grid, wave.places)) * grid.turn
+        else:
+            grid.brake = min(grid.brake, grid.own_pace(self._reach(grid)))
+            spare = wave.places - grid.pending
+            self.residency.release(wave, grid.needs, spare)
+            wave.places -= spare
+            grid.places -= spare
+            grid.pending = 0
+            owed = spare * wave.left  # a fraction of a ns: the loop counts whole ones
+            wave.left += grid.turn
+        if not grid.pending:
+            self._last_blocks(grid, available, owed)
+            self._line.remove(grid)
+            self._has_started(grid)
+        self._changed(grid)
+
+    def _last_blocks(self, grid: Grid, places: int, owed: float = 0.0) -> None:
+        """All blocks have started. Of a launch of several waves, none ends later than the mean over its places."""
+        grid.brake = min(grid.brake, grid.own_pace(self._reach(grid)))
+        if grid.blocks > grid.resident:
+            mean = (owed + sum(wave.left * wave.places for wave in grid.waves)) / places
+            for wave in grid.waves:
+                if wave.left > mean:
+                    wave.left = mean
+                    self._cancel(wave)
+
+    # -- pace ----------------------------------------------------------------------------------------------------------
+
+    def _settle(self, grid: Grid) -> None:
+        """Bring the grid's waves to now."""
+        now = self._loop.now
+        if now > grid.updated:
+            done = (now - grid.updated) * grid.pace
+            for wave in grid.waves:
+                wave.left -= done
+            grid.updated = now
+
+    def _reach(self, grid: Grid) -> float:
+        """How fast it can go at most, over its pace alone, with what the SMs that have its blocks have."""
+        use = grid.operation.sm_use
+        if grid.places >= grid.resident or not use:
+            return 1.0
+        return self.residency.sms_with(list(grid.waves)) / (min(grid.resident, self._sms) * use)
+
+    def _changed(self, grid: Grid | None) -> None:
+        """The grid's blocks have changed, or who runs: set paces anew."""
+        if self._highest <= _PARTS and not self._contended:
+            if grid is not None:
+                whole = grid.places >= grid.resident or not grid.places
+                self._set_pace(grid, 1.0 if whole else grid.own_pace(self._reach(grid)))
+            return
+        own = {g: g.own_pace(self._reach(g)) for g in self._running if g.places}
+        wanted: dict[str, float] = {}
+        for g, pace in own.items():
+            part = pace * g.places / g.resident
+            for name, use in g.uses.items():
+                wanted[name] = wanted.get(name, 0.0) + part * use
+        self._contended = any(total > 1.0 for total in wanted.values())
+        for g, pace in own.items():
+            slower = max((wanted[name] for name, use in g.uses.items() if use > 0.0), default=1.0)
+            self._set_pace(g, pace / max(1.0, slower))
+
+    def _set_pace(self, grid: Grid, pace: float) -> None:
+        if pace != grid.pace:
+            self._settle(grid)
+            grid.pace = pace
+            for wave in grid.waves:
+                self._schedule(wave)
+            return
+        for wave in grid.waves:
+            if wave.event is None:
+                self._schedule(wave)
+
+    def _cancel(self, wave: Wave) -> None:
+        if wave.event is not None:
+            self._loop.cancel(wave.event)
+            wave.event = None
+
+    def _schedule(self, wave: Wave) -> None:
+        """Let the loop know when the wave ends, at its present pace. The grid is settled."""
+        if wave.event is not None:
+            self._loop.cancel(wave.event)
+        wait = max(0, math.ceil(wave.left / wave.grid.pace - 1e-6))
+        wave.event = self._loop.at(self._loop.now + wait, partial(self._ended, wave))

@@ -1,0 +1,160 @@
+"""Streams and events, and the rules of the default stream.
+
+Work in one stream runs in the order in which it was enqueued. Work in different streams may run at the same time,
+except for the **legacy default stream** (handle 0, also ``cudaStreamLegacy``): an operation there waits for everything
+that was enqueued before in all *blocking* streams, and later work in blocking streams waits for it. A stream made with
+``cudaStreamNonBlocking`` takes no part in that. The **per-thread default stream** (``cudaStreamPerThread``) is a
+blocking stream that each host thread has of its own.
+
+An **event** remembers the last operation that recorded it. Waiting for an event means waiting for the record that was
+the last one at the time of the call; an event that was never recorded counts as complete.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+
+from cuda.bindings.runtime import cudaError_t
+
+from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.queue.operation import EventRecord, Operation
+
+LEGACY = 0
+LEGACY_HANDLE = 1
+PER_THREAD = 2
+_FIRST_STREAM, _FIRST_EVENT, _STEP = 0x0A00_0000, 0x0B00_0000, 0x40
+
+NON_BLOCKING = 1
+BLOCKING_SYNC, DISABLE_TIMING, INTERPROCESS = 1, 2, 4
+
+
+class Stream:
+    """One queue of operations."""
+
+    def __init__(self, handle: int, *, number: int = 0, flags: int = 0, priority: int = 0) -> None:
+        self.handle = handle
+        self.number = number
+        self.flags = flags
+        self.priority = priority
+        self.last: Operation | None = None
+
+    @property
+    def blocking(self) -> bool:
+        """Does it take part in the rules of the legacy default stream?"""
+        return not self.flags & NON_BLOCKING
+
+    @property
+    def busy(self) -> bool:
+        return self.last is not None and not self.last.done
+
+
+class Event:
+    """One event; ``record`` is the operation that recorded it last."""
+
+    def __init__(self, handle: int, flags: int) -> None:
+        self.handle = handle
+        self.flags = flags
+        self.record: EventRecord | None = None
+
+    @property
+    def timing(self) -> bool:
+        return not self.flags & DISABLE_TIMING
+
+    @property
+    def complete(self) -> bool:
+        return self.record is None or self.record.done
+
+
+class StreamTable:
+    """All streams and events of a device, by handle."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self.legacy = Stream(LEGACY, number=next(self._numbers))
+        self._streams: dict[int, Stream] = {}
+        self._per_thread: dict[int, Stream] = {}
+        self._events: dict[int, Event] = {}
+        self._orphans: list[Stream] = []
+        self._next_stream = _FIRST_STREAM
+        self._next_event = _FIRST_EVENT
+
+    # -- streams -------------------------------------------------------------------------------------------------------
+
+    def create(self, flags: int, priority: int) -> Stream:
+        stream = Stream(self._next_stream, number=next(self._numbers), flags=flags, priority=priority)
+        self._next_stream += _STEP
+        self._streams[stream.handle] = stream
+        return stream
+
+    def destroy(self, handle: int) -> None:
+        """The handle is gone at once; work that is left in the stream completes."""
+        stream = self.find(handle)
+        if stream.handle not in self._streams:
+            raise CudaError(
+                cudaError_t.cudaErrorInvalidResourceHandle, "a default stream always exists and cannot be destroyed"
+            )
+        del self._streams[handle]
+        if stream.busy and stream.blocking:
+            self._orphans = [orphan for orphan in self._orphans if orphan.busy]
+            self._orphans.append(stream)
+
+    def find(self, handle: int) -> Stream:
+        """The stream that ``handle`` names; ``cudaErrorInvalidResourceHandle`` when there is none."""
+        if handle in (LEGACY, LEGACY_HANDLE):
+            return self.legacy
+        if handle == PER_THREAD:
+            thread = threading.get_ident()
+            if thread not in self._per_thread:
+                self._per_thread[thread] = Stream(PER_THREAD, number=next(self._numbers))
+            return self._per_thread[thread]
+        stream = self._streams.get(handle)
+        if stream is None:
+            raise CudaError(
+                cudaError_t.cudaErrorInvalidResourceHandle,
+                f"{handle:#x} is no stream of this device; it was destroyed, or made before a reset",
+            )
+        return stream
+
+    @property
+    def several(self) -> bool:
+        """Are there streams beside the legacy default stream?"""
+        return bool(self._streams or self._per_thread)
+
+    def blocking(self) -> Iterator[Stream]:
+        """The blocking streams, destroyed ones with work left included, but the legacy default stream."""
+        for stream in (*self._streams.values(), *self._per_thread.values(), *self._orphans):
+            if stream.blocking:
+                yield stream
+
+    def dependencies(self, stream: Stream) -> list[tuple[Operation, str]]:
+        """What the next operation of ``stream`` comes after, ended or not, and by which rule."""
+        found: list[tuple[Operation, str]] = []
+        if stream.last is not None:
+            found.append((stream.last, "stream order"))
+        if stream is self.legacy:
+            found += [(other.last, "default stream") for other in self.blocking() if other.last is not None]
+        elif stream.blocking and self.legacy.last is not None:
+            found.append((self.legacy.last, "default stream"))
+        return found
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    def create_event(self, flags: int) -> Event:
+        event = Event(self._next_event, flags)
+        self._next_event += _STEP
+        self._events[event.handle] = event
+        return event
+
+    def destroy_event(self, handle: int) -> None:
+        del self._events[self.find_event(handle).handle]
+
+    def find_event(self, handle: int) -> Event:
+        event = self._events.get(handle)
+        if event is None:
+            raise CudaError(
+                cudaError_t.cudaErrorInvalidResourceHandle,
+                f"{handle:#x} is no event of this device; it was destroyed, or made before a reset",
+            )
+        return event

@@ -1,0 +1,416 @@
+"""How long work takes on the modelled device: named terms, of which the largest binds.
+
+A kernel's time is ``start + max(terms)``. *Start* is what a launch costs the device at least. Most terms are what the
+whole launch asks of one resource over what that resource can give; those of memory and dispatch begin or end with the
+*fill*, the time of one block with nobody else in the way: its longest warp's chain of instructions, loads and barriers.
+
+``dispatch``
+    blocks handed to SMs, one after the other for the whole device; many small blocks are bound by it.
+``issue``
+    instructions over what the four schedulers of the SMs that have blocks can issue, or what their pipes can take: a
+    pipe takes a warp's instruction for a float in one cycle, for an integer or a double in two, a special function in
+    eight; divisions are many instructions.
+``memory``
+    bytes from and to DRAM over its bandwidth, which is less for a mix of reads and writes. A read moves at least 64
+    bytes, a store of part of a sector makes DRAM read the rest of it, and each 128-byte line visited costs a little.
+``L2``
+    sectors that SMs exchange with the L2 over what all SMs can; lines asked for one by one, and stores to parts of
+    sectors, take longer than whole lines.
+``shared``
+    wavefronts of shared memory, lines of global memory looked up in the L1, and shuffles: they share one pipe an SM.
+``constant``
+    different words of constant memory that warps ask for: an SM gets one at a time.
+``barriers``
+    arrivals of warps at barriers of their block or cluster, and at barrier objects.
+``clusters``
+    bytes that blocks exchange with the shared memory of others: over what an SM can, and in clusters of more than two
+    blocks, which pass the crossbar of a group of SMs, over what all groups can.
+``atomics``
+    atomic operations on global memory; those on one word or on one unit of the L2 go one after the other. The blocks of
+    a grid that meets all come to one word.
+``heap``
+    calls of malloc and free, which take turns on the whole device.
+``latency``
+    waves of blocks times the time of a wave: a block's fill, the bytes of all blocks on its SM through the SM's port to
+    the L2, and the spread of the ends of a block's warps, because a block's place is free only when its last warp has
+    ended. Too few bytes in flight show here: this term is the largest when occupancy or accesses are too small to reach
+    the memory's bandwidth.
+
+What is simplified: warps do not drift apart, clocks never change, and caches are simple. What a launch touches twice is
+in the L2 the second time; and when all that it touches fits the L2, it is taken to be there from the start, as it is in
+a repeated measurement. A learner would notice in the first launch over small data: it takes as long as the second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cudalab.sim.device.profile import Profile
+from cudalab.sim.device.timing.pipes import CLASSES, pipe_cycles
+from cudalab.sim.device.timing.warp_path import Costs, Path
+
+WARP = 32
+SECTOR = 32
+LINE = 128
+GRANULE = 64
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What one launch asks of the device; counts are for the whole grid unless the name says otherwise."""
+
+    blocks: int
+    threads: int
+    """Threads a block."""
+    blocks_per_sm: int
+    """Resident blocks an SM, by occupancy."""
+    kinds: Mapping[str, float]
+    """Instructions that warps execute, by class (pipes.py)."""
+    path: Path
+    """The way of the longest warp."""
+    sectors: float = 0.0
+    """32-byte sectors that SMs exchange with the L2."""
+    bulk_loaded: float = 0.0
+    """Those of ``sectors`` that bulk copies bring to shared memory,"""
+    bulk_stored: float = 0.0
+    """and those that they take away: not through the pipe of loads and stores, nor through the L1."""
+    l2_lines: float = 0.0
+    """128-byte lines that they ask for, request by request."""
+    loaded_sectors: float = 0.0
+    """Those of ``sectors`` that are loaded."""
+    loaded_lines: float = 0.0
+    """Those of ``l2_lines`` that are loaded."""
+    partial_sectors: float = 0.0
+    """Stores to parts of sectors."""
+    open_lines: float = 0.0
+    """Lines to which a block stores again and again, until they are whole."""
+    dram_read: float = 0.0
+    """Bytes that must come from DRAM."""
+    dram_fill: float = 0.0
+    """Bytes that DRAM must read because stores left them out."""
+    stored_sectors: float = 0.0
+    """Different sectors that are stored to."""
+    lines_read: float = 0.0
+    """128-byte lines of DRAM visited by reads."""
+    lines_written: float = 0.0
+    pairs_read: float = 0.0
+    """Pairs of neighbouring lines of DRAM visited by reads."""
+    pairs_written: float = 0.0
+    l1_turns: float = 0.0
+    """Turns that the banks of the L1 take for accesses to global memory."""
+    shared_wavefronts: float = 0.0
+    shared_loops: float = 0.0
+    """Turns of shared atomics that the hardware lacks: a loop of compare and swap each."""
+    shuffles: float = 0.0
+    constants: float = 0.0
+    """Different words of constant memory, request by request."""
+    hottest_unit: float = 0.0
+    """Sectors of atomic operations on global memory, one lane of each address at a time, in the L2's busiest unit."""
+    hottest_address: float = 0.0
+    """Atomic operations of threads on the word that gets most."""
+    float_atomics: bool = False
+    l1_hits: float = 0.0
+    """Part of the loaded sectors that the block has loaded before, 0 to 1."""
+    lines_a_warp: float = 0.0
+    """Lines of global memory that a warp loads in all."""
+    turns_a_load: float = 1.0
+    """Turns of the L1's banks for one load of a warp."""
+    arrivals: float = 0.0
+    """Warps that arrive at barriers."""
+    cluster: int = 1
+    """Blocks of a cluster."""
+    distributed: float = 0.0
+    """32-byte sectors that blocks exchange with the shared memory of others,"""
+    distributed_atomics: float = 0.0
+    """and those of them that are for atomics."""
+    heap_calls: float = 0.0
+    """Calls of malloc and free by threads,"""
+    heap_lanes: float = 1.0
+    """and how many threads of a warp make one together."""
+    sleep: float = 0.0
+    """ns of one ``nanosleep`` on average."""
+    stores: bool = False
+    """Does it store to global memory?"""
+    loads: bool = False
+    """Does it load from global memory?"""
+    touched: float = 0.0
+    """Bytes of the different lines of global memory that it touches, about."""
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """The modelled time of one launch.
+
+    ``terms`` are in ns; ``bound`` names the largest of those that run side by side; ``peak_fraction`` is the part of
+    that resource's peak that is reached (of DRAM bandwidth when memory or latency binds, and so on).
+    """
+
+    ns: int
+    exact_ns: float
+    """The same, not rounded."""
+    terms: dict[str, float]
+    bound: str
+    peak_fraction: float
+    # for launches that run together (sm_array.py)
+    uses: Mapping[str, float]
+    """Part of what the whole device has that it uses when it is alone, by the name of the term."""
+    sm_use: float
+    """The same for what each SM has of its own (issue slots, shared memory, the port to the L2), of the SMs that have
+    its blocks; the highest."""
+    needed: float
+    """Part of the blocks that it has resident when alone that would be enough to be as fast: 1 when latency binds."""
+
+
+_OF_EACH_SM = ("issue", "L2", "shared", "constant", "barriers", "clusters")
+
+
+def kernel_time(profile: Profile, work: Workload) -> KernelTime:
+    """The time of one launch, alone on the device."""
+    c = profile.device
+    cycle = 1.0 / c["clock"]
+    sms = profile.sms
+    capacity = sms * max(1, work.blocks_per_sm)
+    busy = min(sms, work.blocks)
+    # with more blocks than SMs, some SMs get one block more than others
+    balance = math.ceil(work.blocks / sms) * sms / work.blocks if work.blocks > sms else 1.0
+    an_sm = balance * cycle / busy  # ns that a cycle's work of the whole grid takes when the busy SMs share it
+    waves = work.blocks / capacity
+    path, tail = _path(profile, work)
+    fill = path + tail
+    pipes = pipe_cycles(work.kinds, c)
+    terms = {
+        "dispatch": work.blocks * c["block_dispatch"],
+        "issue": an_sm * max(pipes.values()) / c["schedulers"],
+        "memory": _memory(profile, work),
+        "L2": max(
+            work.sectors * SECTOR / (busy * c["sm_port"]),
+            work.l2_lines * c["l2_request"] * cycle / busy,
+            work.partial_sectors * c["partial_store"] * 1e-3 * (1.0 + _crowding(profile, work, capacity)),
+        ),
+        "shared": an_sm
+        * (
+            work.shared_wavefronts * c["shared_wavefront"]
+            + work.l1_turns * c["l1_turn"]
+            + work.shuffles
+            + work.shared_loops * c["shared_loop"]
+        ),
+        "constant": an_sm * work.constants * c["constant_word"],
+        "barriers": an_sm
+        * (
+            work.arrivals * c["barrier_arrival"]
+            + work.kinds.get("cluster_barrier", 0.0) * c["cluster_arrival"]
+            + work.kinds.get("object_arrive", 0.0) * c["object_arrival"]
+        ),
+        "clusters": _exchange(profile, work, busy),
+        "heap": work.heap_calls * c["heap_call"],
+        "atomics": max(
+            work.kinds.get("grid_arrive", 0.0) * c["grid_arrival"],
+            work.hottest_unit * c["atomic_unit"],
+            work.hottest_address * c["atomic_float" if work.float_atomics else "atomic_address"],
+        ),
+        "latency": _latency(profile, work, fill, waves),
+    }
+    first = min(fill, _round(profile, work))
+    ends = {"dispatch": fill, "memory": first, "L2": first, "atomics": first, "heap": fill}
+    taken = {name: term + ends.get(name, 0.0) for name, term in terms.items() if term > 0.0 or name == "latency"}
+    bound = max(taken, key=lambda name: taken[name])
+    exact = c["kernel_start"] + _together(taken, c["interference"])
+    ns = round(exact)
+    if bound == "dispatch" and terms["dispatch"] < fill:
+        bound = "latency"  # what counts is the last block's own time
+    used = {name: min(1.0, term / ns) for name, term in terms.items() if term > 0.0 and name != "latency"}
+    part = busy / sms
+    return KernelTime(
+        ns=ns,
+        exact_ns=exact,
+        terms={name: float(term) for name, term in {"start": c["kernel_start"], "fill": fill, **terms}.items()},
+        bound=bound,
+        peak_fraction=_fraction(profile, work, bound, ns),
+        uses={name: use * part if name in _OF_EACH_SM else use for name, use in used.items()},
+        sm_use=max((used.get(name, 0.0) for name in _OF_EACH_SM), default=0.0),
+        needed=min(1.0, terms["latency"] / taken[bound]),
+    )
+
+
+def _crowding(profile: Profile, work: Workload, capacity: int) -> float:
+    """How much longer stores to parts of sectors take, because the L2 holds many lines that are not whole yet."""
+    held = work.open_lines * min(1.0, capacity / work.blocks) * LINE
+    return profile.device["partial_crowding"] * held / float(profile.properties["l2CacheSize"])
+
+
+_IN_ONE_TPC = 2
+"""SMs that reach each other without the crossbar of their group."""
+
+
+def _exchange(profile: Profile, work: Workload, busy: int) -> float:
+    """ns that blocks take to exchange what they read and write in each other's shared memory."""
+    c = profile.device
+    moved = work.distributed * SECTOR
+    far = moved / (profile.sms * c["cluster_crossbar"]) if work.cluster > _IN_ONE_TPC else 0.0
+    both_ways = work.distributed_atomics * SECTOR  # a bank reads and writes
+    return max((moved + both_ways) / (busy * c["cluster_port"]), far)
+
+
+_APART = ("dispatch", "memory", "atomics", "heap")
+
+
+def _together(taken: Mapping[str, float], power: float) -> float:
+    """ns that all terms take together: at least the longest. Warps that wait for one busy resource come late to the
+    next, so resources of an SM that are needed for nearly as long get in each other's way. Front end, DRAM and atomic
+    units have queues of their own."""
+    sides = [term for name, term in taken.items() if name not in _APART]
+    longest = max(sides)
+    shared = longest * sum((term / longest) ** power for term in sides) ** (1.0 / power) if longest > 0.0 else 0.0
+    return max(shared, *(taken.get(name, 0.0) for name in _APART))
+
+
+def _round(profile: Profile, work: Workload) -> float:
+    """ns of one load, and of the store that follows it."""
+    load = _load_latency(profile, work) if work.loads else 0.0
+    return load + (profile.device["store_latency"] if work.stores else 0.0)
+
+
+def fits_l2(profile: Profile, work: Workload) -> bool:
+    """Does all that the launch touches stay in the L2?"""
+    return work.touched <= profile.device["l2_reach"] * float(profile.properties["l2CacheSize"])
+
+
+def _load_latency(profile: Profile, work: Workload) -> float:
+    """ns of one load."""
+    hits = work.l1_hits
+    return hits * profile.device["l1_latency"] + (1.0 - hits) * _missed_latency(profile, work)
+
+
+def _missed_latency(profile: Profile, work: Workload) -> float:
+    """ns of one load that the L1 does not have. An SM reaches one half of the L2 sooner than the other; what fits one
+    half is kept in both."""
+    c = profile.device
+    if not fits_l2(profile, work):
+        return c["dram_latency"]
+    far = min(1.0, max(0.0, 2.0 * work.touched / float(profile.properties["l2CacheSize"]) - 0.5))
+    return c["l2_latency"] + far * (c["l2_far_latency"] - c["l2_latency"])
+
+
+def _path(profile: Profile, work: Workload) -> tuple[float, float]:
+    """ns from the start of a block's longest warp to its last instruction, with nobody else in the way, and until its
+    stores have arrived."""
+    c = profile.device
+    several = (work.turns_a_load - 1.0) * c["l1_turn"]
+    special = {
+        "load": _load_latency(profile, work) * c["clock"] + several,
+        "atomic": c["atomic_latency"] * c["clock"],
+        "clock": _TICK * c["clock"],
+        "barrier": c["barrier"] * c["clock"],
+        "named_barrier": c["barrier"] * c["clock"] + c["barrier_number"],
+        "grid_arrive": c["grid_barrier" if work.blocks <= _NEAR_BLOCKS else "grid_barrier_far"] * c["clock"],
+        "async_copy": _load_latency(profile, work) * c["clock"],
+        "bulk_copy": _missed_latency(profile, work) * c["clock"],
+        "heap": (c["heap_latency"] + (work.heap_lanes - 1.0) * c["heap_lane"]) * c["clock"],
+        "sleep": max(work.sleep, c["sleep_least"]) * c["clock"],
+    }
+
+    def latency(kind: str) -> float:
+        name = CLASSES[kind][0]
+        return special.get(name, 0.0) if name in special else c[name] if name else 0.0
+
+    costs = Costs(c["branch"], bulk_issue=c["bulk_issue"], bulk_stored=c["sm_port"] / c["clock"])
+    cycles, _ = work.path.cycles(latency, costs)
+    return cycles / c["clock"], c["store_latency"] if work.stores else 0.0
+
+
+_TICK = 16
+"""ns between two looks at the clock in the simulated machine: a loop that waits for it takes as long as it says."""
+_NEAR_BLOCKS = 8
+"""Blocks of a grid that all reach the word of its barrier soon; of more, some are far from it (seen on an H200: 1 to 8
+blocks meet in the same time, and so do 16 to 264, which takes a fifth longer)."""
+_MOST_LINES = 4
+"""Lines that one warp waits for at the same time; of more it waits for one after the other."""
+
+
+def _latency(profile: Profile, work: Workload, fill: float, waves: float) -> float:
+    """ns for all waves: in each, every SM's blocks wait out their chains and share the SM's port to the L2."""
+    c = profile.device
+    on_one_sm = min(max(1, work.blocks_per_sm), math.ceil(work.blocks / profile.sms))
+    # a bulk copy of one SM alone comes faster than loads do: their bytes count as far as others are busy, too
+    alone = 1.0 - min(profile.sms, work.blocks) / profile.sms
+    through_port = on_one_sm * work.sectors - alone * work.bulk_loaded - work.bulk_stored  # whose bytes the way has
+    wave = fill + through_port * SECTOR / work.blocks / c["sm_port"]
+    if waves <= 1.0:
+        return wave
+    if work.stores and not work.loads:
+        wave -= c["store_latency"]  # nobody waits for stores but the end of the launch
+    # its last warp ends later, the more warps it has and the more lines they wait for: the latest of several
+    ends = math.ceil(work.threads / WARP) * math.sqrt(min(_MOST_LINES, max(1.0, work.lines_a_warp)))
+    return waves * (wave + ends * c["warp_spread"])
+
+
+def _memory(profile: Profile, work: Workload) -> float:
+    """ns for the bytes that DRAM moves."""
+    c = profile.device
+    write = work.stored_sectors * SECTOR
+    read = work.dram_read + work.dram_fill
+    moved = read + write
+    if fits_l2(profile, work) or moved <= 0:
+        return 0.0
+    written = write / moved
+    bandwidth = c["dram_bandwidth"] * 1e3 * (1.0 - c["dram_mix"] * written * (1.0 - written))  # bytes a ns
+    visits = (
+        work.lines_read * c["dram_read_line"]
+        + work.pairs_read * c["dram_read_pair"]
+        + work.lines_written * c["dram_write_line"]
+        + work.pairs_written * c["dram_write_pair"]
+    )
+    return max(moved / bandwidth, visits * 1e-3)
+
+
+def _fraction(profile: Profile, work: Workload, bound: str, ns: int) -> float:
+    c = profile.device
+    cycles = profile.sms * c["clock"] * ns
+    if bound == "issue":
+        return min(1.0, max(pipe_cycles(work.kinds, c).values()) / (c["schedulers"] * cycles))
+    if bound == "L2" or (bound == "latency" and fits_l2(profile, work)):
+        return min(1.0, work.sectors * SECTOR / (profile.sms * c["sm_port"] * ns))
+    if bound == "shared":
+        return min(1.0, (work.shared_wavefronts + work.l1_turns + work.shuffles) / cycles)
+    moved = work.dram_read + work.dram_fill + work.stored_sectors * SECTOR
+    return min(1.0, moved / (c["dram_bandwidth"] * 1e3 * ns))
+
+
+# -- what needs no sample ----------------------------------------------------------------------------------------------
+
+
+def bus_copy(profile: Profile, size: int, direction: str) -> int:
+    """ns of a copy between page-locked host memory and the device; ``direction`` is ``h2d`` or ``d2h``."""
+    return round(profile.device[f"copy_{direction}_start"] + size * profile.device["bus_byte"])
+
+
+def device_copy(profile: Profile, size: int) -> int:
+    """ns of a copy within device memory: each byte is read and written."""
+    bandwidth = profile.device["dram_bandwidth"] * 1e3 * (1.0 - profile.device["dram_mix"] / 4)
+    return round(profile.device["copy_d2d_start"] + 2 * size / bandwidth)
+
+
+def staged_copy(profile: Profile, size: int) -> int:
+    """ns of a copy from or to pageable memory: the host copies piece by piece through page-locked memory. Host and bus
+    work side by side, but for the first piece."""
+    host, bus = profile.host["staging_byte"], profile.device["bus_byte"]
+    return round(size * max(host, bus) + min(size, profile.host["staging_piece"]) * min(host, bus))
+
+
+def memset(profile: Profile, size: int) -> int:
+    """ns of a memset: small ones are done by the front end, large ones by a kernel."""
+    c = profile.device
+    if size <= c["memset_inline_limit"]:
+        return round(c["memset_inline"])
+    return round(c["memset_start"] + size / (c["memset_bandwidth"] * 1e3))
+
+
+def array_operation(profile: Profile, moved: int, flops: float) -> int:
+    """ns of an array function that reads and writes ``moved`` bytes and computes ``flops`` operations."""
+    c = profile.device
+    bandwidth = c["dram_bandwidth"] * 1e3 * (1.0 - c["dram_mix"] / 4)
+    memory = moved / bandwidth
+    issue = flops / (profile.sms * c["schedulers"] * WARP * c["clock"])
+    return round(c["kernel_start"] + c["dram_latency"] + c["store_latency"] + max(memory, issue))

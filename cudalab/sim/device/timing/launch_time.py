@@ -1,0 +1,334 @@
+"""The modelled time of a launch, from sampled blocks.
+
+A few blocks of the grid are run in traced form, on memory that is put back afterwards. Their counters, scaled to the
+grid, say what the launch asks of each resource; ``cost.py`` turns that into time. A launch with the same kernel, shape
+and arguments is taken to need what it needed the first time, so a loop of launches samples once; arguments count as the
+same when scalars are equal and pointers lie at the same place of allocations of equal size.
+
+Where addresses or branches depend on what a kernel loads, that is not enough: a histogram of skewed data takes longer
+than one of even data. Such launches are sampled again when the words that the sample loaded have changed.
+
+A learner would notice where a kernel's work depends on data that no sampled block sees: its modelled time does not
+follow it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from cudalab.sim.abi import WARP, SiteKind, Space
+from cudalab.sim.compiler.program import Kernel, Site
+from cudalab.sim.device.profile import Profile
+from cudalab.sim.device.queue.kernel_launch import Launch
+from cudalab.sim.device.timing.cost import GRANULE, LINE, SECTOR, KernelTime, Workload, kernel_time
+from cudalab.sim.device.timing.instructions import Code, mix, read_code
+from cudalab.sim.device.timing.warp_path import Path
+from cudalab.sim.machine.counters.metrics import Counts
+from cudalab.sim.machine.counters.occupancy import kernel_occupancy
+from cudalab.sim.machine.counters.sampling import loaded_by_all, sample
+from cudalab.sim.machine.launch.clusters import APART, Together, cluster_of, volume
+from cudalab.sim.machine.launch.limits import DeviceLimits
+from cudalab.sim.machine.launch.module import LoadedKernel
+from cudalab.sim.machine.memory.allocations import Memory
+
+Dimensions = tuple[int, int, int]
+_REMEMBERED = 4096
+_FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64")
+_NEIGHBOURS = 8
+"""Blocks of one SM that are looked at for what they load in common."""
+_COUNTS = 0.4
+"""Part of a launch's time from which on its exchange with the L2 is looked at more closely."""
+
+
+class _Watched:
+    """Words that a sample has loaded, and what they were."""
+
+    def __init__(self, memory: Memory, words: np.ndarray | None) -> None:
+        self._memory = memory
+        base, size = memory.arena.base, memory.arena.size
+        words = np.zeros(0, np.uint64) if words is None else words
+        inside = (words >= np.uint64(base)) & (words < np.uint64(base + size - 4))
+        found = [memory.find(int(word)) for word in words[inside].tolist()]
+        live = np.array([allocation is not None for allocation in found], np.bool_)
+        self._offsets = ((words[inside][live] - np.uint64(base)) // np.uint64(4)).astype(np.int64)
+        self._serials = {each.pointer: each.serial for each in found if each is not None}
+        self._version = memory.version
+        self._values = self._read()
+
+    def _read(self) -> np.ndarray:
+        arena = self._memory.arena.bytes
+        return arena[: len(arena) // 4 * 4].view(np.uint32)[self._offsets]
+
+    def same(self) -> bool:
+        """Are they what they were, in allocations that are what they were?"""
+        memory = self._memory
+        if memory.version != self._version:
+            if any((now := memory.find(p)) is None or now.serial != serial for p, serial in self._serials.items()):
+                return False
+            self._version = memory.version
+        return bool((self._read() == self._values).all())
+
+
+class _Known(NamedTuple):
+    time: KernelTime
+    watched: _Watched | None
+
+
+class Timer:
+    """Times launches on one device."""
+
+    def __init__(self, profile: Profile, limits: DeviceLimits) -> None:
+        self._profile, self._limits = profile, limits
+        self._known: OrderedDict[tuple[object, ...], _Known] = OrderedDict()
+        self._codes: dict[LoadedKernel, Code] = {}
+
+    def launch(self, launch: Launch) -> KernelTime:
+        """The time of a launch that starts now."""
+        return self.time(launch.kernel, launch.grid, launch.block, launch.args, launch.shared, launch.together)
+
+    def time(
+        self,
+        kernel: LoadedKernel,
+        grid: Dimensions,
+        block: Dimensions,
+        args: bytes,
+        shared: int,
+        together: Together = APART,
+    ) -> KernelTime:
+        """The time of a launch of this shape, alone on the device; the configuration must be allowed."""
+        code = self._code(kernel)
+        what = args if code.follows_data else kernel.pointers(args).normalised
+        key = (kernel, grid, block, shared, what, together)
+        known = self._known.get(key)
+        if known is None or (known.watched is not None and not known.watched.same()):
+            counts = sample(
+                kernel, grid, block, args, shared, remember=False, watch=code.follows_data, together=together
+            )
+            watched = _Watched(kernel.module.memory, counts.words_loaded) if code.follows_data else None
+            work = self._shared_by_blocks(kernel, counts, grid, block, args, shared, together)
+            known = self._known[key] = _Known(kernel_time(self._profile, work), watched)
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return known.time
+
+    def workload(
+        self,
+        kernel: LoadedKernel,
+        grid: Dimensions,
+        block: Dimensions,
+        args: bytes,
+        shared: int,
+        together: Together = APART,
+    ) -> Workload:
+        """What a launch of this shape asks of the device, from blocks sampled now."""
+        counts = sample(kernel, grid, block, args, shared, remember=False, together=together)
+        return self._shared_by_blocks(kernel, counts, grid, block, args, shared, together)
+
+    def _shared_by_blocks(
+        self,
+        kernel: LoadedKernel,
+        counts: Counts,
+        grid: Dimensions,
+        block: Dimensions,
+        args: bytes,
+        shared: int,
+        together: Together,
+    ) -> Workload:
+        """The workload of a sample, with what neighbours on an SM share where blocks run for themselves."""
+        work = workload(kernel.kernel, self._code(kernel), counts, self._limits, shared, together)
+        if together is not APART or kernel.kernel.cluster is not None:
+            return work
+        return self._with_neighbours(work, kernel, grid, block, args, shared)
+
+    def _code(self, kernel: LoadedKernel) -> Code:
+        code = self._codes.get(kernel)
+        if code is None:
+            code = self._codes[kernel] = read_code(kernel.module.program.ptx, kernel.kernel)
+        return code
+
+    def _with_neighbours(
+        self,
+        work: Workload,
+        kernel: LoadedKernel,
+        grid: Dimensions,
+        block: Dimensions,
+        args: bytes,
+        shared: int,
+    ) -> Workload:
+        """Blocks that share an SM share its L1: what several of them load comes from the L2 once. Looked at only where
+        the exchange with the L2 counts, because it takes some more sampled blocks."""
+        sms = self._profile.sms
+        together = min(work.blocks_per_sm, work.blocks // sms, _NEIGHBOURS)
+        if together < 2 or not work.loads:
+            return work
+        time = kernel_time(self._profile, work)
+        if time.terms["L2"] < _COUNTS * time.ns:
+            return work
+        middle = (work.blocks - 1) // 2 // sms * sms
+        first = max(0, min(middle, work.blocks - 1 - (together - 1) * sms))
+        blocks = [first + index * sms for index in range(together)]
+        part = loaded_by_all(kernel, grid, block, args, shared, blocks)
+        loaded = work.loaded_sectors * (1.0 - part)
+        return replace(
+            work,
+            sectors=work.sectors - loaded,
+            l2_lines=work.l2_lines - work.loaded_lines * (1.0 - part),
+            l1_hits=1.0 - (1.0 - work.l1_hits) * part,
+        )
+
+    def forget(self) -> None:
+        """Drop all times: kernels were unloaded."""
+        self._known.clear()
+        self._codes.clear()
+
+
+def workload(
+    kernel: Kernel, code: Code, counts: Counts, limits: DeviceLimits, shared: int, together: Together = APART
+) -> Workload:
+    """What sampled counters say that a launch asks of the device.
+
+    Blocks that touch the same bytes find them in the L2: no launch moves more different bytes than its parameters'
+    allocations have.
+    """
+    loads, stores, atomics = counts.global_loads, counts.global_stores, counts.global_atomics
+    kinds = mix(code, counts.visits)
+    # what a block knows of global memory is out of date when the grid has met: its L1 is emptied
+    times = 1.0 + kinds.get("grid_arrive", 0.0) / max(1, counts.blocks)
+    local = counts.local_loads.sectors + counts.local_stores.sectors
+    loaded_once, stored = counts.sectors_loaded_once, counts.sectors_stored_once
+    loaded = min(loads.sectors, loaded_once * times)
+    filled = _filled(counts)
+    per_line = counts.lines_stored_once / stored if stored else 0.0
+    per_pair = counts.pairs_stored_once / stored if stored else 0.0
+    footprint = float(counts.footprint_bytes)
+    read_once = min(1.0, footprint / (loaded_once * SECTOR)) if loaded_once else 1.0
+    written_once = min(1.0, footprint / (stored * SECTOR)) if stored else 1.0
+    heap = heap_calls(code, counts)
+    bulk = [entry for entry in counts.sites if "bulk" in entry.site.opcode]
+    bulk_loaded = sum(entry.sectors for entry in bulk if entry.site.kind == SiteKind.LOAD)
+    bulk_stored = sum(entry.sectors for entry in bulk if entry.site.kind == SiteKind.STORE)
+    passes = atomics.sectors / atomics.accesses if atomics.accesses else 0.0
+    return Workload(
+        blocks=counts.blocks,
+        threads=counts.threads,
+        blocks_per_sm=kernel_occupancy(kernel, counts.threads, shared, limits=limits).blocks_per_sm,
+        kinds=kinds,
+        path=Path(
+            code,
+            counts.longest_visits,
+            bulk_bytes(code, counts),
+            frozenset(kernel.sites[index].ptx_line for index in counts.copy_waits),
+        ),
+        sectors=loaded + stores.sectors + atomics.sectors + filled + local,
+        loaded_sectors=loaded,
+        l2_lines=min(loads.lines, counts.lines_loaded_once * times)
+        + stores.lines
+        - bulk_stored * (1.0 - SECTOR / LINE),  # counted sector by sector, asked for line by line
+        loaded_lines=min(loads.lines, counts.lines_loaded_once * times),
+        partial_sectors=stores.sectors * _part(stores.bytes, stores.sectors),
+        open_lines=counts.lines_stored_once * max(0.0, 1.0 - stored / stores.sectors) if stores.sectors else 0.0,
+        dram_read=counts.granules_loaded_once * GRANULE * read_once,
+        dram_fill=filled * SECTOR * written_once,
+        stored_sectors=stored * written_once,
+        lines_read=counts.lines_loaded_once * read_once + filled * per_line * written_once,
+        lines_written=counts.lines_stored_once * written_once,
+        pairs_read=counts.pairs_loaded_once * read_once + filled * per_pair * written_once,
+        pairs_written=counts.pairs_stored_once * written_once,
+        bulk_loaded=bulk_loaded,
+        bulk_stored=bulk_stored,
+        l1_turns=loads.turns + stores.turns + atomics.turns - bulk_loaded - bulk_stored,
+        shared_wavefronts=counts.shared_loads.wavefronts
+        + counts.shared_stores.wavefronts
+        + counts.shared_atomics.wavefronts
+        - sum(entry.wavefronts for entry in bulk)
+        - _saved(code, counts),
+        shared_loops=sum(entry.wavefronts for entry in counts.sites if _is_loop(entry.site)),
+        shuffles=kinds.get("shuffle", 0.0),
+        constants=counts.constant_loads.operations,
+        hottest_unit=counts.hottest_unit * passes,
+        hottest_address=counts.hottest_address,
+        float_atomics=any(_is_float(entry.site) for entry in counts.sites),
+        l1_hits=max(0.0, 1.0 - loaded / loads.sectors) if loads.sectors else 0.0,
+        lines_a_warp=loads.lines / max(1, counts.blocks * -(-counts.threads // WARP)),
+        turns_a_load=loads.turns / loads.requests if loads.requests else 1.0,
+        arrivals=counts.barriers,
+        cluster=volume(cluster_of(kernel, together)),
+        distributed=counts.distributed.sectors + counts.distributed_atomics.sectors,
+        distributed_atomics=counts.distributed_atomics.sectors,
+        heap_calls=heap[0],
+        heap_lanes=heap[1],
+        sleep=counts.slept / counts.sleeps if counts.sleeps else 0.0,
+        stores=stored > 0,
+        loads=loads.requests > 0,
+        touched=min(footprint, _lines(counts) * LINE),
+    )
+
+
+def bulk_bytes(code: Code, counts: Counts) -> dict[int, float]:
+    """Bytes that a warp copies each time it comes to a bulk copy to global memory, by PTX line."""
+    found: dict[int, float] = {}
+    moved: dict[int, float] = {}
+    for entry in counts.sites:
+        moved[entry.site.ptx_line] = max(moved.get(entry.site.ptx_line, 0.0), entry.sectors * SECTOR)
+    for block in code.blocks:
+        for each in block.instructions:
+            if each.kind == "bulk_store" and counts.visits.get(block.site):
+                found[each.line] = moved.get(each.line, 0.0) / counts.visits[block.site]
+    return found
+
+
+def heap_calls(code: Code, counts: Counts) -> tuple[float, float]:
+    """Calls of malloc and free by threads, and how many threads of a warp make one together."""
+    threads, warps = 0.0, 0.0
+    for block in code.blocks:
+        calls = sum(each.kind == "heap" for each in block.instructions)
+        entered = counts.blocks_entered.get(block.site)
+        if calls and entered is not None:
+            threads, warps = threads + calls * entered.threads, warps + calls * entered.visits
+    return threads, threads / warps if warps else 1.0
+
+
+def _lines(counts: Counts) -> float:
+    """Different lines that are loaded or stored to."""
+    stored = counts.sectors_stored_once
+    twice = counts.sectors_loaded_and_stored / stored if stored else 0.0
+    return counts.lines_loaded_once + counts.lines_stored_once * (1.0 - twice)
+
+
+def _part(bytes_: float, sectors: float) -> float:
+    """Which part of the sectors is not covered as a whole, by what is covered on average."""
+    return min(1.0, 2.0 * (1.0 - min(1.0, bytes_ / (sectors * SECTOR)))) if sectors else 0.0
+
+
+def _filled(counts: Counts) -> float:
+    """Sectors that are stored to in part and not loaded anyway: DRAM reads them to fill in the rest."""
+    stored = counts.sectors_stored_once
+    written = counts.global_stores.bytes + counts.global_atomics.bytes
+    return (stored - counts.sectors_loaded_and_stored) * _part(written, stored)
+
+
+def _saved(code: Code, counts: Counts) -> float:
+    """Wavefronts that are saved where the assembler makes one wide load of neighbouring ones: lanes that want the same
+    words get 16 bytes at once."""
+    by_line = {entry.site.ptx_line: entry for entry in counts.sites}
+    saved = 0.0
+    for group in code.wide_loads:
+        entries = [by_line[line] for line in group if line in by_line]
+        if len(entries) == len(group) and entries[0].aligned:
+            apart = sum(entry.wavefronts for entry in entries)
+            together = max(max(entry.wavefronts for entry in entries), sum(entry.words for entry in entries) / 32)
+            saved += max(0.0, apart - together)
+    return saved
+
+
+def _is_float(site: Site) -> bool:
+    return site.kind == SiteKind.ATOMIC and site.space != Space.SHARED and site.opcode.endswith(_FLOATS)
+
+
+def _is_loop(site: Site) -> bool:
+    """Shared memory has no atomics for floats."""
+    return site.kind == SiteKind.ATOMIC and site.space == Space.SHARED and site.opcode.endswith(_FLOATS)

@@ -1,0 +1,326 @@
+"""How long one warp needs for its way through a kernel, with nobody else in the way.
+
+Copies that a warp has started go on beside it, in the order in which they were started: a wait for a group of them, or
+for the barrier object that tracks them, goes on when the oldest ones have arrived. So a loop with several stages is
+played until each stage has been waited for.
+
+A warp's instructions start in order, each when its operands are there; the assembler has put loads as far ahead as
+their addresses and stores before them allow. Loops are played until a round takes as long as the one before, and then
+multiplied. A block that is run in some rounds only counts for its share of them.
+
+What is simplified: a warp that has parted runs the ways of its lanes one after the other, each block once a visit. A
+learner would notice where hardware runs parted lanes in turns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from cudalab.sim.device.timing.instructions import Block, Code, Instruction
+from cudalab.sim.device.timing.pipes import CLASSES
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What is no latency of a class, cycles."""
+
+    branch: float
+    """Of a branch whose target is not the next instruction."""
+    bulk_issue: float = 0.0
+    """Until a thread goes on that has started a bulk copy."""
+    bulk_stored: float = math.inf
+    """Bytes a cycle of one bulk copy to global memory after the other."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """The way of the longest warp through a kernel's code."""
+
+    code: Code
+    visits: Mapping[int, float]
+    """How often it ran each block."""
+    bulk: Mapping[int, float] = field(default_factory=dict)
+    """Bytes of a bulk copy to global memory, by its PTX line."""
+    awaits_copies: frozenset[int] = frozenset()
+    """PTX lines of waits for barrier objects that track copies."""
+
+    def cycles(self, latency: Callable[[str], float], costs: Costs) -> tuple[float, float]:
+        """Cycles from the warp's first instruction to its last, with nobody else in the way; and how many more until
+        everything that it started has come to its end. ``latency`` is that of a class."""
+        walk = _Walk(self, latency, costs)
+        walk.run(0, len(self.code.blocks), 1.0, 0)
+        return walk.now, max(0.0, max(walk.ready.values(), default=0.0) - walk.now)
+
+
+_MOST_STAGES = 8
+_WAITING = ("barrier", "named_barrier", "object_wait", "cluster_barrier", "grid_arrive", "heap", "sleep")
+"""Nothing behind them begins before they have ended."""
+_STORES = ("store", "shared_store", "cluster_store", "shared_atomic", "atomic", "cluster_atomic")
+_STORING = (*_STORES, *_WAITING, "fence", "object_arrive")
+_COPYING = ("async_copy", "async_commit", "async_arrive", "async_wait", "bulk_copy", "bulk_store")
+_NEVER = -math.inf
+
+
+class _Copies:
+    """When copies that a warp has started arrive: groups of them, and phases of barrier objects, oldest first."""
+
+    def __init__(self, path: Path) -> None:
+        self._bytes, self._awaited = path.bulk, path.awaits_copies
+        self.groups: dict[bool, list[float]] = {False: [], True: []}
+        """Committed groups, of bulk copies (True) and others."""
+        self._open = {False: _NEVER, True: _NEVER}
+        self.phases: list[float] = []
+        self._engine = _NEVER
+        self._expected = 0
+
+    @property
+    def stages(self) -> int:
+        """How many groups or phases are on their way, with the next one."""
+        waiting = max(map(len, self.groups.values()))
+        return max(len(self.phases), waiting + 1 if waiting else 0)
+
+    def move(self, shift: float) -> None:
+        """Shift everything to another time."""
+        for times in (*self.groups.values(), self.phases):
+            times[:] = [time + shift for time in times]
+        self._open = {kind: time + shift for kind, time in self._open.items()}
+        self._engine += shift
+
+    def repeat(self, rounds: float) -> None:
+        """A loop that starts copies without waiting for them runs so many more rounds."""
+        for times in (*self.groups.values(), self.phases):
+            times += times[-1:] * min(_MOST_STAGES - len(times), int(rounds)) if times and rounds > 0 else []
+
+    def expect(self, arrive: Instruction, now: float) -> None:
+        """A barrier object is told of copies: they are a phase of their own."""
+        if "expect_tx" in arrive.opcode:
+            self.phases.append(now)
+
+    def arrived(self, wait: Instruction) -> float:
+        """When the oldest phase that nobody has waited for is complete."""
+        return self.phases.pop(0) if self.phases and wait.line in self._awaited else _NEVER
+
+    def start(self, bulk: bool, arrival: float) -> None:
+        """A copy that belongs to a group arrives then."""
+        self._open[bulk] = max(self._open[bulk], arrival)
+
+    def start_phase(self, arrival: float) -> None:
+        """A copy that a barrier object tracks."""
+        if self.phases:
+            self.phases[-1] = max(self.phases[-1], arrival)
+        else:
+            self.phases.append(arrival)
+
+    def through_engine(self, copy: Instruction, now: float, rate: float) -> float:
+        """When the last byte of a bulk copy to global memory has left; they go one after the other."""
+        self._engine = max(now, self._engine) + self._bytes.get(copy.line, 0.0) / rate
+        return self._engine
+
+    def commit(self, bulk: bool) -> None:
+        self.groups[bulk].append(self._open[bulk])
+        self._open[bulk] = _NEVER
+
+    def track(self) -> None:
+        """A barrier object is told of what has no group yet."""
+        self.phases.append(self._open[False])
+        self._open[False] = _NEVER
+
+    def waited(self, bulk: bool, behind: int) -> float:
+        """When all groups but the latest ``behind`` have arrived; -1: what has no group, too."""
+        groups = self.groups[bulk]
+        done = groups[: len(groups) - max(0, behind)]
+        del groups[: len(done)]
+        return max(done, default=_NEVER) if behind >= 0 else max([*done, self._open[bulk]])
+
+
+class _Walk:
+    """Plays a warp's instructions: each starts when its operands are there and what stands before it has begun."""
+
+    def __init__(self, path: Path, latency: Callable[[str], float], costs: Costs) -> None:
+        self._blocks, self._loops = path.code.blocks, path.code.loops
+        self._visits = [path.visits.get(block.site, 0.0) for block in self._blocks]
+        self._latency = {kind: latency(kind) for kind in CLASSES}
+        self._costs = costs
+        self._copies = _Copies(path)
+        self.now = 0.0
+        self.ready: dict[str, float] = {}
+        self._tick = 0.0
+        self._stores: dict[tuple[str, str], float] = {}
+        """When the last store through each register began; loads do not pass stores that may be to the same word."""
+
+    def _stored(self, load: Instruction) -> float:
+        base = load.address[0] if load.address else ""
+        here = load.kind == "shared_load"
+        return max(
+            (
+                time
+                for (register, space), time in self._stores.items()
+                if register != base and space in ("all", "shared" if here else "global")
+            ),
+            default=0.0,
+        )
+
+    def _note_store(self, store: Instruction, begin: float) -> None:
+        if store.kind in _WAITING or store.kind == "fence":
+            self._stores[("", "all")] = begin
+            return
+        base = store.address[0] if store.address else ""
+        self._stores[(base, "shared" if store.kind.startswith("shared") else "global")] = begin
+
+    def run(self, first: int, end: int, entered: float, depth: int) -> None:
+        """Blocks ``first`` to ``end``, in a part of the code that was entered so many times in all."""
+        position = first
+        while position < end:
+            loop = self._loop_at(position, end, first if depth else -1)
+            if loop:
+                self._repeat(position, loop, entered, depth)
+                position = loop
+                continue
+            self._part(position, self._visits[position] / entered if entered else 0.0)
+            position += 1
+
+    def _loop_at(self, position: int, end: int, inside: int) -> int:
+        """Where the loop ends that begins here, if one does; not the one that is being run, nor one that is entered
+        behind its head and never comes back."""
+        if not self._visits[position]:
+            return 0
+        for head, tail in self._loops:
+            if head == position and tail < end and not (head == inside and tail + 1 == end):
+                return tail + 1
+        return 0
+
+    def _repeat(self, head: int, end: int, entered: float, depth: int) -> None:
+        rounds = self._visits[head] / entered if entered else 0.0
+        if not rounds:
+            return
+        if self._blocks[head].looks:
+            rounds = 1.0
+        single = end == head + 1
+        repeats = self._blocks[head].repeats if single else 1
+        trips = rounds / repeats if rounds >= repeats else rounds
+        times = repeats if rounds >= repeats else 1
+
+        def body() -> None:
+            if single:
+                self._block(self._blocks[head], times)
+            else:
+                self.run(head, end, self._visits[head], depth + 1)
+
+        start = self.now
+        body()
+        once = self.now
+        if trips <= 1.0:
+            self._move(start + trips * (once - start))
+            return
+        body()
+        played = 1.0
+        if depth < 2:
+            before = self.now
+            body()
+            played = 2.0
+        else:
+            before = once
+        steady = self.now - before
+        stages = min(self._copies.stages, _MOST_STAGES, math.ceil(trips) - 1)
+        if stages > 1 and depth < 2:  # until each stage has been waited for, and once more
+            for _ in range(stages):
+                body()
+            before = self.now
+            for _ in range(stages):
+                body()
+            steady, played = (self.now - before) / stages, played + 2.0 * stages
+        self._copies.repeat(trips - played - 1.0)
+        self._move(once + (trips - 1.0) * steady)
+
+    def _move(self, now: float) -> None:
+        """Shift everything to another time."""
+        shift = now - self.now
+        self.now = now
+        self._tick += shift
+        self._copies.move(shift)
+        for place in self._stores:
+            self._stores[place] += shift
+        for register in self.ready:
+            self.ready[register] += shift
+
+    def _part(self, position: int, share: float) -> None:
+        """A block that is run in a share of the cases."""
+        if not share:
+            return
+        start = self.now
+        self._block(self._blocks[position], 1)
+        if share < 0.999:
+            self._move(start + share * (self.now - start))
+
+    def _block(self, block: Block, times: int) -> None:
+        ready, latency = self.ready, self._latency
+        start = self.now
+        latest, issued, floor = start, 0.0, start
+        for repeat in range(times):
+            for each in block.instructions:
+                kind = each.kind
+                if each.control and repeat < times - 1 and kind == "branch":
+                    continue
+                begin = floor
+                for register in each.reads:
+                    begin = max(begin, ready.get(register, 0.0))
+                if kind == "free":
+                    for register in each.writes:
+                        ready[register] = begin
+                    continue
+                if kind in _COPYING:
+                    begin, floor = self._copy(each, begin, floor)
+                    issued += 1.0
+                    latest = max(latest, begin, floor)
+                    continue
+                if kind in ("load", "shared_load", "cluster_load"):
+                    begin = max(begin, self._stored(each))
+                issued += 1.0
+                if kind == "clock":  # two looks at the clock are at least a tick apart
+                    begin = max(begin, self._tick)
+                    self._tick = begin + latency[kind]
+                    latest = max(latest, begin)
+                    for register in each.writes:
+                        ready[register] = begin
+                    continue
+                if kind in _STORING:
+                    self._note_store(each, begin)
+                    if kind == "object_wait":
+                        begin = max(begin, self._copies.arrived(each))
+                    if kind == "object_arrive":
+                        self._copies.expect(each, begin)
+                    if kind in _WAITING:
+                        begin = max(begin, latest, start + issued)
+                        floor = begin + latency[kind]
+                        latest = max(latest, floor)
+                        continue
+                elif kind == "branch":
+                    latest = max(latest, begin, start + issued) + self._costs.branch
+                    continue
+                if kind not in ("load", "shared_load", "constant_load", "cluster_load"):
+                    latest = max(latest, begin)
+                for register in each.writes:
+                    ready[register] = begin + latency[kind]
+        self.now = max(latest, start + issued)
+
+    def _copy(self, each: Instruction, begin: float, floor: float) -> tuple[float, float]:
+        """Play an instruction of asynchronous copies: when it begins, and from when on others may."""
+        copies, kind, bulk = self._copies, each.kind, "bulk" in each.opcode
+        if kind == "async_copy":
+            copies.start(False, begin + self._latency[kind])
+        elif kind == "bulk_copy":
+            copies.start_phase(begin + self._latency[kind])
+            return begin, begin + self._costs.bulk_issue
+        elif kind == "bulk_store":
+            copies.start(True, copies.through_engine(each, begin, self._costs.bulk_stored) + self._latency[kind])
+            return begin, begin + self._costs.bulk_issue
+        elif kind == "async_commit":
+            copies.commit(bulk)
+        elif kind == "async_arrive":
+            copies.track()
+        else:
+            begin = max(begin, copies.waited(bulk, each.behind))
+            return begin, begin
+        return begin, floor

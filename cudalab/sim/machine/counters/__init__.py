@@ -1,0 +1,1 @@
+"""Counters under Nsight Compute's names: requests, sectors, bank conflicts, divergence, occupancy."""

@@ -1,0 +1,163 @@
+"""Lanes of a warp that go different ways.
+
+The lanes of a warp run together as long as they are at the same place. At a branch they may part, and they meet again
+where their ways join. To find which of their visits belonged together, the lanes' ways through the basic blocks are
+replayed: of the lanes' next blocks the one that comes first in the code runs next, for all lanes that are there. That
+is how compiled code reconverges, because a compiler puts the place where ways join behind both of them.
+
+Volta and later GPUs may run parted lanes in other orders, and meet later; counts are then the hardware's only as far as
+it reconverges at once, which it does for branches and loops that the compiler can see through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cudalab.sim.abi import WARP, SiteKind
+from cudalab.sim.compiler.program import Site
+from cudalab.sim.machine.counters.requests import Passes, Visits, occurrences, stable_order
+
+_LONGEST_REPLAY = 200_000
+"""Basic blocks replayed one by one for a batch of records; beyond it, visits are only counted."""
+
+
+def aligned_visits(
+    site: np.ndarray, thread: np.ndarray, kinds: np.ndarray, warps: int, passed: Passes
+) -> np.ndarray | None:
+    """For each record the number of the visit it belongs to, or None where counting visits gives the same.
+
+    Counting is right while the lanes of a warp that are still running go the same way, and for code that no lane
+    passes twice. Only the other warps are replayed.
+    """
+    is_block = kinds[site] == SiteKind.BLOCK
+    if not is_block.any():
+        return None
+    visit = passed.number
+    if not len(passed.times) or passed.times.max() == 1:
+        return None
+    crooked = _crooked_warps(site[is_block], thread[is_block], visit[is_block], warps)
+    if not crooked.any():
+        return None
+    return _replay(site, thread, is_block, visit, crooked)
+
+
+def _crooked_warps(site: np.ndarray, thread: np.ndarray, visit: np.ndarray, warps: int) -> np.ndarray:
+    """Warps with two lanes whose ways differ other than by where they end, and with a block visited twice."""
+    step, _, _ = occurrences(thread, warps * WARP)
+    warp = thread // WARP
+    length = int(step.max()) + 1
+    key = warp * length + step
+    low = np.full(warps * length, np.iinfo(np.int64).max)
+    high = np.full(warps * length, -1)
+    np.minimum.at(low, key, site)
+    np.maximum.at(high, key, site)
+    differs = ((high >= 0) & (low != high)).reshape(warps, length).any(axis=1)
+    again = np.zeros(warps, np.bool_)
+    again[warp[visit > 0]] = True
+    return differs & again
+
+
+def _replay(
+    site: np.ndarray, thread: np.ndarray, is_block: np.ndarray, visit: np.ndarray, crooked: np.ndarray
+) -> np.ndarray:
+    """Line up the visits of crooked warps by running their lanes in the order of the code."""
+    out = visit.copy()
+    mine = np.flatnonzero(crooked[thread // WARP])
+    # Records of one thread together, in program order; `entry` numbers the basic-block entries among them.
+    mine = mine[np.argsort(thread[mine], kind="stable")]
+    entries = mine[is_block[mine]]
+    if len(entries) > _LONGEST_REPLAY:
+        return out
+    aligned = np.zeros(len(entries), np.int64)
+    warp = thread[entries] // WARP
+    bounds = np.flatnonzero(np.concatenate(([True], warp[1:] != warp[:-1], [True])))
+    for first, end in zip(bounds[:-1], bounds[1:], strict=True):
+        _replay_warp(site[entries[first:end]], thread[entries[first:end]], aligned[first:end])
+    # An access belongs to the basic block its thread entered last: it is visited when the block is.
+    owner = np.cumsum(is_block[mine]) - 1
+    inside = (owner >= 0) & (thread[entries[np.maximum(owner, 0)]] == thread[mine])
+    block_visit = aligned[np.maximum(owner, 0)]
+    # A place is passed at most once in a visit of its block, so the block's visit numbers the place's visits.
+    out[mine[inside]] = block_visit[inside]
+    return _dense(out, site, thread // WARP)
+
+
+def _replay_warp(blocks: np.ndarray, thread: np.ndarray, aligned: np.ndarray) -> None:
+    """Fill `aligned` with the visit of each basic-block entry of one warp, its lanes' ways one after the other."""
+    starts = np.flatnonzero(np.concatenate(([True], thread[1:] != thread[:-1]))).tolist()
+    ends = [*starts[1:], len(blocks)]
+    way = blocks.tolist()
+    at = list(starts)
+    running = list(range(len(starts)))
+    seen: dict[int, int] = {}
+    while running:
+        place = min(way[at[lane]] for lane in running)
+        number = seen.get(place, 0)
+        seen[place] = number + 1
+        still = []
+        for lane in running:
+            position = at[lane]
+            if way[position] == place:
+                aligned[position] = number
+                at[lane] = position = position + 1
+            if position < ends[lane]:
+                still.append(lane)
+        running = still
+
+
+def _dense(visit: np.ndarray, site: np.ndarray, warp: np.ndarray) -> np.ndarray:
+    """Renumber visits so that a place's visits in a warp count 0, 1, 2 … without gaps."""
+    key = (site * (int(warp.max()) + 1) + warp).astype(np.int64)
+    order = np.lexsort((visit, key))
+    k, v = key[order], visit[order]
+    new_key = np.concatenate(([True], k[1:] != k[:-1]))
+    step = np.concatenate(([False], v[1:] != v[:-1])) & ~new_key
+    total = np.cumsum(step)
+    start = np.maximum.accumulate(np.where(new_key, np.arange(len(k)), 0))
+    out = np.empty_like(visit)
+    out[order] = total - total[start]
+    return out
+
+
+def branches(
+    sites: Sequence[Site], found: Visits, thread: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Branches executed by warps, and how many of them split the active lanes, by site of the basic block they end.
+
+    A basic block that goes on to more than one other block, in any warp of the sample, ends in a branch. Going back to
+    where all lanes go is none.
+    """
+    kinds = np.array([int(site.kind) for site in sites], np.int64)
+    flow = np.flatnonzero((kinds[found.site] == SiteKind.BLOCK) | (kinds[found.site] == SiteKind.EXIT))
+    none = np.zeros(len(sites))
+    if not len(flow):
+        return none, none
+    flow = flow[stable_order(thread[flow], len(weights) * WARP)]
+    site, owner = found.site[flow], thread[flow]
+    following = np.append(site[1:], -1)
+    following[np.append(owner[1:] != owner[:-1], True)] = -1
+    is_block = kinds[site] == SiteKind.BLOCK
+    site, following, request = site[is_block], following[is_block], found.request[flow][is_block]
+    low = np.full(len(sites), np.iinfo(np.int64).max)
+    high = np.full(len(sites), -2)
+    np.minimum.at(low, site, following)
+    np.maximum.at(high, site, following)
+    is_branch = (high > low) & (high >= -1)
+    taken = is_branch[site]
+    if not taken.any():
+        return none, none
+    request, following = request[taken], following[taken]
+    first = np.full(found.requests, np.iinfo(np.int64).max)
+    last = np.full(found.requests, -2)
+    np.minimum.at(first, request, following)
+    np.maximum.at(last, request, following)
+    executed = last >= -1
+    weight = weights[found.request_warp]
+    split = executed & (first != last)
+    ended = found.request_site
+    return (
+        np.bincount(ended[executed], weight[executed], len(sites)),
+        np.bincount(ended[split], weight[split], len(sites)),
+    )

@@ -1,0 +1,85 @@
+"""Theoretical occupancy: how many blocks of a kernel fit on one SM at once, and what stops more.
+
+A block needs warps, registers and shared memory, all for its whole life. An SM takes blocks until one of these, or the
+number of blocks itself, runs out. Occupancy is resident warps over the most that an SM can hold; more warps hide more
+latency, up to a point.
+
+Registers are given to whole warps in units of 256 and each of the SM's four schedulers owns a quarter; shared memory in
+units of 128 bytes, and 1 KB more of each block is the system's. Source: CUDA C++ Programming Guide, "Hardware
+Multithreading", and the technical specifications of compute capability 9.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cudalab.sim.machine.launch.limits import H200, DeviceLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cudalab.sim.compiler.program import Kernel
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Residency of one kernel at one block size."""
+
+    threads: int
+    """Threads a block."""
+    blocks_per_sm: int
+    """Resident blocks an SM; 0 when not even one fits."""
+    warps_per_sm: int
+    fraction: float
+    """Resident warps over the SM's maximum, 0 to 1."""
+    limiter: str
+    """What stops more blocks: ``"warps"``, ``"blocks"``, ``"registers"`` or ``"shared memory"``."""
+    bounds: dict[str, int]
+    """Blocks an SM that each resource would allow."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.fraction:.0%} occupancy: {self.blocks_per_sm} blocks of {self.threads} threads an SM "
+            f"({self.warps_per_sm} warps), limited by {self.limiter}"
+        )
+
+
+def occupancy(threads: int, registers: int = 0, shared: int = 0, *, limits: DeviceLimits = H200) -> Occupancy:
+    """Occupancy of blocks of `threads` threads.
+
+    Args:
+        threads: threads a block, 1 to 1024.
+        registers: registers a thread.
+        shared: shared memory a block, static and dynamic, bytes.
+        limits: the device's.
+
+    Raises:
+        ValueError: `threads` outside 1 … 1024.
+    """
+    if not 1 <= threads <= limits.threads_per_block:
+        raise ValueError(f"threads must be 1 to {limits.threads_per_block} (got {threads})")
+    warps = -(-threads // limits.warp_size)
+    bounds = {"warps": limits.warps_per_sm // warps, "blocks": limits.blocks_per_sm}
+    if registers:
+        each = -(-registers * limits.warp_size // limits.register_unit) * limits.register_unit
+        per_scheduler = limits.registers_per_sm // limits.schedulers // each
+        bounds["registers"] = per_scheduler * limits.schedulers // warps
+    needed = -(-(shared + limits.shared_reserved) // limits.shared_unit) * limits.shared_unit
+    bounds["shared memory"] = limits.shared_per_sm // needed if shared <= limits.shared_per_block_optin else 0
+    limiter = min(bounds, key=lambda name: bounds[name])
+    blocks = bounds[limiter]
+    return Occupancy(threads, blocks, blocks * warps, blocks * warps / limits.warps_per_sm, limiter, bounds)
+
+
+def kernel_occupancy(kernel: Kernel, threads: int, dynamic: int = 0, *, limits: DeviceLimits = H200) -> Occupancy:
+    """Occupancy of a compiled kernel launched with `threads` threads and `dynamic` bytes of shared memory a block."""
+    registers = kernel.resources.registers if kernel.resources else 0
+    return occupancy(threads, registers, kernel.static_shared + dynamic, limits=limits)
+
+
+def occupancy_curve(
+    kernel: Kernel, threads: Iterable[int] = range(32, 1025, 32), dynamic: int = 0, *, limits: DeviceLimits = H200
+) -> list[Occupancy]:
+    """Occupancy at each of the given block sizes."""
+    return [kernel_occupancy(kernel, count, dynamic, limits=limits) for count in threads]

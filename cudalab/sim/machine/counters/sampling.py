@@ -1,0 +1,423 @@
+"""Counters of a launch from its blocks: all of them, or a few that stand for the rest.
+
+Most kernels do much the same in every block, so a block from the middle stands for the grid; in a small grid the last
+block, where guards act, stands for itself. They run on the memory as it is; what they store is taken back, nothing is
+printed, and a fault only ends the sample. A learner would notice where blocks differ much, as in a Mandelbrot picture:
+the modelled time is then that of the middle.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cudalab.sim.abi import WARP, SiteKind, Space, Status
+from cudalab.sim.compiler.machine_code.assembly import assembly
+from cudalab.sim.compiler.machine_code.listing import listing
+from cudalab.sim.machine.counters.collection import count, join
+from cudalab.sim.machine.counters.merged_accesses import Merging, merging
+from cudalab.sim.machine.counters.metrics import SECTOR, Counts, add, scale, snap, stretch
+from cudalab.sim.machine.launch.clusters import APART, Together
+from cudalab.sim.machine.launch.configuration import extent
+from cudalab.sim.machine.launch.sleep import asleep
+from cudalab.sim.machine.trace.async_records import as_accesses, waits_for_copies
+from cudalab.sim.machine.trace.recorder import Tracer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.trace.recorder import BlockTrace
+
+RECORDS = 1 << 18
+"""Records kept of one sampled block (4 MB); what comes after is counted and extrapolated."""
+SMALL_GRID = 64
+"""Blocks of a grid in which the last one, where guards act, counts for something."""
+SHORT = 1 << 13
+"""Records of a block short enough that guards matter, and that a second one costs little."""
+MEETING = 8
+"""Blocks that are run to see whether atomics of different blocks meet at an address."""
+WORD = 4
+WATCHED = 2048
+"""Words at least, where there are so many, that are watched for a sample."""
+NEARBY = 1 << 14
+"""Records of each block that are compared for what blocks of one SM load in common."""
+SECONDS = 1.0
+"""A sampled block that runs longer is cut: it waits for another block, or is very long."""
+TOGETHER_SECONDS = 10.0
+"""The same for blocks that wait for each other: they run to their ends, or what they would have done is not known."""
+MEMORY = 512
+"""Samples remembered."""
+BATCH = 1 << 19
+"""Records counted at once."""
+WHOLE = 1 << 20
+"""A profile runs every block of a launch that makes at most this many records …"""
+PART = 1 << 18
+"""… and of a larger one blocks that make about this many,"""
+FEWEST = 3
+"""but at least so many blocks (one from the middle, where a block alone makes a quarter of what is whole), and"""
+SHARE = 0.005
+"""at most this part of all, times PTX instructions a record: what takes less than four plain launches, when traced code
+takes 3 to 15 ns a record and plain code 0.015 ns an instruction where it is vectorised (bench/profile.py)."""
+ALWAYS_WHOLE = 1 << 19
+"""A launch with so few records takes at most 5 ms; there exact counts are worth more than the time."""
+PROFILE_RECORDS = 1 << 21
+PROFILE_SECONDS = 5.0
+PICTURED = 4
+"""Blocks of a profile whose requests are kept for pictures."""
+
+_remembered: OrderedDict[tuple[object, ...], Counts] = OrderedDict()
+
+
+def sample(
+    kernel: LoadedKernel,
+    grid: Sequence[int] | int,
+    block: Sequence[int] | int,
+    args: bytes,
+    shared: int = 0,
+    *,
+    remember: bool = True,
+    watch: bool = False,
+    together: Together = APART,
+) -> Counts:
+    """Count what a launch would do, from one or two of its blocks.
+
+    The configuration must be allowed (:func:`check_configuration`). Results are remembered by kernel, configuration and
+    parameters, so a kernel whose work depends on the data is sampled once for the same pointers; with
+    ``remember=False`` it is sampled again. With ``watch=True`` the counts name words that the sampled blocks loaded
+    (``words_loaded``): while those are the same, so are the counts.
+
+    Returns:
+        Counts scaled to the grid. ``complete`` is False where a block was cut short or faulted. Never raises for
+        what a kernel does.
+    """
+    grid_, block_ = extent(grid, "grid"), extent(block, "block")
+    key = _key(kernel, grid_, block_, args, shared, together)
+    if remember and key in _remembered:
+        _remembered.move_to_end(key)
+        return _remembered[key]
+    blocks = grid_[0] * grid_[1] * grid_[2]
+    with Tracer(kernel, grid_, block_, args, shared, records=RECORDS, together=together) as tracer:
+        counts = _sampled(kernel, tracer, blocks, watch)
+    counts.blocks = blocks
+    if remember:
+        _remembered[key] = counts
+        if len(_remembered) > MEMORY:
+            _remembered.popitem(last=False)
+    return counts
+
+
+def _key(
+    kernel: LoadedKernel,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    args: bytes,
+    shared: int,
+    together: Together,
+) -> tuple[object, ...]:
+    return (kernel.module.program.key, kernel.name, id(kernel.module.memory), grid, block, shared, args, together)
+
+
+def forget() -> None:
+    """Drop all remembered samples."""
+    _remembered.clear()
+
+
+def count_launch(
+    kernel: LoadedKernel,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    args: bytes,
+    shared: int = 0,
+    *,
+    blocks: int | None = None,
+    merged: Merging | None = None,
+    together: Together = APART,
+) -> Counts:
+    """Count a launch from `blocks` of its blocks, spread evenly; by default all of them, if that is not too many. With
+    ``merged``, shared accesses are counted as the machine code has them."""
+    total = grid[0] * grid[1] * grid[2]
+    if merged is None:
+        merged = merging_of(kernel)
+    with Tracer(kernel, grid, block, args, shared, records=PROFILE_RECORDS, together=together) as tracer:
+        first = None
+        if blocks is None:
+            each = _records_expected(_remembered.get(_key(kernel, grid, block, args, shared, together)))
+            alone = together is APART and not kernel.kernel.poll_points and not tracer.in_clusters
+            if alone and 0 < each * total <= ALWAYS_WHOLE / 2:
+                counts = _count(kernel, tracer, range(total), [1.0] * total, PROFILE_SECONDS, merged, at_once=total)
+                counts.blocks = total
+                snap(counts)
+                return counts
+            first = tracer.run((total - 1) // 2 if each > WHOLE // 4 else 0, time_limit=PROFILE_SECONDS)
+            if first.timed_out or total == 1 and first.status != Status.YIELDED:
+                # an endless loop, of which what it did so far has to do; or this is all there is
+                counter = _Counter(kernel, tracer, merged=merged)
+                counter.take(first, float(total), wanted=True)
+                counts = counter.finish()
+                counts.blocks = total
+                snap(counts)
+                return counts
+            if first.status == Status.YIELDED:
+                tracer.take_back()
+                return _count_together(kernel, tracer, total, merged)
+            blocks = _profiled_blocks(kernel, first, total)
+        chosen = [(total - 1) // 2]
+        if blocks > 1:
+            chosen = np.unique(np.linspace(0, total - 1, min(blocks, total)).round().astype(np.int64)).tolist()
+        if first is not None and (first.block != chosen[0] or first.status != Status.DONE):
+            tracer.take_back()  # blocks run in order
+            first = None
+        counts = _count(kernel, tracer, chosen, _weights(chosen, total), PROFILE_SECONDS, merged, first)
+    counts.blocks = total
+    snap(counts)
+    return counts
+
+
+def _records_expected(sampled: Counts | None) -> float:
+    """About how many records a block makes, as a sample tells that was taken to time a launch; 0 without one."""
+    if sampled is None or not sampled.complete:
+        return 0.0
+    records = sum(site.accesses for site in sampled.sites) + sum(b.threads for b in sampled.blocks_entered.values())
+    return records / max(1, sampled.blocks)
+
+
+def _profiled_blocks(kernel: LoadedKernel, first: BlockTrace, total: int) -> int:
+    """How many of `total` blocks a profile runs, after the first one has run."""
+    each = max(1, first.total)
+    if total * each <= ALWAYS_WHOLE:
+        return total
+    length = np.array([site.instructions if site.kind == SiteKind.BLOCK else 0 for site in kernel.kernel.sites])
+    instructions = float(length[first.records["site"]].sum()) / max(1, len(first.records))
+    most = total if total * each <= WHOLE else PART // each
+    if each > WHOLE // 4:
+        return 1
+    return min(total, max(FEWEST, min(most, int(total * SHARE * instructions))))
+
+
+def merging_of(kernel: LoadedKernel) -> Merging:
+    """Which shared accesses of a kernel are wider in its machine code."""
+    program, compiled = kernel.module.program, kernel.kernel
+    code = assembly(program, compiled)
+    return merging(compiled.sites, listing(program, compiled) if code.known else (), code)
+
+
+def _count_together(kernel: LoadedKernel, tracer: Tracer, total: int, merged: Merging | None) -> Counts:
+    """Count a launch whose blocks wait for each other: all of them run, and as many are counted as there is room."""
+    traces = tracer.run_together(range(total), range(total), time_limit=PROFILE_SECONDS, most=PROFILE_RECORDS)
+    traces = [trace for trace in traces if len(trace.records)]
+    counter = _Counter(kernel, tracer, merged=merged)
+    for index, trace in enumerate(traces):
+        counter.take(trace, total / len(traces), wanted=index < PICTURED)
+    counts = counter.finish()
+    counts.blocks = total
+    return counts
+
+
+def _sampled(kernel: LoadedKernel, tracer: Tracer, blocks: int, watch: bool = False) -> Counts:
+    """Count a block from the middle for the grid; in a small grid of short blocks the last one for itself. Atomics to
+    global memory need some more blocks: how many of them meet at an address?"""
+    counter = _Counter(kernel, tracer, watch)
+    middle = tracer.run((blocks - 1) // 2, time_limit=SECONDS)
+    if middle.status == Status.YIELDED:  # it waits for other blocks, or for somebody else
+        tracer.take_back()
+        chosen = (blocks - 1) // 2
+        together = tracer.run_together(
+            range(blocks), {chosen}, time_limit=TOGETHER_SECONDS, most=RECORDS, patient=False
+        )
+        for trace in together or [middle]:
+            counter.take(trace, float(blocks))
+        return counter.finish()
+    short = len(middle.records) <= SHORT and middle.status == Status.DONE
+    if blocks > SMALL_GRID and short and _has_global_atomics(kernel):
+        counter.take(middle, blocks / MEETING)
+        for index in range(1, MEETING):  # at distances that no regular pattern of addresses has
+            counter.take(tracer.run(int(blocks * (index * 0.618034 % 1.0)), time_limit=SECONDS), blocks / MEETING)
+    elif 1 < blocks <= SMALL_GRID and short:
+        counter.take(middle, float(blocks - 1))
+        counter.take(tracer.run(blocks - 1, time_limit=SECONDS), 1.0)
+    else:
+        counter.take(middle, float(blocks))
+    return counter.finish()
+
+
+def loaded_by_all(
+    kernel: LoadedKernel,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    args: bytes,
+    shared: int,
+    blocks: Sequence[int],
+) -> float:
+    """How many different sectors these blocks load, over the sum of what each of them loads: 1 when they share none."""
+    loads = _global_loads(kernel)
+    union, total = np.zeros(0, np.uint64), 0
+    with Tracer(kernel, grid, block, args, shared, records=NEARBY) as tracer:
+        for index in blocks:
+            records = as_accesses(tracer.run(index, time_limit=SECONDS).records)
+            sectors = np.unique(records["address"][loads[records["site"]]] // np.uint64(SECTOR))
+            union, total = np.union1d(union, sectors), total + len(sectors)
+    return len(union) / total if total else 1.0
+
+
+def _global_loads(kernel: LoadedKernel) -> np.ndarray:
+    """bool[sites]: which sites load from global memory."""
+    return np.array([s.kind == SiteKind.LOAD and s.space in (Space.GLOBAL, Space.GENERIC) for s in kernel.kernel.sites])
+
+
+def _has_global_atomics(kernel: LoadedKernel) -> bool:
+    return any(s.kind == SiteKind.ATOMIC and s.space in (Space.GLOBAL, Space.GENERIC) for s in kernel.kernel.sites)
+
+
+def _weights(chosen: list[int], blocks: int) -> list[float]:
+    """How many blocks each one stands for: an edge block for itself, the inner ones for the others."""
+    if len(chosen) == blocks:
+        return [1.0] * blocks
+    if len(chosen) < 3:
+        return [blocks / len(chosen)] * len(chosen)
+    inner = (blocks - 2) / (len(chosen) - 2)
+    return [1.0, *[inner] * (len(chosen) - 2), 1.0]
+
+
+def _whole_warps(found: BlockTrace, threads: int) -> tuple[np.ndarray, float, float]:
+    """Records of a block of which not all were kept; how many blocks like them make the whole block; and how much
+    longer a warp runs than they show.
+
+    Code without barriers runs one thread after the other, so the records end in the middle of a warp: what the lanes of
+    a warp do together can only be told of warps that are there as a whole. Of a warp that is longer than what is kept,
+    the first lanes stand for all.
+    """
+    records = found.records
+    if not found.lost or not len(records):
+        return records, 1.0, 1.0
+    thread = records["thread"]
+    total, last = len(records) + found.lost, int(thread[-1])
+    whole, warps = total / len(records), -(-threads // WARP)
+    if found.cut_between_runs:  # all threads are there up to the same point
+        return records, whole, whole
+    if int(thread.max()) > last or last == threads - 1:
+        # all threads are there up to some barrier, and the first ones up to the next
+        ahead = int((thread == 0).sum()) - int((thread == thread.max()).sum())
+        return records, whole, max(1.0, total / (len(records) + (threads - 1 - last) * max(0, ahead)))
+    if complete := last // WARP:
+        return records[thread < complete * WARP], warps / complete, 1.0
+    if last:
+        return records[thread < last], float(warps), 1.0
+    longer = max(1.0, whole / threads)
+    return records, warps * longer, longer
+
+
+class _Counter:
+    """Counts traced blocks, some at a time."""
+
+    def __init__(
+        self, kernel: LoadedKernel, tracer: Tracer, watch: bool = False, merged: Merging | None = None
+    ) -> None:
+        self._kernel, self._tracer, self._merging = kernel, tracer, merged
+        self._wanted: list[int] = []
+        self._loads = _global_loads(kernel) if watch else None
+        self._words: list[np.ndarray] = []
+        self._counts = Counts(threads=tracer.threads)
+        self._kept: list[np.ndarray] = []
+        self._weights: list[float] = []
+        self._pending = 0
+        self._fresh = 0  # of the kept records, parts that still lie in the tracer's buffer
+        self._copies = any("async" in site.opcode for site in kernel.kernel.sites)
+        self._sleeps = any(site.opcode.startswith("nanosleep") for site in kernel.kernel.sites)
+        self._longer = 1.0
+
+    def take(self, found: BlockTrace, weight: float, wanted: bool = False, copy: bool = True) -> None:
+        """Count a block that stands for `weight` blocks of the grid; keep its requests where they are wanted. Without
+        ``copy``, call :meth:`settle` before the tracer runs again."""
+        counts = self._counts
+        records, factor, longer = _whole_warps(found, self._tracer.threads)
+        if self._sleeps:
+            times, nanoseconds = asleep(records)
+            counts.sleeps += weight * factor * times
+            counts.slept += weight * factor * nanoseconds
+        if self._copies:
+            counts.copy_waits |= waits_for_copies(records)
+            records = as_accesses(records)
+        self._longer = max(self._longer, longer)
+        self._kept.append(records.copy() if copy else records)
+        self._fresh = 0 if copy else self._fresh + 1
+        self._wanted.append(found.block if wanted else -1)
+        if self._loads is not None:
+            self._words.append(np.unique(records["address"][self._loads[records["site"]]] // np.uint64(WORD)))
+        self._weights.append(weight * factor)
+        self._pending += len(records)
+        counts.complete = counts.complete and found.complete
+        counts.footprint_bytes = max(counts.footprint_bytes, self._tracer.footprint)
+        if self._pending >= BATCH or len(self._kept) >= 1024:
+            self._flush()
+
+    def settle(self) -> None:
+        """The tracer's buffer is about to be used again: keep what has not been counted yet."""
+        if self._fresh:
+            if self._pending >= BATCH // 2:
+                self._flush()
+            else:
+                self._kept[-self._fresh :] = [records.copy() for records in self._kept[-self._fresh :]]
+                self._fresh = 0
+
+    def _flush(self) -> None:
+        if self._kept:
+            traced = join(self._kept, self._weights, self._tracer.threads, self._wanted)
+            merges = self._merging.look(traced.site, traced.address) if self._merging is not None else ()
+            add(self._counts, count(self._kernel.kernel, traced, merges))
+        self._counts.sampled += len(self._kept)
+        self._kept, self._weights, self._wanted, self._pending, self._fresh = [], [], [], 0, 0
+
+    def finish(self, factor: float = 1.0) -> Counts:
+        """The counts, times `factor` for blocks that did not run."""
+        self._flush()
+        if self._merging is not None:
+            self._counts.merges = list(self._merging.resolved)
+        if factor != 1.0:
+            scale(self._counts, factor)
+        if self._words:
+            words = np.unique(np.concatenate(self._words)) * np.uint64(WORD)
+            self._counts.words_loaded = words[:: max(1, len(words) // WATCHED)]
+        if self._longer != 1.0:
+            stretch(self._counts, self._longer)
+        return self._counts
+
+
+def _count(
+    kernel: LoadedKernel,
+    tracer: Tracer,
+    chosen: Sequence[int],
+    weights: Sequence[float],
+    seconds: float,
+    merged: Merging | None,
+    first: BlockTrace | None = None,
+    at_once: int = 1,
+) -> Counts:
+    """Run the chosen blocks and count; block *i* stands for ``weights[i]`` blocks of the grid. The first block that
+    does not come to its end is the last one. ``first``: the first of them, which has run just now. ``at_once``: how
+    many may run side by side before it is known how long they are."""
+    counter = _Counter(kernel, tracer, merged=merged)
+    pictured = {chosen[len(chosen) * part // PICTURED] for part in range(PICTURED)}
+    done, position, size = 0.0, 0, at_once
+    while position < len(chosen):
+        batch = list(chosen[position : position + size])
+        if first is not None:
+            traces, first = [first], None
+        else:
+            traces = tracer.run_batch(batch, time_limit=seconds) if len(batch) > 1 else []
+        if not traces:
+            if len(batch) > 1:  # what was stored before is gone, too, and such kernels are few: one by one
+                size = 1
+            traces = [tracer.run(batch[0], time_limit=seconds)]
+        for found in traces:
+            counter.take(found, weights[position], found.block in pictured, copy=False)
+            done += weights[position]
+            position += 1
+        counter.settle()
+        if traces[-1].status != Status.DONE:
+            break
+        if position == 1 and traces[0].complete:
+            size = max(1, BATCH // max(1, len(traces[0].records)))
+    return counter.finish(sum(weights) / done)

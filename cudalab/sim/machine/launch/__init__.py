@@ -1,0 +1,1 @@
+"""Running a launch: its configuration, its module, the blocks on the SMs, clusters, worker threads."""

@@ -1,0 +1,234 @@
+"""A loaded module: its global variables in memory, its kernels as native code.
+
+Loading allocates every ``__device__`` and ``__constant__`` variable, copies its initial value, and fills in addresses
+where one variable points to another. Each module has its own variables, so loading the same source twice gives two
+sets, as ``cuModuleLoad`` does. Native code is linked when a kernel is first launched in a variant.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable
+from functools import cached_property
+from typing import Protocol
+
+from cudalab.sim.abi import Space
+from cudalab.sim.compiler.program import GlobalVariable, Kernel, Program
+from cudalab.sim.machine.launch.clusters import APART, Together, check_together
+from cudalab.sim.machine.launch.configuration import check_configuration
+from cudalab.sim.machine.launch.limits import DeviceLimits
+from cudalab.sim.machine.launch.longest_path import longest_path
+from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.memory.parameter_pointers import Pointers
+
+Extent = tuple[int, int, int]
+_REMEMBERED = 1024
+ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
+"""``int32 run(Context *, uint64 first_block, uint64 end_block)``; ctypes releases the GIL around it."""
+
+
+class MissingSymbol(KeyError):
+    """A module has no kernel or variable of that name; the message lists those it has."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class RefusedKernel(Exception):
+    """A kernel that the simulated device does not execute, of a module whose other kernels it does."""
+
+
+class NativeCode(Protocol):
+    """Object code in memory. It stays usable while this object lives."""
+
+    def address(self, symbol: str) -> int: ...
+
+
+Linker = Callable[[Program, str], NativeCode]
+
+
+def link_with_compiler(program: Program, variant: str) -> NativeCode:
+    """Compile (or take from the cache) the native code of `variant` and load it into this process."""
+    from cudalab.sim.compiler import native
+    from cudalab.sim.compiler.loader import load
+
+    code: NativeCode = load(native(program, variant))
+    return code
+
+
+class Module:
+    """One program loaded into one memory.
+
+    Args:
+        program: what the compiler made.
+        memory: where global variables live.
+        linker: makes native code of a variant; by default the compiler's.
+    """
+
+    def __init__(self, program: Program, memory: Memory, *, linker: Linker = link_with_compiler) -> None:
+        self.program = program
+        self.memory = memory
+        self._linker = linker
+        self._native: dict[str, NativeCode] = {}
+        self._kernels: dict[str, LoadedKernel] = {}
+        self._addresses: dict[str, int] = {}
+        for variable in program.globals.values():
+            label = variable.name if variable.space != Space.CONSTANT else f"__constant__ {variable.name}"
+            self._addresses[variable.name] = memory.allocate(max(1, variable.size), "global", label)
+        for variable in program.globals.values():
+            self._initialise(variable)
+        self.global_table = (ctypes.c_uint64 * max(1, len(program.globals)))(*self._addresses.values())
+        """Addresses of the variables in the order of ``Program.globals``, as compiled code reads them."""
+
+    def _initialise(self, variable: GlobalVariable) -> None:
+        address = self._addresses[variable.name]
+        # A variable without an initial value starts at zero (C++ static storage), so it counts as written.
+        view = self.memory.view(address, max(1, variable.size))
+        view[: len(variable.initial)] = variable.initial
+        for offset, symbol, addend in variable.pointers:
+            target = self._addresses.get(symbol)
+            if target is None:
+                raise ValueError(
+                    f"global variable {variable.name} holds the address of {symbol!r}, which is no global variable of "
+                    "this module; addresses of functions in variables are not simulated"
+                )
+            struct.pack_into("<Q", view, offset, target + addend)
+
+    def kernel(self, name: str) -> LoadedKernel:
+        """A kernel by its name in the PTX, or by a name expression that the program was compiled with.
+
+        Raises:
+            MissingSymbol: no such kernel; the message lists those there are.
+            RefusedKernel: it uses what is out of scope; the message is the compiler's.
+        """
+        lowered = self.program.lowered_names.get(name, name)
+        if lowered in self.program.refused:
+            raise RefusedKernel(self.program.refused[lowered])
+        loaded = self._kernels.get(lowered)
+        if loaded is None:
+            if lowered not in self.program.kernels:
+                known = ", ".join(sorted(self.program.kernels)) or "none"
+                raise MissingSymbol(
+                    f"the module has no kernel {name!r} (it has: {known}). C++ names are mangled: declare the kernel "
+                    'extern "C", or ask for it by a name expression.'
+                )
+            loaded = self._kernels[lowered] = LoadedKernel(self, self.program.kernels[lowered])
+        return loaded
+
+    def global_variable(self, name: str) -> tuple[int, int]:
+        """``(address, bytes)`` of a variable, by its PTX name or a name expression.
+
+        Raises:
+            MissingSymbol: no such variable; the message lists those there are.
+        """
+        lowered = self.program.lowered_names.get(name, name)
+        lowered = self.program.lowered_names.get("&" + name, lowered) if lowered not in self._addresses else lowered
+        if lowered not in self._addresses:
+            known = ", ".join(sorted(n for n in self._addresses if not n.startswith("$"))) or "none"
+            raise MissingSymbol(f"the module has no global variable {name!r} (it has: {known})")
+        return self._addresses[lowered], self.program.globals[lowered].size
+
+    def native(self, variant: str) -> NativeCode:
+        """The linked native code of one variant: ``plain``, ``atomic`` or ``traced``."""
+        code = self._native.get(variant)
+        if code is None:
+            code = self._native[variant] = self._linker(self.program, variant)
+        return code
+
+    def unload(self) -> None:
+        """Free the module's variables. Kernels of it must not be launched any more."""
+        for address in self._addresses.values():
+            self.memory.free(address, where="module unloaded")
+        self._addresses.clear()
+        self._kernels.clear()
+
+
+class LoadedKernel:
+    """A kernel of a loaded module, ready to launch.
+
+    Attributes:
+        kernel: what the compiler says of it.
+        max_dynamic_shared: bytes of dynamic shared memory it was opted in to, or None.
+        required_cluster: what the attributes for the size of its clusters were set to; it changes no launch.
+        non_portable_clusters: clusters of more than 8 blocks are allowed.
+    """
+
+    def __init__(self, module: Module, kernel: Kernel) -> None:
+        self.module = module
+        self.kernel = kernel
+        self.max_dynamic_shared: int | None = None
+        self.non_portable_clusters = False
+        self.threads_launched = 0
+        self.required_cluster = [0, 0, 0]
+        self._entries: dict[str, Callable[[int, int, int], int]] = {}
+        self._allowed: dict[tuple[object, ...], DeviceLimits] = {}
+        self._pointers: dict[bytes, Pointers] = {}
+        self.images: dict[tuple[object, ...], bytes] = {}
+        """What a workspace's context looked like when a launch had been laid out in it (workspace.py)."""
+        # For each root: the offset of its 8 bytes in the parameters, or ~index of its variable.
+        names = list(module.program.globals)
+        self.root_plan = tuple(
+            root.parameter_offset if not root.symbol else ~names.index(root.symbol) for root in kernel.roots
+        )
+        self.pointer_offsets = tuple(
+            offset
+            for parameter in kernel.parameters
+            if parameter.kind in ("pointer", "struct", "unknown", "integer")
+            for offset in range(parameter.offset, parameter.offset + parameter.size - 7, 8)
+            if offset % 8 == 0
+        )
+        """Where the parameters may hold addresses."""
+        stores = [site for site in kernel.sites if _may_write(site.kind, site.space)]
+        self.writes_global = bool(stores)
+        self.follows_pointers = any(
+            site.space in (Space.GLOBAL, Space.GENERIC, Space.CONSTANT) and site.size == 8 and _loads_word(site.opcode)
+            for site in kernel.sites
+        )
+        """It loads 8-byte integers, which may be addresses of more memory."""
+
+    @property
+    def name(self) -> str:
+        return self.kernel.name
+
+    def check(self, grid: Extent, block: Extent, shared: int, limits: DeviceLimits, together: Together = APART) -> None:
+        """Raise LaunchError unless a launch of this configuration is allowed; remembered when it is."""
+        key = (grid, block, shared, self.max_dynamic_shared, together, self.non_portable_clusters)
+        if self._allowed.get(key) is limits:
+            return
+        check_configuration(self.kernel, grid, block, shared, max_dynamic_shared=self.max_dynamic_shared, limits=limits)
+        check_together(self, grid, block, shared, together, limits)
+        if len(self._allowed) >= _REMEMBERED:
+            self._allowed.clear()
+        self._allowed[key] = limits
+
+    def pointers(self, args: bytes) -> Pointers:
+        """What the pointers in these parameters point to now."""
+        known = self._pointers.get(args)
+        if known is None or known.version != self.module.memory.version:
+            if len(self._pointers) >= _REMEMBERED:
+                self._pointers.clear()
+            known = self._pointers[args] = Pointers(self, args)
+        return known
+
+    @cached_property
+    def longest_path(self) -> int:
+        """PTX instructions that a thread executes at most; 0 when nothing bounds them."""
+        return longest_path(self.module.program, self.kernel)
+
+    def entry(self, variant: str) -> Callable[[int, int, int], int]:
+        """The native entry point of one variant."""
+        function = self._entries.get(variant)
+        if function is None:
+            function = self._entries[variant] = ENTRY(self.module.native(variant).address(self.kernel.symbol))
+        return function
+
+
+def _may_write(kind: int, space: Space) -> bool:
+    from cudalab.sim.abi import SiteKind
+
+    return kind in (SiteKind.STORE, SiteKind.ATOMIC) and space in (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)
+
+
+def _loads_word(opcode: str) -> bool:
+    return opcode.startswith(("ld.", "atom.")) and opcode.rsplit(".", 1)[-1] in ("u64", "b64", "s64")

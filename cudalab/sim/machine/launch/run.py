@@ -1,0 +1,419 @@
+"""One kernel launch: check the configuration, run the blocks, say what came of it.
+
+A GPU starts as many blocks as fit on its SMs and lets them run in any order. Here blocks run one after the other in
+their linear order, on one worker unless more are asked for; with one worker results are the same in every run, float
+atomics included. A learner would notice only in kernels that depend on the order, which are wrong. Kernels that poll
+memory always have one worker; ``residents.py`` says how their blocks take turns.
+
+A kernel cannot hang the process. Running code looks at ``context.stop`` every few ten thousand loop iterations, and the
+launching thread sets it on an interrupt, or when no block has finished for ``time_limit`` seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cudalab.sim.abi import Progress, Status, Stop
+from cudalab.sim.compiler.object_code import lanes_of_host
+from cudalab.sim.machine.launch import supervision
+from cudalab.sim.machine.launch import workspace as workspaces
+from cudalab.sim.machine.launch.clusters import APART, Together, cluster_of, resident_blocks
+from cudalab.sim.machine.launch.configuration import extent
+from cudalab.sim.machine.launch.limits import H200, DeviceLimits
+from cudalab.sim.machine.launch.printf import decode
+from cudalab.sim.machine.launch.resident_blocks import FEW_ROUNDS, LONG, Residents, in_clusters
+from cudalab.sim.machine.memory.undo_log import HeldStores, UndoLog
+from cudalab.sim.machine.reports.endless_wait import waiting_fault
+from cudalab.sim.machine.reports.faults import Fault, from_context, time_limit_fault
+from cudalab.sim.machine.trace import footprint as footprints
+from cudalab.sim.machine.trace.footprint import Footprint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.launch.workspace import Workspace
+    from cudalab.sim.machine.memory.allocations import Allocation, Memory
+
+AT_ONCE = 1 << 17
+"""A launch that cannot execute more thread instructions than this, some 0.2 ms, runs in the launching thread."""
+_TOO_LONG = (
+    "It has counted its rounds, or looked at the clock, for as long as a launch may run.",
+    "let the loop end after fewer rounds, or set what it waits for; a launch that needs longer gets it with a larger "
+    "time limit.",
+)
+
+
+LARGE = 1 << 15
+"""Threads after which code that takes several at once is worth making; the compiler needs as long again for it."""
+
+
+@dataclass
+class Outcome:
+    """What came of a launch."""
+
+    fault: Fault | None = None
+    """Why it stopped early, or None."""
+    text: str = ""
+    """What the kernel printed."""
+    lost_prints: int = 0
+    """Calls of printf that no longer fitted into the buffer."""
+    blocks_done: int = 0
+    held: HeldStores | None = None
+    """With ``hold_stores``: the stores that were made and taken back."""
+    footprint: Footprint | None = None
+    """With ``footprint``: the bytes that were touched."""
+    waiting: Running | None = None
+    """With ``resumable``: the launch has not ended, because its threads wait for memory to change."""
+
+
+def launch(
+    kernel: LoadedKernel,
+    grid: Sequence[int] | int,
+    block: Sequence[int] | int,
+    args: bytes,
+    shared: int = 0,
+    *,
+    variant: str = "",
+    workers: int = 1,
+    time_limit: float = 10.0,
+    interruptible: bool = True,
+    clock_ns: int = 0,
+    hold_stores: bool = False,
+    footprint: bool = False,
+    published: Sequence[tuple[int, int]] = (),
+    resumable: bool = False,
+    together: Together = APART,
+    limits: DeviceLimits = H200,
+) -> Outcome:
+    """Run a kernel over a grid and wait for it.
+
+    Args:
+        kernel: from :meth:`Module.kernel`.
+        grid: blocks, one to three numbers.
+        block: threads a block, one to three numbers.
+        args: the parameter buffer, laid out by ``Kernel.parameters``.
+        shared: dynamic shared memory a block, bytes.
+        variant: native code to run; by default "plain", or "atomic" with several workers, for kernels with many
+            threads "wide" and "wide_atomic". Only "traced",
+            "footprint" and "footprint_atomic" give a footprint.
+        workers: threads that run blocks. With more than one the order of atomics is not the same in every run.
+        time_limit: seconds without a finished block after which the launch is stopped.
+        interruptible: let a KeyboardInterrupt stop the launch; otherwise it is raised when the launch has ended.
+        clock_ns: what ``clock64`` and ``globaltimer`` count from.
+        hold_stores: take all stores to global memory back at the end and return them (one worker, traced code).
+        footprint: also return the bytes that the launch touched (machine/footprint.py).
+        published: with ``hold_stores``: memory (address, bytes) to which stores are listed in order, too.
+        resumable: come back when nothing goes on unless others change memory (``Outcome.waiting``); otherwise that is a
+            fault.
+        together: clusters, or a cooperative launch.
+        limits: the device's.
+
+    Returns:
+        The outcome; a fault in the kernel is in ``Outcome.fault``, not raised.
+
+    Raises:
+        LaunchError: the configuration is not allowed; nothing ran.
+        ValueError: `args` has the wrong length, or `variant` keeps no footprint.
+        KeyboardInterrupt: interrupted; the launch has stopped, stores made so far stay.
+        MemoryError: no addresses are left for the maps of a footprint.
+    """
+    grid_, block_ = extent(grid, "grid"), extent(block, "block")
+    kernel.check(grid_, block_, shared, limits, together)
+    blocks = grid_[0] * grid_[1] * grid_[2]
+    clustered = cluster_of(kernel.kernel, together) != (1, 1, 1)
+    workers = 1 if hold_stores or clustered or kernel.kernel.poll_points else max(1, min(workers, blocks))
+    if workers == 1 and together is APART and not (hold_stores or footprint or variant or clustered):
+        path = kernel.longest_path
+        if path and path * blocks * block_[0] * block_[1] * block_[2] <= AT_ONCE:
+            return _launch_at_once(kernel, grid_, block_, args, shared, blocks, clock_ns)
+    if not variant and footprint:
+        variant = footprints.variant_for(workers, hold_stores)
+    if not (variant or hold_stores) and is_large(kernel, blocks, block_):
+        variant = "wide_atomic" if workers > 1 else "wide"
+    variant = variant or ("traced" if hold_stores else "atomic" if workers > 1 else "plain")
+    if footprint and variant in ("plain", "atomic", "wide", "wide_atomic"):
+        raise ValueError(f"code of the variant {variant!r} keeps no footprint; leave out `variant`")
+    if not footprint and variant.startswith("footprint"):
+        raise ValueError(f"code of the variant {variant!r} marks what it touches: ask for it with footprint=True")
+    run = Running(kernel, grid_, block_, args, shared, variant, workers, time_limit, interruptible, limits, together)
+    run.begin(clock_ns, hold_stores=hold_stores, footprint=footprint, published=published)
+    return run.go_on(patient=not resumable) if resumable else run.complete()
+
+
+def is_large(kernel: LoadedKernel, blocks: int, block: tuple[int, int, int]) -> bool:
+    """Count a launch's threads: have there been ``LARGE`` by now, and may the kernel have a form that fits a block?"""
+    width = lanes_of_host()
+    if not kernel.kernel.wide or not width or block[0] % width:
+        return False
+    kernel.threads_launched += blocks * block[0] * block[1] * block[2]
+    return kernel.threads_launched >= LARGE
+
+
+def _launch_at_once(
+    kernel: LoadedKernel,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    args: bytes,
+    shared: int,
+    blocks: int,
+    clock_ns: int,
+) -> Outcome:
+    """Run a launch that cannot take long right here, in the launching thread."""
+    space = workspaces.borrow()
+    try:
+        space.prepare(kernel, grid, block, args, shared, clock=clock_ns)
+        mark_reachable_written(kernel, space.allocations)
+        status = kernel.entry("plain")(space.address, 0, blocks)
+        if status == Status.DONE and not space.has_printed:
+            return Outcome(blocks_done=blocks)
+        outcome = Outcome(blocks_done=space.context.blocks_done)
+        outcome.fault = _fault(kernel, [space], [status], grid, block, args, 0.0)
+        _collect_prints(outcome, [space], kernel.module.memory)
+        return outcome
+    finally:
+        workspaces.give_back(space)
+
+
+class Running:
+    """A launch under way: what it has borrowed, and how it goes on when it waits for memory to change."""
+
+    def __init__(
+        self,
+        kernel: LoadedKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        args: bytes,
+        shared: int,
+        variant: str,
+        workers: int,
+        time_limit: float,
+        interruptible: bool,
+        limits: DeviceLimits,
+        together: Together = APART,
+    ) -> None:
+        self._together = together
+        self.kernel, self.grid, self.block, self.args, self.shared = kernel, grid, block, args, shared
+        self._time_limit, self._interruptible, self._limits = time_limit, interruptible, limits
+        self._variant = variant
+        self._entry = kernel.entry(variant)
+        self._blocks = grid[0] * grid[1] * grid[2]
+        self._spaces = [workspaces.borrow() for _ in range(workers)]
+        self._undo: UndoLog | None = None
+        self._marks: footprints.Marks | None = None
+        self._residents: Residents | None = None
+        self._order: np.ndarray | None = None
+        self._spent = 0.0
+        self._published: Sequence[tuple[int, int]] = ()
+
+    def begin(self, clock_ns: int, *, hold_stores: bool, footprint: bool, published: Sequence[tuple[int, int]]) -> None:
+        """Prepare everything; nothing runs yet."""
+        self._published = published
+        memory = self.kernel.module.memory
+        try:
+            for space in self._spaces:
+                space.prepare(
+                    self.kernel, self.grid, self.block, self.args, self.shared, clock=clock_ns, together=self._together
+                )
+            mark_reachable_written(self.kernel, self._spaces[0].allocations)
+            if hold_stores:
+                self._undo = UndoLog(memory)
+                self._undo.attach(self._spaces[0].context)
+            if footprint:
+                self._marks = footprints.borrow(memory)
+                self._marks.attach(self.kernel, self._variant, self._spaces)
+            cluster = cluster_of(self.kernel.kernel, self._together)
+            if self.kernel.kernel.poll_points or cluster != (1, 1, 1):
+                space = self._spaces[0]
+                capacity = resident_blocks(self.kernel.kernel, self.block, self.shared, cluster, self._limits)
+                if cluster != (1, 1, 1):
+                    self._order = np.array(in_clusters(range(self._blocks), self.grid, cluster), np.uint64)
+                    space.context.block_order = self._order.ctypes.data
+                self._residents = Residents(self.kernel, self._entry, space, self._blocks, capacity, cluster=cluster)
+        except BaseException:
+            self.close()
+            raise
+
+    def complete(self) -> Outcome:
+        """Run to the end; where nothing goes on without others, that is a fault."""
+        outcome = self.go_on()
+        return outcome if outcome.waiting is None else outcome.waiting.give_up()
+
+    def go_on(self, clock_ns: int = 0, *, patient: bool = True, rounds: int = FEW_ROUNDS, most: int = LONG) -> Outcome:
+        """Run as far as it comes. With ``patient=False`` it also comes back when threads only count or look at the
+        clock, after ``rounds`` of it, and after ``most`` rounds in which it gets on. ``clock_ns``: how late it is by
+        now. ``Outcome.waiting`` is set when it has to wait for others."""
+        try:
+            statuses = self._run(clock_ns, patient, rounds, most)
+            if statuses[0] == Status.YIELDED:
+                if self._spent >= self._time_limit:
+                    return self.give_up(_TOO_LONG)
+                return Outcome(waiting=self)
+            return self._finish(statuses)
+        except supervision.NotStopped:
+            self._spaces.clear()  # still in use by the thread that was left behind
+            if self._marks is not None:
+                footprints.abandon(self._marks)
+                self._marks = None
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def _run(self, clock_ns: int, patient: bool, rounds: int, most: int) -> list[int]:
+        spaces, context = self._spaces, self._spaces[0].context
+        residents = self._residents
+        if residents is None:
+            path = self.kernel.longest_path
+            if len(spaces) == 1 and 0 < path * self._blocks * context.threads <= AT_ONCE:
+                return [self._entry(spaces[0].address, 0, self._blocks)]
+            return supervision.run(self._entry, spaces, self._blocks, self._time_limit, self._interruptible)
+        context.clock = max(context.clock, clock_ns)
+        done, began = context.blocks_done, time.monotonic()
+        left = max(supervision.SLICE, self._time_limit - self._spent)
+        statuses = supervision.run(
+            lambda *_: residents.run(patient=patient, rounds=rounds, most=most),
+            spaces,
+            self._blocks,
+            left,
+            self._interruptible,
+        )
+        self._spent += time.monotonic() - began
+        if context.blocks_done != done or residents.moved:
+            self._spent = 0.0
+        return statuses
+
+    def _finish(self, statuses: list[int]) -> Outcome:
+        spaces = self._spaces
+        outcome = Outcome(blocks_done=sum(space.context.blocks_done for space in spaces))
+        outcome.fault = _fault(self.kernel, spaces, statuses, self.grid, self.block, self.args, self._time_limit)
+        return self._close_with(outcome)
+
+    def _close_with(self, outcome: Outcome) -> Outcome:
+        _collect_prints(outcome, self._spaces, self.kernel.module.memory)
+        if self._marks is not None:
+            outcome.footprint = self._marks.collect()
+        if self._undo is not None:
+            self._undo.detach(self._spaces[0].context)
+            outcome.held = self._undo.take_back(self._published)
+            self._undo = None
+        self.close()
+        return outcome
+
+    # -- while it waits ------------------------------------------------------------------------------------------------
+
+    @property
+    def only_others_can_help(self) -> bool:
+        """Would its threads do the same again for ever, unless somebody else changes memory?"""
+        return self._residents is not None and not self._residents.progress & (Progress.REAL | Progress.OWN)
+
+    @property
+    def is_busy(self) -> bool:
+        """Would it go on by itself, and has only come back so that time can pass for others?"""
+        return self._residents is not None and self._residents.is_busy
+
+    @property
+    def moved(self) -> bool:
+        """Has it done anything that others could see, the last time it went on?"""
+        return self._residents is not None and self._residents.moved
+
+    @property
+    def clock_ns(self) -> int:
+        """How late it is for its threads."""
+        return int(self._spaces[0].context.clock)
+
+    def keep_stores(self) -> None:
+        """The stores made so far stay; they and those to come are visible at once."""
+        if self._undo is not None:
+            self._undo.detach(self._spaces[0].context)
+            self._undo = None
+
+    def give_up(self, why: tuple[str, str] | None = None) -> Outcome:
+        """It can never end: stop it and explain. ``why``: why nobody else changes the memory, and what to try."""
+        assert self._residents is not None
+        context = self._spaces[0].context
+        outcome = Outcome(blocks_done=context.blocks_done)
+        outcome.fault = waiting_fault(self._residents, context, self.kernel, self.grid, self.block, self.args, why)
+        return self._close_with(outcome)
+
+    def close(self) -> None:
+        """Give back what was borrowed; stores that are still held are taken back for good."""
+        if self._marks is not None:
+            footprints.wipe(self.kernel.module.memory, self._marks)
+            self._marks = None
+        if self._undo is not None and self._spaces:
+            self._undo.detach(self._spaces[0].context)
+            self._undo.rollback()
+            self._undo = None
+        if self._residents is not None:
+            self._residents.leave()
+            self._residents = None
+        for space in self._spaces:
+            workspaces.give_back(space)
+        self._spaces = []
+
+
+def mark_reachable_written(kernel: LoadedKernel, allocations: Sequence[Allocation]) -> None:
+    """Count all memory that an untraced launch can write as written: initcheck must never raise a false alarm."""
+    if not kernel.writes_global:
+        return
+    memory = kernel.module.memory
+    reachable = list(memory) if kernel.follows_pointers else allocations
+    for allocation in reachable:
+        written = allocation.written
+        if not written.complete:
+            written.mark_all()
+
+
+def _fault(
+    kernel: LoadedKernel,
+    spaces: list[Workspace],
+    statuses: list[int],
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    args: bytes,
+    time_limit: float,
+) -> Fault | None:
+    faulty = [space for space, status in zip(spaces, statuses, strict=True) if status == Status.FAULT]
+    if faulty:
+        first = min(faulty, key=lambda space: space.context.fault.block)
+        return from_context(first.context, kernel, grid, block, args)
+    for space, status in zip(spaces, statuses, strict=True):
+        if status == Status.STOPPED and space.context.stop == Stop.TIMEOUT:
+            return time_limit_fault(space.context, kernel, grid, block, time_limit)
+    return None
+
+
+def _collect_prints(outcome: Outcome, spaces: list[Workspace], memory: Memory) -> None:
+    entries = []
+    for space in spaces:
+        if space.context.print.used or space.context.print.lost:
+            entries += decode(space.printed(), lambda address: read_string(memory, address))
+        outcome.lost_prints += space.context.print.lost
+    if len(spaces) > 1:
+        entries.sort(key=lambda entry: entry[0])  # stable: a block's entries stay in order
+    outcome.text = "".join(text for _, _, text in entries)
+    if outcome.lost_prints:
+        if outcome.text and not outcome.text.endswith("\n"):
+            outcome.text += "\n"
+        outcome.text += (
+            f"[{outcome.lost_prints} more calls of printf are not shown: the launch printed more than 64 MB; "
+            "print from fewer threads]\n"
+        )
+
+
+def read_string(memory: Memory, address: int, most: int = 1 << 16) -> bytes:
+    """The NUL-terminated bytes at a device address; ``(null)`` as C libraries print it, or what the address is."""
+    if address == 0:
+        return b"(null)"
+    allocation = memory.find(address)
+    if allocation is None:
+        return f"<{address:#x} is no device memory>".encode()
+    size = min(allocation.end - address, most)
+    text = bytes(memory.view(address, size, write=False))
+    end = text.find(b"\0")
+    return text if end < 0 else text[:end]

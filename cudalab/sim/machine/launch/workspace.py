@@ -1,0 +1,239 @@
+"""The buffers of one worker: what a running block has on an SM, laid out for compiled code.
+
+A block's shared memory, its threads' local memory, and the frames that hold registers across barriers live here. A
+worker runs one block after the other in the same buffers, so shared memory is not cleared between blocks, as on a GPU.
+Buffers only grow and are reused by later launches: a small launch must not spend its time on allocating.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cudalab.sim.abi import GRID_WORKSPACE_BYTES, RESERVED_SHARED_BYTES, WARP, Buffer, Cluster, Context
+from cudalab.sim.compiler.runtime.layout import ASYNC_RINGS, BARRIER_TABLE_BYTES, SCRATCH_BYTES
+from cudalab.sim.machine.launch.clusters import APART, Together, cluster_of
+from cudalab.sim.machine.launch.printf import FIFO_BYTES, MOST_PRINTED
+
+if TYPE_CHECKING:
+    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.memory.allocations import Allocation
+
+FUEL = 1 << 16
+"""Back-edges between two looks at ``context.stop``; some 0.1 ms."""
+NO_SITE = 0xFFFF_FFFF
+"""In ``context.fault.site`` until something stops the launch."""
+DRAIN = ctypes.CFUNCTYPE(None, ctypes.POINTER(Context), ctypes.POINTER(Buffer))
+"""Called by running code when a buffer is full; it takes the contents and sets ``used`` to 0."""
+MALLOC = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32)
+FREE = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32)
+"""``malloc`` and ``free`` of running code (``abi.Context``)."""
+_IMAGES = 256
+"""Configurations of a kernel whose context is remembered."""
+_states = itertools.count()
+
+
+class Region:
+    """A block of host memory, aligned to 1024 bytes, that grows when asked for more."""
+
+    __slots__ = ("_raw", "address", "bytes", "size")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.address = 0
+        self.reserve(64)
+
+    def reserve(self, size: int) -> int:
+        """Make it at least `size` bytes long (contents are lost when it grows) and return its address."""
+        if size > self.size:
+            size = max(size, min(2 * self.size, self.size + (1 << 20)))
+            self._raw = np.zeros(size + 1024, np.uint8)  # zero pages: touched ones alone take memory
+            start = self._raw.ctypes.data
+            skew = -start % 1024
+            self.bytes = self._raw[skew : skew + size]
+            self.address, self.size = start + skew, size
+        return self.address
+
+
+_HEAP_ROOM = 16
+"""Bytes of memory that the device heap takes for each of its own, at most: small allocations lie far apart."""
+
+
+class Workspace:
+    """One worker's :class:`Context` and the memory it points to."""
+
+    def __init__(self) -> None:
+        self.context = Context()
+        self.address = ctypes.addressof(self.context)
+        self.shared, self.local, self.frames = Region(), Region(), Region()
+        self.states, self.scratch, self.print = Region(), Region(), Region()
+        self.parameters, self.roots = Region(), Region()
+        self.cluster = Cluster(blocks=1)
+        """Of a block that is a cluster by itself."""
+        self.grid = np.zeros(GRID_WORKSPACE_BYTES, np.uint8)
+        """What the barrier of a cooperative launch counts in."""
+        self.allocations: list[Allocation] = []
+        """Allocations that parameters point to, by the last :meth:`prepare`."""
+        self._state = next(_states)
+        """Another number whenever one of the buffers has moved; no two workspaces have the same."""
+        self._places: tuple[int, ...] = ()
+        self._keep: object = None
+        self._printed: list[bytes] = []
+        self._loaded: LoadedKernel | None = None
+        self._malloc, self._free = MALLOC(self._heap_malloc), FREE(self._heap_free)
+        self._drain = DRAIN(self._take_prints)
+        self._drain_address = ctypes.cast(self._drain, ctypes.c_void_p).value or 0
+
+    def prepare(
+        self,
+        loaded: LoadedKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        args: bytes,
+        shared: int,
+        *,
+        clock: int = 0,
+        prints: bool = True,
+        together: Together = APART,
+    ) -> None:
+        """Fill the context for one launch."""
+        kernel, memory = loaded.kernel, loaded.module.memory
+        context = self.context
+        if len(args) != kernel.parameter_bytes:
+            raise ValueError(
+                f"kernel {kernel.name} takes {kernel.parameter_bytes} bytes of parameters (got {len(args)})"
+            )
+        image = loaded.images.get((self._state, grid, block, shared, prints, memory.stack_limit))
+        if image is None:
+            self._lay_out(loaded, grid, block, shared, prints)
+        else:
+            ctypes.memmove(self.address, image, len(image))
+        # what differs from one launch of this configuration to the next
+        if loaded.kernel.uses_heap:
+            memory.make_room(_HEAP_ROOM * memory.heap.limit)
+        context.arena_size = memory.arena.extent
+        context.ranges, context.range_count = memory.range_address, len(memory.ranges)
+        context.clock = clock
+        context.images, context.image_count = memory.images.address, memory.images.count
+        if together is not APART or kernel.cluster is not None:
+            context.cluster_dims[:] = cluster_of(kernel, together)
+            context.cluster_explicit = int(together.cluster is not None or kernel.cluster is not None)
+            if together.cooperative:
+                self.grid[:] = 0
+                context.grid_workspace = self.grid.ctypes.data
+        ctypes.memmove(self.parameters.address, args, len(args))
+        pointers = loaded.pointers(args)
+        self.allocations = pointers.allocations
+        ctypes.memmove(self.roots.address, pointers.roots, len(pointers.roots))
+        if kernel.scratch_bytes > SCRATCH_BYTES:  # no asynchronous copy is under way when a block begins
+            heads = context.warps * ASYNC_RINGS
+            ctypes.memset(context.scratch + context.warps * SCRATCH_BYTES, 0, heads)
+        self._printed.clear()
+        self._loaded = loaded
+        self._keep = (loaded.module, memory.range_table, args)
+
+    def _lay_out(
+        self,
+        loaded: LoadedKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        prints: bool,
+    ) -> None:
+        """Fill in all that is the same for every launch of this configuration, and remember how that looks."""
+        kernel, module = loaded.kernel, loaded.module
+        context, arena = self.context, loaded.module.memory.arena
+        ctypes.memset(self.address, 0, ctypes.sizeof(context))
+        context.arena, context.shadow = arena.base, arena.shadow_address
+        context.params = self.parameters.reserve(kernel.parameter_bytes)
+        context.roots = self.roots.reserve(len(loaded.root_plan) * 16)
+        context.globals = ctypes.addressof(module.global_table)
+        context.grid[:] = grid
+        context.block[:] = block
+        threads = block[0] * block[1] * block[2]
+        warps = -(-threads // WARP)
+        context.threads, context.warps = threads, warps
+        dynamic = kernel.static_shared
+        context.shared_size = dynamic + shared
+        # what the system reserves of a block's shared memory lies before the block's own
+        context.shared = self.shared.reserve(RESERVED_SHARED_BYTES + dynamic + shared) + RESERVED_SHARED_BYTES
+        context.dynamic_offset = dynamic
+        context.local_size = max(kernel.local_bytes, module.memory.stack_limit * kernel.dynamic_stack)
+        context.local = self.local.reserve(warps * WARP * context.local_size)
+        context.frames = self.frames.reserve(warps * kernel.frame_bytes)
+        context.states = self.states.reserve(4 * warps * WARP + BARRIER_TABLE_BYTES)
+        context.scratch = self.scratch.reserve(warps * kernel.scratch_bytes)
+        context.fuel = FUEL
+        context.cluster = ctypes.addressof(self.cluster)
+        context.cluster_dims[:] = (1, 1, 1)
+        context.heap_malloc = ctypes.cast(self._malloc, ctypes.c_void_p).value or 0
+        context.heap_free = ctypes.cast(self._free, ctypes.c_void_p).value or 0
+        if prints:
+            context.print.data, context.print.capacity = self.print.reserve(FIFO_BYTES), FIFO_BYTES
+            context.print.drain = self._drain_address
+        context.fault.site = NO_SITE
+        buffers = (self.shared, self.local, self.frames, self.states, self.scratch, self.print)
+        places = tuple(buffer.address for buffer in (*buffers, self.parameters, self.roots))
+        if places != self._places:
+            self._places, self._state = places, next(_states)
+        if len(loaded.images) >= _IMAGES:
+            loaded.images.clear()
+        key = (self._state, grid, block, shared, prints, module.memory.stack_limit)
+        loaded.images[key] = ctypes.string_at(self.address, ctypes.sizeof(context))
+
+    def _take_prints(self, _context: object, buffer: ctypes._Pointer[Buffer]) -> None:
+        self._printed.append(self.print.bytes[: buffer.contents.used].tobytes())
+        buffer.contents.used = 0
+        if sum(map(len, self._printed)) >= MOST_PRINTED:
+            buffer.contents.drain = 0
+
+    def _heap_malloc(self, _context: int, size: int, alignment: int, site: int) -> int:
+        loaded = self._loaded
+        if loaded is None:
+            return 0
+        with loaded.module.memory.heap.lock:
+            where, label = _line_of(loaded, site), f"malloc in {loaded.name}"
+            return loaded.module.memory.heap.malloc(size, alignment, label, where)
+
+    def _heap_free(self, _context: int, pointer: int, site: int) -> int:
+        loaded = self._loaded
+        if loaded is None:
+            return 1
+        with loaded.module.memory.heap.lock:
+            return int(bool(loaded.module.memory.heap.free(pointer, _line_of(loaded, site))))
+
+    @property
+    def has_printed(self) -> bool:
+        """Is there anything that :meth:`printed` would give, or that was lost?"""
+        return bool(self.context.print.used or self.context.print.lost or self._printed)
+
+    def printed(self) -> bytes:
+        """All entries of the print buffer, those taken earlier included."""
+        return b"".join([*self._printed, self.print.bytes[: self.context.print.used].tobytes()])
+
+
+def _line_of(loaded: LoadedKernel, site: int) -> str:
+    """The line of a place in a kernel, as ``file:line``."""
+    location = loaded.kernel.sites[site].location if site < len(loaded.kernel.sites) else None
+    return f"{location.file}:{location.line}" if location is not None and location.line else ""
+
+
+_idle: list[Workspace] = []
+
+
+def borrow() -> Workspace:
+    """An idle workspace; give it back with :func:`give_back`."""
+    try:
+        return _idle.pop()
+    except IndexError:
+        return Workspace()
+
+
+def give_back(workspace: Workspace) -> None:
+    workspace._keep = None
+    workspace.allocations = []
+    if len(_idle) < 16:
+        _idle.append(workspace)

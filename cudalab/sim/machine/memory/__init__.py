@@ -1,0 +1,1 @@
+"""Device memory: the arena, allocations, the device heap, textures, and the host memory that is shared."""

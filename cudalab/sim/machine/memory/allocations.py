@@ -1,0 +1,492 @@
+"""Device memory: allocations in the arena, the ground between them, and what lies near an address.
+
+A GPU hands out device memory aligned to at least 256 bytes, and neighbouring allocations touch: an overrun lands in the
+next array and often nothing happens. Here each allocation is surrounded by ground that belongs to nobody, at least
+64 KiB and as much as the allocation is long, and freed addresses are not handed out again until many gigabytes of
+others have been. So an overrun or a use after free is found when it happens. A learner would notice that pointers of
+successive allocations lie far apart.
+
+New memory reads as zeros (fresh pages of the operating system), where a GPU gives whatever was there before. Code that
+relies on it is wrong: ``cudalab.sanitize`` finds it through :attr:`Allocation.written`. Freed memory is not filled with
+a pattern; its pages go back to the system and the checks, not the contents, find its use.
+
+``device``, ``pinned``, ``managed`` and ``global`` allocations differ in name only: the host can read all of them here.
+The layers above refuse what a real host could not do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from cudalab.sim.abi import GRANULE, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Range
+from cudalab.sim.machine.memory import host_capacity
+from cudalab.sim.machine.memory.arena import HUGE_PAGE, PAGE, Arena
+from cudalab.sim.machine.memory.heap import DeviceHeap
+from cudalab.sim.machine.memory.host_mapping import is_mapped
+from cudalab.sim.machine.memory.textures import Images
+from cudalab.sim.machine.memory.written_bytes import Written
+
+KINDS = ("device", "pinned", "managed", "global", "heap")
+_BYTE = np.dtype(np.uint8)
+MINIMUM_GAP = 64 << 10
+MAXIMUM_GAP = 1 << 30
+FREED_REMEMBERED = 4096
+_ALIGNMENT = 512
+_FIRST_LAP = 16 << 30  # bytes of addresses handed out before the first is used again
+
+
+class OutOfMemory(Exception):
+    """An allocation was refused. ``asked``, ``in_use`` and ``limit`` are bytes."""
+
+    def __init__(self, asked: int, in_use: int, limit: int, reason: str) -> None:
+        self.asked, self.in_use, self.limit = asked, in_use, limit
+        super().__init__(
+            f"cannot allocate {_bytes(asked)}: {_bytes(in_use)} are in use and {reason}. The simulated device keeps "
+            "its memory in the host's RAM, so this limit is your machine's, not the 141 GB of an H200. "
+            "Free arrays that are no longer needed, or use a smaller size."
+        )
+
+
+class InvalidPointer(ValueError):
+    """A pointer that cannot be freed or viewed; the message says what it is instead."""
+
+
+@dataclass(eq=False, slots=True)
+class Allocation:
+    """One allocation, live or freed."""
+
+    pointer: int
+    size: int
+    kind: str
+    label: str
+    """What the learner calls it, or where it comes from: ``"weights"``, ``"cudaMalloc"``."""
+    where: str
+    """Caller's file and line, or ``""``."""
+    serial: int
+    """Counts allocations of this memory from 1."""
+    written: Written
+    """Which bytes have been written since allocation, as far as it is known."""
+    freed: bool = False
+    freed_where: str = ""
+
+    @property
+    def end(self) -> int:
+        return self.pointer + self.size
+
+    def describe(self) -> str:
+        name = f" ({self.label})" if self.label else ""
+        return f"{self.size}-byte {self.kind} allocation at {self.pointer:#x}{name}"
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """What lies at and around ``address … address + size``."""
+
+    address: int
+    size: int
+    inside: Allocation | None = None
+    """The live allocation that holds the first byte."""
+    freed: Allocation | None = None
+    """A freed allocation that held the first byte, when no live one does."""
+    before: Allocation | None = None
+    """The nearest live allocation that ends at or before ``address``."""
+    after: Allocation | None = None
+    """The nearest live allocation that begins after ``address``."""
+    is_host: bool = False
+    """The address is mapped in this process, but is no device memory: a NumPy array's, say."""
+    is_former: bool = False
+    """The address was device memory before the device was reset."""
+    is_shared_window: bool = False
+    is_local_window: bool = False
+
+    @property
+    def past_end(self) -> int:
+        """Bytes between the end of `before` (or `inside`) and the last byte of the access, at least 1."""
+        allocation = self.inside or self.before
+        return self.address + self.size - allocation.end if allocation else 0
+
+    @property
+    def before_start(self) -> int:
+        return self.after.pointer - self.address if self.after else 0
+
+
+class Memory:
+    """All memory of one simulated device.
+
+    Args:
+        capacity: most bytes that may be in use at once; by default half of the host memory that is free now.
+        arena: the address range to use; by default a new one.
+    """
+
+    def __init__(self, capacity: int | None = None, *, arena: Arena | None = None) -> None:
+        self.arena = arena or Arena()
+        self._fixed_capacity = capacity is not None
+        self.capacity = capacity if capacity is not None else host_capacity.available() // 2
+        self.in_use = 0
+        self.peak = 0
+        self._cursor = MINIMUM_GAP
+        self._lap = min(_FIRST_LAP, self.arena.size)
+        self._serial = 0
+        self.version = 0
+        """Another number whenever memory is allocated, freed or registered."""
+        self._starts: list[int] = []
+        self._live: dict[int, Allocation] = {}
+        self._freed: deque[Allocation] = deque(maxlen=FREED_REMEMBERED)
+        self.on_free: list[Callable[[Allocation], None]] = []
+        """Called with each allocation that is freed, before its memory goes."""
+        self.former: list[tuple[int, int]] = []
+        """Start and end of what was device memory before resets, for messages."""
+        self._ranges: list[tuple[int, int]] = []
+        self.heap = DeviceHeap(self)
+        """What kernels allocate. An allocation of the kind ``heap`` is a piece of device memory for it."""
+        self.stack_limit = 1024
+        """Bytes of stack that a thread has where the compiler cannot tell how many it needs (cudaLimitStackSize)."""
+        self.images = Images()
+        """Texture and surface objects. Whoever makes or destroys one gives `version` another number."""
+        self.range_table: ctypes.Array[Range] | None = None
+        """``Range[]`` of registered host memory, as compiled code reads it; None when empty."""
+        self.range_address = 0
+
+    # -- allocation -------------------------------------------------------------------------------------------------
+
+    def make_room(self, size: int) -> None:
+        """What is allocated while a kernel runs must lie in what the kernel may reach from its start: make that so for
+        the next `size` bytes of allocations."""
+        self.arena.extend(min(self.arena.size, self._cursor + size))
+
+    def allocate(self, size: int, kind: str = "device", label: str = "", where: str = "", at: int = 0) -> int:
+        """Allocate `size` bytes, aligned to 512, and return the address: `at`, when that is given and free.
+
+        Raises:
+            OutOfMemory: over the capacity, or more than the host can give now.
+            ValueError: `size` is not positive, or `kind` is none of device, pinned, managed, global.
+        """
+        if size <= 0:
+            raise ValueError(f"size must be positive (got {size})")
+        if kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)} (got {kind!r})")
+        self._check_capacity(size)
+        offset = self._place_at(at, size) if at else -1
+        if offset < 0:
+            offset = self._place(size)
+        self.arena.extend(offset + size)
+        try:
+            self.arena.commit(offset, size)
+        except MemoryError:
+            raise OutOfMemory(size, self.in_use, self.capacity, "the system gives no more") from None
+        self.arena.set_live(offset, size)
+        self._serial += 1
+        pointer = self.arena.base + offset
+        written = Written(size)
+        if kind in ("pinned", "managed"):
+            written.mark_all()  # the host writes there without a call, so nothing is known
+        allocation = Allocation(pointer, size, kind, label, where, self._serial, written)
+        self._starts.insert(bisect_right(self._starts, pointer), pointer)
+        self._live[pointer] = allocation
+        self.version += 1
+        self.in_use += size
+        self.peak = max(self.peak, self.in_use)
+        return pointer
+
+    def free(self, pointer: int, where: str = "") -> Allocation:
+        """Free an allocation by its start address.
+
+        Raises:
+            InvalidPointer: freed before, inside an allocation but not its start, or never allocated.
+        """
+        allocation = self._live.pop(pointer, None)
+        if allocation is None:
+            raise InvalidPointer(self._why_not_freed(pointer))
+        del self._starts[bisect_right(self._starts, pointer) - 1]
+        self.version += 1
+        for tell in self.on_free:
+            tell(allocation)
+        offset = pointer - self.arena.base
+        self.arena.set_dead(offset, allocation.size)
+        self.arena.discard(offset, allocation.size)
+        allocation.freed, allocation.freed_where = True, where
+        self._freed.append(allocation)
+        self.in_use -= allocation.size
+        return allocation
+
+    @contextmanager
+    def set_aside(self, pointers: Iterable[int], why: str) -> Iterator[None]:
+        """For a while, treat the allocations at `pointers` as freed: a memory pool holds them, but no array does."""
+        aside = [self._live[pointer] for pointer in pointers if pointer in self._live]
+        freed = self._freed
+        self._freed = deque([*freed, *aside])
+        self.version += 1
+        for allocation in aside:
+            allocation.freed_where = why
+            del self._live[allocation.pointer]
+            del self._starts[bisect_right(self._starts, allocation.pointer) - 1]
+            self.arena.set_dead(allocation.pointer - self.arena.base, allocation.size)
+        try:
+            yield
+        finally:
+            self._freed = freed
+            self.version += 1
+            for allocation in aside:
+                allocation.freed_where = ""
+                self._starts.insert(bisect_right(self._starts, allocation.pointer), allocation.pointer)
+                self._live[allocation.pointer] = allocation
+                self.arena.set_live(allocation.pointer - self.arena.base, allocation.size)
+
+    def free_all(self) -> None:
+        """Free everything, as a device reset does."""
+        for pointer in list(self._starts):
+            self.free(pointer, where="device reset")
+        self.heap.clear()
+        self.images.clear()
+        self._ranges = []
+        self._rebuild_ranges()
+
+    def _check_capacity(self, size: int) -> None:
+        if self.in_use + size > self.capacity:
+            what = "the limit is" if self._fixed_capacity else "the limit, half of the host memory that was free, is"
+            raise OutOfMemory(size, self.in_use, self.capacity, f"{what} {_bytes(self.capacity)}")
+        if size >= 64 << 20 and not self._fixed_capacity and size > (free := host_capacity.available()):
+            raise OutOfMemory(size, self.in_use, self.capacity, f"the host has only {_bytes(free)} free")
+
+    def _place_at(self, pointer: int, size: int) -> int:
+        """The offset of an address that was handed out before, or -1 when something lies there or beside it now."""
+        index = bisect_right(self._starts, pointer)
+        before = self._live[self._starts[index - 1]].end if index else self.arena.base
+        after = self._starts[index] if index < len(self._starts) else self.arena.base + self._lap
+        fits = before + MINIMUM_GAP <= pointer and pointer + size + MINIMUM_GAP <= after
+        return pointer - self.arena.base if fits else -1
+
+    def _place(self, size: int) -> int:
+        """Choose an offset: after the last one handed out, so that freed addresses rest as long as possible."""
+        gap = max(MINIMUM_GAP, min(size, MAXIMUM_GAP))
+        while True:
+            for start in (self._cursor, MINIMUM_GAP):
+                offset = self._first_gap(start, size, gap)
+                if offset >= 0:
+                    self._cursor = offset + size + gap
+                    return offset
+            if self._lap < self.arena.size:
+                self._lap = min(2 * self._lap, self.arena.size)
+            elif gap > MINIMUM_GAP:
+                gap = MINIMUM_GAP  # addresses are short (a small arena): rather a narrow gap than no memory
+            else:
+                raise OutOfMemory(size, self.in_use, self.capacity, "no range of addresses of that length is left")
+
+    def _first_gap(self, start: int, size: int, gap: int) -> int:
+        """The first offset from `start` with `gap` bytes of free ground on both sides, or -1."""
+        base = self.arena.base
+        index = bisect_right(self._starts, base + start)
+        if index:
+            previous = self._live[self._starts[index - 1]]
+            start = max(start, previous.end - base + gap)
+        while True:
+            offset = self._aligned(start, size)
+            if offset + size + gap > self._lap:
+                return -1
+            if index == len(self._starts) or base + offset + size + gap <= self._starts[index]:
+                return offset
+            start = self._live[self._starts[index]].end - base + gap
+            index += 1
+
+    def _aligned(self, start: int, size: int) -> int:
+        """Round up to a page (a huge one for large sizes) plus some hundred bytes that differ from one allocation
+        to the next: arrays that all begin at a page would compete for the same sets of the host's cache."""
+        unit = HUGE_PAGE if size >= HUGE_PAGE // 4 else PAGE
+        return -(-start // unit) * unit + self._serial * 3 % 8 * _ALIGNMENT
+
+    def _why_not_freed(self, pointer: int) -> str:
+        near = self.explain(pointer, 1)
+        if near.inside:
+            distance = pointer - near.inside.pointer
+            return (
+                f"{pointer:#x} lies {distance} bytes into the {near.inside.describe()}; "
+                "free takes the address that the allocation returned"
+            )
+        if near.freed:
+            when = f" at {near.freed.freed_where}" if near.freed.freed_where else ""
+            if pointer == near.freed.pointer:
+                return f"{pointer:#x} was already freed{when}: free each allocation once"
+            return f"{pointer:#x} lies in memory that was freed{when}"
+        if near.is_host:
+            return f"{pointer:#x} is a host address, which device memory functions cannot free"
+        return f"{pointer:#x} was never allocated on this device"
+
+    # -- looking up -------------------------------------------------------------------------------------------------
+
+    def find(self, address: int) -> Allocation | None:
+        """The live allocation that holds `address`, or None."""
+        index = bisect_right(self._starts, address)
+        if index:
+            allocation = self._live[self._starts[index - 1]]
+            if address < allocation.pointer + allocation.size:
+                return allocation if allocation.kind != "heap" else self.heap.find(allocation.pointer, address)
+        return None
+
+    def chunk_at(self, address: int) -> int | None:
+        """The start of the piece of memory that the device heap has around `address`."""
+        index = bisect_right(self._starts, address)
+        if index:
+            allocation = self._live[self._starts[index - 1]]
+            if allocation.kind == "heap" and address < allocation.end:
+                return allocation.pointer
+        return None
+
+    def __iter__(self) -> Iterator[Allocation]:
+        """Live allocations by address."""
+        for start in self._starts:
+            allocation = self._live[start]
+            if allocation.kind == "heap":
+                yield from self.heap.inside(start)
+            else:
+                yield allocation
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def explain(self, address: int, size: int = 1) -> Neighbourhood:
+        """Say what `address` is: inside, freed, between which allocations, or no device memory at all."""
+        inside = self.find(address)
+        freed = None
+        if inside is None:
+            freed = next((a for a in reversed(self._freed) if a.pointer <= address < a.end), None)
+        index = bisect_right(self._starts, address)
+        before = self._live[self._starts[index - 1]] if index else None
+        after = self._live[self._starts[index]] if index < len(self._starts) else None
+        chunk = self.chunk_at(address)
+        if chunk is not None:
+            before, after = self.heap.neighbours(chunk, address)
+            freed = freed or (self.heap.freed_at(address) if inside is None else None)
+        outside = not self.arena.base <= address < self.arena.base + self.arena.size
+        former = outside and any(start <= address < end for start, end in self.former)
+        return Neighbourhood(
+            address,
+            size,
+            inside=inside,
+            freed=freed,
+            before=before if before is not inside else None,
+            after=after,
+            is_host=outside and not former and is_mapped(address),
+            is_former=former,
+            is_shared_window=SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE,
+            is_local_window=LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_SIZE,
+        )
+
+    # -- host access ------------------------------------------------------------------------------------------------
+
+    def view(self, address: int, size: int, *, write: bool = True) -> memoryview:
+        """The bytes ``address … address + size`` of one live allocation, without a copy.
+
+        With ``write=True`` (the default) they count as written from now on; pass False when you only read.
+
+        Raises:
+            InvalidPointer: the range does not lie in one live allocation.
+        """
+        return self.array(address, size, write=write).data
+
+    def array(self, address: int, count: int, dtype: object = np.uint8, *, write: bool = True) -> np.ndarray:
+        """Like :meth:`view`, as a flat NumPy array of `count` elements; it stays valid after a free (reads zeros)."""
+        element = _BYTE if dtype is np.uint8 else np.dtype(dtype)  # type: ignore[call-overload]
+        size = count * element.itemsize
+        allocation = self.find(address)
+        if allocation is None or address + size > allocation.end:
+            if size == 0:
+                return np.empty(0, element)
+            raise InvalidPointer(self._why_not_viewed(address, size, allocation))
+        if write:
+            allocation.written.mark(address - allocation.pointer, size)
+        offset = address - self.arena.base
+        found = self.arena.bytes[offset : offset + size]
+        return found if element is _BYTE else found.view(element)
+
+    def mark_written(self, address: int, size: int) -> None:
+        """Note that bytes were written by something other than a kernel (a copy, a memset)."""
+        allocation = self.find(address)
+        if allocation is not None:
+            allocation.written.mark(address - allocation.pointer, size)
+
+    def forget_written(self, address: int) -> None:
+        """Count an allocation as new: a memory pool lends it to another owner, for whom its contents are anything."""
+        allocation = self.find(address)
+        if allocation is not None and allocation.kind == "device":
+            allocation.written = Written(allocation.size)
+
+    def _why_not_viewed(self, address: int, size: int, allocation: Allocation | None) -> str:
+        if allocation is not None:
+            over = address + size - allocation.end
+            return (
+                f"{size} bytes at {address:#x} reach {over} byte{'s' * (over != 1)} past the end of the "
+                f"{allocation.describe()}"
+            )
+        near = self.explain(address, size)
+        if near.freed:
+            return f"{size} bytes at {address:#x} lie in the {near.freed.describe()}, which was freed"
+        if near.is_former:
+            return f"{address:#x} was device memory before the reset; what was there is lost: make the array anew"
+        if near.is_host:
+            return f"{address:#x} is a host address, not device memory"
+        lost = "; what was on the device before the reset is lost: make the array anew" if self.former else ""
+        return f"{address:#x} is in no live device allocation{lost}"
+
+    # -- registered host memory -------------------------------------------------------------------------------------
+
+    def register(self, pointer: int, size: int) -> None:
+        """Let kernels reach `size` bytes of host memory at `pointer` (cudaHostRegister).
+
+        Raises:
+            ValueError: the range overlaps one that is registered already.
+        """
+        for base, length in self._ranges:
+            if pointer < base + length and base < pointer + size:
+                raise ValueError(f"host memory at {pointer:#x} is already registered ({length} bytes at {base:#x})")
+        self._ranges.append((pointer, size))
+        self._rebuild_ranges()
+
+    def unregister(self, pointer: int) -> None:
+        """Take a registration back.
+
+        Raises:
+            InvalidPointer: `pointer` is not the start of registered memory.
+        """
+        kept = [entry for entry in self._ranges if entry[0] != pointer]
+        if len(kept) == len(self._ranges):
+            raise InvalidPointer(f"host memory at {pointer:#x} is not registered")
+        self._ranges = kept
+        self._rebuild_ranges()
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """Registered host memory as (address, bytes)."""
+        return self._ranges
+
+    def find_range(self, address: int) -> tuple[int, int]:
+        """The registered host memory that holds `address`, as (address, bytes); (0, 0) when none does."""
+        for base, length in self._ranges:
+            if base <= address < base + length:
+                return base, length
+        return 0, 0
+
+    def _rebuild_ranges(self) -> None:
+        self.version += 1
+        self.range_table = (
+            (Range * len(self._ranges))(*(Range(*entry) for entry in self._ranges)) if self._ranges else None
+        )
+        self.range_address = ctypes.addressof(self.range_table) if self.range_table is not None else 0
+
+
+def _bytes(size: int) -> str:
+    """A size as people say it, exact below 10 kB."""
+    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**4)):
+        if size >= factor:
+            scale = 1000 if unit == "kB" else factor
+            return f"{size / scale:.3g} {unit}"
+    return f"{size} bytes"
+
+
+assert _ALIGNMENT % GRANULE == 0, "a granule must belong to one allocation"

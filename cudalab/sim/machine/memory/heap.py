@@ -1,0 +1,272 @@
+"""The device heap: what ``malloc``, ``free``, ``new`` and ``delete`` of a kernel hand out and take back.
+
+A GPU keeps a part of device memory, 8 MB unless ``cudaDeviceSetLimit(cudaLimitMallocHeapSize, …)`` asks for another
+size before a kernel that uses it is launched, and threads allocate from it. What a thread allocates lives until a
+thread of this or of a later launch frees it; the host can neither free nor copy it (CUDA C++ Programming Guide,
+"Dynamic Global Memory Allocation and Operations").
+
+Here each allocation of a kernel is one of its own for the checks: an access past its end, and one after ``free``, ends
+the launch with an explanation, where an H200 says nothing as long as the heap's memory is hit. Freeing anything but the
+start of a live allocation ends the launch with ``cudaErrorLaunchFailure``; an H200 does that for a double free only.
+Simplified: blocks are laid out one after the other, and how many fit into the heap is a formula fitted to counts that
+an H200 gave (``charge``), right within some per cent. A learner would notice that allocations lie 256 bytes apart.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right, insort
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cudalab.sim.abi import GRANULE
+from cudalab.sim.machine.memory.written_bytes import Written
+
+if TYPE_CHECKING:
+    from cudalab.sim.machine.memory.allocations import Allocation, Memory
+
+DEFAULT = 8 << 20
+"""Bytes of the heap until a program asks for another size."""
+LEAST, MOST = 4 << 20, 17_681_179_680
+"""Sizes that an H200 rounds smaller and larger wishes to (driver 580)."""
+_STEP = 64 << 10
+_CHUNK = 1 << 20
+_RESTING = 4096
+"""Freed places of one size that stay unused, so that an access after ``free`` is found."""
+_SMALL, _SMALL_UNIT, _SMALL_CHARGE = 2048, 80, 92.52
+_MEDIUM, _MEDIUM_FACTOR = 16384, 1.0847
+_LARGE_FACTOR, _LARGE_EXTRA = 1.2, 28_903
+
+
+def charge(size: int) -> float:
+    """Bytes of the heap that an allocation of ``size`` bytes takes, bookkeeping included.
+
+    Fitted to how many fit on an H200 (8 MB: 90,670 of 16 bytes, 45,335 of 100, 1,888 of 4096, 78 of 65,536, 6 of 1 MiB,
+    2 of 3 MiB; 32 MB: 26 of 1 MiB)."""
+    if size <= _SMALL:
+        return max(1, -(-size // _SMALL_UNIT)) * _SMALL_CHARGE
+    return size * _MEDIUM_FACTOR if size <= _MEDIUM else size * _LARGE_FACTOR + _LARGE_EXTRA
+
+
+def rounded_limit(size: int) -> int:
+    """The heap size that the device gives to one who asks for ``size`` bytes."""
+    return min(MOST, max(LEAST, -(-size // _STEP) * _STEP))
+
+
+@dataclass(eq=False)
+class _Chunk:
+    """A piece of device memory that holds allocations of one stride."""
+
+    pointer: int
+    end: int
+    starts: list[int] = field(default_factory=list)
+    """Of live allocations, ascending."""
+
+
+class DeviceHeap:
+    """The heap of one memory.
+
+    Args:
+        memory: the device's memory, which gives the room.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self.limit = DEFAULT
+        self.used = 0.0
+        """Of ``limit``: bytes taken, as ``charge`` counts them."""
+        self.touched = False
+        """Has a kernel allocated? From then on the size stays what it is."""
+        self.lock = threading.Lock()
+        """Held by whoever calls ``malloc`` or ``free`` for a kernel that several workers run."""
+        self._live: dict[int, Allocation] = {}
+        self._freed: deque[Allocation] = deque(maxlen=_RESTING)
+        self._chunks: dict[int, _Chunk] = {}
+        self._free_places: dict[int, deque[int]] = {}
+        self._open: dict[int, tuple[int, int]] = {}  # stride -> next place and end of the chunk being filled
+        self._journal: list[tuple[bool, Allocation]] | None = None
+
+    # -- what kernels call ---------------------------------------------------------------------------------------------
+
+    def malloc(self, size: int, alignment: int = 16, label: str = "", where: str = "") -> int:
+        """Allocate for a thread; 0 when the heap has no room left, as ``malloc`` returns NULL.
+
+        Args:
+            size: bytes; 0 gives an address that must not be accessed.
+            alignment: of the address, a power of two up to 256; larger ones give 0.
+            label: what to call it in messages.
+            where: the line of the kernel.
+        """
+        from cudalab.sim.machine.memory.allocations import Allocation, OutOfMemory
+
+        self.touched = True
+        cost = charge(size)
+        if self.used + cost > self.limit or alignment > GRANULE or alignment & (alignment - 1):
+            return 0
+        stride = -(-max(size, 1) // GRANULE) * GRANULE + GRANULE
+        try:
+            pointer = self._place(stride)
+        except OutOfMemory:
+            return 0
+        memory = self._memory
+        memory.arena.set_live(pointer - memory.arena.base, size)
+        memory._serial += 1
+        allocation = Allocation(pointer, size, "heap", label, where, memory._serial, Written(size))
+        self._enter(allocation)
+        if self._journal is not None:
+            self._journal.append((True, allocation))
+        else:
+            allocation.written.mark_all()  # nobody sees what a plain launch writes
+        return pointer
+
+    def free(self, pointer: int, where: str = "") -> str:
+        """Free what ``malloc`` gave. Returns what is wrong with ``pointer``, or ``""``; null is right."""
+        if not pointer:
+            return ""
+        allocation = self._live.get(pointer)
+        if allocation is None:
+            return self.problem_with(pointer)
+        self._leave(allocation, where)
+        if self._journal is not None:
+            self._journal.append((False, allocation))
+        else:
+            self._rest(allocation)
+        return ""
+
+    # -- looking up ----------------------------------------------------------------------------------------------------
+
+    def find(self, chunk: int, address: int) -> Allocation | None:
+        """The live allocation at ``address`` in the chunk that begins at ``chunk``."""
+        starts = self._chunks[chunk].starts
+        index = bisect_right(starts, address)
+        if index:
+            allocation = self._live[starts[index - 1]]
+            if address < allocation.end:
+                return allocation
+        return None
+
+    def inside(self, chunk: int) -> list[Allocation]:
+        """The live allocations of a chunk, by address."""
+        return [self._live[start] for start in self._chunks[chunk].starts]
+
+    def neighbours(self, chunk: int, address: int) -> tuple[Allocation | None, Allocation | None]:
+        """The live allocations of the chunk that begin before and after ``address``."""
+        starts = self._chunks[chunk].starts
+        index = bisect_right(starts, address)
+        before = self._live[starts[index - 1]] if index else None
+        return before, self._live[starts[index]] if index < len(starts) else None
+
+    def freed_at(self, address: int) -> Allocation | None:
+        """The allocation freed last that held ``address``."""
+        return next((each for each in reversed(self._freed) if each.pointer <= address < each.end), None)
+
+    def __len__(self) -> int:
+        """Live allocations."""
+        return len(self._live)
+
+    # -- taking back ---------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Note from now on what is allocated and freed, so that it can be taken back (timing samples, sanitizer)."""
+        if self._journal is None:
+            self._journal = []
+
+    def rollback(self) -> None:
+        """Take back what was noted: allocations are gone, freed memory is live again."""
+        journal, self._journal = self._journal or [], None
+        for was_allocated, allocation in reversed(journal):
+            if was_allocated:
+                if allocation.pointer in self._live:
+                    self._leave(allocation, "")
+                    self._freed.pop()
+                self._rest(allocation)
+            else:
+                allocation.freed, allocation.freed_where = False, ""
+                offset = allocation.pointer - self._memory.arena.base
+                self._memory.arena.set_live(offset, allocation.size)
+                self._enter(allocation)
+
+    def clear(self) -> None:
+        """Give everything back: the device has been reset."""
+        for start in self._chunks:
+            if self._memory.chunk_at(start) == start:
+                self._memory.free(start, where="device reset")
+        self._live.clear()
+        self._freed.clear()
+        self._chunks.clear()
+        self._free_places.clear()
+        self._open.clear()
+        self.used, self.touched, self._journal, self.limit = 0.0, False, None, DEFAULT
+
+    # -- books ---------------------------------------------------------------------------------------------------------
+
+    def _enter(self, allocation: Allocation) -> None:
+        self._live[allocation.pointer] = allocation
+        insort(self._chunk_of(allocation.pointer).starts, allocation.pointer)
+        self.used += charge(allocation.size)
+        self._memory.version += 1
+
+    def _leave(self, allocation: Allocation, where: str) -> None:
+        del self._live[allocation.pointer]
+        starts = self._chunk_of(allocation.pointer).starts
+        del starts[bisect_right(starts, allocation.pointer) - 1]
+        self._memory.arena.set_dead(allocation.pointer - self._memory.arena.base, max(1, allocation.size))
+        allocation.freed, allocation.freed_where = True, where
+        self._freed.append(allocation)
+        self.used -= charge(allocation.size)
+        self._memory.version += 1
+
+    def _chunk_of(self, pointer: int) -> _Chunk:
+        found = self._memory.chunk_at(pointer)
+        assert found is not None
+        return self._chunks[found]
+
+    def _rest(self, allocation: Allocation) -> None:
+        stride = -(-max(allocation.size, 1) // GRANULE) * GRANULE + GRANULE
+        self._free_places.setdefault(stride, deque()).append(allocation.pointer)
+
+    def _place(self, stride: int) -> int:
+        resting = self._free_places.get(stride)
+        if resting is not None and len(resting) > max(4, min(_RESTING, _CHUNK * 4 // stride)):
+            pointer = resting.popleft()
+            for each in [each for each in self._freed if each.pointer == pointer]:
+                self._freed.remove(each)
+            return pointer
+        at, end = self._open.get(stride, (0, 0))
+        if at + stride > end:
+            size = max(_CHUNK, stride)
+            at = self._memory.allocate(size, "heap", "device heap", "")
+            end = at + size
+            self._chunks[at] = _Chunk(at, end)
+            self._memory.arena.set_dead(at - self._memory.arena.base, size)
+        self._open[stride] = (at + stride, end)
+        return at
+
+    def is_nowhere(self, pointer: int) -> bool:
+        """Is ``pointer`` no address of device memory at all?"""
+        near = self._memory.explain(pointer, 1)
+        known = near.inside or near.freed or near.is_local_window or near.is_shared_window
+        return not known and self._memory.chunk_at(pointer) is None
+
+    def problem_with(self, pointer: int) -> str:
+        """Why ``pointer`` cannot be freed."""
+        near = self._memory.explain(pointer, 1)
+        if near.freed is not None and near.freed.kind == "heap":
+            when = f" at {near.freed.freed_where}" if near.freed.freed_where else ""
+            if near.freed.pointer == pointer:
+                return f"{pointer:#x} was already freed{when}: free each allocation once"
+            return f"{pointer:#x} lies in memory that was freed{when}"
+        if near.inside is not None and near.inside.kind == "heap":
+            distance = pointer - near.inside.pointer
+            return f"{pointer:#x} lies {distance} bytes into the {near.inside.describe()}: pass what malloc returned"
+        if near.inside is not None:
+            return (
+                f"{pointer:#x} is in the {near.inside.describe()}: free takes what malloc or new gave to a thread, the "
+                "host frees what the host allocated"
+            )
+        if near.is_local_window:
+            return f"{pointer:#x} is a local variable: its memory is not from malloc"
+        if near.is_shared_window:
+            return f"{pointer:#x} is in shared memory, which is not from malloc"
+        return f"{pointer:#x} was never returned by malloc or new"

@@ -1,0 +1,90 @@
+"""What the pointers among a launch's parameters point to.
+
+A launch asks this several times: to fill in the roots that compiled code checks accesses against, to know what it may
+touch, whether the host can see that memory, and whether a launch like it was timed before. The answer holds as long as
+no memory is allocated, freed or registered, so a kernel keeps it by the bytes of its parameters (``LoadedKernel``).
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.memory.allocations import Allocation
+
+_ROOT = struct.Struct("<QQ")
+_ADDRESS = struct.Struct("<Q")
+_HOST_KINDS = ("pinned", "managed")
+
+
+class Pointers:
+    """The pointers in one parameter buffer, as memory is when this is made."""
+
+    def __init__(self, kernel: LoadedKernel, args: bytes) -> None:
+        memory = kernel.module.memory
+        self.version = memory.version
+        self._kernel = kernel
+        self.addresses = [_ADDRESS.unpack_from(args, offset)[0] for offset in kernel.pointer_offsets]
+        """Values of the parameters that may be addresses."""
+        self.allocations: list[Allocation] = []
+        """What they point into, and what texture and surface objects among them are made of."""
+        at: dict[int, tuple[int, int]] = {}
+        normalised: list[object] = []
+        position = 0
+        for offset, address in zip(kernel.pointer_offsets, self.addresses, strict=True):
+            allocation = memory.find(address)
+            if allocation is not None:
+                self.allocations.append(allocation)
+                at[offset] = (allocation.pointer, allocation.size)
+                place = (allocation.size, allocation.kind, address - allocation.pointer)
+                normalised += [args[position:offset], place]
+                position = offset + 8
+            elif (image := memory.images.find(address)) is not None:
+                texels = memory.find(image.grid.data)
+                if texels is not None:
+                    self.allocations.append(texels)
+            elif memory.ranges:
+                at[offset] = memory.find_range(address)
+        self.normalised = (*normalised, args[position:])
+        """The parameters with each pointer into device memory replaced by its place in an allocation of that size."""
+        self.roots = b"".join(_ROOT.pack(*self._root(where, at)) for where in kernel.root_plan)
+        """``Root[]`` as compiled code reads it."""
+        self.registered = bool(memory.ranges) and any(
+            base <= address < base + size for address in self.addresses for base, size in memory.ranges
+        )
+        """Does one of them point into registered host memory?"""
+
+    def _root(self, where: int, at: dict[int, tuple[int, int]]) -> tuple[int, int]:
+        if where >= 0:
+            return at.get(where, (0, 0))
+        module = self._kernel.module
+        found = module.memory.find(module.global_table[~where])
+        return (found.pointer, found.size) if found else (0, 0)
+
+    @cached_property
+    def reach(self) -> tuple[tuple[int, int], ...] | None:
+        """``(address, bytes)`` of what the kernel may touch in device memory: whole allocations that parameters point
+        into, and the module's variables. ``None`` (all) when it loads 8-byte words that may be addresses."""
+        if self._kernel.follows_pointers:
+            return None
+        found = {(allocation.pointer, allocation.size) for allocation in self.allocations}
+        module = self._kernel.module
+        for name in module.program.globals:
+            found.add(module.global_variable(name))
+        return tuple(sorted(found))
+
+    @property
+    def host_visible(self) -> list[tuple[int, int]]:
+        """Pinned and managed memory of its reach: the host can change it without a call."""
+        if self._kernel.follows_pointers:
+            memory = self._kernel.module.memory
+            return [(a.pointer, a.size) for a in memory if a.kind in _HOST_KINDS]
+        return self._host_visible
+
+    @cached_property
+    def _host_visible(self) -> list[tuple[int, int]]:
+        found = {(a.pointer, a.size) for a in self.allocations if a.kind in _HOST_KINDS}
+        return sorted(found)

@@ -1,0 +1,404 @@
+"""Why a launch stopped: the CUDA error, and what the error does not say.
+
+A GPU reports an illegal access as one number, for the whole launch, and the process's CUDA is lost. The simulated
+device knows the thread, the line, the address and the allocation that was missed. The error type and code are the
+same.
+
+Which number hardware gives to which fault was tried on an H200 (driver 580). It has a deadlock as an endless wait; here
+it ends with the code of the time limit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import html
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Context, FaultKind, SiteKind, Space
+from cudalab.sim.compiler.program import Location, Site
+from cudalab.sim.machine.memory.textures import image_problem, surface_problem
+from cudalab.sim.machine.reports import barrier_faults, cluster_faults
+from cudalab.sim.machine.reports.mbarrier_faults import barrier_problem, copy_problem
+from cudalab.sim.machine.reports.mbarrier_faults import waits as mbarrier_waits
+from cudalab.sim.machine.reports.nearest_allocation import Subject, access_problem
+from cudalab.sim.machine.sanitizer.findings import Finding, Place, Triple, place_of, triple
+
+if TYPE_CHECKING:
+    from cudalab.sim.machine.launch.module import LoadedKernel
+
+
+@dataclass(frozen=True)
+class Code:
+    """A CUDA error as the runtime numbers, names and describes it."""
+
+    number: int
+    name: str
+    text: str
+
+
+ILLEGAL_ADDRESS = Code(700, "cudaErrorIllegalAddress", "an illegal memory access was encountered")
+LAUNCH_TIMEOUT = Code(702, "cudaErrorLaunchTimeout", "the launch timed out and was terminated")
+ASSERT = Code(710, "cudaErrorAssert", "device-side assert triggered")
+STACK_ERROR = Code(714, "cudaErrorHardwareStackError", "hardware stack error")
+ILLEGAL_INSTRUCTION = Code(715, "cudaErrorIllegalInstruction", "an illegal instruction was encountered")
+MISALIGNED = Code(716, "cudaErrorMisalignedAddress", "misaligned address")
+INVALID_PC = Code(718, "cudaErrorInvalidPc", "invalid program counter")
+LAUNCH_FAILURE = Code(719, "cudaErrorLaunchFailure", "unspecified launch failure")
+
+CODES: dict[FaultKind, Code] = {
+    FaultKind.OUT_OF_BOUNDS: ILLEGAL_ADDRESS,
+    FaultKind.MISALIGNED: MISALIGNED,
+    FaultKind.TRAP: LAUNCH_FAILURE,
+    FaultKind.ASSERT: ASSERT,
+    FaultKind.DEADLOCK: LAUNCH_TIMEOUT,
+    FaultKind.STACK_OVERFLOW: ILLEGAL_ADDRESS,
+    FaultKind.BAD_CALL: INVALID_PC,
+    FaultKind.READ_ONLY: LAUNCH_FAILURE,
+    FaultKind.ILLEGAL_INSTRUCTION: ILLEGAL_INSTRUCTION,
+    FaultKind.BAD_IMAGE: ILLEGAL_ADDRESS,
+    FaultKind.OUTSIDE_SURFACE: ILLEGAL_ADDRESS,
+    FaultKind.BLOCK_LEFT: LAUNCH_FAILURE,
+    FaultKind.NO_SUCH_RANK: LAUNCH_FAILURE,
+    FaultKind.ARRIVED_TWICE: LAUNCH_TIMEOUT,
+    FaultKind.BARRIER_COUNT: ILLEGAL_INSTRUCTION,
+    FaultKind.BARRIER_MIXED: ILLEGAL_INSTRUCTION,
+    FaultKind.BAD_FREE: LAUNCH_FAILURE,
+    FaultKind.BAD_BARRIER: LAUNCH_FAILURE,
+    FaultKind.BAD_COPY: ILLEGAL_INSTRUCTION,
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A launch that could not go on: the CUDA error and the explanation."""
+
+    code: int
+    """``cudaError_t`` number."""
+    error: str
+    """Its name, ``cudaErrorIllegalAddress`` …"""
+    text: str
+    """What ``cudaGetErrorString`` says."""
+    finding: Finding
+    kind: FaultKind
+    assertion: str = ""
+    """For an assert: the line that CUDA prints to stderr."""
+
+    @property
+    def rule(self) -> str:
+        return self.finding.rule
+
+    @property
+    def kernel(self) -> str:
+        return self.finding.kernel
+
+    @property
+    def line(self) -> int:
+        return self.finding.line
+
+    @property
+    def source(self) -> str:
+        return self.finding.source
+
+    @property
+    def block(self) -> Triple | None:
+        return self.finding.block
+
+    @property
+    def thread(self) -> Triple | None:
+        return self.finding.thread
+
+    @property
+    def address(self) -> int | None:
+        return self.finding.address
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.error} ({self.code}): {self.text}", *self.finding.lines()])
+
+    def _repr_html_(self) -> str:
+        return (
+            f"<div><b>{html.escape(f'{self.error} ({self.code}): {self.text}')}</b>{self.finding._repr_html_()}</div>"
+        )
+
+
+def from_context(
+    context: Context,
+    kernel: LoadedKernel,
+    grid: Triple,
+    block: Triple,
+    args: bytes,
+    raw: ctypes.Structure | None = None,
+) -> Fault:
+    """Explain the fault that native code left in its context, or ``raw``, an ``abi.Fault``."""
+    raw = context.fault if raw is None else raw
+    kind = FaultKind(raw.kind)
+    site = _site(kernel, raw.site)
+    where = _Where(
+        kernel.name, place_of(site.location, kernel.module.program), triple(raw.block, grid), triple(raw.thread, block)
+    )
+    code = CODES.get(kind, LAUNCH_FAILURE)
+    if kind == FaultKind.OUT_OF_BOUNDS and site.space == Space.SHARED:
+        # seen on an H200: an address outside the 16 MB window of shared memory is an instruction that cannot be
+        if (raw.address - SHARED_WINDOW) % (1 << 32) >= WINDOW_SIZE:
+            code = ILLEGAL_INSTRUCTION
+    elif kind == FaultKind.OUT_OF_BOUNDS and cluster_faults.is_distributed(raw.address):
+        code = ILLEGAL_ADDRESS if cluster_faults.is_far_outside(raw.address) else LAUNCH_FAILURE
+    assertion = ""
+    if kind in (FaultKind.OUT_OF_BOUNDS, FaultKind.MISALIGNED, FaultKind.READ_ONLY):
+        finding = _access_finding(kind, raw, context, kernel, site, where, args)
+    elif kind == FaultKind.ASSERT:
+        finding, assertion = _assert_finding(raw, kernel, where)
+    elif kind in (FaultKind.BAD_IMAGE, FaultKind.OUTSIDE_SURFACE):
+        finding = _image_finding(kind, raw, kernel, where, site)
+    elif kind in cluster_faults.KINDS:
+        headline, *rest = cluster_faults.problem(raw, context, site)
+        finding = where.finding(rest[0], headline, *rest[1:])
+    elif kind == FaultKind.TRAP and kernel.kernel.synchronises_grid and not context.grid_workspace:
+        headline, *rest = cluster_faults.not_cooperative(grid)
+        finding = where.finding(rest[0], headline, *rest[1:])
+    elif kind == FaultKind.BAD_BARRIER:
+        headline, *rest = barrier_problem(raw.extra[0], raw.extra[1], raw.extra[2], raw.address)
+        finding = where.finding(rest[0], headline, *rest[1:])
+    elif kind == FaultKind.BAD_COPY:
+        headline, *rest = copy_problem(raw.extra[0], raw.address)
+        finding = where.finding(rest[0], headline, *rest[1:])
+    elif kind == FaultKind.BAD_FREE:
+        if kernel.module.memory.heap.is_nowhere(raw.address):
+            code = ILLEGAL_ADDRESS  # as on an H200, whose free looks at what lies before the address
+        finding = where.finding(
+            "invalid free",
+            "A thread frees memory that it cannot free",
+            kernel.module.memory.heap.problem_with(raw.address) + ".",
+            "free, once, exactly the address that malloc or new returned; a GPU notices a second free only and "
+            "spoils its heap otherwise.",
+        )
+    elif kind == FaultKind.DEADLOCK:
+        finding = _deadlock_finding(raw.detail, context, kernel, where, block)
+    else:
+        finding = _other_finding(kind, context, where, site)
+    return Fault(code.number, code.name, code.text, finding, kind, assertion)
+
+
+def time_limit_fault(context: Context, kernel: LoadedKernel, grid: Triple, block: Triple, limit: float) -> Fault:
+    """The launch was stopped because no block had finished for `limit` seconds."""
+    raw = context.fault
+    known = raw.site < len(kernel.kernel.sites)  # where the loop was when it was stopped
+    place = place_of(_site(kernel, raw.site).location, kernel.module.program) if known else None
+    if place is None:  # stopped between two passes of a loop through a barrier
+        waiting = barrier_faults.waiting_sites(0, context, kernel.kernel)
+        place = place_of((waiting[0] if waiting else kernel.kernel).location, kernel.module.program)
+    thread = triple(raw.thread, block) if known else None
+    running = raw.block if known else context.blocks_done
+    finding = Finding(
+        rule="endless loop",
+        headline=f"No block finished for {limit:g} seconds",
+        kernel=kernel.name,
+        place=place,
+        block=triple(running, grid),
+        thread=thread,
+        detail=(
+            "The launch was stopped. A GPU that drives no display has no such limit: there the call that waits for the "
+            "kernel would wait for ever."
+        ),
+        advice="look for a loop whose condition never becomes false, or that waits for a thread that runs later. "
+        "A kernel that needs longer gets it with a smaller size, or a larger time limit.",
+    )
+    code = LAUNCH_TIMEOUT
+    return Fault(code.number, code.name, code.text, finding, FaultKind.NONE)
+
+
+@dataclass(frozen=True)
+class _Where:
+    kernel: str
+    place: Place | None
+    block: Triple
+    thread: Triple
+
+    def finding(self, rule: str, headline: str, detail: str = "", advice: str = "") -> Finding:
+        return Finding(
+            rule=rule,
+            headline=headline,
+            kernel=self.kernel,
+            place=self.place,
+            block=self.block,
+            thread=self.thread,
+            detail=detail,
+            advice=advice,
+        )
+
+
+def _site(kernel: LoadedKernel, index: int) -> Site:
+    sites = kernel.kernel.sites
+    if index < len(sites):
+        return sites[index]
+    return Site(SiteKind.BLOCK, "", Space.GENERIC, 0, Location("", 0))
+
+
+_SPACE_NAMES = {
+    Space.GENERIC: "__global__",
+    Space.GLOBAL: "__global__",
+    Space.SHARED: "__shared__",
+    Space.LOCAL: "__local__",
+    Space.CONSTANT: "__constant__",
+    Space.PARAM: "parameter",
+    Space.TEXTURE: "texture or surface",
+    Space.CLUSTER: "distributed __shared__",
+}
+_ACCESS_NAMES = {SiteKind.LOAD: "read", SiteKind.STORE: "write", SiteKind.ATOMIC: "atomic"}
+
+
+def access_headline(site: Site, address: int, size: int) -> str:
+    """``Invalid __global__ read of size 4 bytes``."""
+    space = site.space
+    if space == Space.GENERIC:
+        if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
+            space = Space.SHARED
+        elif LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_SIZE:
+            space = Space.LOCAL
+        elif cluster_faults.is_distributed(address):
+            space = Space.CLUSTER
+    return f"Invalid {_SPACE_NAMES[space]} {_ACCESS_NAMES.get(site.kind, 'access')} of size {size} bytes"
+
+
+def _access_finding(
+    kind: FaultKind,
+    raw: ctypes.Structure,
+    context: Context,
+    kernel: LoadedKernel,
+    site: Site,
+    where: _Where,
+    args: bytes,
+) -> Finding:
+    address, size = raw.address, raw.size
+    headline = access_headline(site, address, size)
+    if kind == FaultKind.MISALIGNED:
+        rule = "misaligned address"
+        detail = f"Address {address:#x} is not a multiple of {size}, the size of the access."
+        advice = (
+            "reach wider types (float4, double) only at offsets that are multiples of their size; "
+            "a pointer that was cast or moved by a byte count has lost its alignment."
+        )
+    elif kind == FaultKind.READ_ONLY:
+        rule = "write to constant memory"
+        detail = f"Address {address:#x} is in constant memory, which kernels can only read."
+        advice = "write it from the host between launches, or use a __device__ variable."
+    else:
+        extent = (raw.extra[0], raw.extra[1])
+        subject = Subject(address, size, site, raw.root, kernel, args, context.shared_size, context.local_size, extent)
+        rule, detail, advice = access_problem(subject)
+    return Finding(
+        rule=rule,
+        headline=headline,
+        kernel=where.kernel,
+        place=where.place,
+        block=where.block,
+        thread=where.thread,
+        address=address,
+        size=size,
+        detail=detail,
+        advice=advice,
+    )
+
+
+def _image_finding(kind: FaultKind, raw: ctypes.Structure, kernel: LoadedKernel, where: _Where, site: Site) -> Finding:
+    images = kernel.module.memory.images
+    if kind == FaultKind.BAD_IMAGE:
+        headline, rule, detail, advice = image_problem(images, raw.address, site.opcode)
+        return where.finding(rule, headline, detail, advice)
+    x, y, z = (ctypes.c_int64(word).value for word in raw.extra[:3])
+    detail, advice = surface_problem(images, raw.address, (x, y, z), raw.size)
+    access = _ACCESS_NAMES.get(site.kind, "access")
+    headline = f"Invalid surface {access} of size {raw.size} bytes"
+    return where.finding("surface access out of bounds", headline, detail, advice)
+
+
+def _assert_finding(raw: ctypes.Structure, kernel: LoadedKernel, where: _Where) -> tuple[Finding, str]:
+    memory = kernel.module.memory
+    from cudalab.sim.machine.launch.run import read_string  # which imports this module
+
+    words = (ctypes.c_uint64 * 5).from_address(raw.detail) if raw.detail else raw.extra
+    message, file, function = (read_string(memory, words[index]).decode("utf-8", "replace") for index in (0, 1, 3))
+    line = int(words[2]) & 0xFFFF_FFFF
+    text = (
+        f"{file}:{line}: {function}: block: [{where.block[0]},{where.block[1]},{where.block[2]}], "
+        f"thread: [{where.thread[0]},{where.thread[1]},{where.thread[2]}] Assertion `{message}` failed."
+    )
+    place = where.place
+    if place is None or place.line != line:
+        place = place_of(Location(file, line), kernel.module.program) or place
+    finding = Finding(
+        rule="assertion failed",
+        headline=f"Assertion `{message}` failed",
+        kernel=where.kernel,
+        place=place,
+        block=where.block,
+        thread=where.thread,
+        detail=text,
+        advice="print the values that the condition looks at, or check the input that leads to this thread.",
+    )
+    return finding, text
+
+
+def _deadlock_finding(states: int, context: Context, kernel: LoadedKernel, where: _Where, block: Triple) -> Finding:
+    # Where a warp operation waits for lanes that are elsewhere, its mask is to blame, not the barrier they wait at.
+    waiting = barrier_faults.waiting_sites(states, context, kernel.kernel)
+    first = next((site for site in waiting if site.kind == SiteKind.WARP), None)
+    at_mbarrier = next((site for site in waiting if site.opcode.startswith("mbarrier.")), None)
+    if at_mbarrier is not None:
+        return _endless_phase(states, context, kernel, where, block, first or at_mbarrier)
+    return Finding(
+        rule="deadlock",
+        headline="No thread of the block can go on",
+        kernel=where.kernel,
+        place=place_of(first.location, kernel.module.program) if first else where.place,
+        block=where.block,
+        detail=barrier_faults.who_waits(states, context, kernel, block),
+        advice="let every thread of the block reach the same __syncthreads(), outside conditions that only some "
+        "threads fulfil; name in the mask of a warp operation exactly the lanes that reach it.",
+    )
+
+
+def _endless_phase(
+    states: int, context: Context, kernel: LoadedKernel, where: _Where, block: Triple, site: Site
+) -> Finding:
+    """A deadlock in which threads wait for a phase of an mbarrier."""
+    values = (ctypes.c_uint32 * context.threads).from_address(states or context.states)
+    sites = [barrier_faults.site_of_state(value, kernel.kernel) for value in values]
+    at = [thread for thread, found in enumerate(sites) if found and found.opcode.startswith("mbarrier.")]
+    detail = [barrier_faults.who_waits(states, context, kernel, block), mbarrier_waits(context, at)]
+    return Finding(
+        rule="deadlock",
+        headline="A phase of an mbarrier never ends, and no other thread of the block can go on",
+        kernel=where.kernel,
+        place=place_of(site.location, kernel.module.program),
+        block=where.block,
+        detail="\n".join(line for line in detail if line),
+        advice="let as many threads arrive in each phase as init() was given; give back each stage of a pipeline "
+        "(consumer_release); announce exactly the bytes that are copied (expect_tx); and wait for the phase that comes "
+        "next, not for one after it.",
+    )
+
+
+def _other_finding(kind: FaultKind, context: Context, where: _Where, site: Site) -> Finding:
+    if kind == FaultKind.TRAP:
+        return where.finding(
+            "trap",
+            "The kernel executed a trap",
+            "__trap() ends the launch; code after an assumption that did not hold often calls it.",
+            "look at the condition that leads to this line.",
+        )
+    if kind == FaultKind.STACK_OVERFLOW:
+        return where.finding(
+            "stack overflow",
+            "A thread's stack overflowed",
+            f"A thread has {context.local_size} bytes for local arrays and the frames of the functions it calls.",
+            "end the recursion earlier, or use a loop.",
+        )
+    if kind == FaultKind.BAD_CALL:
+        return where.finding(
+            "bad call",
+            "Call through a pointer that is no device function",
+            "",
+            "take addresses of __device__ functions in device code; a host function's address means nothing there.",
+        )
+    return where.finding("illegal instruction", f"Illegal instruction {site.opcode}".rstrip())

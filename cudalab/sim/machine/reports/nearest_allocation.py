@@ -1,0 +1,222 @@
+"""An address that may not be touched, explained: what is there, what was probably meant, how far off it is."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cudalab.sim.abi import CLUSTER_END, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WINDOW_SIZE, Space
+from cudalab.sim.machine.memory.allocations import Allocation, Neighbourhood
+
+if TYPE_CHECKING:
+    from cudalab.sim.compiler.program import Parameter, Site
+    from cudalab.sim.machine.launch.module import LoadedKernel
+
+NEAR = 64 << 20
+"""Bytes up to which a miss is put down to the nearest allocation."""
+SIZES = {
+    "char": 1,
+    "signed char": 1,
+    "unsigned char": 1,
+    "bool": 1,
+    "short": 2,
+    "unsigned short": 2,
+    "int": 4,
+    "unsigned int": 4,
+    "float": 4,
+    "double": 8,
+    "long long": 8,
+    "unsigned long long": 8,
+    "float2": 8,
+    "int2": 8,
+    "float4": 16,
+    "int4": 16,
+    "double2": 16,
+}
+
+Problem = tuple[str, str, str]
+"""Rule, detail, advice."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An access that failed its check."""
+
+    address: int
+    size: int
+    site: Site
+    root: int
+    """Index + 1 into ``Kernel.roots``, or 0."""
+    kernel: LoadedKernel
+    args: bytes
+    shared_size: int
+    local_size: int
+    extent: tuple[int, int] = (0, 0)
+    """For shared and local memory: offset and length of the array that was meant, as far as the compiler knows it."""
+
+    def parameter_at(self, offset: int) -> Parameter | None:
+        for parameter in self.kernel.kernel.parameters:
+            if parameter.offset <= offset < parameter.offset + parameter.size:
+                return parameter
+        return None
+
+    def root_parameter(self) -> Parameter | None:
+        if not self.root:
+            return None
+        return self.parameter_at(self.kernel.kernel.roots[self.root - 1].parameter_offset)
+
+    def root_pointer(self) -> int | None:
+        """The pointer that the access was computed from, where the compiler could tell."""
+        if not self.root:
+            return None
+        source = self.kernel.kernel.roots[self.root - 1]
+        if source.symbol:
+            return self.kernel.module.global_variable(source.symbol)[0]
+        return int(struct.unpack_from("<Q", self.args, source.parameter_offset)[0])
+
+    def owner(self, allocation: Allocation) -> tuple[str, Parameter | None, int]:
+        """How the learner knows an allocation: `` of parameter 2 (out)``; with the parameter and its pointer."""
+        wanted = self.root_parameter()
+        candidates = [wanted] if wanted else list(self.kernel.kernel.parameters)
+        for parameter in candidates:
+            if parameter.kind == "pointer" and len(self.args) >= parameter.offset + 8:
+                (pointer,) = struct.unpack_from("<Q", self.args, parameter.offset)
+                if allocation.pointer <= pointer <= allocation.end:
+                    return f" of parameter {_name(parameter)}", parameter, pointer
+        if allocation.kind == "global":
+            return f" of the variable {allocation.label.removeprefix('__constant__ ')}", None, allocation.pointer
+        return "", None, allocation.pointer
+
+
+def _name(parameter: Parameter) -> str:
+    return f"{parameter.index + 1} ({parameter.name})" if parameter.name else str(parameter.index + 1)
+
+
+def access_problem(subject: Subject) -> Problem:
+    """Rule, detail and advice for an access that is out of bounds."""
+    address = subject.address
+    if subject.site.space == Space.SHARED or SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
+        return _window_problem(subject, SHARED_WINDOW, subject.shared_size, "shared memory", "block")
+    if subject.site.space == Space.CLUSTER or SHARED_WINDOW <= address < CLUSTER_END:
+        start = address - (address - SHARED_WINDOW) % (1 << RANK_SHIFT)
+        whose = f"block of rank {((address - SHARED_WINDOW) >> RANK_SHIFT) - 1}" if start > SHARED_WINDOW else "block"
+        return _window_problem(subject, start, subject.shared_size, "shared memory", whose)
+    if subject.site.space == Space.LOCAL or LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_SIZE:
+        return _window_problem(subject, LOCAL_WINDOW, subject.local_size, "local memory", "thread")
+    near = subject.kernel.module.memory.explain(address, subject.size)
+    pointer = subject.root_pointer()
+    parameter = subject.root_parameter()
+    who = f" Parameter {_name(parameter)} is {pointer:#x}." if parameter and pointer is not None else ""
+    if pointer == 0 or (pointer is None and address < 1 << 16):
+        which = f"parameter {_name(parameter)}" if parameter else "the pointer"
+        at = f", {address} bytes from it" if address else ""
+        return (
+            "null pointer",
+            f"Address {address:#x} is no memory: {which} is null{at}.",
+            "pass the address of an allocation; check what the allocation returned.",
+        )
+    if near.inside is None and near.freed is not None:
+        return _freed_problem(subject, near.freed)
+    if near.is_former:
+        return (
+            "memory of before a reset",
+            f"Address {address:#x} was device memory before the device was reset.{who}",
+            "make the array anew: what was on the device before cudalab.reset() is lost.",
+        )
+    if near.is_host and (pointer is None or subject.kernel.module.memory.find(pointer) is None):
+        return (
+            "host pointer",
+            f"Address {address:#x} is host memory of this process, which the device cannot reach.{who}",
+            "copy the data to the device first (cp.asarray, cudaMemcpy), or use page-locked or managed memory.",
+        )
+    target, distance = _meant(subject, near, pointer)
+    if target is None or distance > NEAR:
+        tail = f" The nearest allocation, the {target.describe()}, is {distance} bytes away." if target else ""
+        return (
+            "out of bounds" if pointer is None or target else "never allocated",
+            f"Address {address:#x} was never allocated.{who}{tail}",
+            "check how the address is computed: an index that was never set, a negative one, or an integer overflow.",
+        )
+    return _miss(subject, target)
+
+
+def _meant(subject: Subject, near: Neighbourhood, pointer: int | None) -> tuple[Allocation | None, int]:
+    """The allocation that was probably meant, and how many bytes the access lies outside it."""
+    memory = subject.kernel.module.memory
+    if pointer is not None:
+        target = memory.find(pointer) or (memory.find(pointer - 1) if pointer else None)
+        return target, _distance(subject, target) if target else 0
+    candidates = [a for a in (near.inside, near.before, near.after) if a is not None]
+    if not candidates:
+        return None, 0
+    target = min(candidates, key=lambda a: _distance(subject, a))
+    return target, _distance(subject, target)
+
+
+def _distance(subject: Subject, allocation: Allocation) -> int:
+    return max(allocation.pointer - subject.address, subject.address + subject.size - allocation.end)
+
+
+def _miss(subject: Subject, target: Allocation) -> Problem:
+    of, parameter, pointer = subject.owner(target)
+    if subject.address < target.pointer:
+        off = target.pointer - subject.address
+        how = f"begin {off} bytes before the start"
+    else:
+        off = subject.address + subject.size - target.end
+        how = f"reach {off} bytes past the end"
+    label = f" ({target.label})" if target.label and not of else ""
+    detail = (
+        f"The {subject.size} bytes at {subject.address:#x} {how} of the {target.size}-byte allocation at "
+        f"{target.pointer:#x}{of}{label}"
+    )
+    element = SIZES.get(parameter.pointee.removeprefix("const ").removesuffix(" const"), 0) if parameter else 0
+    if element and (subject.address - pointer) % element == 0:
+        index, count = (subject.address - pointer) // element, (target.end - pointer) // element
+        detail += f": index {index} of {count} elements of type {parameter.pointee if parameter else ''}"
+    advice = (
+        "keep threads outside the array from touching it: if (i < n) …"
+        if subject.address >= target.pointer
+        else "check for an index below zero; an unsigned index wraps to a huge one instead."
+    )
+    return "out of bounds", detail + ".", advice
+
+
+def _freed_problem(subject: Subject, freed: Allocation) -> Problem:
+    when = f" ({freed.freed_where})" if freed.freed_where else ""
+    of, _, _ = subject.owner(freed)
+    offset = subject.address - freed.pointer
+    return (
+        "use after free",
+        f"Address {subject.address:#x} is {offset} bytes into the {freed.describe()}{of}, which was freed{when}.",
+        "keep the array alive until the last launch that uses it has ended; an address taken as an integer does not.",
+    )
+
+
+def _window_problem(subject: Subject, window: int, size: int, what: str, whose: str) -> Problem:
+    offset = subject.address - window
+    low, length = subject.extent
+    if not length and not low:
+        length = size
+    array = (
+        f"the {length}-byte array in {what}" if length < size else f"the {length} bytes of {what} that a {whose} has"
+    )
+    index = (
+        f" (index {(offset - low) // subject.size} of {length // subject.size})" if offset % subject.size == 0 else ""
+    )
+    before = low - offset if offset >= 0 else -offset
+    if before > 0 or offset >= WINDOW_SIZE // 2:
+        missing = before if before > 0 else WINDOW_SIZE - offset
+        detail = (
+            f"The {subject.size} bytes at offset {low - missing} begin {missing} bytes before the start of {array}."
+        )
+    else:
+        over = offset + subject.size - (low + length)
+        detail = f"The {subject.size} bytes at offset {offset} reach {over} bytes past the end of {array}{index}."
+    advice = (
+        "check the index against the array's length; for dynamic shared memory, pass its size at the launch."
+        if what == "shared memory"
+        else "check the index against the length of the local array."
+    )
+    return "out of bounds", detail, advice

@@ -1,0 +1,1 @@
+"""memcheck, racecheck, initcheck and synccheck, as compute-sanitizer has them."""

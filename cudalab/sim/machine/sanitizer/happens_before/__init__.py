@@ -1,0 +1,1 @@
+"""Which accesses inside a kernel are ordered: happens-before by vector clocks."""

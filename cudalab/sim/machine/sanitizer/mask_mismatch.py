@@ -1,0 +1,224 @@
+"""Lanes of a warp that were to meet at a warp operation, and went different ways.
+
+CUDA C++ Programming Guide, "Warp Vote Functions", "Warp Shuffle Functions", "Synchronization Functions": all non-exited
+threads named in a mask must execute the same intrinsic with the same mask, or the result is undefined. PTX ISA,
+``bar.warp.sync``, ``shfl.sync``, ``vote.sync``: the executing thread waits until all non-exited threads of the mask
+have executed the operation with the same qualifiers and the same mask.
+
+So lanes may come late, having met others under smaller masks before; they may meet from different lines; and they may
+have returned. What is wrong is an operation that only ends because named lanes leave the kernel which until then were
+somewhere else: at warp operations that their partners never came to. (Where they do not leave, the wait never ends;
+that is a deadlock, and ends the block.) On a GPU the result depends on which of the lanes come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cudalab.sim.abi import WARP, SiteKind
+from cudalab.sim.compiler.program import Kernel
+from cudalab.sim.machine.trace.batch import Batch, synchronises
+
+_MOST_OPERATIONS = 1 << 16
+"""Operations of lanes that are followed in one batch."""
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """Lanes at ``site`` named others that were at ``other_site`` and never came."""
+
+    site: int
+    other_site: int
+    block: int
+    """Linear index in the grid."""
+    thread: int
+    """The first of those that waited."""
+    lanes: int
+    mask: int
+    other_lanes: int
+    """Lanes at ``other_site`` that the mask names, as bits."""
+    other_mask: int
+
+
+@dataclass(eq=False)
+class _Lane:
+    """What one lane did, operation by operation."""
+
+    sites: list[int]
+    masks: list[int]
+    at: int = 0
+    met: list[int] = field(default_factory=list)
+    """The number of the meeting at each operation so far."""
+
+    @property
+    def left(self) -> bool:
+        return self.at == len(self.sites)
+
+
+def find_disagreements(batch: Batch, kernel: Kernel) -> list[Disagreement]:
+    """Every meeting of a finished block that ended without lanes who had gone another way."""
+    waits = np.array([s.kind == SiteKind.WARP and synchronises(s.opcode) for s in kernel.sites] or [False])
+    partial = batch.partial & batch.finished[:, None]
+    if not waits.any() or not partial.any():
+        return []
+    at = np.flatnonzero(waits[batch.site] & (batch.event == 0))
+    at = at[partial[batch.block[at], batch.thread[at] // WARP]]
+    kinds = _numbered([site.opcode for site in kernel.sites])
+    at = at[_uneven(batch, at, np.array(kinds))]
+    places = _numbered([site.location for site in kernel.sites])
+    found: list[Disagreement] = []
+    for block, warp, records in _warps(batch, at[:_MOST_OPERATIONS]):
+        meetings = _Meetings(batch, records, warp, kinds, places)
+        found += meetings.disagreements(int(batch.blocks[block]))
+    return found
+
+
+def _numbered(values: Iterable[object]) -> list[int]:
+    """Equal values get equal numbers."""
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(value, len(numbers)) for value in values]
+
+
+def _uneven(batch: Batch, at: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+    """Which operations are of warps in which not all lanes of some mask execute it equally often: only there a meeting
+    can end without somebody."""
+    warp = batch.block[at] * batch.warps + batch.thread[at] // WARP
+    mask = batch.address[at].astype(np.int64) & 0xFFFF_FFFF
+    lane = batch.thread[at] % WARP
+    keys = np.stack([warp, kinds[batch.site[at]], mask], axis=1)
+    groups, member = np.unique(keys, axis=0, return_inverse=True)
+    counts = np.zeros((len(groups), WARP), np.int64)
+    np.add.at(counts, (member.reshape(-1), lane), 1)
+    width = np.minimum(WARP, batch.threads - groups[:, 0] % batch.warps * WARP)
+    named = (groups[:, 2, None] >> np.arange(WARP)) & 1 & (np.arange(WARP) < width[:, None])
+    most, least = counts.max(axis=1), np.where(named, counts, np.iinfo(np.int64).max).min(axis=1)
+    return np.isin(warp, groups[most != least, 0])
+
+
+def _warps(batch: Batch, at: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
+    warp = batch.block[at] * batch.warps + batch.thread[at] // WARP
+    for number in np.unique(warp):
+        yield int(number) // batch.warps, int(number) % batch.warps, at[warp == number]
+
+
+class _Meetings:
+    """Lets the lanes of one warp meet again, as the driver of the block did (``compiler/runtime/states.py``)."""
+
+    def __init__(self, batch: Batch, records: np.ndarray, warp: int, kinds: list[int], places: list[int]) -> None:
+        self._first = warp * WARP
+        present = (1 << min(WARP, batch.threads - self._first)) - 1
+        self._lanes = [_Lane([], []) for _ in range(present.bit_length())]
+        lane, site = batch.thread[records] - self._first, batch.site[records]
+        mask = batch.address[records].astype(np.int64) & present
+        for index in np.argsort(batch.step[records], kind="stable").tolist():
+            own = self._lanes[int(lane[index])]
+            own.sites.append(int(site[index]))
+            own.masks.append(int(mask[index]) | 1 << int(lane[index]))
+        self._kinds, self._places = kinds, places
+        self._meetings = 0
+
+    def disagreements(self, block: int) -> list[Disagreement]:
+        """Those of this warp, one for each meeting that lacked somebody."""
+        found: list[Disagreement] = []
+        while True:
+            complete, incomplete = self._ready()
+            if not complete and not incomplete:
+                return found
+            for lanes in complete:
+                self._meet(lanes)
+            if complete:
+                continue
+            for lanes in incomplete:
+                problem = self._judge(block, lanes)
+                if problem is not None:
+                    found.append(problem)
+                self._meet(lanes)
+
+    def _ready(self) -> tuple[list[list[int]], list[list[int]]]:
+        """Groups of lanes that can go on: with all whom their mask names, and without those who have left."""
+        groups: dict[tuple[int, int], list[int]] = {}
+        for number, lane in enumerate(self._lanes):
+            if not lane.left:
+                key = self._kinds[lane.sites[lane.at]], lane.masks[lane.at]
+                groups.setdefault(key, []).append(number)
+        complete, incomplete = [], []
+        for (_, mask), lanes in groups.items():
+            here = sum(1 << lane for lane in lanes)
+            missing = mask & ~here
+            if not missing:
+                complete.append(lanes)
+            elif all(self._lanes[lane].left for lane in _bits(missing)):
+                incomplete.append(lanes)
+        return complete, incomplete
+
+    def _meet(self, lanes: list[int]) -> None:
+        self._meetings += 1
+        for lane in lanes:
+            self._lanes[lane].met.append(self._meetings)
+            self._lanes[lane].at += 1
+
+    def _judge(self, block: int, lanes: list[int]) -> Disagreement | None:
+        """Were those who are missing somewhere else, since they were last with the others?"""
+        here = self._lanes[lanes[0]]
+        mask = here.masks[here.at]
+        for lane in _bits(mask & ~sum(1 << lane for lane in lanes)):
+            parted = self._parted(here, self._lanes[lane])
+            if parted is not None:
+                own, other = parted
+                there = self._lanes[lane]
+                site, other_mask = there.sites[other], there.masks[other]
+                elsewhere = sum(
+                    1 << each
+                    for each in _bits(mask)
+                    if each not in lanes and site in self._lanes[each].sites and other_mask in self._lanes[each].masks
+                )
+                return Disagreement(
+                    here.sites[own],
+                    site,
+                    block,
+                    self._first + lanes[0],
+                    sum(1 << each for each in lanes),
+                    here.masks[own],
+                    elsewhere,
+                    other_mask,
+                )
+        return None
+
+    def _parted(self, here: _Lane, there: _Lane) -> tuple[int, int] | None:
+        """Where two lanes went different ways after they last met at one place: the operation of ``here`` that named
+        ``there``, and what that one did instead. None: it just left."""
+        bit = 1 << self._lanes.index(there)
+        index = {meeting: number for number, meeting in enumerate(there.met)}
+        own = other = 0
+        for number in range(len(here.met) - 1, -1, -1):
+            theirs = index.get(here.met[number])
+            if theirs is not None and self._place(here, number) == self._place(there, theirs):
+                own, other = number + 1, theirs + 1
+                break
+        together = set(here.met[own:])
+        while own < here.at and other < len(there.sites) and self._in_step(here, own, there, other):
+            own, other = own + 1, other + 1
+        alone = [number for number in range(other, len(there.sites)) if there.met[number] not in together]
+        if not alone:
+            return None
+        named = next((number for number in range(own, here.at) if here.masks[number] & bit), here.at)
+        return named, alone[0]
+
+    def _in_step(self, here: _Lane, own: int, there: _Lane, other: int) -> bool:
+        """Do both the same, each with others?"""
+        here_bit, there_bit = 1 << self._lanes.index(here), 1 << self._lanes.index(there)
+        alike = self._place(here, own) == self._place(there, other)
+        return alike and not here.masks[own] & there_bit and not there.masks[other] & here_bit
+
+    def _place(self, lane: _Lane, number: int) -> int:
+        return self._places[lane.sites[number]]
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low

@@ -1,0 +1,421 @@
+"""Running blocks in traced code: every access, barrier and basic block of every thread, one record each.
+
+The traced variant of a kernel does what the plain one does and appends a 16-byte record before each event. Profile and
+sanitizer read nothing else. Blocks run one at a time, and what they store is taken back afterwards.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Container, Iterator, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cudalab.sim.abi import Fault, Status, Stop
+from cudalab.sim.machine.launch import workspace as workspaces
+from cudalab.sim.machine.launch.clusters import APART, Together, cluster_of, resident_blocks
+from cudalab.sim.machine.launch.limits import H200, DeviceLimits
+from cudalab.sim.machine.launch.resident_blocks import Residents, in_clusters
+from cudalab.sim.machine.launch.supervision import NotStopped, run_blocks
+from cudalab.sim.machine.memory import host_watch
+from cudalab.sim.machine.memory.undo_log import UndoLog
+from cudalab.sim.machine.reports.endless_wait import waiting_fault
+from cudalab.sim.machine.reports.faults import from_context
+from cudalab.sim.machine.sanitizer.shadow_cells import shadow_of
+from cudalab.sim.machine.trace.elided_records import RECORD, Spread, spread_of
+
+if TYPE_CHECKING:
+    from cudalab.sim.abi import Context
+    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.reports.faults import Fault as ExplainedFault
+    from cudalab.sim.machine.sanitizer.findings import Triple
+    from cudalab.sim.machine.sanitizer.shadow_cells import Attached
+
+_FUEL = 1 << 12
+"""Traced code looks at ``stop`` more often: its loops are slower and its time limits shorter."""
+_AT_ONCE = 1 << 16
+"""Blocks that cannot execute more thread instructions than this, some 0.3 ms, run in the calling thread."""
+
+
+class BlockTrace:
+    """What one block did.
+
+    Attributes:
+        block: linear index in the grid.
+        status: how its run ended.
+        timed_out: it was stopped by the time limit.
+        fault: a copy of the native fault when `status` says FAULT.
+        explained: the same in words, where it had to be explained at once.
+    """
+
+    def __init__(
+        self,
+        block: int,
+        written: np.ndarray,
+        lost: int,
+        status: Status,
+        timed_out: bool = False,
+        fault: Fault | None = None,
+        *,
+        spread: Spread | None = None,
+        most: int | None = None,
+    ) -> None:
+        """``written``: the records as native code wrote them, of which ``lost`` found no room; ``spread`` puts back
+        what it left out. No more than about ``most`` are kept."""
+        self.block, self.status, self.timed_out, self.fault = block, status, timed_out, fault
+        self.explained: ExplainedFault | None = None
+        self.lost_inside = self.cut_between_runs = False
+        """Of a block that runs together with others, bit by bit: were records lost within a run, or are whole runs
+        missing from some point on?"""
+        self._written, self._missing, self._spread, self._most = written, lost, spread, most
+
+    @cached_property
+    def records(self) -> np.ndarray:
+        """Of type ``RECORD``; a thread's records are in program order, but for accesses of one basic block. They are
+        made from what native code wrote when first asked for: before the tracer runs again."""
+        return self._written if self._spread is None else self._spread.apply(self._written, self._most)
+
+    @cached_property
+    def total(self) -> int:
+        """All records, those that are not kept included. Where native code found no room, an estimate."""
+        here = len(self._written) if self._spread is None else self._spread.length(self._written)
+        if not self._missing or not len(self._written):
+            return here + self._missing
+        return here + round(self._missing * here / len(self._written))
+
+    @cached_property
+    def lost(self) -> int:
+        """Records that are not kept."""
+        if self._spread is None or not self._missing and (self._most is None or self.total <= self._most):
+            return self._missing
+        return self.total - len(self.records)
+
+    def extend(self, written: Sequence[np.ndarray]) -> None:
+        """Give it the records of another run."""
+        self._written = np.concatenate(written)
+
+    def lose(self, count: int) -> None:
+        """Some more records are not kept."""
+        self._missing += count
+
+    @property
+    def complete(self) -> bool:
+        return not self.lost and self.status == Status.DONE
+
+
+class Tracer:
+    """Runs chosen blocks of one launch in traced code.
+
+    Use it as a context manager: on leaving it, all stores to global memory are taken back.
+
+    Args:
+        kernel: the kernel.
+        grid: blocks in x, y, z.
+        block: threads in x, y, z.
+        args: the parameter buffer.
+        shared: dynamic shared memory a block, bytes.
+        records: most records kept of one block; further ones are counted only.
+        seed: shuffle the order of threads by it.
+        prepare: called with the context before each block, to set it up further.
+        variant: ``traced``, or ``sanitize_trace``, which goes on after an access that is not allowed.
+        together: clusters, or a cooperative launch.
+    """
+
+    def __init__(
+        self,
+        kernel: LoadedKernel,
+        grid: Triple,
+        block: Triple,
+        args: bytes,
+        shared: int = 0,
+        *,
+        records: int = 1 << 20,
+        seed: int | None = None,
+        prepare: Callable[[Context], None] | None = None,
+        variant: str = "traced",
+        together: Together = APART,
+    ) -> None:
+        self._together = together
+        self._cluster = cluster_of(kernel.kernel, together)
+        self.kernel, self.grid, self.block, self.args, self.shared = kernel, grid, block, args, shared
+        self._entry = kernel.entry(variant)
+        self._skips = variant == "sanitize_trace"
+        self._has_barriers = any(site.opcode.startswith("mbarrier.") for site in kernel.kernel.sites)
+        self._spread = spread_of(kernel) if variant == "traced" else None
+        self.shadow: Attached | None = None
+        """What code that skips accesses notes; from the first run on."""
+        self._space = workspaces.borrow()
+        self._undo = UndoLog(kernel.module.memory, heap=True)
+        self._prepare = prepare
+        self._quiet = host_watch.paused()
+        self._buffer = _borrow_buffer(records)
+        self._records = records
+        self._order: np.ndarray | None = None
+        self.sequence: list[tuple[int, np.ndarray]] = []
+        """After :meth:`run_together`: blocks and their records as native code wrote them, in the order in which it all
+        happened."""
+        self.stuck: ExplainedFault | None = None
+        """Why the last :meth:`run_together` came to no end: all blocks wait for memory to change."""
+        if seed is not None:
+            threads = block[0] * block[1] * block[2]
+            self._order = np.random.default_rng(seed).permutation(threads).astype(np.uint32)
+
+    def __enter__(self) -> Tracer:
+        self._quiet.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self._undo.rollback()
+        finally:
+            if self.shadow is not None:
+                self.shadow.detach()
+            self._quiet.__exit__(kind, error, traceback)
+        _give_back_buffer(self._buffer)
+        if not isinstance(error, NotStopped):
+            workspaces.give_back(self._space)
+
+    def run(self, index: int, *, time_limit: float = 10.0) -> BlockTrace:
+        """Run block `index` and return what it did. The records are valid until the next run. A block that waits for
+        memory to change, which others would do, ends with ``YIELDED``. In a cluster the blocks beside it run, too."""
+        if self._cluster != (1, 1, 1):
+            return self._run_cluster(index, time_limit)
+        context = self._space.context
+        self._begin()
+        if self._skips and self._has_barriers:
+            # shared memory is the same for all blocks: what the last one left is no object that this one initialised
+            ctypes.memset(context.shared, 0, context.shared_size)
+        self._undo.attach(context)
+        try:
+            status = Status(self._run_blocks(index, index + 1, time_limit))
+        finally:
+            self._undo.detach(context)
+        return BlockTrace(
+            index,
+            self._buffer[: context.trace.used // RECORD.itemsize],
+            context.trace.lost,
+            status,
+            context.stop == Stop.TIMEOUT,
+            Fault.from_buffer_copy(context.fault) if status == Status.FAULT else None,
+            spread=self._spread,
+            most=self._records,
+        )
+
+    def _run_cluster(self, index: int, time_limit: float) -> BlockTrace:
+        blocks = in_clusters([index], self.grid, self._cluster)
+        found = self.run_together(blocks, {index}, time_limit=time_limit, patient=False)
+        return found[0] if found else BlockTrace(index, self._buffer[:0], 0, Status.YIELDED)
+
+    def run_batch(self, blocks: Sequence[int], *, time_limit: float = 10.0) -> list[BlockTrace]:
+        """Run several blocks one after the other under one supervision, which for short blocks would take most of it.
+
+        Returns:
+            A trace for each, valid until the next run; empty where that cannot be told, because not all blocks came to
+            their end or not all records fitted. What they stored is then taken back, with all that was stored before.
+        """
+        if self._cluster != (1, 1, 1):
+            self.take_back()
+            return []
+        context = self._space.context
+        self._begin()
+        sequence = np.array(blocks, np.uint64)
+        context.block_order = sequence.ctypes.data
+        self._undo.attach(context)
+        ends: list[int] = []
+
+        def one_by_one(address: int, first: int, end: int) -> int:
+            for index in range(first, end):
+                status = self._entry(address, index, index + 1)
+                ends.append(context.trace.used // RECORD.itemsize)
+                if status != Status.DONE:
+                    return status
+            return Status.DONE
+
+        try:
+            status = self._run_blocks(0, len(blocks), time_limit, one_by_one)
+        finally:
+            self._undo.detach(context)
+            context.block_order = 0
+        if status != Status.DONE or context.trace.lost:
+            self.take_back()
+            return []
+        return [
+            BlockTrace(block, self._buffer[start:end], 0, Status.DONE, spread=self._spread)
+            for block, start, end in zip(blocks, [0, *ends[:-1]], ends, strict=True)
+        ]
+
+    def _run_blocks(
+        self, first: int, end: int, time_limit: float, entry: Callable[[int, int, int], int] | None = None
+    ) -> int:
+        """Run blocks under supervision; those that cannot take long, in this thread."""
+        entry = entry or self._entry
+        if 0 < self.kernel.longest_path * self.threads * (end - first) <= _AT_ONCE:
+            return entry(self._space.address, first, end)
+        return run_blocks(entry, self._space, first, end, time_limit=time_limit)
+
+    def run_together(
+        self,
+        order: Sequence[int],
+        keep: Container[int],
+        *,
+        time_limit: float = 10.0,
+        most: int = 1 << 24,
+        patient: bool = True,
+        survive: bool = False,
+        limits: DeviceLimits = H200,
+    ) -> list[BlockTrace]:
+        """Run the blocks of a kernel that polls memory, as many side by side as fit on the device.
+
+        Args:
+            order: the blocks, in the order in which they start.
+            keep: those whose traces are wanted.
+            time_limit: seconds without a finished block after which the launch is stopped.
+            most: records kept in all.
+            patient: go on while threads only count rounds, look at the clock, or tell others something again and again.
+            survive: a block that ends with a fault leaves the others running.
+            limits: the device's.
+
+        Returns:
+            Traces in order; those of blocks that did not come to their end have another status than ``DONE``. Where no
+            block goes on, :attr:`stuck` is the explanation.
+        """
+        space, context = self._space, self._space.context
+        self._begin()
+        if self._cluster != (1, 1, 1):
+            order = in_clusters(order, self.grid, self._cluster)
+        sequence = np.array(order, np.uint64)
+        context.block_order = sequence.ctypes.data
+        self.sequence = []
+        found: dict[int, BlockTrace] = {}
+        parts: dict[int, list[np.ndarray]] = {}
+        kept = 0
+
+        def take(position: int, status: int) -> None:
+            nonlocal kept
+            block, used, lost = order[position], context.trace.used // RECORD.itemsize, context.trace.lost
+            context.trace.used = context.trace.lost = 0
+            context.trace.capacity = self._records * RECORD.itemsize
+            if block not in keep:
+                return
+            trace = found.setdefault(block, BlockTrace(block, self._buffer[:0], 0, Status(status), spread=self._spread))
+            trace.status = Status(status)
+            if status == Status.FAULT:
+                trace.fault = Fault.from_buffer_copy(context.fault)
+                if survive:  # others are about to use the memory that tells where its threads were
+                    trace.explained = from_context(context, self.kernel, self.grid, self.block, self.args)
+            trace.lose(lost)
+            trace.lost_inside = trace.lost_inside or lost > 0
+            here = self._spread.length(self._buffer[:used]) if self._spread is not None else used
+            if kept and kept + here > most:
+                trace.cut_between_runs = trace.cut_between_runs or not trace.lost_inside
+                trace.lose(used)
+            elif used:
+                piece = self._buffer[:used].copy()
+                parts.setdefault(block, []).append(piece)
+                self.sequence.append((block, piece))
+                kept += here
+
+        capacity = resident_blocks(self.kernel.kernel, self.block, self.shared, self._cluster, limits)
+        residents = Residents(
+            self.kernel, self._entry, space, len(order), capacity, take, self._cluster, survive=survive
+        )
+        self._undo.attach(context)
+        try:
+            status = run_blocks(lambda *_: residents.run(patient=patient), space, 0, len(order), time_limit=time_limit)
+            self.stuck = None
+            if status == Status.YIELDED:
+                self.stuck = waiting_fault(residents, context, self.kernel, self.grid, self.block, self.args)
+        finally:
+            self._undo.detach(context)
+            residents.leave()
+            context.block_order = 0
+        for block, trace in found.items():
+            if block in parts:
+                trace.extend(parts[block])
+            trace.timed_out = trace.status == Status.STOPPED and context.stop == Stop.TIMEOUT
+        return list(found.values())
+
+    def _begin(self) -> None:
+        """Prepare the context for a run."""
+        space, context = self._space, self._space.context
+        space.prepare(self.kernel, self.grid, self.block, self.args, self.shared, prints=False, together=self._together)
+        context.fuel = _FUEL
+        if self._order is not None:
+            context.thread_order = self._order.ctypes.data
+        context.trace.data = self._buffer.ctypes.data
+        context.trace.capacity = self._records * RECORD.itemsize
+        if self._skips:
+            if self.shadow is None:
+                self.shadow = shadow_of(self.kernel.module.memory).attach(self.kernel, space)
+            self.shadow.resume()
+        if self._prepare is not None:
+            self._prepare(context)
+
+    def take_back(self) -> None:
+        """Take back what the blocks run so far have stored."""
+        self._undo.rollback()
+
+    @property
+    def in_clusters(self) -> bool:
+        """Do its blocks run in clusters?"""
+        return self._cluster != (1, 1, 1)
+
+    @property
+    def threads(self) -> int:
+        """Threads a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def footprint(self) -> int:
+        """Bytes of the different allocations that the parameters point to."""
+        return sum(a.size for a in {id(a): a for a in self._space.allocations}.values())
+
+    @property
+    def context(self) -> Context:
+        """The context of the last run, for explaining its fault."""
+        return self._space.context
+
+
+def trace(
+    kernel: LoadedKernel,
+    grid: Triple,
+    block: Triple,
+    args: bytes,
+    shared: int = 0,
+    *,
+    blocks: Sequence[int] | None = None,
+    seed: int | None = None,
+    records: int = 1 << 22,
+    time_limit: float = 10.0,
+) -> Iterator[BlockTrace]:
+    """Run blocks in traced code, one after the other, and yield what each did.
+
+    Stores are seen by later blocks, and taken back when the iteration ends. With `seed`, threads and blocks run in a
+    shuffled order.
+    """
+    order = list(blocks) if blocks is not None else list(range(grid[0] * grid[1] * grid[2]))
+    if seed is not None:
+        np.random.default_rng(seed).shuffle(order)
+    with Tracer(kernel, grid, block, args, shared, records=records, seed=seed) as tracer:
+        for index in order:
+            yield tracer.run(index, time_limit=time_limit)
+
+
+_buffers: list[np.ndarray] = []
+
+
+def _borrow_buffer(records: int) -> np.ndarray:
+    for index, buffer in enumerate(_buffers):
+        if len(buffer) >= records:
+            return _buffers.pop(index)
+    return np.empty(records, RECORD)
+
+
+def _give_back_buffer(buffer: np.ndarray) -> None:
+    if len(_buffers) < 2 and buffer.nbytes <= 64 << 20:
+        _buffers.append(buffer)
