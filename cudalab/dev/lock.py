@@ -39,6 +39,7 @@ CONDA_NAMES: dict[str, str | None] = {
     "nvidia-cuda-crt": "cuda-crt",
     "nvidia-cuda-nvrtc": "cuda-nvrtc",
     "nvidia-cuda-runtime": "cuda-cudart-dev",
+    "jupyter-client": "jupyter_client",
     "matplotlib": "matplotlib-base",
     "playwright": None,
 }
