@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cudalab.sim.abi import SiteKind, Space
+from cudalab.sim.compiler.semantics import Operation, Semantics, semantics_of
 
 VARIANTS = (
     "plain",
@@ -68,7 +69,7 @@ class Site:
     """One place of the PTX that traced code reports, and that faults name."""
 
     kind: SiteKind
-    opcode: str  # as in the PTX, e.g. "ld.global.f32"
+    opcode: str  # as in the PTX, e.g. "ld.global.f32"; for messages, what it means say ``semantics``
     space: Space
     size: int  # bytes an access moves in one thread (v4.f32: 16)
     location: Location
@@ -85,6 +86,20 @@ class Site:
     """A load whose value a loop waits for."""
     checked_by_swap: bool = False
     """A load whose value a compare-and-swap on the same place compares with."""
+
+    @property
+    def semantics(self) -> Semantics:
+        """What the opcode says about operation, memory order and scope."""
+        return semantics_of(self.opcode)
+
+    @property
+    def synchronises_lanes(self) -> bool:
+        """A warp operation that waits for the lanes of its mask; ``activemask`` does not."""
+        return self.kind is SiteKind.WARP and self.semantics.operation is not Operation.ACTIVE_MASK
+
+    @property
+    def waits_for_cluster(self) -> bool:
+        return self.semantics.operation is Operation.CLUSTER_BARRIER and not self.semantics.arrives
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,6 @@ from cudalab.sim.machine.memory.allocations import Memory
 
 Dimensions = tuple[int, int, int]
 _REMEMBERED = 4096
-_FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64")
 _NEIGHBOURS = 8
 """Blocks of one SM that are looked at for what they load in common."""
 _COUNTS = 0.4
@@ -208,7 +207,7 @@ def workload(
     read_once = min(1.0, footprint / (loaded_once * SECTOR)) if loaded_once else 1.0
     written_once = min(1.0, footprint / (stored * SECTOR)) if stored else 1.0
     heap = heap_calls(code, counts)
-    bulk = [entry for entry in counts.sites if "bulk" in entry.site.opcode]
+    bulk = [entry for entry in counts.sites if entry.site.semantics.bulk]
     bulk_loaded = sum(entry.sectors for entry in bulk if entry.site.kind == SiteKind.LOAD)
     bulk_stored = sum(entry.sectors for entry in bulk if entry.site.kind == SiteKind.STORE)
     passes = atomics.sectors / atomics.accesses if atomics.accesses else 0.0
@@ -326,9 +325,9 @@ def _saved(code: Code, counts: Counts) -> float:
 
 
 def _is_float(site: Site) -> bool:
-    return site.kind == SiteKind.ATOMIC and site.space != Space.SHARED and site.opcode.endswith(_FLOATS)
+    return site.kind == SiteKind.ATOMIC and site.space != Space.SHARED and site.semantics.floating
 
 
 def _is_loop(site: Site) -> bool:
     """Shared memory has no atomics for floats."""
-    return site.kind == SiteKind.ATOMIC and site.space == Space.SHARED and site.opcode.endswith(_FLOATS)
+    return site.kind == SiteKind.ATOMIC and site.space == Space.SHARED and site.semantics.floating

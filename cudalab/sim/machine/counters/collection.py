@@ -83,7 +83,7 @@ def count(kernel: Kernel, traced: Traced, merges: Sequence[Merge] = ()) -> Count
     kinds = np.array([site.kind for site in sites])
     passed = passes(traced.site, traced.thread, len(sites), traced.warps)
     visit = aligned_visits(traced.site, traced.thread, kinds, traced.warps, passed)
-    copies = np.array(["async" in site.opcode for site in sites])
+    copies = np.array([site.semantics.asynchronous for site in sites])
     if visit is not None and copies.any():
         visit = separated(visit, traced.site, traced.thread, copies)
     found = visits(
@@ -222,7 +222,7 @@ def _add(counts: AccessCounts, site: Site, entry: SiteCounts) -> None:
     counts.requests += entry.requests
     counts.sectors += entry.sectors
     counts.accesses += entry.accesses
-    counts.bytes += entry.sectors * SECTOR if "bulk" in site.opcode else entry.accesses * site.size
+    counts.bytes += entry.sectors * SECTOR if site.semantics.bulk else entry.accesses * site.size
 
 
 def _count_sectors(

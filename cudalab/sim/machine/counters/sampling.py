@@ -16,6 +16,7 @@ import numpy as np
 from cudalab.sim.abi import WARP, SiteKind, Space, Status
 from cudalab.sim.compiler.machine_code.assembly import assembly
 from cudalab.sim.compiler.machine_code.listing import listing
+from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.counters.collection import count, join
 from cudalab.sim.machine.counters.merged_accesses import Merging, merging
 from cudalab.sim.machine.counters.metrics import SECTOR, Counts, add, scale, snap, stretch
@@ -324,8 +325,8 @@ class _Counter:
         self._weights: list[float] = []
         self._pending = 0
         self._fresh = 0  # of the kept records, parts that still lie in the tracer's buffer
-        self._copies = any("async" in site.opcode for site in kernel.kernel.sites)
-        self._sleeps = any(site.opcode.startswith("nanosleep") for site in kernel.kernel.sites)
+        self._copies = any(site.semantics.asynchronous for site in kernel.kernel.sites)
+        self._sleeps = any(site.semantics.operation is Operation.SLEEP for site in kernel.kernel.sites)
         self._longer = 1.0
 
     def take(self, found: BlockTrace, weight: float, wanted: bool = False, copy: bool = True) -> None:

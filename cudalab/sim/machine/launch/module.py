@@ -14,7 +14,8 @@ from functools import cached_property
 from typing import Protocol
 
 from cudalab.sim.abi import Space
-from cudalab.sim.compiler.program import GlobalVariable, Kernel, Program
+from cudalab.sim.compiler.program import GlobalVariable, Kernel, Program, Site
+from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.launch.clusters import APART, Together, check_together
 from cudalab.sim.machine.launch.configuration import check_configuration
 from cudalab.sim.machine.launch.limits import DeviceLimits
@@ -182,7 +183,7 @@ class LoadedKernel:
         stores = [site for site in kernel.sites if _may_write(site.kind, site.space)]
         self.writes_global = bool(stores)
         self.follows_pointers = any(
-            site.space in (Space.GLOBAL, Space.GENERIC, Space.CONSTANT) and site.size == 8 and _loads_word(site.opcode)
+            site.space in (Space.GLOBAL, Space.GENERIC, Space.CONSTANT) and site.size == 8 and _loads_word(site)
             for site in kernel.sites
         )
         """It loads 8-byte integers, which may be addresses of more memory."""
@@ -230,5 +231,5 @@ def _may_write(kind: int, space: Space) -> bool:
     return kind in (SiteKind.STORE, SiteKind.ATOMIC) and space in (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)
 
 
-def _loads_word(opcode: str) -> bool:
-    return opcode.startswith(("ld.", "atom.")) and opcode.rsplit(".", 1)[-1] in ("u64", "b64", "s64")
+def _loads_word(site: Site) -> bool:
+    return site.semantics.operation in (Operation.LOAD, Operation.ATOMIC) and site.semantics.integer_word

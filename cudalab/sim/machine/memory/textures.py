@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cudalab.sim.abi import Image, ImageShape, TexelFormat
+from cudalab.sim.compiler.semantics import Semantics
 
 MOST_OBJECTS = 1 << 16
 _REMEMBERED = 4096
@@ -26,15 +27,6 @@ SHAPE_NAMES = {
     ImageShape.CUBE: "cube map",
     ImageShape.LAYERED_CUBE: "layered cube map",
     ImageShape.LINEAR: "piece of linear memory",
-}
-_SHAPES = {
-    "1d": ImageShape.ARRAY_1D,
-    "2d": ImageShape.ARRAY_2D,
-    "3d": ImageShape.ARRAY_3D,
-    "a1d": ImageShape.LAYERED_1D,
-    "a2d": ImageShape.LAYERED_2D,
-    "cube": ImageShape.CUBE,
-    "acube": ImageShape.LAYERED_CUBE,
 }
 _FUNCTIONS = {
     ImageShape.ARRAY_1D: ("tex1D", "surf1Dread and surf1Dwrite"),
@@ -214,11 +206,9 @@ def border_words(texels: Texels, sampling: Sampling) -> list[int]:
 # -- what went wrong ---------------------------------------------------------------------------------------------------
 
 
-def image_problem(images: Images, handle: int, opcode: str) -> tuple[str, str, str, str]:
+def image_problem(images: Images, handle: int, access: Semantics) -> tuple[str, str, str, str]:
     """Why an instruction could not use a handle: headline, rule, detail, advice."""
-    name, *parts = opcode.split(".")
-    surface = name.startswith("su")
-    wanted = "surface" if surface else "texture"
+    wanted = "surface" if access.surface else "texture"
     found = images.find(handle)
     if found is None and handle in images.destroyed:
         old, where = images.destroyed[handle]
@@ -246,9 +236,7 @@ def image_problem(images: Images, handle: int, opcode: str) -> tuple[str, str, s
             "seem to work there.",
             f"create a {wanted} object for the same array, and pass that one.",
         )
-    asked = "piece of linear memory"
-    if not (name == "tex" and opcode.endswith(".s32") and "1d" in parts):
-        asked = SHAPE_NAMES[next((_SHAPES[part] for part in parts if part in _SHAPES), ImageShape.ARRAY_1D)]
+    asked = SHAPE_NAMES[access.image or ImageShape.ARRAY_1D]
     return (
         f"A {wanted} of another shape",
         f"wrong {wanted} dimension",

@@ -57,7 +57,7 @@ def _mask(state: int, thread: int, context: Context, kernel: Kernel) -> int | No
     """The mask with which a thread waits for others of its warp; None where it waits for something else. Lanes of a
     warp that has parted leave it in the first row of the scratch memory (``runtime/layout.py``)."""
     site = site_of_state(state, kernel)
-    if site is None or site.kind != SiteKind.WARP or not kernel.scratch_bytes or site.opcode.startswith("activemask"):
+    if site is None or not site.synchronises_lanes or not kernel.scratch_bytes:
         return None
     return ctypes.c_uint32.from_address(context.scratch + 4 * thread).value
 

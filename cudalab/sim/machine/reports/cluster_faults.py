@@ -76,7 +76,7 @@ def _blocks(context: Context) -> int:
 
 
 def _count(threads: int, site: Site) -> Problem:
-    arrives = ".arrive" in site.opcode
+    arrives = site.semantics.arrives
     detail = f"{site.opcode} counts whole warps of 32 threads; it was given {threads} threads."
     if arrives and not threads:
         detail = f"{site.opcode} must say how many threads the barrier waits for; it was given 0."

@@ -10,8 +10,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import SHARED_WINDOW, FaultKind, SiteKind
-from cudalab.sim.compiler.passes.suspension import CLUSTER_WAIT
 from cudalab.sim.compiler.program import Site
+from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.reports import cluster_faults
 from cudalab.sim.machine.reports.barrier_faults import site_of_state
 from cudalab.sim.machine.reports.faults import LAUNCH_TIMEOUT, Fault
@@ -46,7 +46,7 @@ def waiting_fault(
     """
     first = residents.first_wait()
     site = site_of_state(first.point, kernel.kernel) if first is not None else None
-    for_cluster = site is not None and site.opcode.startswith(CLUSTER_WAIT)
+    for_cluster = site is not None and site.waits_for_cluster
     if for_cluster:
         why = _cluster(residents, first) or why
     elif residents.unstarted:
@@ -123,7 +123,7 @@ def _what(
     offset = wait.address - residents.shared_of(wait.block)
     memory = kernel.module.memory
     allocation = memory.find(wait.address)
-    if access is not None and access.opcode.startswith("mbarrier.") and 0 <= offset < context.shared_size:
+    if access is not None and access.semantics.operation is Operation.MBARRIER and 0 <= offset < context.shared_size:
         state = Mbarrier.of(_value(wait.address, 8))
         return SHARED_WINDOW + offset, f"the mbarrier at offset {offset} of shared memory, which {state}"
     if allocation is None and 0 <= offset < context.shared_size:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Context, FaultKind, SiteKind, Space
 from cudalab.sim.compiler.program import Location, Site
+from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.memory.textures import image_problem, surface_problem
 from cudalab.sim.machine.reports import barrier_faults, cluster_faults
 from cudalab.sim.machine.reports.mbarrier_faults import barrier_problem, copy_problem
@@ -303,7 +304,7 @@ def _access_finding(
 def _image_finding(kind: FaultKind, raw: ctypes.Structure, kernel: LoadedKernel, where: _Where, site: Site) -> Finding:
     images = kernel.module.memory.images
     if kind == FaultKind.BAD_IMAGE:
-        headline, rule, detail, advice = image_problem(images, raw.address, site.opcode)
+        headline, rule, detail, advice = image_problem(images, raw.address, site.semantics)
         return where.finding(rule, headline, detail, advice)
     x, y, z = (ctypes.c_int64(word).value for word in raw.extra[:3])
     detail, advice = surface_problem(images, raw.address, (x, y, z), raw.size)
@@ -343,7 +344,7 @@ def _deadlock_finding(states: int, context: Context, kernel: LoadedKernel, where
     # Where a warp operation waits for lanes that are elsewhere, its mask is to blame, not the barrier they wait at.
     waiting = barrier_faults.waiting_sites(states, context, kernel.kernel)
     first = next((site for site in waiting if site.kind == SiteKind.WARP), None)
-    at_mbarrier = next((site for site in waiting if site.opcode.startswith("mbarrier.")), None)
+    at_mbarrier = next((site for site in waiting if site.semantics.operation is Operation.MBARRIER), None)
     if at_mbarrier is not None:
         return _endless_phase(states, context, kernel, where, block, first or at_mbarrier)
     return Finding(
@@ -364,7 +365,7 @@ def _endless_phase(
     """A deadlock in which threads wait for a phase of an mbarrier."""
     values = (ctypes.c_uint32 * context.threads).from_address(states or context.states)
     sites = [barrier_faults.site_of_state(value, kernel.kernel) for value in values]
-    at = [thread for thread, found in enumerate(sites) if found and found.opcode.startswith("mbarrier.")]
+    at = [thread for thread, found in enumerate(sites) if found and found.semantics.operation is Operation.MBARRIER]
     detail = [barrier_faults.who_waits(states, context, kernel, block), mbarrier_waits(context, at)]
     return Finding(
         rule="deadlock",

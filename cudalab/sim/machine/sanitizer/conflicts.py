@@ -57,7 +57,7 @@ def contested_places(
     address = records["address"].astype(np.int64)
     thread = records["thread"].astype(np.int64)
     passes = np.array([site.kind == SiteKind.BARRIER for site in kernel.sites])
-    arrives = np.array(["arrive" in site.opcode for site in kernel.sites])
+    arrives = np.array([site.semantics.arrives for site in kernel.sites])
     barrier = passes[site] & (event == 0)
     epoch = _epochs(records, block, thread, barrier, barrier & arrives[site], len(blocks), threads)
 

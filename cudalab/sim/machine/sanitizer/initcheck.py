@@ -132,7 +132,7 @@ def _unwritten_reads(found: Touches, batch: Batch, kernel: Kernel, owner: np.nda
     only for other reads it is a write."""
     if not len(found.unit):
         return np.zeros(0, np.int64)
-    exchange = np.array([".exch" in site.opcode for site in kernel.sites])[batch.site[found.record]]
+    exchange = np.array([site.semantics.exchanges for site in kernel.sites])[batch.site[found.record]]
     kind = batch.kind[found.record]
     stores = (kind == SiteKind.STORE) | exchange
     place, bound = group([owner, compact(found.unit)[0]])

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cudalab.sim.abi import WARP, SiteKind
+from cudalab.sim.abi import WARP
 from cudalab.sim.compiler.program import Kernel
-from cudalab.sim.machine.trace.batch import Batch, synchronises
+from cudalab.sim.machine.trace.batch import Batch
 
 _MOST_OPERATIONS = 1 << 16
 """Operations of lanes that are followed in one batch."""
@@ -60,7 +60,7 @@ class _Lane:
 
 def find_disagreements(batch: Batch, kernel: Kernel) -> list[Disagreement]:
     """Every meeting of a finished block that ended without lanes who had gone another way."""
-    waits = np.array([s.kind == SiteKind.WARP and synchronises(s.opcode) for s in kernel.sites] or [False])
+    waits = np.array([s.synchronises_lanes for s in kernel.sites] or [False])
     partial = batch.partial & batch.finished[:, None]
     if not waits.any() or not partial.any():
         return []

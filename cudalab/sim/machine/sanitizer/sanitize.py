@@ -98,7 +98,7 @@ def check_launch(
 def needs_exact(kernel: LoadedKernel) -> bool:
     """Does the kernel do what shadow cells cannot follow?"""
     return bool(kernel.kernel.poll_points) or any(
-        site.kind == SiteKind.SYNC or site.space in (Space.CLUSTER, Space.TEXTURE) or "async" in site.opcode
+        site.kind == SiteKind.SYNC or site.space in (Space.CLUSTER, Space.TEXTURE) or site.semantics.asynchronous
         for site in kernel.kernel.sites
     )
 

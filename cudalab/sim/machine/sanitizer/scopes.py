@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler.program import Kernel, Site
-from cudalab.sim.machine.trace.batch import synchronises
+from cudalab.sim.compiler.semantics import Operation, Scope
 
-BLOCK_SCOPE, CLUSTER_SCOPE, DEVICE_SCOPE = range(3)
-_STRONG = (".volatile", ".relaxed", ".acquire", ".release", ".acq_rel", ".mmio")
+BLOCK_SCOPE, CLUSTER_SCOPE, DEVICE_SCOPE = Scope.BLOCK, Scope.CLUSTER, Scope.DEVICE
 
 
 @dataclass(frozen=True)
@@ -37,28 +36,21 @@ class Meaning:
 
 
 def meaning(site: Site) -> Meaning:
-    """Read order and scope off a site's opcode."""
-    opcode = site.opcode
+    """Order and scope of a site. A launch is alone on its device: the system's scope is the device's."""
+    semantics = site.semantics
     atomic = site.kind == SiteKind.ATOMIC
-    scope = DEVICE_SCOPE
-    parts = opcode.replace("shared::cta", "shared").replace("shared::cluster", "shared").split(".")
-    if "cta" in parts:
-        scope = BLOCK_SCOPE
-    elif "cluster" in parts:
-        scope = CLUSTER_SCOPE
-    both = ".acq_rel" in opcode or ".sc" in opcode
     return Meaning(
         kind=site.kind,
         size=max(1, site.size),
-        strong=atomic or any(word in opcode for word in _STRONG),
-        scope=scope,
-        acquires=both or ".acquire" in opcode,
-        releases=both or ".release" in opcode,
+        strong=atomic or semantics.strong,
+        scope=min(semantics.scope, DEVICE_SCOPE),
+        acquires=semantics.acquires,
+        releases=semantics.releases,
         reads=site.kind == SiteKind.LOAD or atomic,
         writes=site.kind == SiteKind.STORE or atomic,
-        volatile=".volatile" in opcode,
-        returns=not opcode.startswith("red"),
-        waits=site.kind == SiteKind.BARRIER or (site.kind == SiteKind.WARP and synchronises(opcode)),
+        volatile=semantics.volatile,
+        returns=semantics.operation is not Operation.REDUCTION,
+        waits=site.kind == SiteKind.BARRIER or site.synchronises_lanes,
     )
 
 
@@ -67,9 +59,9 @@ def orders_finely(kernel: Kernel) -> bool:
     for site in kernel.sites:
         if site.kind in (SiteKind.FENCE, SiteKind.SYNC, SiteKind.POLL):
             return True
-        if site.kind == SiteKind.BARRIER and "arrive" in site.opcode:
+        if site.kind == SiteKind.BARRIER and site.semantics.arrives:
             return True
-        if site.kind in (SiteKind.LOAD, SiteKind.STORE) and any(word in site.opcode for word in _STRONG):
+        if site.kind in (SiteKind.LOAD, SiteKind.STORE) and site.semantics.strong:
             return True
         if site.kind == SiteKind.ATOMIC:
             means = meaning(site)

@@ -16,7 +16,7 @@ import numpy as np
 from cudalab.sim.abi import WARP, SiteKind, SyncEvent
 from cudalab.sim.compiler.program import Kernel
 from cudalab.sim.machine.sanitizer.mask_mismatch import Disagreement, find_disagreements
-from cudalab.sim.machine.trace.batch import Batch, synchronises
+from cudalab.sim.machine.trace.batch import Batch
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _counted(found: list[SyncError]) -> SyncError:
 
 
 def _mask_errors(batch: Batch, kernel: Kernel) -> list[SyncError]:
-    waits = np.array([s.kind == SiteKind.WARP and synchronises(s.opcode) for s in kernel.sites])
+    waits = np.array([s.synchronises_lanes for s in kernel.sites])
     if not waits.any():
         return []
     at = np.flatnonzero(waits[batch.site] & (batch.event == 0))

@@ -80,11 +80,6 @@ def _in_window(address: np.ndarray, window: int) -> np.ndarray:
     return (address >= np.uint64(window)) & (address < np.uint64(window + WINDOW_SIZE))
 
 
-def synchronises(opcode: str) -> bool:
-    """Does a warp operation make its lanes wait? ``activemask`` only looks."""
-    return not opcode.startswith("activemask")
-
-
 TIMED = np.dtype([("address", "<u8"), ("site", "<u4"), ("thread", "<u2"), ("flags", "<u2"), ("step", "<u4")])
 """A record of the trace, with how many records of its thread come before it."""
 
@@ -125,7 +120,7 @@ def make_batch(
     thread = all_records["thread"].astype(np.int64)
     site = all_records["site"].astype(np.int64)
     kinds = np.array([s.kind for s in kernel.sites], np.int64)
-    waits = np.array([s.kind == SiteKind.WARP and synchronises(s.opcode) for s in kernel.sites], np.bool_)
+    waits = np.array([s.synchronises_lanes for s in kernel.sites], np.bool_)
     kind = kinds[site] if len(site) else np.zeros(0, np.int64)
     size = np.array([max(1, s.size) for s in kernel.sites] or [1], np.int64)[site]
     _read_events(all_records, kind, size)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cudalab.sim.abi import Fault, Status, Stop
+from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.launch import workspace as workspaces
 from cudalab.sim.machine.launch.clusters import APART, Together, cluster_of, resident_blocks
 from cudalab.sim.machine.launch.limits import H200, DeviceLimits
@@ -143,7 +144,7 @@ class Tracer:
         self.kernel, self.grid, self.block, self.args, self.shared = kernel, grid, block, args, shared
         self._entry = kernel.entry(variant)
         self._skips = variant == "sanitize_trace"
-        self._has_barriers = any(site.opcode.startswith("mbarrier.") for site in kernel.kernel.sites)
+        self._has_barriers = any(site.semantics.operation is Operation.MBARRIER for site in kernel.kernel.sites)
         self._spread = spread_of(kernel) if variant == "traced" else None
         self.shadow: Attached | None = None
         """What code that skips accesses notes; from the first run on."""

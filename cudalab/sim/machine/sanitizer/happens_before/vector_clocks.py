@@ -107,7 +107,7 @@ class LaunchOrder:
         self._is_flag = np.array([m.strong and self._fine for m in self._means] or [False])
         self._is_access = kinds <= SiteKind.ATOMIC
         self._is_barrier = np.array(
-            [s.kind == SiteKind.BARRIER and "arrive" not in s.opcode for s in kernel.sites] or [False]
+            [s.kind == SiteKind.BARRIER and not s.semantics.arrives for s in kernel.sites] or [False]
         )
         self._repeats = (self._is_flag & (kinds == SiteKind.LOAD)) | (kinds == SiteKind.FENCE)
         """Sites that have no effect when the same thread comes back to them and has done nothing else."""
@@ -188,7 +188,7 @@ class LaunchOrder:
         means = self._means[site]
         if means.kind == SiteKind.BARRIER:
             self._arrive(
-                state, thread, (0, address & 0xFFFF_FFFF, 0), address >> 32, "arrive" not in self._opcode(site)
+                state, thread, (0, address & 0xFFFF_FFFF, 0), address >> 32, not self._sites[site].semantics.arrives
             )
         elif means.kind == SiteKind.WARP:
             if means.waits:
@@ -200,9 +200,6 @@ class LaunchOrder:
                 self._touch((state.index, thread), state, site, address, means.size, step, means.reads, means.writes)
             if means.strong and self._fine:
                 self._strong(state, thread, address, means)
-
-    def _opcode(self, site: int) -> str:
-        return self._sites[site].opcode
 
     def _arrive(self, state: BlockOrder, thread: int, key: tuple[int, int, int], asked: int, waits: bool) -> None:
         gathering = state.gatherings.setdefault(key, Gathering())
