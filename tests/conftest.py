@@ -15,7 +15,7 @@ import pytest
 
 from tests.browser import chromium
 
-pytest.register_assert_rewrite("tests.chapter")
+pytest.register_assert_rewrite("tests.notebooks.chapter")
 
 ROOT = Path(__file__).parent.parent
 TESTS = "tests"

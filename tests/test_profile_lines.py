@@ -13,7 +13,7 @@ import cudalab
 from cudalab import cp
 from cudalab.line_counts import LineTable
 from cudalab.profile import Profile
-from tests.sim.machine.counter_programs import TILED_MATMUL
+from tests.sim.machine.counters.counter_programs import TILED_MATMUL
 
 MATMUL = TILED_MATMUL.replace("void k(", "void matmul(")
 INNER = 10

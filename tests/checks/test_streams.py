@@ -12,7 +12,7 @@ from cudalab.checks.exercise import Exercise
 from cudalab.checks.streams import StreamBench, Trial
 from cudalab.sim import cupy
 from cudalab.sim.device import current_device
-from tests.chapter import fresh_shell
+from tests.notebooks.chapter import fresh_shell
 
 FILL = 'extern "C" __global__ void fill(float* x, float v) { x[threadIdx.x] = v; }'
 SLOW = r"""

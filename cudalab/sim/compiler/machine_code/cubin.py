@@ -6,8 +6,8 @@ they were made of (``.nv_debug_line_sass``).
 
 This is no disassembler. An instruction of compute capability 7.0 to 9.0 has 16 bytes: the opcode in the lowest 12 bits,
 the guarding predicate in the next four, and in loads and stores three bits for the width. That much is read, and
-checked against Nsight Compute (``tests/sim/machine/test_hardware_counters.py``). The encoding is not documented; for
-another architecture nothing is read.
+checked against Nsight Compute (``tests/sim/machine/counters/test_hardware_counters.py``). The encoding is not
+documented; for another architecture nothing is read.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ beside it, or as the lane two further (lane numbers that differ in bit 0, or in 
 Parts without an active lane cost nothing. Atomics of one address are not broadcast: each lane takes its own turn.
 
 Source: CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and later. The rules for wide accesses and
-atomics are what Nsight Compute reads on an H200, for all programs in ``tests/sim/machine/counter_programs.py``.
+atomics are what Nsight Compute reads on an H200, for all programs in
+``tests/sim/machine/counters/counter_programs.py``.
 """
 
 from __future__ import annotations

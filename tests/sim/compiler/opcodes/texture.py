@@ -1,7 +1,8 @@
 """Texture and surface instructions (PTX ISA, "Texture Instructions", "Surface Instructions").
 
 One kernel for each shape and type. Textures are read without filter at places inside and outside of them; filtering is
-tested in ``tests/sim/device/test_textures.py``. Surface accesses with ``.trap`` stay inside; a fault has no result.
+tested in ``tests/sim/device/calls/test_textures.py``. Surface accesses with ``.trap`` stay inside; a fault has no
+result.
 """
 
 from __future__ import annotations

@@ -1,0 +1,148 @@
+"""Running a chapter's compared cells in this process, as they are or with one small mistake made in them.
+
+A compared cell that prints the same whatever its code does would prove nothing. So each of them is run again with a
+mistake in its own code or in a cell before it, on the simulated device, and must print something else.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+import cudalab
+from cudalab.dev import notebook_format as rules
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One mistake: in the source of cell ``of``, ``before`` (which stands there once) becomes ``after``."""
+
+    compared: str
+    of: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.compared}: {self.before} → {self.after}".replace("\n", "⏎")
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One chapter's notebook."""
+
+    file: str
+    needs: Mapping[str, Sequence[str]]
+    """What each compared cell needs, besides `setup` and itself."""
+
+    @cached_property
+    def cells(self) -> dict[str, Any]:
+        """Every code cell by its id."""
+        return {cell.id: cell for cell in rules.read(ROOT / "notebooks" / self.file).cells if cell.cell_type == "code"}
+
+    @property
+    def compared(self) -> list[str]:
+        return [name for name, cell in self.cells.items() if rules.is_compared(cell)]
+
+    def stored(self, name: str) -> str:
+        """What the notebook says that the cell printed."""
+        return "".join(output.text for output in self.cells[name].outputs)
+
+    def run(self, shell: InteractiveShell, name: str, mutation: Mutation | None = None) -> str:
+        """Run a compared cell and what it needs; what the cell itself printed, and its error if it has one."""
+        text = ""
+        for step in ["setup", *self.needs[name], name]:
+            source = self.cells[step].source
+            if mutation and mutation.of == step:
+                count = source.count(mutation.before)
+                assert count == 1, f"{mutation.before!r} stands {count} times in {step}"
+                source = source.replace(mutation.before, mutation.after)
+            with warnings.catch_warnings(), redirect_stdout(io.StringIO()) as printed:
+                if mutation:
+                    warnings.simplefilter("ignore")  # a mistake may well be a hazard
+                ended = shell.run_cell(source, store_history=False)
+            error = ended.error_before_exec or ended.error_in_exec
+            if mutation is None and error:
+                raise error
+            text = printed.getvalue() + (f"{type(error).__name__}: {error}" if error else "")
+            if error:
+                break
+        return text
+
+
+@contextmanager
+def fresh_shell() -> Iterator[InteractiveShell]:
+    """A fresh notebook, and a simulated device without what earlier mistakes left behind."""
+    cudalab.reset()
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
+    cudalab.load_ipython_extension(shell)
+    try:
+        yield shell
+    finally:
+        InteractiveShell.clear_instance()
+        cudalab.reset()
+
+
+class ComparedCells:
+    """What holds for the compared cells of every chapter; a class ``Test…`` of a test file says which chapter."""
+
+    chapter: ClassVar[Chapter]
+    mutations: ClassVar[Sequence[Mutation]]
+    least: ClassVar[int]
+    """Compared cells that the chapter has at least."""
+    one_mutation_a_cell = False
+    """Whether only the first mistake of each cell is made in every run, and the others in the long one."""
+
+    in_words: ClassVar[Sequence[str]] = ()
+    """Compared cells that print what happened in which order, a line an event."""
+
+    @pytest.fixture
+    def shell(self) -> Iterator[InteractiveShell]:
+        with fresh_shell() as made:
+            yield made
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "mutation" in metafunc.fixturenames:
+            metafunc.parametrize("mutation", [*self._slices()], ids=str)
+        elif "name" in metafunc.fixturenames:
+            metafunc.parametrize("name", self.chapter.compared)
+
+    def _slices(self) -> Iterator[Any]:
+        seen = set()
+        for mutation in self.mutations:
+            later = self.one_mutation_a_cell and mutation.compared in seen
+            yield pytest.param(mutation, marks=[pytest.mark.long] * later)
+            seen.add(mutation.compared)
+
+    def test_there_are_enough(self) -> None:
+        assert sorted(self.chapter.compared) == sorted(self.chapter.needs)
+        assert len(self.chapter.compared) >= self.least
+
+    def test_each_is_mutated(self) -> None:
+        assert {mutation.compared for mutation in self.mutations} == set(self.chapter.compared)
+
+    def test_it_prints_what_is_stored(self, shell: InteractiveShell, name: str) -> None:
+        assert self.chapter.run(shell, name) == self.chapter.stored(name)
+
+    def test_it_notices_a_mistake(self, shell: InteractiveShell, mutation: Mutation) -> None:
+        printed = self.chapter.run(shell, mutation.compared, mutation)
+        assert not any(name in printed for name in ("SyntaxError", "CompileException", "NameError")), printed
+        assert printed != self.chapter.stored(mutation.compared)
+
+    def test_it_prints_values(self, name: str) -> None:
+        """Numbers or names of errors, and never only whether something holds."""
+        stored = self.chapter.stored(name)
+        assert stored and not {"True", "False"} & set(stored.split())
+        assert any(character.isdigit() for character in stored) or "cuda" in stored or name in self.in_words

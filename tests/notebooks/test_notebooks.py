@@ -1,0 +1,94 @@
+"""Every chapter: keeps the rules, and runs from top to bottom on the simulated device with the recorded values."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from cudalab.dev import notebook_format as rules
+
+ROOT = Path(__file__).parents[2]
+CHAPTERS = rules.course_notebooks(ROOT)
+EXPECTED = (
+    "00_start_here.ipynb",
+    "04_device_memory.ipynb",
+    "06_shared_memory_matmul.ipynb",
+    "11_streams.ipynb",
+    "14_events.ipynb",
+)
+CELL_TIMEOUT = 120  # seconds
+LEAST_COMPARED = 6  # cells a chapter; the start page teaches no chapter of its own
+
+each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+
+
+def run_nbval(path, folder):
+    """Run one notebook through nbval in its lax mode; (pytest's result, what nbval did)."""
+    witness = Path(folder) / "witness.json"
+    command = [sys.executable, "-m", "pytest", str(path), "--nbval-lax", "--nbval-current-env"]
+    command += [
+        f"--nbval-cell-timeout={CELL_TIMEOUT}",
+        "-p",
+        "tests.notebooks.nbval_witness",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+    ]
+    command += ["-o", "addopts=", "-o", "filterwarnings=", "-o", "timeout=0", "--rootdir", str(path.parent)]
+    environment = os.environ | {"CUDALAB_DEVICE": "sim", "CUDALAB_WITNESS": str(witness), "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return ended, json.loads(witness.read_text()) if witness.exists() else None
+
+
+def test_all_chapters_are_there():
+    assert {path.name for path in CHAPTERS} >= set(EXPECTED)
+
+
+@each_chapter
+def test_chapter_keeps_the_rules(path):
+    assert [str(breach) for breach in rules.breaches(path)] == []
+
+
+@each_chapter
+@pytest.mark.timeout(900)
+def test_chapter_runs_and_agrees_with_the_record(path, tmp_path):
+    ended, witness = run_nbval(path, tmp_path)
+    assert ended.returncode == 0, ended.stdout[-6000:]
+    code = [cell for cell in rules.read(path).cells if cell.cell_type == "code" and cell.source.strip()]
+    assert len(witness["collected"]) == len(code)
+    marked = [number for number, cell in enumerate(code) if rules.is_compared(cell)]
+    assert sorted(witness["compared"]) == marked
+    assert len(marked) >= LEAST_COMPARED or path.name == "00_start_here.ipynb"
+
+
+def recorded_notebook(tmp_path, *cells):
+    path = tmp_path / "small.ipynb"
+    path.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=list(cells))), encoding="utf-8")
+    return path
+
+
+def printing(source, text, count=1):
+    output = nbformat.v4.new_output("stream", text=text)
+    return nbformat.v4.new_code_cell(source, outputs=[output], execution_count=count)
+
+
+def test_a_wrong_stored_value_is_found(tmp_path):
+    path = recorded_notebook(tmp_path, printing("# NBVAL_CHECK_OUTPUT\nprint(6 * 7)", "41\n"))
+    ended, witness = run_nbval(path, tmp_path)
+    assert ended.returncode == 1 and witness["compared"] == [0]
+
+
+def test_what_nbval_skips_in_silence_is_seen(tmp_path):
+    """A trailing marker, and a cell without an execution count: nbval passes both, and the witness tells."""
+    path = recorded_notebook(
+        tmp_path,
+        printing("print(6 * 7)  # NBVAL_CHECK_OUTPUT", "41\n"),
+        nbformat.v4.new_code_cell("# NBVAL_CHECK_OUTPUT\n1"),
+    )
+    ended, witness = run_nbval(path, tmp_path)
+    assert ended.returncode == 0
+    assert witness == {"collected": [0, 1], "compared": []}
