@@ -255,10 +255,16 @@ def generate(ptx: str | Module, variant: str) -> bytes:
     Raises:
         PtxError: PTX that is not valid or not in scope.
     """
+    entries, code = module_object(ptx, variant)
+    return bundle(entries, runtime_object(), code)
+
+
+def module_object(ptx: str | Module, variant: str) -> tuple[list[str], bytes]:
+    """The entry points and the object code of a module, as in :func:`generate`, without the runtime object."""
     plan = plan_of(ptx)
     level = "little" if variant in ("traced", "sanitize_trace") else "kernel"
     entries = [f"run_{kernel.function.name}" for kernel in plan.kernels]
-    return bundle(entries, runtime_object(), _object(plan, variant, level))
+    return entries, _object(plan, variant, level)
 
 
 def _object(plan: ModulePlan, variant: str, level: str) -> bytes:

@@ -7,6 +7,7 @@ process, on disk for the next one.
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 import threading
@@ -36,6 +37,7 @@ _KEPT = 64  # programs remembered in this process
 _programs: OrderedDict[str, Program] = OrderedDict()
 _running: dict[tuple[str, str], Future[bytes]] = {}
 _lock = threading.Lock()
+_runtime_lock = threading.Lock()
 
 
 def compile(
@@ -148,18 +150,7 @@ def host_fault_code() -> bytes:
     Raises:
         CompileError: the helper process did not make it.
     """
-    entry = cache.key("host fault", cache.backend_identity())
-    stored = cache.load(entry)
-    if stored is not None and len(stored[1]) == 1:
-        return stored[1][0]
-    try:
-        _, blobs = helper.call({"do": "trap"})
-    except HelperFailure as failure:
-        raise _failure(failure, helper.limits(), "", "host_fault", ()) from None
-    if len(blobs) != 1:
-        raise CompileError("the helper process sent no object code")
-    cache.store(entry, {}, blobs)
-    return blobs[0]
+    return _object_code(cache.key("host fault", cache.backend_identity()), {"do": "trap"})[1]
 
 
 def _fetch(program: Program, variant: str, future: Future[bytes]) -> None:
@@ -181,20 +172,42 @@ def _await(future: Future[bytes]) -> bytes:
 
 
 def _generate(program: Program, variant: str, limits: Limits | None) -> bytes:
+    from cudalab.sim.compiler.loader import bundle  # loads LLVM
+
+    request = {"do": "native", "ptx": program.ptx, "variant": variant}
     entry = cache.key("object", program.ptx, variant, cache.backend_identity())
+    reply, code = _object_code(entry, request, limits, program)
+    return bundle(reply["entries"], _runtime(), code)
+
+
+def _object_code(
+    entry: str, request: dict[str, Any], limits: Limits | None = None, program: Program | None = None
+) -> tuple[dict[str, Any], bytes]:
+    """The helper's answer to ``request`` and the object code in it, kept on disk under ``entry``."""
     stored = cache.load(entry)
     if stored is not None and len(stored[1]) == 1:
-        return stored[1][0]
-    request = {"do": "native", "ptx": program.ptx, "variant": variant}
+        return stored[0], stored[1][0]
     try:
-        _, blobs = helper.call(request, bounds=limits, program=program.key)
+        reply, blobs = helper.call(request, bounds=limits, program=program.key if program else "")
     except HelperFailure as failure:
         name = failure.fields.get("file") or "kernel.cu"
-        raise _failure(failure, limits or helper.limits(), program.source, name, ()) from None
+        raise _failure(failure, limits or helper.limits(), program.source if program else "", name, ()) from None
     if len(blobs) != 1:
         raise CompileError("the helper process sent no object code")
-    cache.store(entry, {}, blobs)
-    return blobs[0]
+    cache.store(entry, reply, blobs)
+    return reply, blobs[0]
+
+
+def _runtime() -> bytes:
+    """The object that every program is linked with (``build.runtime_object``): seconds to make, so it is made once for
+    all programs of this version of cudalab."""
+    with _runtime_lock:
+        return _made_runtime()
+
+
+@functools.cache
+def _made_runtime() -> bytes:
+    return _object_code(cache.key("runtime", cache.backend_identity()), {"do": "runtime"})[1]
 
 
 # ------------------------------------------------------------------------------- one request

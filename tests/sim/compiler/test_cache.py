@@ -183,3 +183,24 @@ def test_variants_are_kept_apart(folder: Path) -> None:
     program = compile(SOURCE)
     codes = {variant: native(program, variant) for variant in ("plain", "traced")}
     assert program.objects == codes and codes["plain"] != codes["traced"]
+
+
+def test_the_runtime_object_is_made_once_for_all_programs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def call(request: dict[str, object], **options: object) -> object:
+        asked.append(request["do"])
+        return real(request, **options)  # type: ignore[arg-type]
+
+    real = helper.call
+    monkeypatch.setattr(helper, "call", call)
+    translation._made_runtime.cache_clear()
+    first = native(compile(SOURCE), "plain")
+    other = native(compile(SOURCE.replace("1.0f", "2.0f")), "plain")
+    assert asked.count("runtime") == 1 and asked.count("native") == 2
+    translation.forget()
+    translation._made_runtime.cache_clear()  # as in another process
+    assert native(compile(SOURCE), "plain") == first != other
+    assert asked.count("runtime") == 1, "the next process takes it from the disk"
+    largest, *others = sorted((path.stat().st_size for path in _entries(folder)), reverse=True)
+    assert largest > 2 * max(others), "no program's entry holds it"

@@ -43,7 +43,7 @@ class _Refused(Exception):
 
 
 class Worker:
-    """Answers requests; see ``_compile``, ``_build`` and ``_native``."""
+    """Answers requests: one method for each, by the request's ``do``."""
 
     def __init__(self, library: str, folders: list[str]) -> None:
         self.folders = folders
@@ -79,7 +79,13 @@ class Worker:
         self.deadline = time.monotonic() + limits.get("seconds", 30.0) + _GRACE
         _limit_memory(limits.get("memory", 0))
         try:
-            operations = {"compile": self._compile, "build": self._build, "native": self._native, "trap": self._trap}
+            operations = {
+                "compile": self._compile,
+                "build": self._build,
+                "native": self._native,
+                "runtime": self._runtime,
+                "trap": self._trap,
+            }
             return operations[request["do"]](request)
         except _Refused as error:
             return {"error": error.fields}, []
@@ -166,9 +172,15 @@ class Worker:
         return {"program": codec.encode(program, blobs)}, blobs
 
     def _native(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        from cudalab.sim.compiler.build import generate
+        from cudalab.sim.compiler.build import module_object
 
-        return {"object": 0}, [bytes(generate(request["ptx"], request["variant"]))]
+        entries, code = module_object(request["ptx"], request["variant"])
+        return {"entries": entries}, [code]
+
+    def _runtime(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        from cudalab.sim.compiler.build import runtime_object
+
+        return {}, [runtime_object()]
 
     def _trap(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         from cudalab.sim.compiler.object_code import compile_object
