@@ -37,8 +37,8 @@ import numpy as np  # noqa: E402
 
 from bench.programs import cases  # noqa: E402
 from bench.speed import geometric_mean  # noqa: E402
-from cudalab.mirror import mirrored  # noqa: E402
-from cudalab.profile import profile  # noqa: E402
+from cudalab.analysis.mirror import mirrored  # noqa: E402
+from cudalab.analysis.profile import profile  # noqa: E402
 from cudalab.sim.machine.launch.configuration import check_configuration  # noqa: E402
 from cudalab.sim.machine.launch.run import launch  # noqa: E402
 from cudalab.sim.machine.trace.recorder import Tracer  # noqa: E402
@@ -174,7 +174,7 @@ class Spent:
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
         """Count what happens in the calls that run something, while this lasts."""
-        module = sys.modules["cudalab.profile"]
+        module = sys.modules["cudalab.analysis.profile"]
         with contextlib.ExitStack() as stack:
             for name in ("__init__", "__enter__", "__exit__", "run", "run_batch", "run_together", "take_back"):
                 stack.enter_context(mock.patch.object(Tracer, name, self._counted(getattr(Tracer, name))))

@@ -19,11 +19,14 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from cudalab.platforms import require_supported
+from cudalab.installation.platforms import require_supported
 
 require_supported()
 
 if TYPE_CHECKING:
+    from cudalab.analysis.profile import profile as profile
+    from cudalab.analysis.sanitize import sanitize as sanitize
+    from cudalab.analysis.source import source as source
     from cudalab.backend import cp as cp
     from cudalab.backend import cudart as cudart
     from cudalab.backend import cupyx as cupyx
@@ -35,9 +38,6 @@ if TYPE_CHECKING:
     from cudalab.host_clock import clock as clock
     from cudalab.host_clock import host_work as host_work
     from cudalab.plots import plot as plot
-    from cudalab.profile import profile as profile
-    from cudalab.sanitize import sanitize as sanitize
-    from cudalab.source import source as source
     from cudalab.timeline import trace as trace
     from cudalab.widgets import predict as predict
     from cudalab.widgets import quiz as quiz
@@ -55,9 +55,9 @@ _HOME = {
     "clock": "host_clock",
     "host_work": "host_clock",
     "benchmark": "benchmark",
-    "profile": "profile",
-    "sanitize": "sanitize",
-    "source": "source",
+    "profile": "analysis.profile",
+    "sanitize": "analysis.sanitize",
+    "source": "analysis.source",
     "trace": "timeline",
     "tune": "widgets",
     "quiz": "widgets",
@@ -70,8 +70,8 @@ __all__ = list(_HOME)
 
 
 class _Package(ModuleType):
-    """The package itself. Some public functions share the name of the module that they live in (``profile`` in
-    ``cudalab.profile``); importing such a module must not put the module in the function's place."""
+    """The package itself. Some public functions share the name of the module that they live in (``device`` in
+    ``cudalab.device``); importing such a module must not put the module in the function's place."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if _HOME.get(name) == name and isinstance(value, ModuleType):
@@ -97,7 +97,7 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """Make ``%%cuda`` and ``%%isolated`` known to an IPython shell (``%load_ext cudalab``)."""
-    from cudalab.magics import register
+    from cudalab.cells.magics import register
 
     register(shell)
 

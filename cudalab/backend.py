@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Literal
 
-from cudalab.gpu_probe import Gpu, NoGpu, probe
+from cudalab.installation.gpu_probe import Gpu, NoGpu, probe
 
 VARIABLE = "CUDALAB_DEVICE"
 DEFAULT_PROFILE = "h200"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def _setup(args: argparse.Namespace) -> int:
-    from cudalab.environment import SetupError, setup
+    from cudalab.installation.environment import SetupError, setup
 
     try:
         setup(args.venv, extra=args.extra)
@@ -25,7 +25,7 @@ def _setup(args: argparse.Namespace) -> int:
 
 
 def _kernels(args: argparse.Namespace) -> int:
-    from cudalab.kernelspecs import install
+    from cudalab.installation.kernelspecs import install
 
     for folder in install(Path(sys.prefix), Path(sys.executable)):
         print(folder)
@@ -33,13 +33,13 @@ def _kernels(args: argparse.Namespace) -> int:
 
 
 def _lab(args: argparse.Namespace) -> int:
-    from cudalab.lab import start
+    from cudalab.installation.lab import start
 
     return start(args.notebook, browser=not args.no_browser, port=args.port, address=args.address)
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    from cudalab.doctor import examine
+    from cudalab.installation.doctor import examine
 
     report = examine()
     print(report)

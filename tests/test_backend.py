@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from cudalab.backend import DeviceChoiceError, decide
-from cudalab.gpu_probe import Gpu, NoGpu, probe
+from cudalab.installation.gpu_probe import Gpu, NoGpu, probe
 
 H200 = Gpu((13, 0), ("NVIDIA H200",))
 NOTHING = NoGpu("no NVIDIA driver was found on this machine")

@@ -2,9 +2,10 @@
 
 import pytest
 
-from cudalab import backend, doctor
+from cudalab import backend
 from cudalab.cli import main
-from cudalab.gpu_probe import Gpu, NoGpu
+from cudalab.installation import doctor
+from cudalab.installation.gpu_probe import Gpu, NoGpu
 
 
 def texts(findings):

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from cudalab import cp
-from cudalab.sanitize import sanitize
+from cudalab.analysis.sanitize import sanitize
 from cudalab.sim.compiler import CompileError, compile_ptx, native
 from tests.fuzz import campaign, hardware, interpreter, regressions, shrink, simulated, validity
 from tests.fuzz import program as p

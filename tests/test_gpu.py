@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import cudalab
-from cudalab import cp, isolated
+from cudalab import cp
+from cudalab.cells import isolated
 
 pytestmark = pytest.mark.gpu
 

@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from cudalab import isolated
 from cudalab.backend import DeviceChoiceError
+from cudalab.cells import isolated
 
 FAULT = """
 k = cp.RawKernel('extern "C" __global__ void far(float *a) { a[1 << 28] = 1; }', 'far')

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cudalab import environment, kernelspecs, lab
-from cudalab.gpu_probe import Gpu, NoGpu
+from cudalab.installation import environment, kernelspecs, lab
+from cudalab.installation.gpu_probe import Gpu, NoGpu
 
 ROOT = Path(__file__).parent.parent
 
@@ -43,8 +43,8 @@ def test_lock_file_is_chosen_by_the_driver(found, extra):
 def test_fingerprint_changes_with_the_lock_file(tmp_path):
     for name in (*environment.LOCKS.values(), "pyproject.toml", "setup.py"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
-    (tmp_path / "cudalab").mkdir()
-    (tmp_path / "cudalab/kernelspecs.py").touch()
+    (tmp_path / "cudalab/installation").mkdir(parents=True)
+    (tmp_path / "cudalab/installation/kernelspecs.py").touch()
     before = environment.fingerprint(tmp_path, "")
     assert environment.fingerprint(tmp_path, "") == before
     (tmp_path / "requirements.lock").write_text("changed")
@@ -72,7 +72,7 @@ def test_pinned_package_comes_with_its_hashes():
 
 def test_setup_needs_only_the_standard_library():
     code = (
-        "import sys, cudalab.cli, cudalab.environment\n"
+        "import sys, cudalab.cli, cudalab.installation.environment\n"
         "print([name for name, m in sys.modules.items() if 'site-packages' in str(getattr(m, '__file__', ''))])"
     )
     ended = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from cudalab import cp, magics
+from cudalab import cp
+from cudalab.cells import magics
 
 TWICE = 'extern "C" __global__ void twice(float *a, int n)\n{\n    int i = threadIdx.x;\n    if (i < n) a[i] *= 2;\n}\n'
 SCALE = "template <typename T> __global__ void scale(T *a, T by)\n{\n    a[threadIdx.x] *= by;\n}\n"

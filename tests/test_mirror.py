@@ -7,10 +7,10 @@ import ctypes
 import numpy as np
 import pytest
 
-from cudalab import mirror
-from cudalab.mirror import MirrorError
-from cudalab.profile import profile
-from cudalab.sanitize import sanitize
+from cudalab.analysis import mirror
+from cudalab.analysis.mirror import MirrorError
+from cudalab.analysis.profile import profile
+from cudalab.analysis.sanitize import sanitize
 
 
 class DeviceArray:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from cudalab.platforms import unsupported
+from cudalab.installation.platforms import unsupported
 
 
 @pytest.mark.parametrize("system, machine", [("linux", "x86_64"), ("linux", "aarch64"), ("win32", "AMD64")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cudalab.profile import profile
+from cudalab.analysis.profile import profile
 from cudalab.sim import cupy as cp
 
 STRIDE = """

@@ -11,8 +11,8 @@ import pytest
 
 import cudalab
 from cudalab import cp
-from cudalab.line_counts import LineTable
-from cudalab.profile import Profile
+from cudalab.analysis.line_counts import LineTable
+from cudalab.analysis.profile import Profile
 from tests.sim.machine.counters.counter_programs import TILED_MATMUL
 
 MATMUL = TILED_MATMUL.replace("void k(", "void matmul(")

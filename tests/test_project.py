@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from cudalab.cli import parser
 from cudalab.dev.lock import COMMON_EXTRAS, CONDA_NAMES, WHEELS, conda_environment, requirements, targets, usable_wheels
-from cudalab.environment import LOCKS
+from cudalab.installation.environment import LOCKS
 
 ROOT = Path(__file__).parent.parent
 EXTRA_OF = {"": "names", "cuda12": "cuda12", "cuda13": "cuda13"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cudalab.sanitize import Report, sanitize
+from cudalab.analysis.sanitize import Report, sanitize
 from cudalab.sim import cupy as cp
 
 

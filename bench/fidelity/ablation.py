@@ -18,8 +18,8 @@ from bench.fidelity.comparison import Comparison
 from bench.fidelity.experiment import Experiment
 from bench.fidelity.laboratory import Laboratory
 from bench.fidelity.runner import Figures, run
-from cudalab.dev.calibrate.microbenchmark import microbenchmarks
 from cudalab.dev.calibrate.model import Model
+from cudalab.dev.calibrate.suite import microbenchmarks
 from cudalab.sim.device.current import set_current_device
 from cudalab.sim.device.device import Device
 from cudalab.sim.device.profile import Constant, Profile, load

@@ -25,7 +25,7 @@ from packaging.requirements import Requirement
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import parse_wheel_filename
 
-from cudalab.environment import LOCKS, project_root
+from cudalab.installation.environment import LOCKS, project_root
 
 PYTHONS = ((3, 11), (3, 12), (3, 13), (3, 14))
 GLIBC = 35  # manylinux_2_35: Ubuntu 22.04, Debian 12 and newer

@@ -22,7 +22,7 @@ from typing import Any
 import nbformat
 from nbformat.warnings import DuplicateCellId
 
-from cudalab.environment import project_root
+from cudalab.installation.environment import project_root
 
 MARKER = "# NBVAL_CHECK_OUTPUT"
 MARKERS = (MARKER, "# NBVAL_IGNORE_OUTPUT", "# NBVAL_SKIP", "# NBVAL_RAISES_EXCEPTION")

@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from cudalab.backend import VARIABLE
 from cudalab.dev import notebook_format as rules
-from cudalab.environment import project_root
+from cudalab.installation.environment import project_root
 
 # Asked in the notebook's own process, after its cells, so that it is the device they ran on.
 _ASK = (

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 
 from cudalab.backend import VARIABLE
-from cudalab.environment import project_root
-from cudalab.lab import environment
+from cudalab.installation.environment import project_root
+from cudalab.installation.lab import environment
 
 SELECTIONS = {"": "not gpu and not long", "long": "long and not gpu", "gpu": "gpu"}
 

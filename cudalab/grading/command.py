@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cudalab.environment import project_root
 from cudalab.grading.generate import generate_all
+from cudalab.installation.environment import project_root
 
 
 def main(arguments: Sequence[str]) -> int:

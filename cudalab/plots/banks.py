@@ -24,7 +24,7 @@ from cudalab.sim.abi import WARP
 from cudalab.sim.machine.counters.bank_conflicts import BANKS, Turn, turns, wavefronts
 
 if TYPE_CHECKING:
-    from cudalab.profile import Profile
+    from cudalab.analysis.profile import Profile
 
 MOST_ROWS = 32
 SIZES = (1, 2, 4, 8, 16)
@@ -46,7 +46,7 @@ def banks(
     Raises:
         ValueError: a profile without shared accesses, no such line or request, or addresses that are not aligned.
     """
-    from cudalab.profile import Profile
+    from cudalab.analysis.profile import Profile
 
     if isinstance(access, Profile):
         chosen, place = _chosen(access, line, request)

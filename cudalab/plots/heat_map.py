@@ -17,7 +17,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.patches import Rectangle
 
-from cudalab.line_counts import KINDS
+from cudalab.analysis.line_counts import KINDS
 from cudalab.plots.picture import Picture, blank
 from cudalab.plots.style import BLUE, INK, QUIET, RC, VERMILLION, number, tint
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
@@ -27,7 +27,7 @@ from cudalab.sim.machine.counters.requests import distinct
 from cudalab.sim.machine.sanitizer.findings import Place, place_of
 
 if TYPE_CHECKING:
-    from cudalab.profile import Profile
+    from cudalab.analysis.profile import Profile
 
 T = TypeVar("T")
 MOST_ROWS = 16  # warps in one drawing

@@ -16,7 +16,7 @@ from cudalab.plots.style import BLACK, BLUE, GREEN, INK, PURPLE, QUIET, RC, VERM
 from cudalab.sim.machine.counters.occupancy import Occupancy
 
 if TYPE_CHECKING:
-    from cudalab.profile import Profile
+    from cudalab.analysis.profile import Profile
 
 COLOURS = {"warps": BLUE, "blocks": PURPLE, "registers": VERMILLION, "shared memory": GREEN}
 LETTERS = {"warps": "W", "blocks": "B", "registers": "R", "shared memory": "S"}

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cudalab import lab
+from cudalab.installation import lab
 
 START_TIMEOUT = 60.0  # seconds
 

@@ -9,9 +9,9 @@ import pytest
 
 import cudalab
 from cudalab import cp
+from cudalab.analysis.profile import Profile
 from cudalab.plots import plot
 from cudalab.plots.heat_map import requests_of
-from cudalab.profile import Profile
 from cudalab.sim.machine.counters.bank_conflicts import turns, wavefronts
 
 LANE = np.arange(32)

@@ -61,7 +61,7 @@ def measure() -> dict[str, Any]:
     from cudalab import cudart
     from cudalab.dev.calibrate.calls import Calls
     from cudalab.dev.calibrate.measurement import Measurement
-    from cudalab.dev.calibrate.microbenchmark import microbenchmarks
+    from cudalab.dev.calibrate.suite import microbenchmarks
     from cudalab.device import device
 
     banner = device()
@@ -88,8 +88,8 @@ def fitted_profile(figures: dict[str, Any], name: str) -> tuple[dict[str, Any], 
     """The profile as data, and a table of its constants with what is left of each measurement."""
     from cudalab.dev.calibrate import direct
     from cudalab.dev.calibrate.fit import fit
-    from cudalab.dev.calibrate.microbenchmark import microbenchmarks
     from cudalab.dev.calibrate.model import Model
+    from cudalab.dev.calibrate.suite import microbenchmarks
     from cudalab.sim.device.profile import load
 
     base = load()

@@ -10,8 +10,8 @@ import pytest
 from cudalab import cli
 from cudalab.dev.calibrate import command, direct
 from cudalab.dev.calibrate.fit import GROUPS, fit
-from cudalab.dev.calibrate.microbenchmark import microbenchmarks
 from cudalab.dev.calibrate.model import Model
+from cudalab.dev.calibrate.suite import microbenchmarks
 from cudalab.sim.device.profile import load
 
 SMS = 132

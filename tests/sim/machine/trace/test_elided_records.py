@@ -9,7 +9,7 @@ import pytest
 
 import cudalab
 from cudalab import cp
-from cudalab.mirror import mirrored
+from cudalab.analysis.mirror import mirrored
 from cudalab.sim.abi import LOCAL_WINDOW, WINDOW_SIZE, SiteKind, Status
 from cudalab.sim.machine.launch import run as machine
 from cudalab.sim.machine.launch.clusters import Together

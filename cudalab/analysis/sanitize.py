@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cudalab.mirror import mirrored
+from cudalab.analysis.mirror import mirrored
 from cudalab.sim.machine.launch.clusters import Together
 from cudalab.sim.machine.launch.configuration import extent
 from cudalab.sim.machine.sanitizer.findings import Finding, Triple

@@ -13,14 +13,13 @@ from __future__ import annotations
 import html
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from cudalab.line_counts import SourceLine, bar
-from cudalab.sim.compiler import Program, compile
-
-if TYPE_CHECKING:
-    from cudalab.profile import Profile
+from cudalab.analysis.line_counts import LineTable, SourceLine, bar
+from cudalab.sim.compiler import compile
+from cudalab.sim.compiler.program import Kernel, Program
 
 _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:,\s*function_name\s+[^,]+,\s*inlined_at\s+(\d+)\s+(\d+)\s+\d+)?")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"')
@@ -176,7 +175,26 @@ def _is_bad(column: int, cell: str) -> bool:
     return column == 4 and bool(cell) or column == 1 and bool(cell) and float(cell) < 16
 
 
-def source(kernel: Any, *, profile: Profile | None = None) -> KernelSource:
+class LineProfile(Protocol):
+    """What the view takes of a ``cudalab.profile``: which kernel it is of, and its counts by line."""
+
+    @property
+    def kernel(self) -> str: ...
+
+    @property
+    def program(self) -> Program: ...
+
+    @property
+    def compiled(self) -> Kernel: ...
+
+    @property
+    def lines(self) -> LineTable: ...
+
+    @property
+    def notes(self) -> Sequence[str]: ...
+
+
+def source(kernel: Any, *, profile: LineProfile | None = None) -> KernelSource:
     """The PTX of ``kernel`` beside its source lines, its registers and memory, and the compiler's log.
 
     Args:
@@ -202,7 +220,7 @@ def source(kernel: Any, *, profile: Profile | None = None) -> KernelSource:
     return view(program, name, code, profile)
 
 
-def view(program: Program, name: str, code: str, profile: Profile | None = None) -> KernelSource:
+def view(program: Program, name: str, code: str, profile: LineProfile | None = None) -> KernelSource:
     """The source view of one kernel of a compiled program, with the counts of a launch of it."""
     lowered = program.lowered_names.get(name, name)
     found = program.kernels.get(lowered)

@@ -51,7 +51,7 @@ class _Child:
     def __init__(self) -> None:
         environment = {name: value for name, value in os.environ.items() if name != backend.VARIABLE}
         self.process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "cudalab.isolated_child", backend.choice().kind],
+            [sys.executable, "-u", "-m", "cudalab.cells.isolated_child", backend.choice().kind],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -35,7 +35,7 @@ def install(prefix: Path, python: Path) -> list[Path]:
         }
         (folder / "kernel.json").write_text(json.dumps(spec, indent=1) + "\n", encoding="utf-8")
         written.append(folder)
-    extension = Path(__file__).parent / "labextension"
+    extension = Path(__file__).parents[1] / "labextension"
     if extension.is_dir():
         folder = prefix / "share" / "jupyter" / "labextensions" / "cudalab"
         if folder.exists():

@@ -16,8 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cudalab import kernelspecs
-from cudalab.gpu_probe import Gpu, NoGpu, probe
+from cudalab.installation import kernelspecs
+from cudalab.installation.gpu_probe import Gpu, NoGpu, probe
 
 STAMP = "cudalab-setup"
 LOCKS = {"": "requirements.lock", "cuda12": "requirements-cuda12.lock", "cuda13": "requirements-cuda13.lock"}
@@ -29,7 +29,7 @@ class SetupError(RuntimeError):
 
 def project_root() -> Path:
     """The folder of the course: where pyproject.toml, the notebooks and the lock files are."""
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[2]
     if not (root / "pyproject.toml").is_file():
         raise SetupError(f"{root} is not a checkout of the course (no pyproject.toml); run this in one.")
     return root
@@ -48,7 +48,7 @@ def choose_extra(found: Gpu | NoGpu) -> str:
 def fingerprint(root: Path, extra: str) -> str:
     """Hash of all that the environment is made from, the base interpreter and the checkout's place included."""
     digest = hashlib.sha256()
-    for name in (LOCKS[extra], "pyproject.toml", "setup.py", "cudalab/kernelspecs.py"):
+    for name in (LOCKS[extra], "pyproject.toml", "setup.py", "cudalab/installation/kernelspecs.py"):
         digest.update((root / name).read_bytes())
     for file in sorted((root / "cudalab" / "labextension").rglob("*")):
         if file.is_file():

@@ -1,4 +1,4 @@
-"""The child of ``cudalab.isolated``: imports, waits for one request, runs it, reports how it ended.
+"""The child of ``cudalab.cells.isolated``: imports, waits for one request, runs it, reports how it ended.
 
 The request is one line of JSON on standard input. Output goes where it always goes, so that ``printf`` of a kernel and
 messages of libraries appear in order. An exception is written to a file that the request names, as text.
@@ -69,7 +69,13 @@ def _import_ahead(kind: str) -> None:
         modules = ("cudalab.recording", "cuda.bindings.runtime", "cuda.bindings.driver")
     else:
         modules = ("cudalab.sim.cupy", "cudalab.sim.cudart", "cudalab.sim.driver")
-    for name in (*modules, "cudalab.device", "cudalab.benchmark", "cudalab.profile", "cudalab.sanitize"):
+    for name in (
+        *modules,
+        "cudalab.device",
+        "cudalab.benchmark",
+        "cudalab.analysis.profile",
+        "cudalab.analysis.sanitize",
+    ):
         import_module(name)
 
 

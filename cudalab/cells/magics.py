@@ -4,7 +4,7 @@
 ``NAME = cp.RawKernel(code, "NAME")``, which comes first in the course. Compile errors are raised, with the line
 numbers of the cell: the magic's own line counts as line 1.
 
-``%%isolated`` runs a cell in a process of its own (``cudalab.isolated``).
+``%%isolated`` runs a cell in a process of its own (``cudalab.cells.isolated``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any, NoReturn
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, magics_class
 
-from cudalab import backend, isolated
+from cudalab import backend
+from cudalab.cells import isolated
 from cudalab.sim.compiler.frontend.declaration import find_kernels
 
 

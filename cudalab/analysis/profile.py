@@ -11,10 +11,11 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cudalab.line_counts import LineTable, MergedAccesses, line_table, merged_accesses
-from cudalab.mirror import mirrored
+from cudalab.analysis.line_counts import LineTable, MergedAccesses, line_table, merged_accesses
+from cudalab.analysis.mirror import mirrored
+from cudalab.analysis.source import KernelSource, view
 from cudalab.sim.compiler.machine_code.assembly import assembly
 from cudalab.sim.compiler.machine_code.listing import listing
 from cudalab.sim.compiler.program import Kernel, Program, Resources
@@ -26,9 +27,6 @@ from cudalab.sim.machine.launch.clusters import Together
 from cudalab.sim.machine.launch.configuration import check_configuration
 from cudalab.sim.machine.launch.limits import DeviceLimits
 from cudalab.sim.machine.sanitizer.findings import Triple
-
-if TYPE_CHECKING:
-    from cudalab.source import KernelSource
 
 
 @dataclass(frozen=True)
@@ -126,8 +124,6 @@ class Profile:
 
     def source(self) -> KernelSource:
         """The source with its PTX and these counts: ``cudalab.source(kernel, profile=p)``."""
-        from cudalab.source import view
-
         return view(self.program, self.compiled.name, self.program.source, profile=self)
 
     @property

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from cudalab import backend
-from cudalab.gpu_probe import Gpu, NoGpu, probe
+from cudalab.installation.gpu_probe import Gpu, NoGpu, probe
 
 State = Literal["ok", "note", "problem"]
 _MARKS = {"ok": "ok  ", "note": "note", "problem": "BAD "}

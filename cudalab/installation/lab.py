@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cudalab.environment import project_root
+from cudalab.installation.environment import project_root
 
 FIRST = "notebooks/00_start_here.ipynb"
 
 # Settings that keep JupyterLab off the network: it asks for news, newer versions and extensions otherwise. They count
 # for a JupyterLab that is started here, and change nothing of the learner's own settings.
-CONFIGURATION = Path(__file__).parent / "jupyter"
+CONFIGURATION = Path(__file__).parents[1] / "jupyter"
 
 
 def command(root: Path, notebook: str | None = None, *, browser: bool, port: int, address: str) -> list[str]:

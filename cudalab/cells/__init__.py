@@ -1,0 +1,1 @@
+"""The cell magics ``%%cuda`` and ``%%isolated``, and the process in which an isolated cell runs."""
