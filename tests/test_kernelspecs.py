@@ -41,7 +41,7 @@ def test_lock_file_is_chosen_by_the_driver(found, extra):
 
 
 def test_fingerprint_changes_with_the_lock_file(tmp_path):
-    for name in (*environment.LOCKS.values(), "pyproject.toml", "setup.py"):
+    for name in (*environment.LOCKS.values(), "pyproject.toml"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     (tmp_path / "cudalab/installation").mkdir(parents=True)
     (tmp_path / "cudalab/installation/kernelspecs.py").touch()

@@ -1,11 +1,15 @@
 """Where cudalab refuses to run, and what it says then."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from cudalab.installation.platforms import unsupported
+
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.parametrize("system, machine", [("linux", "x86_64"), ("linux", "aarch64"), ("win32", "AMD64")])
@@ -36,11 +40,18 @@ def test_import_on_macos_raises_the_message():
     assert output.startswith("cudalab does not run on macOS") and "docker run" in output
 
 
-def test_installation_on_macos_stops_with_the_message(tmp_path):
-    code = (
-        "import sys, platform, runpy; sys.platform = 'darwin'; platform.machine = lambda: 'arm64'\n"
-        "sys.argv = ['setup.py', '--version']; runpy.run_path('setup.py', run_name='__main__')"
+@pytest.mark.parametrize("task", ["setup", "lab", "doctor"])
+def test_commands_on_macos_stop_with_the_message_alone(tmp_path, task):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys, platform; sys.platform = 'darwin'; platform.machine = lambda: 'arm64'\n"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-m", "cudalab", task],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ended.returncode == 1
-    assert "cannot be installed here" in ended.stderr and "does not run on macOS" in ended.stderr
+    assert ended.stderr.startswith("cudalab does not run on macOS") and "docker run" in ended.stderr

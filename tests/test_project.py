@@ -1,8 +1,9 @@
 """pyproject.toml, lock files, environment.yml, Makefile and licences say the same."""
 
-import json
 import re
 import tomllib
+import zipfile
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,42 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from cudalab.cli import parser
-from cudalab.dev.lock import COMMON_EXTRAS, CONDA_NAMES, WHEELS, conda_environment, requirements, targets, usable_wheels
+from cudalab.dev.lock import (
+    COMMON_EXTRAS,
+    CONDA_NAMES,
+    PLATFORMS,
+    PYTHONS,
+    LockError,
+    compile_lock,
+    conda_environment,
+    requirements,
+    try_install,
+)
 from cudalab.installation.environment import LOCKS
 
 ROOT = Path(__file__).parent.parent
 EXTRA_OF = {"": "names", "cuda12": "cuda12", "cuda13": "cuda13"}
+
+
+def marker_environment(platform, python):
+    """The environment in which markers are evaluated on one kind of machine (dependency specifiers)."""
+    windows = "windows" in platform
+    return {
+        "implementation_name": "cpython",
+        "implementation_version": f"{python}.0",
+        "os_name": "nt" if windows else "posix",
+        "platform_machine": "AMD64" if windows else platform.split("-")[0],
+        "platform_python_implementation": "CPython",
+        "platform_release": "",
+        "platform_system": "Windows" if windows else "Linux",
+        "platform_version": "",
+        "python_full_version": f"{python}.0",
+        "python_version": python,
+        "sys_platform": "win32" if windows else "linux",
+    }
+
+
+TARGETS = [marker_environment(platform, python) for platform, python in product(PLATFORMS, PYTHONS)]
 
 
 class Pin:
@@ -27,20 +59,17 @@ class Pin:
         self.requirement, _, marker = first.partition(" ; ")
         self.name, self.version = self.requirement.split("==")
         self.marker = Marker(marker) if marker else None
-        self.hashes = set(hashes)
+        self.hashes = hashes
 
     def holds(self, target):
-        return self.marker is None or self.marker.evaluate(target.environment())
+        return self.marker is None or self.marker.evaluate(target)
 
 
 def pins(extra):
-    lines = (ROOT / LOCKS[extra]).read_text().rstrip("\n").split("\n")
-    text = "\n".join(line for line in lines if not line.startswith("#"))
-    return [Pin(entry) for entry in re.split(r"\n(?=\S)", text)]
-
-
-def wheels():
-    return json.loads((ROOT / WHEELS).read_text())
+    text = (ROOT / LOCKS[extra]).read_text()
+    assert "\n--only-binary :all:\n" in text
+    lines = [line for line in text.rstrip("\n").split("\n") if line and not line.startswith(("#", "--"))]
+    return [Pin(entry) for entry in re.split(r"\n(?=\S)", "\n".join(lines))]
 
 
 ALL = pytest.mark.parametrize("extra", LOCKS)
@@ -49,36 +78,71 @@ ALL = pytest.mark.parametrize("extra", LOCKS)
 @ALL
 def test_lock_holds_every_requirement_on_every_platform(extra):
     locked = pins(extra)
-    for target in targets():
+    for target in TARGETS:
         versions = {canonicalize_name(pin.name): pin.version for pin in locked if pin.holds(target)}
         for text in requirements(ROOT, *COMMON_EXTRAS, EXTRA_OF[extra]):
             wanted = Requirement(text)
-            if wanted.marker is None or wanted.marker.evaluate(target.environment()):
+            if wanted.marker is None or wanted.marker.evaluate(target):
                 assert wanted.specifier.contains(versions[canonicalize_name(wanted.name)]), (wanted, target)
 
 
+@pytest.mark.long  # asks the registry
 @ALL
-def test_each_pin_has_a_wheel_for_each_platform_that_needs_it(extra):
-    known = wheels()
-    for pin in pins(extra):
-        names = known[pin.requirement]
-        for target in targets():
-            if pin.holds(target):
-                assert usable_wheels(names, target), f"{pin.requirement} has no wheel for {target}"
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("python", PYTHONS)
+def test_each_pin_has_a_wheel_for_each_platform_that_needs_it(extra, platform, python):
+    try_install(ROOT / LOCKS[extra], platform, python)
+
+
+LINUX, LINUX_ARM, WINDOWS = "manylinux_2_28_x86_64", "manylinux_2_28_aarch64", "win_amd64"
+
+
+@pytest.mark.parametrize(
+    "tags, refused",
+    [
+        ((LINUX, LINUX_ARM, WINDOWS), None),
+        ((LINUX, WINDOWS), r"aarch64"),
+        ((LINUX, LINUX_ARM), r"win32"),
+        ((), r"Wheels are required"),
+    ],
+)
+def test_package_without_a_wheel_for_a_platform_is_not_locked(tmp_path, monkeypatch, tags, refused):
+    """From a folder of made-up wheels: ``required-environments`` of pyproject.toml are what uv goes by."""
+    for tag in tags:
+        with zipfile.ZipFile(tmp_path / f"planted-1.0-py3-none-{tag}.whl", "w") as wheel:
+            wheel.writestr("planted-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: planted\nVersion: 1.0\n")
+            wheel.writestr("planted-1.0.dist-info/WHEEL", f"Wheel-Version: 1.0\nTag: py3-none-{tag}\n")
+            wheel.writestr("planted-1.0.dist-info/RECORD", "")
+    if not tags:
+        (tmp_path / "planted-1.0.tar.gz").write_bytes(b"")
+    text = (ROOT / "pyproject.toml").read_text()
+    tool = text[text.index("[tool.uv]") : text.index("[tool.ruff]")]
+    project = tmp_path / "pyproject.toml"
+    project.write_text(
+        '[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.11"\n'
+        + f"""
+dependencies = ["planted"]\n{tool}"""
+    )
+    monkeypatch.setenv("UV_NO_INDEX", "1")
+    monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path))
+    if refused is None:
+        compile_lock(project, tmp_path / "out.lock")
+        assert "planted==1.0 \\\n    --hash=sha256:" in (tmp_path / "out.lock").read_text()
+    else:
+        with pytest.raises(LockError, match=refused):
+            compile_lock(project, tmp_path / "out.lock")
 
 
 @ALL
-def test_hashes_are_those_of_the_wheels(extra):
-    known = wheels()
+def test_every_pin_has_hashes(extra):
     for pin in pins(extra):
-        assert pin.hashes == set(known[pin.requirement].values())
-        assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in pin.hashes)
+        assert pin.hashes and all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in pin.hashes)
 
 
 @ALL
 def test_one_version_of_a_package_on_one_platform(extra):
     locked = pins(extra)
-    for target in targets():
+    for target in TARGETS:
         names = [pin.name for pin in locked if pin.holds(target)]
         assert len(names) == len(set(names))
 
@@ -90,7 +154,7 @@ def test_nvrtc_is_that_of_the_reference_gpu(extra):
     assert pin.version.startswith("13.0.")
 
 
-@pytest.mark.parametrize("name", [*LOCKS.values(), WHEELS, "environment.yml", "pyproject.toml", "Makefile"])
+@pytest.mark.parametrize("name", [*LOCKS.values(), "environment.yml", "pyproject.toml", "Makefile"])
 def test_no_registry_is_named(name):
     assert not re.search(r"https?://|--index-url|--find-links", (ROOT / name).read_text())
 

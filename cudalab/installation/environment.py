@@ -48,7 +48,7 @@ def choose_extra(found: Gpu | NoGpu) -> str:
 def fingerprint(root: Path, extra: str) -> str:
     """Hash of all that the environment is made from, the base interpreter and the checkout's place included."""
     digest = hashlib.sha256()
-    for name in (LOCKS[extra], "pyproject.toml", "setup.py", "cudalab/installation/kernelspecs.py"):
+    for name in (LOCKS[extra], "pyproject.toml", "cudalab/installation/kernelspecs.py"):
         digest.update((root / name).read_bytes())
     for file in sorted((root / "cudalab" / "labextension").rglob("*")):
         if file.is_file():

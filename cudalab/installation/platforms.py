@@ -1,8 +1,9 @@
 """Where cudalab runs: Linux on x86-64 and 64-bit Arm, and Windows on x86-64, with Python 3.11 or newer.
 
 The simulated device compiles with NVRTC, for which NVIDIA publishes no macOS build, and with LLVM through llvmlite,
-which has no build for Windows on Arm. Both are refused at installation and at import, with the way that does work:
-a Linux container. This module uses the standard library only, because it runs before anything is installed.
+which has no build for Windows on Arm. Both are refused at import, which is also the first thing that
+``python -m cudalab setup`` and so ``make lab`` do, with the way that does work: a Linux container. This module uses the
+standard library only, because it runs before anything is installed.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ def unsupported(system: str, machine: str, python: tuple[int, int]) -> str | Non
 
 
 def require_supported() -> None:
-    """Raise ``ImportError`` with the way out where cudalab cannot run."""
+    """Raise ``ImportError`` with the way out where cudalab cannot run; as a program, print it and stop."""
     reason = unsupported(sys.platform, platform.machine(), sys.version_info[:2])
-    if reason is not None:
-        raise ImportError(reason)
+    if reason is None:
+        return
+    if sys.argv[:1] == ["-m"]:  # `python -m cudalab …` imports the package before it runs a line of its own
+        sys.exit(reason)
+    raise ImportError(reason)
