@@ -40,7 +40,7 @@ class Count(Observer):
     def __init__(self) -> None:
         self.calls = self.enqueued_ = self.ended_ = 0
 
-    def called(self, name: str, place: object, start: int, end: int) -> None:
+    def called(self, call: object, place: object, start: int, end: int) -> None:
         self.calls += 1
 
     def enqueued(self, operation: Operation, waits: Sequence[tuple[Operation, str]]) -> None:

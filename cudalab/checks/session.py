@@ -64,7 +64,7 @@ def _pinned_allocator(allocator: Callable[[int], Any]) -> Iterator[None]:
 def simulated(profile: str = "h200") -> Iterator[sim_device.Device]:
     """Within it this process uses a fresh simulated device; afterwards the one before, with its streams and pools."""
     device = sim_device.Device(profile, record=True)
-    device.time_limit = TIME_LIMIT
+    device.settings.time_limit = TIME_LIMIT
     before = set_current_device(device)
     stream = cupy.cuda.get_current_stream()
     try:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from cudalab.checks.answer import Answer
     from cudalab.checks.exercise import Exercise
     from cudalab.sim.device.caller import Place
+    from cudalab.sim.device.declaration import Call as RuntimeCall
     from cudalab.sim.device.hazards import Hazard
     from cudalab.sim.device.queue.operation import Operation
 
@@ -89,10 +90,10 @@ class _Watch(Observer):
         self.operations: list[Operation] = []
         self._waited = False
 
-    def called(self, name: str, place: Place, start: int, end: int) -> None:
+    def called(self, call: RuntimeCall, place: Place, start: int, end: int) -> None:
         waited, self._waited = self._waited, False
         if self.on:
-            self.calls.append(Call(name, place, start, end, waited and name not in QUERIES))
+            self.calls.append(Call(call.name, place, start, end, waited and call.name not in QUERIES))
 
     def enqueued(self, operation: Operation, waits: Sequence[tuple[Operation, str]]) -> None:
         if self.on:

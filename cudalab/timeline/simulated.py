@@ -5,12 +5,13 @@ Every time is modelled. The device knows by which rule each operation waited, so
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from types import CodeType, FrameType
 
 from cudalab.sim.device.caller import Place
+from cudalab.sim.device.declaration import Call as RuntimeCall
+from cudalab.sim.device.declaration import Waits
 from cudalab.sim.device.device import Device
 from cudalab.sim.device.hazards import Hazard
 from cudalab.sim.device.observer import Observer
@@ -33,13 +34,6 @@ Identity = tuple[int, int]
 """Which operation or stream: the number of resets before it, and its number since."""
 
 NOBODY: Identity = (-1, -1)
-_CUDA_NAME = re.compile(r"``(cu[A-Za-z]\w*)")
-_UNNAMED = {
-    "launch": "cuLaunchKernel",
-    "load_module": "cuModuleLoadData",
-    "get_function": "cuModuleGetFunction",
-    "array_operation": "cuLaunchKernel",
-}
 _LAYERS = {"sim/cudart/": "", "sim/driver/": "", "sim/cupy/cuda/runtime.py": "cuda", "sim/cupy/cuda/driver.py": "cu"}
 """Where functions are named as CUDA's are, and what their names lack."""
 
@@ -150,19 +144,19 @@ class SimulatedRecording(Observer):
         if self._open:
             self._kept_by = self._last_ended if operation is None else (self._epoch, operation.sequence)
 
-    def called(self, name: str, place: Place, start: int, end: int) -> None:
+    def called(self, call: RuntimeCall, place: Place, start: int, end: int) -> None:
         if not self._open:
             return
         kept_by, self._kept_by = self._kept_by, NOBODY
         last = self._calls[-1] if self._calls else None
-        if name == "host_work":
+        if not call.cuda:  # the host computes
             if last is not None and (last.name, last.end, last.place) == (HOST_WORK, start, place):
                 last.end = end
             else:
                 self._calls.append(_Call(HOST_WORK, place, start, end, NOBODY))
             return
-        waited = NOBODY if name.endswith("_query") else kept_by
-        self._calls.append(_Call(_cuda_name(type(self._device), name), place, start, end, waited))
+        waited = NOBODY if call.waits is Waits.NOTHING else kept_by
+        self._calls.append(_Call(_cuda_name(call), place, start, end, waited))
 
     def reset(self) -> None:
         self._done += self._entries.values()
@@ -303,8 +297,8 @@ class SimulatedRecording(Observer):
         )
 
 
-def _cuda_name(device: type[Device], method: str) -> str:
-    """What the call is named in CUDA: by the function that the learner, or CuPy, called; else as the method says."""
+def _cuda_name(call: RuntimeCall) -> str:
+    """What the call is named in CUDA: the function that the learner, or CuPy, called; else the usual one."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         code = frame.f_code
@@ -315,8 +309,7 @@ def _cuda_name(device: type[Device], method: str) -> str:
         frame = frame.f_back
         if frame is not None and "cudalab" not in frame.f_code.co_filename:
             break
-    found = _CUDA_NAME.match(getattr(device, method).__doc__ or "")
-    return _UNNAMED.get(method) or (found[1] if found else method)
+    return call.title
 
 
 _names: dict[CodeType, str] = {}

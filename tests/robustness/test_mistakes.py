@@ -30,7 +30,7 @@ import cudalab
 from cudalab import cp, cudart, driver, backend
 from cudalab.sim.compiler import set_limits
 set_limits(seconds=4.0, memory=1536 << 20)
-backend.simulated_device().time_limit = 0.5
+backend.simulated_device().settings.time_limit = 0.5
 
 def kernel(name="k", **options):
     return cp.RawKernel(source, name, **options)
@@ -132,9 +132,9 @@ def _shown(note: str, traceback: str) -> bool:
 )
 def test_stop_button_ends_an_endless_loop(name: str, launch: str, notebook: Notebook, process: int) -> None:
     source = 'extern "C" __global__ void k(volatile int* x) { while (true) *x = *x + 1; }'
-    notebook.run("backend.simulated_device().time_limit = 30.0")
+    notebook.run("backend.simulated_device().settings.time_limit = 30.0")
     reply = notebook.run(f"source = {source!r}\n{launch}", timeout=20, interrupt_after=1.0)
-    notebook.run("cudalab.reset(); backend.simulated_device().time_limit = 0.5")
+    notebook.run("cudalab.reset(); backend.simulated_device().settings.time_limit = 0.5")
     assert reply.error == "KeyboardInterrupt", reply.traceback or reply.text
     assert notebook.ask("healthy()") == [499500, 4.0, 0, process]
 

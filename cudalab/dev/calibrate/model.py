@@ -24,13 +24,13 @@ class Model:
     """Modelled times of microbenchmarks, for any constants."""
 
     def __init__(self, profile: Profile, benchmarks: Iterable[Microbenchmark]) -> None:
-        from cudalab.sim.device.calls.core import _limits
+        from cudalab.sim.device.state import limits_of
         from cudalab.sim.device.timing.launch_time import Timer
 
         self.profile = profile
         self._work: dict[str, Workload] = {}
         memory = Memory(1 << 42, arena=Arena())
-        timer = Timer(profile, _limits(profile))
+        timer = Timer(profile, limits_of(profile))
         chosen = list(benchmarks)
         wanted = {each.module for each in chosen}
         modules = {name: Module(compile(code), memory) for name, code in module_sources().items() if name in wanted}

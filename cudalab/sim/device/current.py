@@ -46,9 +46,9 @@ def reset() -> Device:
     """
     old = set_current_device(None)
     profile = old.profile.name if old is not None else profile_name()
-    new = Device(profile, record=old._recorder.on if old is not None else False)
+    new = Device(profile)
     if old is not None:
-        new.time_limit, new.workers = old.time_limit, old.workers  # settings, not state
+        new = Device(profile, settings=old.settings, record=old.state.recorder.on)
         arena = old.memory.arena
         new.memory.former = [*old.memory.former, (arena.base, arena.base + arena.size)]
     set_current_device(new)

@@ -1,212 +1,246 @@
-"""The simulated device: the boundary of runtime calls.
+"""The simulated device: its runtime calls, and what can be asked of it without a call.
 
-Every public method is one call that can be recorded, stored and replayed (``record.py``); ``cudalab.sim.cudart``,
-``cudalab.sim.driver`` and ``cudalab.sim.cupy`` are thin layers over it. Units: bytes, and ns of modelled time. Pointers
-and handles are plain integers. Errors are :class:`CudaError`, with the code that the real call returns and a note.
+``cudalab.sim.cudart``, ``cudalab.sim.driver`` and ``cudalab.sim.cupy`` are thin layers over it. Units: bytes, and ns of
+modelled time. Pointers and handles are plain integers. Errors are :class:`CudaError`, with the code that the real call
+returns and a note.
 
-The calls are grouped by what they are about:
-
-``memory_calls.py``   allocation, registration, pointer attributes
-``copy_calls.py``     copies and memsets
-``stream_calls.py``   streams, events, host functions
-``kernel_calls.py``   modules, launches and their modelled time, array operations
-``texture_calls.py``  CUDA arrays, texture and surface objects
-this module           waiting for all, errors, limits, properties, reset
+The calls are defined and declared in groups over one :class:`DeviceState`, one module of ``calls/`` each. A device
+makes the groups and offers their methods as its own: ``device.malloc`` is ``MemoryCalls.malloc``.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cuda.bindings.runtime import cudaDeviceAttr, cudaError_t, cudaLimit
+from cuda.bindings.runtime import cudaError_t
 
-from cudalab.sim.device.calls.core import call
-from cudalab.sim.device.calls.kernels import FunctionInfo
+from cudalab.sim.device.calls.allocator import Allocator
+from cudalab.sim.device.calls.copies import CopyCalls
+from cudalab.sim.device.calls.device import DeviceCalls
+from cudalab.sim.device.calls.kernels import FunctionInfo, KernelCalls
+from cudalab.sim.device.calls.managed_memory import ManagedCalls
+from cudalab.sim.device.calls.memory import MemoryCalls
+from cudalab.sim.device.calls.pools import PoolCalls
+from cudalab.sim.device.calls.stream_attributes import StreamAttributeCalls
+from cudalab.sim.device.calls.stream_values import StreamValueCalls
+from cudalab.sim.device.calls.streams import StreamCalls
 from cudalab.sim.device.calls.textures import TextureCalls
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.log.recorder import Log
+from cudalab.sim.device.hazards import Hazard
+from cudalab.sim.device.log.recorder import Log, Recorder
+from cudalab.sim.device.profile import Profile, load
 from cudalab.sim.device.queue.operation import Operation
+from cudalab.sim.device.state import DeviceState, Settings
 from cudalab.sim.device.timing.cost import KernelTime as LaunchTime
-from cudalab.sim.machine.memory.heap import DEFAULT, rounded_limit
+from cudalab.sim.machine.memory.allocations import Memory
 
 __all__ = ["Device", "FunctionInfo", "LaunchTime"]
 
-_MAP_HOST = 8
-_SCHEDULES = (0, 1, 2, 4)
-_FLAG_MASK = 0x1F | 0x80
-_LEAST_FIFO = 512 << 10
-_MOST_STACK = 256 << 10  # an H200 takes this and refuses twice as much
 
-
-class Device(TextureCalls):
+class Device:
     """One simulated device.
 
     ``profile`` names a file in ``profiles/``; ``memory`` is made new unless given; ``record`` switches the recording of
-    calls on (``device.log``).
+    calls on (``device.log``); ``hazards`` the report of unordered operations on the same bytes.
     """
 
-    def _reset_state(self) -> None:
-        super()._reset_state()
-        self._limits_now = dict(self.profile.limits)
-        self.memory.heap.limit = self._limits_now.get("MallocHeapSize", DEFAULT)
-        self.memory.stack_limit = self._limits_now.get("StackSize", 1024)
-        self._flags = _MAP_HOST
+    def __init__(
+        self,
+        profile: str | Profile = "h200",
+        *,
+        memory: Memory | None = None,
+        settings: Settings | None = None,
+        record: bool = False,
+        hazards: bool = True,
+    ) -> None:
+        self.profile = load(profile) if isinstance(profile, str) else profile
+        self.memory = memory if memory is not None else Memory()
+        self.settings = settings if settings is not None else Settings()
+        recorder = Recorder(self.profile.name, on=record)
+        self.state = state = DeviceState(self.profile, self.memory, self.settings, recorder, hazards=hazards)
+        self.limits = state.limits
+        self.observers = state.observers
+        """Who is told of calls and operations."""
+        self.hazard_report = state.hazard_report
+        """What finds unordered operations; None when the device was made with ``hazards=False``."""
+        self.when_free = state.lock.later
+        """For destructors: do an action, which must not raise, now or when the call that is under way has ended."""
+        self.check_thread = state.check_thread
+        self.driver_call = state.errors.driver_call
 
-    # -- the device ----------------------------------------------------------------------------------------------------
+        device = DeviceCalls(state)
+        self.synchronize = device.synchronize
+        self.reset = device.reset
+        self.host_work = device.host_work
+        self.get_last_error = device.get_last_error
+        self.peek_at_last_error = device.peek_at_last_error
+        self.attribute = device.attribute
+        self.get_limit = device.get_limit
+        self.set_limit = device.set_limit
+        self.get_flags = device.get_flags
+        self.set_flags = device.set_flags
 
-    @call("synchronize")
-    def synchronize(self) -> None:
-        """``cudaDeviceSynchronize``: wait until everything has ended; raises what went wrong in a kernel."""
-        self._wait_for_all()
+        allocator = Allocator(state)
+        pools = PoolCalls(state, allocator)
+        self.malloc_async = pools.malloc_async
+        self.malloc_from_pool = pools.malloc_from_pool
+        self.free_async = pools.free_async
+        self.pool_create = pools.pool_create
+        self.pool_destroy = pools.pool_destroy
+        self.pool_get_attribute = pools.pool_get_attribute
+        self.pool_set_attribute = pools.pool_set_attribute
+        self.pool_trim = pools.pool_trim
+        self.pool_set_access = pools.pool_set_access
+        self.pool_get_access = pools.pool_get_access
+        self.default_pool = pools.default_pool
+        self.current_pool = pools.current_pool
+        self.set_current_pool = pools.set_current_pool
+        self.pool_of = pools.pool_of
 
-    @call(None, when_lost=True)
-    def reset(self) -> None:
-        """``cudaDeviceReset``: everything that the process made on the device is gone, work included.
+        memory_calls = MemoryCalls(state, allocator, pools)
+        self.malloc = memory_calls.malloc
+        self.free = memory_calls.free
+        self.malloc_pitch = memory_calls.malloc_pitch
+        self.malloc_3d = memory_calls.malloc_3d
+        self.malloc_managed = memory_calls.malloc_managed
+        self.malloc_host = memory_calls.malloc_host
+        self.free_host = memory_calls.free_host
+        self.host_register = memory_calls.host_register
+        self.host_unregister = memory_calls.host_unregister
+        self.host_get_device_pointer = memory_calls.host_get_device_pointer
+        self.host_get_flags = memory_calls.host_get_flags
+        self.memory_info = memory_calls.memory_info
+        self.pointer_attributes = memory_calls.pointer_attributes
+        self.buffer_id = memory_calls.buffer_id
 
-        As on a GPU, a device that is lost to a fault in a kernel does not come back with this: later calls return
-        ``cudaErrorDevicesUnavailable``. :func:`cudalab.sim.device.reset` gives a new device.
-        """
-        if self._lost is not None:
-            self._lost = CudaError(
-                cudaError_t.cudaErrorDevicesUnavailable,
-                f"the device was lost ({self._lost.code.name}) and cudaDeviceReset does not bring it back: restart the "
-                "kernel, or call cudalab.reset() on the simulated device",
-            )
-            self._last_error.clear()
-            return
-        self._scheduler.wait_for_all()
-        now = self._scheduler.host_ns
-        self.memory.free_all()
-        self._reset_state()
-        self._scheduler.host_ns = self._scheduler.loop.now = now
+        managed = ManagedCalls(state, allocator)
+        self.prefetch = managed.prefetch
+        self.advise = managed.advise
+        self.range_attribute = managed.range_attribute
+        self.attach = managed.attach
 
-    @call(None)
-    def host_work(self, ns: int) -> None:
-        """The host computes for ``ns`` of modelled time; the device goes on meanwhile."""
-        if ns < 0:
-            raise self._invalid(f"host_work takes a time of at least 0 ns (got {ns})")
-        self._spend(ns, even_if_lost=True)
+        copies = CopyCalls(state)
+        self.memcpy = copies.memcpy
+        self.memcpy_2d = copies.memcpy_2d
+        self.memcpy_3d = copies.memcpy_3d
+        self.memset = copies.memset
+        self.memset_3d = copies.memset_3d
 
-    def run_ahead(self, pending: Callable[[], bool]) -> None:
-        """For those who look: the host computes, from one event of the device to the next, while ``pending()``. It
-        waits for nothing, so that no missing wait is hidden."""
-        with self._lock:
-            while pending() and (due := self._scheduler.loop.next_time) is not None:
-                self.host_work(max(0, due - self._scheduler.host_ns))
+        streams = StreamCalls(state)
+        self.stream_create = streams.stream_create
+        self.stream_destroy = streams.stream_destroy
+        self.stream_synchronize = streams.stream_synchronize
+        self.stream_query = streams.stream_query
+        self.stream_wait_event = streams.stream_wait_event
+        self.stream_get_flags = streams.stream_get_flags
+        self.stream_get_priority = streams.stream_get_priority
+        self.stream_get_id = streams.stream_get_id
+        self.stream_priority_range = streams.stream_priority_range
+        self.launch_host_function = streams.launch_host_function
+        self.add_callback = streams.add_callback
+        self.event_create = streams.event_create
+        self.event_destroy = streams.event_destroy
+        self.event_record = streams.event_record
+        self.event_query = streams.event_query
+        self.event_synchronize = streams.event_synchronize
+        self.event_elapsed = streams.event_elapsed
 
-    # -- errors --------------------------------------------------------------------------------------------------------
+        attributes = StreamAttributeCalls(state)
+        self.stream_get_attribute = attributes.stream_get_attribute
+        self.stream_set_attribute = attributes.stream_set_attribute
+        self.stream_copy_attributes = attributes.stream_copy_attributes
 
-    @call(when_lost=True)
-    def get_last_error(self) -> int:
-        """``cudaGetLastError``: the number of this host thread's last error, which becomes success (0)."""
-        return int(self._last_error.pop(threading.get_ident(), cudaError_t.cudaSuccess))
+        values = StreamValueCalls(state)
+        self.stream_write_value = values.stream_write_value
+        self.stream_wait_value = values.stream_wait_value
 
-    @call(when_lost=True)
-    def peek_at_last_error(self) -> int:
-        """``cudaPeekAtLastError``: the same without taking it."""
-        return int(self._last_error.get(threading.get_ident(), cudaError_t.cudaSuccess))
+        textures = TextureCalls(state, allocator, copies)
+        self.malloc_array = textures.malloc_array
+        self.free_array = textures.free_array
+        self.array_info = textures.array_info
+        self.memcpy_array = textures.memcpy_array
+        self.create_texture = textures.create_texture
+        self.destroy_texture = textures.destroy_texture
+        self.create_surface = textures.create_surface
+        self.destroy_surface = textures.destroy_surface
+        self.check_channels = textures.check_channels
+        self.image = textures.image
+        self.array_of = textures.array_of
 
-    def fail(self, code: cudaError_t, note: str = "") -> CudaError:
-        """An error that a layer above found itself: remembered as the last error; raise what is returned."""
-        error = CudaError(code, note)
-        self._remember(error)
-        return error
+        kernels = KernelCalls(state, textures)
+        self.load_module = kernels.load_module
+        self.unload_module = kernels.unload_module
+        self.get_function = kernels.get_function
+        self.get_global = kernels.get_global
+        self.function_set_attribute = kernels.function_set_attribute
+        self.occupancy = kernels.occupancy
+        self.cluster_occupancy = kernels.cluster_occupancy
+        self.largest_cluster = kernels.largest_cluster
+        self.launch = kernels.launch
+        self.array_operation = kernels.array_operation
+        self.time_launch = kernels.time_launch
+        self.function_names = kernels.function_names
+        self.function_info = kernels.function_info
+        self.loaded_kernel = kernels.loaded_kernel
 
-    # -- properties ----------------------------------------------------------------------------------------------------
+    # -- without a call ------------------------------------------------------------------------------------------------
 
     @property
     def properties(self) -> Mapping[str, Any]:
-        """Fields of ``cudaDeviceProp`` by name. No call, takes no modelled time."""
+        """Fields of ``cudaDeviceProp`` by name."""
         return self.profile.properties
 
-    @call(when_lost=True)
-    def attribute(self, attribute: int) -> int:
-        """``cudaDeviceGetAttribute``: the value of a ``cudaDeviceAttr`` number."""
-        try:
-            return self.profile.attributes[cudaDeviceAttr(attribute).name.removeprefix("cudaDevAttr")]
-        except (ValueError, KeyError):
-            raise self._invalid(f"{attribute} is no device attribute of this device") from None
-
-    @call()
-    def get_limit(self, limit: int) -> int:
-        """``cudaDeviceGetLimit``: the value of a ``cudaLimit`` number."""
-        return self._limits_now[self._limit_name(limit)]
-
-    @call()
-    def set_limit(self, limit: int, value: int) -> None:
-        """``cudaDeviceSetLimit``"""
-        name = self._limit_name(limit)
-        if name == "PersistingL2CacheSize" and value > self.properties["persistingL2CacheMaxSize"]:
-            raise self._invalid(
-                f"the persisting part of the L2 is at most {self.properties['persistingL2CacheMaxSize']} bytes "
-                f"(got {value})"
-            )
-        if name == "PrintfFifoSize":
-            value = max(value, _LEAST_FIFO)
-        if name == "MallocHeapSize":
-            if self.memory.heap.touched:
-                raise self._invalid(
-                    "a kernel has used the heap already, and its size stays what it is: set cudaLimitMallocHeapSize "
-                    "before the first launch that calls malloc or new"
-                )
-            value = self.memory.heap.limit = rounded_limit(value)
-        if name == "StackSize":
-            if value > _MOST_STACK:
-                raise self._invalid(f"a thread's stack has at most {_MOST_STACK} bytes (got {value})")
-            self._wait_for_all()  # launches before this one have the stack of before
-            value = self.memory.stack_limit = -(-max(value, 1) // 16) * 16
-        self._limits_now[name] = value
-
-    def _limit_name(self, limit: int) -> str:
-        try:
-            name = cudaLimit(limit).name.removeprefix("cudaLimit")
-        except ValueError:
-            raise self._invalid(f"{limit} is no cudaLimit") from None
-        if name not in self._limits_now:
-            raise CudaError(cudaError_t.cudaErrorUnsupportedLimit, f"cudaLimit{name} is not supported by this device")
-        return name
-
-    @call(when_lost=True)
-    def get_flags(self) -> int:
-        """``cudaGetDeviceFlags``"""
-        return self._flags
-
-    @call()
-    def set_flags(self, flags: int) -> None:
-        """``cudaSetDeviceFlags``: how host threads wait. Accepted; modelled waiting takes the same time either way."""
-        if flags & ~_FLAG_MASK or flags & 7 not in _SCHEDULES:
-            raise self._invalid(f"cudaSetDeviceFlags: {flags:#x} are no device flags")
-        self._flags = flags | _MAP_HOST
-
-    # -- looking, without a call ---------------------------------------------------------------------------------------
+    @property
+    def clock_ns(self) -> int:
+        """The host's modelled clock, ns since the device was made."""
+        return self.state.scheduler.host_ns
 
     def view(self, address: int, size: int) -> memoryview:
         """The bytes of one device, pinned or managed allocation as they are now. Takes no modelled time; what the
         device has still to do is not in them. Raises ``InvalidPointer`` (a ``ValueError``)."""
         return self.memory.view(address, size)
 
-    @property
-    def lost(self) -> CudaError | None:
-        """The error that every call returns now, if a kernel has failed."""
-        return self._lost
+    def run_ahead(self, pending: Callable[[], bool]) -> None:
+        """For those who look: the host computes, from one event of the device to the next, while ``pending()``. It
+        waits for nothing, so that no missing wait is hidden."""
+        with self.state.lock:
+            while pending() and (due := self.state.scheduler.loop.next_time) is not None:
+                self.host_work(max(0, due - self.clock_ns))
 
     @property
     def idle(self) -> bool:
         """Has everything that was enqueued ended?"""
-        return self._scheduler.idle
+        return self.state.scheduler.idle
 
     @property
     def pending(self) -> list[Operation]:
         """What was enqueued and has not ended, in that order."""
-        return self._scheduler.pending
+        return self.state.scheduler.pending
+
+    @property
+    def lost(self) -> CudaError | None:
+        """The error that every call returns now, if a kernel has failed."""
+        return self.state.lost
+
+    @property
+    def last_note(self) -> str:
+        """What the last error of this host thread means: where, which rule, which value, what to try."""
+        return self.state.errors.note
+
+    def fail(self, code: cudaError_t, note: str = "") -> CudaError:
+        """An error that a layer above found itself: remembered as the last error; raise what is returned."""
+        error = CudaError(code, note)
+        self.state.errors.remember(error)
+        return error
 
     @property
     def log(self) -> Log:
         """The recording; empty unless the device was made with ``record=True``."""
-        return self._recorder.log
+        return self.state.recorder.log
 
-    def _on_end(self, operation: Operation) -> None:
-        super()._on_end(operation)
-        self._recorder.ended(operation.sequence, operation.kind, operation.name, operation.start, operation.end)
+    @property
+    def hazards(self) -> list[Hazard]:
+        """Pairs of lines whose operations touched the same bytes without an order, as far as found by now: an operation
+        is judged when it has ended."""
+        return self.hazard_report.hazards if self.hazard_report is not None else []

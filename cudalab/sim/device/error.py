@@ -7,6 +7,10 @@ and ``cudalab.sim.driver`` turn it back into the number they return, as the real
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from cuda.bindings.runtime import cudaError_t
 
 
@@ -40,6 +44,56 @@ STICKY_CODES = frozenset(
         cudaError_t.cudaErrorLaunchFailure,
     }
 )
+
+
+def invalid_value(note: str) -> CudaError:
+    """``cudaErrorInvalidValue`` with a note; raise what is returned."""
+    return CudaError(cudaError_t.cudaErrorInvalidValue, note)
+
+
+class LastErrors:
+    """The last error of each host thread, as ``cudaGetLastError`` has it, and the note that goes with it."""
+
+    def __init__(self) -> None:
+        self._codes: dict[int, cudaError_t] = {}
+        self._notes: dict[int, str] = {}
+        self._driver_threads: set[int] = set()
+
+    def remember(self, error: CudaError) -> None:
+        """A call of this thread failed. "Not ready" is no error, and of the driver's the runtime does not know."""
+        thread = threading.get_ident()
+        self._notes[thread] = error.note
+        if error.code != cudaError_t.cudaErrorNotReady and thread not in self._driver_threads:
+            self._codes[thread] = error.code
+
+    def take(self) -> cudaError_t:
+        """This thread's last error, which becomes success."""
+        return self._codes.pop(threading.get_ident(), cudaError_t.cudaSuccess)
+
+    def peek(self) -> cudaError_t:
+        """The same without taking it."""
+        return self._codes.get(threading.get_ident(), cudaError_t.cudaSuccess)
+
+    def forget(self) -> None:
+        """No thread has a last error any more."""
+        self._codes.clear()
+
+    @property
+    def note(self) -> str:
+        """What this thread's last error means: where, which rule, which value, what to try."""
+        return self._notes.get(threading.get_ident(), "")
+
+    @contextmanager
+    def driver_call(self) -> Iterator[None]:
+        """Calls made inside come from the driver API, whose errors ``cudaGetLastError`` does not know."""
+        thread = threading.get_ident()
+        nested = thread in self._driver_threads
+        self._driver_threads.add(thread)
+        try:
+            yield
+        finally:
+            if not nested:
+                self._driver_threads.discard(thread)
 
 
 class NotSimulated(AttributeError, NotImplementedError):

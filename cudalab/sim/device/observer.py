@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cudalab.sim.device.caller import Place
+    from cudalab.sim.device.declaration import Call
     from cudalab.sim.device.queue.operation import Operation
     from cudalab.sim.device.queue.stream import Stream
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 class Observer:
     """Base of all observers; every method does nothing."""
 
-    def called(self, name: str, place: Place, start: int, end: int) -> None:
-        """The outermost runtime call ``name`` kept the host from ``start`` to ``end`` (modelled ns)."""
+    def called(self, call: Call, place: Place, start: int, end: int) -> None:
+        """The outermost runtime call kept the host from ``start`` to ``end`` (modelled ns)."""
 
     def enqueued(self, operation: Operation, waits: Sequence[tuple[Operation, str]]) -> None:
         """An operation entered its stream. ``waits`` are the operations that it comes after, ended ones included, and

@@ -61,7 +61,7 @@ def test_array_collected_during_a_call_is_freed_after_it() -> None:
         holder.append(holder)  # only the collector can end this
         device.synchronize()  # until then the operation that fills the array keeps its memory
         assert device.memory.in_use == 1 << 20
-        with device._lock:
+        with device.state.lock:
             del holder
             gc.collect()
             assert device.memory.in_use == 1 << 20

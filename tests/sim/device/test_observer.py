@@ -18,8 +18,8 @@ class Told(Observer):
     def __init__(self):
         self.calls, self.enqueued_, self.steps, self.waits, self.orders = [], [], [], [], []
 
-    def called(self, name, place, start, end):
-        self.calls.append((name, place, start, end))
+    def called(self, call, place, start, end):
+        self.calls.append((call.name, place, start, end))
 
     def enqueued(self, operation, waits):
         self.enqueued_.append((operation, list(waits)))

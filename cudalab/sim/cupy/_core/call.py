@@ -98,4 +98,4 @@ def integer(value: Any) -> int:
 def epoch() -> Any:
     """Changes when the device is reset or replaced: pointers and handles of an earlier epoch are dead. No weak
     reference: Python's collector clears those that lie in a cycle themselves, before it runs destructors."""
-    return device()._scheduler.token
+    return device().state.scheduler.token

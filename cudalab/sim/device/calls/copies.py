@@ -17,36 +17,35 @@ import numpy as np
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.device import host_address
-from cudalab.sim.device.calls.core import call
-from cudalab.sim.device.calls.managed_memory import ManagedCalls
-from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.calls.group import CallGroup, call
+from cudalab.sim.device.calls.placement import is_managed, placed
+from cudalab.sim.device.declaration import Waits
+from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.copy_region import Region
 from cudalab.sim.device.queue.stream import Stream
 from cudalab.sim.device.queue.transfer import Copy, Memset
 from cudalab.sim.device.timing import cost
-from cudalab.sim.machine.memory.allocations import InvalidPointer
 
 HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, DEFAULT = range(5)
 _SMALL = 64 << 10
 _KIND_NAMES = ("HostToHost", "HostToDevice", "DeviceToHost", "DeviceToDevice", "Default")
 
 
-class CopyCalls(ManagedCalls):
-    """Copy calls of the device."""
+class CopyCalls(CallGroup):
+    """Copies and memsets."""
 
-    def _reset_state(self) -> None:
-        super()._reset_state()
+    def clear(self) -> None:
         self._staged: list[Copy] = []
         """Copies whose bytes the driver holds."""
 
-    @call(None)
+    @call("cudaMemcpy", "cuMemcpy", cost=None, waits=Waits.OWN_WORK)
     def memcpy(
         self, dst: int, src: int, size: int, kind: int = DEFAULT, stream: int = 0, asynchronous: bool = False
     ) -> None:
         """``cudaMemcpy`` and ``cudaMemcpyAsync`` of ``size`` bytes; ``kind`` is a ``cudaMemcpyKind`` number."""
-        self._copy("cudaMemcpy", Region(dst, size), Region(src, size), kind, stream, asynchronous)
+        self.copy("cudaMemcpy", Region(dst, size), Region(src, size), kind, stream, asynchronous)
 
-    @call(None)
+    @call("cudaMemcpy2D", "cuMemcpy2D", cost=None, waits=Waits.OWN_WORK)
     def memcpy_2d(
         self,
         dst: int,
@@ -61,12 +60,12 @@ class CopyCalls(ManagedCalls):
     ) -> None:
         """``cudaMemcpy2D``: ``height`` rows of ``width`` bytes, ``pitch`` bytes apart on each side."""
         if width and height > 1 and (dst_pitch < width or src_pitch < width):
-            self._spend(self.profile.host["query"])
+            self.state.spend(self.state.profile.host["query"])
             raise CudaError(
                 cudaError_t.cudaErrorInvalidPitchValue,
                 f"cudaMemcpy2D: a pitch (destination {dst_pitch}, source {src_pitch}) is less than the width {width}",
             )
-        self._copy(
+        self.copy(
             "cudaMemcpy2D",
             Region(dst, width, height, 1, dst_pitch),
             Region(src, width, height, 1, src_pitch),
@@ -75,7 +74,7 @@ class CopyCalls(ManagedCalls):
             asynchronous,
         )
 
-    @call(None)
+    @call("cudaMemcpy3D", "cuMemcpy3D", cost=None, waits=Waits.OWN_WORK)
     def memcpy_3d(
         self,
         dst: tuple[int, int, int],
@@ -89,12 +88,12 @@ class CopyCalls(ManagedCalls):
         ``extent`` is ``(width in bytes, height, depth)``."""
         width, height, depth = extent
         if width and height and depth and (dst[1] < width or src[1] < width):
-            self._spend(self.profile.host["query"])
+            self.state.spend(self.state.profile.host["query"])
             raise CudaError(
                 cudaError_t.cudaErrorInvalidPitchValue,
                 f"cudaMemcpy3D: a pitch (destination {dst[1]}, source {src[1]}) is less than the width {width} bytes",
             )
-        self._copy(
+        self.copy(
             "cudaMemcpy3D",
             Region(dst[0], width, height, depth, dst[1], dst[2]),
             Region(src[0], width, height, depth, src[1], src[2]),
@@ -103,14 +102,14 @@ class CopyCalls(ManagedCalls):
             asynchronous,
         )
 
-    @call(None)
+    @call("cudaMemset", "cuMemsetD8", cost=None, waits=Waits.OWN_WORK)
     def memset(
         self, pointer: int, value: int, count: int, stream: int = 0, asynchronous: bool = False, element: int = 1
     ) -> None:
         """``cudaMemset`` and ``cuMemsetD8/16/32``: ``count`` elements of ``element`` bytes (1, 2 or 4)."""
         self._memset("cudaMemset", Region(pointer, count * element), value, element, stream, asynchronous)
 
-    @call(None)
+    @call("cudaMemset2D", "cudaMemset3D", "cuMemsetD2D8", cost=None, waits=Waits.OWN_WORK)
     def memset_3d(
         self,
         pointer: int,
@@ -125,90 +124,92 @@ class CopyCalls(ManagedCalls):
         """``cudaMemset2D`` and ``cudaMemset3D``; ``extent`` is ``(width in bytes, height, depth)``."""
         width, height, depth = extent
         if width and height and depth and height * depth > 1 and pitch < width:
-            self._spend(self.profile.host["query"])
-            raise self._invalid(f"cudaMemset2D: the pitch {pitch} is less than the width {width} bytes")
+            self.state.spend(self.state.profile.host["query"])
+            raise invalid_value(f"cudaMemset2D: the pitch {pitch} is less than the width {width} bytes")
         region = Region(pointer, width, height, depth, pitch, slice_pitch)
         self._memset("cudaMemset2D", region, value, element, stream, asynchronous)
 
     # -- how -----------------------------------------------------------------------------------------------------------
 
-    def _copy(self, name: str, dst: Region, src: Region, kind: int, handle: int, asynchronous: bool) -> None:
-        host = self.profile.host
-        stream = self._scheduler.streams.find(handle)
+    def copy(self, name: str, dst: Region, src: Region, kind: int, handle: int, asynchronous: bool) -> None:
+        host = self.state.profile.host
+        stream = self.state.scheduler.streams.find(handle)
         if not dst.bytes:
-            return self._spend(host["query"])
+            return self.state.spend(host["query"])
         if not HOST_TO_HOST <= kind <= DEFAULT:
-            self._spend(host["query"])
+            self.state.spend(host["query"])
             raise CudaError(cudaError_t.cudaErrorInvalidMemcpyDirection, f"{name}: {kind} is no cudaMemcpyKind")
-        (dst, dst_kind), (src, src_kind) = self._placed(name, dst), self._placed(name, src)
+        (dst, dst_kind), (src, src_kind) = placed(self.state, name, dst), placed(self.state, name, src)
         self._check_direction(name, kind, dst_kind, src_kind)
         if dst_kind == "device" and src_kind == "device":
-            self._spend(host["memcpy_device"])
-            duration = cost.device_copy(self.profile, src.bytes)
+            self.state.spend(host["memcpy_device"])
+            duration = cost.device_copy(self.state.profile, src.bytes)
             copy = self._enqueue_copy(f"{name} D2D", stream, dst, src, "sm", duration)
-            if not asynchronous and (self._is_managed(dst) or self._is_managed(src)):
-                self._wait(copy)
+            if not asynchronous and (is_managed(self.state.memory, dst) or is_managed(self.state.memory, src)):
+                self.state.wait(copy)
             return None
         if dst_kind == "device":
             return self._copy_in(name, stream, dst, src, src_kind, asynchronous)
         if src_kind == "device":
             return self._copy_out(name, stream, dst, src, dst_kind, asynchronous)
-        self._spend(host["query"])
-        self._wait(stream.last)
+        self.state.spend(host["query"])
+        self.state.wait(stream.last)
         copy = self._enqueue_copy(f"{name} H2H", stream, dst, src, "none", round(src.bytes * host["copy_byte"]))
-        self._wait(copy)
+        self.state.wait(copy)
         return None
 
     def _copy_in(self, name: str, stream: Stream, dst: Region, src: Region, src_kind: str, asynchronous: bool) -> None:
-        host = self.profile.host
+        host = self.state.profile.host
         if src_kind == "pinned":
-            self._spend(host["memcpy_async"])
-            duration = cost.bus_copy(self.profile, src.bytes, "h2d")
+            self.state.spend(host["memcpy_async"])
+            duration = cost.bus_copy(self.state.profile, src.bytes, "h2d")
             copy = self._enqueue_copy(f"{name} H2D", stream, dst, src, "h2d", duration)
             if not asynchronous:
-                self._wait(copy)
+                self.state.wait(copy)
             return
         if not asynchronous:
-            for before, _ in self._scheduler.streams.dependencies(stream):
-                self._wait(before)
+            for before, _ in self.state.scheduler.streams.dependencies(stream):
+                self.state.wait(before)
         taken = self._take(name, src)
         if src.bytes <= _SMALL:
-            self._spend(host["staging_start"] + src.bytes * host["staging_small_byte"])
-            duration = cost.bus_copy(self.profile, src.bytes, "h2d")
+            self.state.spend(host["staging_start"] + src.bytes * host["staging_small_byte"])
+            duration = cost.bus_copy(self.state.profile, src.bytes, "h2d")
             self._enqueue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken)
             return
         if asynchronous and src.bytes <= host["staging_limit"]:
             time = host["staging_start"] + _SMALL * host["staging_small_byte"]
             time += (src.bytes - _SMALL) * host["staging_byte"]
-            duration = cost.bus_copy(self.profile, src.bytes, "h2d")
+            duration = cost.bus_copy(self.state.profile, src.bytes, "h2d")
             self._make_room_for_staging(src.bytes)
             copy = self._enqueue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken)
             self._staged.append(copy)
-            copy.earliest_end = self._scheduler.host_ns + round(time) + cost.bus_copy(self.profile, _SMALL, "h2d")
-            self._spend(time)
+            copy.earliest_end = (
+                self.state.scheduler.host_ns + round(time) + cost.bus_copy(self.state.profile, _SMALL, "h2d")
+            )
+            self.state.spend(time)
             return
-        self._spend(host["staging_start"])
-        duration = cost.staged_copy(self.profile, src.bytes)
-        self._wait(self._enqueue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken))
+        self.state.spend(host["staging_start"])
+        duration = cost.staged_copy(self.state.profile, src.bytes)
+        self.state.wait(self._enqueue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken))
 
     def _make_room_for_staging(self, size: int) -> None:
         """Copies that wait for their turn keep their part of the staging memory: wait for the oldest of them."""
-        limit = self.profile.host["staging_limit"]
+        limit = self.state.profile.host["staging_limit"]
         self._staged = [copy for copy in self._staged if not copy.done]
         while self._staged and sum(copy.bytes for copy in self._staged) + size > limit:
-            self._scheduler.wait_for(self._staged.pop(0), seen=False)
+            self.state.scheduler.wait_for(self._staged.pop(0), seen=False)
             self._staged = [copy for copy in self._staged if not copy.done]
 
     def _copy_out(self, name: str, stream: Stream, dst: Region, src: Region, dst_kind: str, asynchronous: bool) -> None:
-        self._spend(self.profile.host["memcpy_async"])
-        duration = cost.bus_copy(self.profile, src.bytes, "d2h")
+        self.state.spend(self.state.profile.host["memcpy_async"])
+        duration = cost.bus_copy(self.state.profile, src.bytes, "d2h")
         if dst_kind == "pinned":
             copy = self._enqueue_copy(f"{name} D2H", stream, dst, src, "d2h", duration)
             if not asynchronous:
-                self._wait(copy)
+                self.state.wait(copy)
             return
-        duration = max(duration, cost.staged_copy(self.profile, src.bytes))
-        self._wait(self._enqueue_copy(f"{name} D2H pageable", stream, dst, src, "d2h", duration))
+        duration = max(duration, cost.staged_copy(self.state.profile, src.bytes))
+        self.state.wait(self._enqueue_copy(f"{name} D2H pageable", stream, dst, src, "d2h", duration))
 
     def _enqueue_copy(
         self,
@@ -220,82 +221,47 @@ class CopyCalls(ManagedCalls):
         duration: int,
         taken: np.ndarray | None = None,
     ) -> Copy:
-        copy = Copy(name, stream, self.memory, src, dst, engine, duration, taken)
-        self._scheduler.enqueue(copy)
-        self._recorder.watch_copy(copy, self.memory)
+        copy = Copy(name, stream, self.state.memory, src, dst, engine, duration, taken)
+        self.state.scheduler.enqueue(copy)
+        self.state.recorder.watch_copy(copy, self.state.memory)
         return copy
 
     def _take(self, name: str, region: Region) -> np.ndarray:
         """Bytes of pageable host memory, now."""
-        replayed = self._recorder.bring()
+        replayed = self.state.recorder.bring()
         if replayed is not None:
             return replayed
         try:
-            data = region.gather(self.memory)
+            data = region.gather(self.state.memory)
         except host_address.UnmappedAddress as error:
-            raise self._invalid(f"{name}: {error}") from None
-        self._recorder.brought(data)
+            raise invalid_value(f"{name}: {error}") from None
+        self.state.recorder.brought(data)
         return data
 
     def _memset(self, name: str, region: Region, value: int, element: int, handle: int, asynchronous: bool) -> None:
-        stream = self._scheduler.streams.find(handle)
-        self._spend(self.profile.host["memset"])
+        stream = self.state.scheduler.streams.find(handle)
+        self.state.spend(self.state.profile.host["memset"])
         if not region.bytes:
             return
-        region, kind = self._placed(name, region)
+        region, kind = placed(self.state, name, region)
         if kind == "pageable":
-            raise self._invalid(f"{name}: {region.address:#x} is host memory; use memset of the host")
+            raise invalid_value(f"{name}: {region.address:#x} is host memory; use memset of the host")
         if region.address % element or (region.rows > 1 and region.pitch % element):
-            raise self._invalid(f"{name}: {region.address:#x} is not aligned to elements of {element} bytes")
+            raise invalid_value(f"{name}: {region.address:#x} is not aligned to elements of {element} bytes")
         bits = value & ((1 << 8 * element) - 1)
         data = np.frombuffer(bits.to_bytes(element, "little"), np.uint8)
-        operation = Memset(stream, self.memory, region, data, cost.memset(self.profile, region.bytes))
-        self._scheduler.enqueue(operation)
-        if not asynchronous and (kind == "pinned" or self._is_managed(region)):
-            self._wait(operation)
-
-    # -- what lies where -----------------------------------------------------------------------------------------------
-
-    def _placed(self, name: str, region: Region) -> tuple[Region, str]:
-        """The region with its place, and that as ``device``, ``pinned`` (page-locked) or ``pageable``. Raises
-        ``cudaErrorInvalidValue`` when the bytes are not all in one allocation."""
-        address, span = region.address, region.span
-        allocation = self.memory.find(address)
-        if allocation is not None and allocation.kind == "heap" and not name.startswith("cudaMemset"):
-            raise self._invalid(
-                f"{name}: {address:#x} is memory that a kernel allocated ({allocation.label}); the host can neither "
-                "copy nor free it: let a kernel copy it into an array"
-            )
-        if allocation is not None and address + span <= allocation.end:
-            region.on_device = True
-            return region, "pinned" if allocation.kind == "pinned" else "device"
-        arena = self.memory.arena
-        if allocation is not None or arena.base <= address < arena.base + arena.size:
-            try:
-                self.memory.view(address, span, write=False)
-            except InvalidPointer as error:
-                raise self._invalid(f"{name}: {error}") from None
-        if not address:
-            raise self._invalid(f"{name}: a null pointer")
-        registered = any(base <= address and address + span <= base + size for base, size in self.memory.ranges)
-        if not registered and not self._recorder.replaying:
-            try:
-                host_address.check(address, span)
-            except host_address.UnmappedAddress as error:
-                raise self._invalid(f"{name}: {error}") from None
-        return region, "pinned" if registered else "pageable"
-
-    def _is_managed(self, region: Region) -> bool:
-        allocation = self.memory.find(region.address)
-        return allocation is not None and allocation.kind == "managed"
+        operation = Memset(stream, self.state.memory, region, data, cost.memset(self.state.profile, region.bytes))
+        self.state.scheduler.enqueue(operation)
+        if not asynchronous and (kind == "pinned" or is_managed(self.state.memory, region)):
+            self.state.wait(operation)
 
     def _check_direction(self, name: str, kind: int, dst_kind: str, src_kind: str) -> None:
         wrong = (kind in (HOST_TO_DEVICE, DEVICE_TO_DEVICE) and dst_kind == "pageable") or (
             kind in (DEVICE_TO_HOST, DEVICE_TO_DEVICE) and src_kind == "pageable"
         )
         if wrong:
-            self._spend(self.profile.host["query"])
-            raise self._invalid(
+            self.state.spend(self.state.profile.host["query"])
+            raise invalid_value(
                 f"{name}: the kind is cudaMemcpy{_KIND_NAMES[kind]}, but the destination is {dst_kind} and the source "
                 f"{src_kind} memory. cudaMemcpyDefault takes the direction from the addresses"
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -10,16 +9,17 @@ from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.compiler import prefetch
 from cudalab.sim.compiler.program import Kernel, Program
-from cudalab.sim.device.calls.core import call
-from cudalab.sim.device.calls.streams import StreamCalls
-from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.calls.group import CallGroup, call
+from cudalab.sim.device.calls.textures import TextureCalls
+from cudalab.sim.device.declaration import Waits
+from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.byte_extent import Extent
 from cudalab.sim.device.queue.kernel_launch import Launch, Surroundings
 from cudalab.sim.device.queue.operation import Range
 from cudalab.sim.device.queue.transfer import ArrayOperation
+from cudalab.sim.device.state import DeviceState
 from cudalab.sim.device.timing import cost
 from cudalab.sim.device.timing.cost import KernelTime
-from cudalab.sim.device.timing.launch_time import Timer
 from cudalab.sim.machine.counters.occupancy import kernel_occupancy
 from cudalab.sim.machine.launch.clusters import (
     APART,
@@ -58,27 +58,18 @@ class FunctionInfo:
     non_portable_clusters: bool = False
 
 
-class KernelCalls(StreamCalls):
-    """Module and launch calls of the device."""
+class KernelCalls(CallGroup):
+    """Modules, kernels and launches."""
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        self.time_limit = 10.0
-        """Seconds without a finished block after which a launch is stopped."""
-        self.workers = 1
-        """Threads that run blocks. With one, results are the same in every run."""
-        self.launch_blocking = os.environ.get("CUDA_LAUNCH_BLOCKING", "").strip() == "1"
-        """Does every launch keep the host until the kernel has ended? As the environment said when the device was made
-        (CUDA C++ Programming Guide, "CUDA Environment Variables")."""
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        self._recorder.log.launch_blocking = self.launch_blocking
+    def __init__(self, state: DeviceState, textures: TextureCalls) -> None:
+        super().__init__(state)
+        self._textures = textures
 
-    def _reset_state(self) -> None:
-        super()._reset_state()
+    def clear(self) -> None:
         self._modules: dict[int, Module] = {}
         self._functions: dict[int, tuple[int, LoadedKernel]] = {}
         self._carveouts: dict[int, int] = {}
         self._handles = 0x0C00_0000
-        self._timer = Timer(self.profile, self.limits)
         self._around: Surroundings | None = None
 
     def _handle(self) -> int:
@@ -87,27 +78,27 @@ class KernelCalls(StreamCalls):
 
     # -- modules -------------------------------------------------------------------------------------------------------
 
-    @call(None)
+    @call("cuModuleLoadData", cost=None, waits=Waits.DEVICE)
     def load_module(self, program: Program) -> int:
         """Load a compiled program: a handle. Its global variables are allocated and initialised. As on an H200 this
         waits for the whole device, which nobody should rely on."""
-        self._wait_for_all(seen=False)
+        self.state.wait_for_all(seen=False)
         handle = self._handle()
-        self._modules[handle] = Module(program, self.memory)
+        self._modules[handle] = Module(program, self.state.memory)
         prefetch(program)  # object code is made in the background until the first launch asks for it
         return handle
 
-    @call()
+    @call("cuModuleUnload", waits=Waits.DEVICE)
     def unload_module(self, module: int) -> None:
         """``cuModuleUnload``: frees its variables when the device has done what it was given."""
         loaded = self._module(module)
-        self._wait_for_all()
+        self.state.wait_for_all()
         loaded.unload()
-        self._timer.forget()
+        self.state.timer.forget()
         del self._modules[module]
         self._functions = {handle: entry for handle, entry in self._functions.items() if entry[0] != module}
 
-    @call()
+    @call("cuModuleGetFunction")
     def get_function(self, module: int, name: str) -> int:
         """A handle of the kernel called ``name``, as in the PTX or as a name expression of the program.
 
@@ -128,14 +119,14 @@ class KernelCalls(StreamCalls):
         self._functions[handle] = (module, kernel)
         return handle
 
-    @call()
+    @call("cuModuleGetGlobal")
     def get_global(self, module: int, name: str) -> tuple[int, int]:
         """``(pointer, size)`` of a ``__device__`` or ``__constant__`` variable; ``cudaErrorSymbolNotFound``."""
         try:
             address, size = self._module(module).global_variable(name)
         except KeyError as error:
             raise CudaError(cudaError_t.cudaErrorSymbolNotFound, str(error.args[0])) from None
-        self._recorder.allocated(address, size)
+        self.state.recorder.allocated(address, size)
         return address, size
 
     def function_names(self, module: int) -> list[str]:
@@ -169,7 +160,7 @@ class KernelCalls(StreamCalls):
     def function_info(self, function: int) -> FunctionInfo:
         """What is known of a kernel. No call, takes no modelled time."""
         kernel = self._function(function)
-        default = max(0, self.limits.shared_per_block - kernel.kernel.static_shared)
+        default = max(0, self.state.limits.shared_per_block - kernel.kernel.static_shared)
         return FunctionInfo(
             kernel.kernel,
             self._functions[function][0],
@@ -180,26 +171,26 @@ class KernelCalls(StreamCalls):
             kernel.non_portable_clusters,
         )
 
-    @call()
+    @call("cuFuncSetAttribute")
     def function_set_attribute(self, function: int, attribute: int, value: int) -> None:
         """``cuFuncSetAttribute``: 8 is the largest dynamic shared size (bytes), 9 the carve-out (-1 to 100), 11 to 13
         the size of its clusters, 14 whether they may have more than 8 blocks, 15 a preference for where they go."""
         kernel = self._function(function)
         if attribute == MAX_DYNAMIC_SHARED:
-            most = self.limits.shared_per_block_optin - kernel.kernel.static_shared
+            most = self.state.limits.shared_per_block_optin - kernel.kernel.static_shared
             if not 0 <= value <= most:
-                raise self._invalid(
+                raise invalid_value(
                     f"kernel {kernel.name}: {value} bytes of dynamic shared memory; at most {most} fit beside its "
                     f"{kernel.kernel.static_shared} static ones"
                 )
             kernel.max_dynamic_shared = value
         elif attribute == CARVEOUT:
             if not -1 <= value <= 100:
-                raise self._invalid(f"a carve-out is a percentage, 0 to 100, or -1 for the default (got {value})")
+                raise invalid_value(f"a carve-out is a percentage, 0 to 100, or -1 for the default (got {value})")
             self._carveouts[function] = value
         elif attribute in REQUIRED_CLUSTER:
             if kernel.kernel.cluster is not None or value < 0:
-                raise self._invalid(
+                raise invalid_value(
                     f"kernel {kernel.name} was compiled for clusters of {kernel.kernel.cluster} blocks"
                     if kernel.kernel.cluster is not None
                     else f"a cluster has at least one block (got {value})"
@@ -210,19 +201,19 @@ class KernelCalls(StreamCalls):
         elif attribute == CLUSTER_POLICY:
             pass  # where the blocks of a cluster go is not simulated
         else:
-            raise self._invalid(f"function attribute {attribute} cannot be set")
+            raise invalid_value(f"function attribute {attribute} cannot be set")
 
-    @call()
+    @call("cuOccupancyMaxActiveBlocksPerMultiprocessor")
     def occupancy(self, function: int, block_threads: int, shared: int = 0) -> int:
         """``cuOccupancyMaxActiveBlocksPerMultiprocessor``: resident blocks an SM; 0 when not even one fits."""
         kernel = self._function(function).kernel
         if block_threads <= 0 or shared < 0:
-            raise self._invalid(f"occupancy of blocks of {block_threads} threads with {shared} bytes of shared memory")
+            raise invalid_value(f"occupancy of blocks of {block_threads} threads with {shared} bytes of shared memory")
         if block_threads > kernel.max_threads:
             return 0
-        return kernel_occupancy(kernel, block_threads, shared, limits=self.limits).blocks_per_sm
+        return kernel_occupancy(kernel, block_threads, shared, limits=self.state.limits).blocks_per_sm
 
-    @call()
+    @call("cuOccupancyMaxActiveClusters")
     def cluster_occupancy(
         self, function: int, grid: Dimensions, block: Dimensions, shared: int, cluster: Dimensions | None
     ) -> int:
@@ -230,23 +221,23 @@ class KernelCalls(StreamCalls):
         kernel = self._function(function)
         together = Together(cluster or kernel.kernel.cluster or (1, 1, 1))
         try:
-            check_together(kernel, launched_grid(kernel.kernel, grid), block, shared, together, self.limits)
+            check_together(kernel, launched_grid(kernel.kernel, grid), block, shared, together, self.state.limits)
         except LaunchError as error:
             raise CudaError(cudaError_t(error.driver_code), error.message) from None
         assert together.cluster is not None
-        return max_active_clusters(kernel.kernel, block, shared, together.cluster, self.limits)
+        return max_active_clusters(kernel.kernel, block, shared, together.cluster, self.state.limits)
 
-    @call()
+    @call("cuOccupancyMaxPotentialClusterSize")
     def largest_cluster(self, function: int, block: Dimensions, shared: int) -> int:
         """``cuOccupancyMaxPotentialClusterSize``: blocks of the largest cluster that a launch may have."""
         kernel = self._function(function)
-        each = kernel_occupancy(kernel.kernel, volume(block), shared, limits=self.limits).blocks_per_sm
+        each = kernel_occupancy(kernel.kernel, volume(block), shared, limits=self.state.limits).blocks_per_sm
         sizes = range(limits_of_cluster(kernel), 0, -1)
-        return next((size for size in sizes if clusters_that_fit(each, size, self.limits.sm_groups)), 0)
+        return next((size for size in sizes if clusters_that_fit(each, size, self.state.limits.sm_groups)), 0)
 
     # -- launches ------------------------------------------------------------------------------------------------------
 
-    @call(None)
+    @call("cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel", cost=None, waits=Waits.OWN_WORK)
     def launch(
         self,
         function: int,
@@ -265,10 +256,10 @@ class KernelCalls(StreamCalls):
         wrong in the kernel surfaces at a later call.
         """
         kernel = self._function(function)
-        host = self.profile.host
-        self._spend(host["launch"] + len(kernel.kernel.parameters) * host["launch_argument"])
-        self._flush_prints()
-        queue = self._scheduler.streams.find(stream)
+        host = self.state.profile.host
+        self.state.spend(host["launch"] + len(kernel.kernel.parameters) * host["launch_argument"])
+        self.state.flush_prints()
+        queue = self.state.scheduler.streams.find(stream)
         grid, block = launched_grid(kernel.kernel, grid), launched_block(kernel.kernel, block)
         together = Together(cluster, cooperative) if cooperative or cluster is not None else APART
         self._check(kernel, grid, block, args, shared, together)
@@ -286,18 +277,19 @@ class KernelCalls(StreamCalls):
         if self._carveouts:
             launch.carveout = self._carveouts.get(function, -1)
         if kernel.kernel.uses_heap:
-            self.memory.heap.touched = True
-        self._scheduler.enqueue(launch)
-        self._recorder.watch_launch(launch, self.memory)
-        if self.launch_blocking:
-            self._wait(launch)
+            self.state.memory.heap.touched = True
+        self.state.scheduler.enqueue(launch)
+        self.state.recorder.watch_launch(launch, self.state.memory)
+        if self.state.settings.launch_blocking:
+            self.state.wait(launch)
 
     def _surroundings(self) -> Surroundings:
         """What this launch has in common with others; made anew when a setting has changed."""
-        known = self._around
-        if known is None or known.time_limit != self.time_limit or known.workers != self.workers:
+        state, known = self.state, self._around
+        limit, workers = state.settings.time_limit, state.settings.workers
+        if known is None or known.time_limit != limit or known.workers != workers:
             known = self._around = Surroundings(
-                self.memory, self.limits, self._timer.launch, self._printed, self.time_limit, self.workers
+                state.memory, state.limits, state.timer.launch, state.printed, limit, workers
             )
         return known
 
@@ -310,12 +302,13 @@ class KernelCalls(StreamCalls):
         shared: int,
         together: Together = APART,
     ) -> None:
+        self._textures.destroy_unused()
         try:
-            kernel.check(grid, block, shared, self.limits, together)
+            kernel.check(grid, block, shared, self.state.limits, together)
         except LaunchError as error:
             raise CudaError(cudaError_t(error.driver_code), error.message) from None
         if len(args) != kernel.kernel.parameter_bytes:
-            raise self._invalid(
+            raise invalid_value(
                 f"kernel {kernel.name} takes {kernel.kernel.parameter_bytes} bytes of parameters (got {len(args)})"
             )
 
@@ -332,16 +325,16 @@ class KernelCalls(StreamCalls):
     ) -> KernelTime:
         """The modelled time of a launch, alone on the device, from sampled blocks. No call: memory, clock and stream
         stay as they are. Raises ``CudaError`` when the configuration is not allowed."""
-        with self._lock, host_watch.paused():
+        with self.state.lock, host_watch.paused():
             kernel = self._function(function)
             grid, block = launched_grid(kernel.kernel, grid), launched_block(kernel.kernel, block)
             together = Together(cluster, cooperative) if cooperative or cluster is not None else APART
             self._check(kernel, grid, block, args, shared, together)
-            return self._timer.time(kernel, grid, block, args, shared, together)
+            return self.state.timer.time(kernel, grid, block, args, shared, together)
 
     # -- array operations ----------------------------------------------------------------------------------------------
 
-    @call(None)
+    @call("cuLaunchKernel", cost=None, waits=Waits.OWN_WORK)
     def array_operation(
         self,
         name: str,
@@ -360,16 +353,16 @@ class KernelCalls(StreamCalls):
         ``exact`` then says which of its bytes are read and written (extent.py), for the hazard report. ``flops`` counts
         arithmetic operations. A recording keeps the bytes written, and a replay applies those.
         """
-        host = self.profile.host
-        self._spend(host["launch"])
-        queue = self._scheduler.streams.find(stream)
+        host = self.state.profile.host
+        self.state.spend(host["launch"])
+        queue = self.state.scheduler.streams.find(stream)
         reads, writes = tuple(reads), tuple(writes)
         moved = sum(size for _, size in reads) + sum(size for _, size in writes)
-        duration = cost.array_operation(self.profile, moved, flops)
-        work = self._recorder.array_work(run, self.memory)
-        operation = ArrayOperation(name, queue, self.memory, work, reads, writes, duration)
+        duration = cost.array_operation(self.state.profile, moved, flops)
+        work = self.state.recorder.array_work(run, self.state.memory)
+        operation = ArrayOperation(name, queue, self.state.memory, work, reads, writes, duration)
         operation.exact = exact
-        self._scheduler.enqueue(operation)
-        self._recorder.watch_array(operation, self.memory)
-        if self.launch_blocking:
-            self._wait(operation)
+        self.state.scheduler.enqueue(operation)
+        self.state.recorder.watch_array(operation, self.state.memory)
+        if self.state.settings.launch_blocking:
+            self.state.wait(operation)

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from cuda.bindings.runtime import cudaError_t, cudaMemLocationType, cudaMemoryAdvise, cudaMemRangeAttribute
 
-from cudalab.sim.device.calls.core import call
-from cudalab.sim.device.calls.pools import PoolCalls
-from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.calls.allocator import Allocator
+from cudalab.sim.device.calls.group import CallGroup, call
+from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.device.queue.stream import Stream
+from cudalab.sim.device.state import DeviceState
 from cudalab.sim.device.timing import cost
 from cudalab.sim.machine.memory.allocations import Allocation
 
@@ -73,39 +74,45 @@ class Prefetch(Operation):
         return self._duration
 
 
-class ManagedCalls(PoolCalls):
-    """Calls about managed memory."""
+class ManagedCalls(CallGroup):
+    """Prefetches, advice and attachment of managed memory."""
 
-    def _reset_state(self) -> None:
-        super()._reset_state()
+    def __init__(self, state: DeviceState, allocator: Allocator) -> None:
+        super().__init__(state)
+        allocator.on_release.append(self._forget)
+
+    def _forget(self, pointer: int) -> None:
+        self._advice.pop(pointer, None)
+
+    def clear(self) -> None:
         self._advice: dict[int, Advice] = {}
 
-    @call("memcpy_async")
+    @call("cudaMemPrefetchAsync", "cuMemPrefetchAsync", cost="memcpy_async")
     def prefetch(
         self, pointer: int, size: int, location_type: int, location: int, flags: int = 0, stream: int = 0
     ) -> None:
         """``cudaMemPrefetchAsync``: bring the pages to the device or to the host, in stream order."""
-        queue = self._scheduler.streams.find(stream)
+        queue = self.state.scheduler.streams.find(stream)
         advice, pages = self._managed_pages("cudaMemPrefetchAsync", pointer, size)
         if flags:
-            raise self._invalid(f"cudaMemPrefetchAsync: flags must be 0 (got {flags})")
+            raise invalid_value(f"cudaMemPrefetchAsync: flags must be 0 (got {flags})")
         if location_type == _ON_DEVICE and location != 0:
             raise CudaError(cudaError_t.cudaErrorInvalidDevice, f"there is one device, number 0 (asked for {location})")
         place = self._place(location_type, location)
         moved = int((advice.prefetched[pages] != place).sum()) * _PAGE
         advice.prefetched[pages] = place
         engine = "d2h" if place == HOST else "h2d"
-        duration = cost.bus_copy(self.profile, moved, engine) if moved else 0
-        self._scheduler.enqueue(Prefetch(queue, engine if moved else "none", moved, duration))
+        duration = cost.bus_copy(self.state.profile, moved, engine) if moved else 0
+        self.state.scheduler.enqueue(Prefetch(queue, engine if moved else "none", moved, duration))
 
-    @call()
+    @call("cudaMemAdvise", "cuMemAdvise")
     def advise(self, pointer: int, size: int, advice: int, location_type: int, location: int) -> None:
         """``cudaMemAdvise``: a ``cudaMemoryAdvise`` number for a range of pages."""
         table, pages = self._managed_pages("cudaMemAdvise", pointer, size)
         try:
             name = cudaMemoryAdvise(advice).name.removeprefix("cudaMemAdvise")
         except ValueError:
-            raise self._invalid(f"{advice} is no cudaMemoryAdvise") from None
+            raise invalid_value(f"{advice} is no cudaMemoryAdvise") from None
         on = name.startswith("Set")
         if name.endswith("ReadMostly"):
             table.read_mostly[pages] = on
@@ -118,7 +125,7 @@ class ManagedCalls(PoolCalls):
             else:
                 (table.by_host if place == HOST else table.by_device)[pages] = on
 
-    @call()
+    @call("cudaMemRangeGetAttribute", "cuMemRangeGetAttribute")
     def range_attribute(self, attribute: int, pointer: int, size: int, places: int = 1) -> list[int]:
         """``cudaMemRangeGetAttribute``: one number, or for *AccessedBy* ``places`` device numbers. A number that all
         pages of the range have in common; 0 or ``cudaInvalidDeviceId`` (-2) where they differ."""
@@ -136,36 +143,36 @@ class ManagedCalls(PoolCalls):
             if short.endswith("Type"):
                 return [{0: _ON_DEVICE, HOST: min(_ON_HOST)}.get(common, 0)]
             return [max(common, 0) if short.endswith("Id") else common]
-        raise self._invalid(f"{attribute} is no attribute of a range of memory")
+        raise invalid_value(f"{attribute} is no attribute of a range of memory")
 
-    @call("stream_wait_event")
+    @call("cudaStreamAttachMemAsync", "cuStreamAttachMemAsync", cost="stream_wait_event")
     def attach(self, stream: int, pointer: int, size: int = 0, flags: int = _SINGLE) -> None:
         """``cudaStreamAttachMemAsync``: which streams use an allocation. Devices of today let host and device use
         managed memory at the same time, so nothing depends on it."""
-        queue = self._scheduler.streams.find(stream)
+        queue = self.state.scheduler.streams.find(stream)
         allocation = self._managed("cudaStreamAttachMemAsync", pointer)
         if flags not in _ATTACH:
-            raise self._invalid(
+            raise invalid_value(
                 f"cudaStreamAttachMemAsync: flags must be cudaMemAttachGlobal (1), Host (2) or Single (4), got {flags}"
             )
         if pointer != allocation.pointer or size not in (0, allocation.size):
-            raise self._invalid(
+            raise invalid_value(
                 "cudaStreamAttachMemAsync attaches whole allocations: pass what cudaMallocManaged returned "
                 f"and the length 0 (got an address {pointer - allocation.pointer} bytes into it, length {size})"
             )
-        if flags == _SINGLE and queue is self._scheduler.streams.legacy:
-            raise self._invalid("cudaStreamAttachMemAsync: memory cannot be attached to the null stream alone")
+        if flags == _SINGLE and queue is self.state.scheduler.streams.legacy:
+            raise invalid_value("cudaStreamAttachMemAsync: memory cannot be attached to the null stream alone")
 
     def _managed(self, name: str, pointer: int) -> Allocation:
-        allocation = self.memory.find(pointer)
+        allocation = self.state.memory.find(pointer)
         if allocation is None or allocation.kind != "managed":
-            raise self._invalid(f"{name}: {pointer:#x} is no managed memory; cudaMallocManaged allocates it")
+            raise invalid_value(f"{name}: {pointer:#x} is no managed memory; cudaMallocManaged allocates it")
         return allocation
 
     def _managed_pages(self, name: str, pointer: int, size: int) -> tuple[Advice, slice]:
         allocation = self._managed(name, pointer)
         if size <= 0 or pointer + size > allocation.end:
-            raise self._invalid(f"{name}: {size} bytes from {pointer:#x} on are not all in the {allocation.describe()}")
+            raise invalid_value(f"{name}: {size} bytes from {pointer:#x} on are not all in the {allocation.describe()}")
         advice = self._advice.get(allocation.pointer)
         if advice is None or advice.preferred.size != -(-allocation.size // _PAGE):
             advice = self._advice[allocation.pointer] = Advice.none(allocation.size)
@@ -177,8 +184,4 @@ class ManagedCalls(PoolCalls):
             return 0
         if location_type in _ON_HOST:
             return HOST
-        raise self._invalid(f"no such place: location type {location_type}, number {location}")
-
-    def _release(self, pointer: int, name: str) -> None:
-        super()._release(pointer, name)
-        self._advice.pop(pointer, None)
+        raise invalid_value(f"no such place: location type {location_type}, number {location}")

@@ -1,4 +1,4 @@
-"""Memory pools and stream-ordered allocation as runtime calls (``pool.py`` keeps the books).
+"""Memory pools and stream-ordered allocation as runtime calls (``pool_bookkeeping.py`` keeps the books).
 
 Codes are those of an H200 (driver 580): freeing null does nothing, memory of ``cudaMalloc`` may be freed in stream
 order too, managed memory may not (``cudaErrorNotSupported``), ``cudaFree`` of memory from a pool does not wait.
@@ -10,13 +10,15 @@ from collections.abc import Sequence
 
 from cuda.bindings.runtime import cudaError_t, cudaMemAllocationType, cudaMemLocationType, cudaMemPoolAttr
 
-from cudalab.sim.device.calls.core import call
-from cudalab.sim.device.calls.memory import MemoryCalls
+from cudalab.sim.device.calls.allocator import Allocator
+from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.pool_bookkeeping import Block, Pool, PoolFull
-from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.declaration import Allocates
+from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.device.queue.stream import Stream
 from cudalab.sim.device.queue.transfer import StreamFree
+from cudalab.sim.device.state import DeviceState
 from cudalab.sim.machine.memory.allocations import Allocation
 
 _FIRST, _STEP = 0x0E00_0000, 0x40
@@ -47,11 +49,16 @@ _HIGH = {
 }
 
 
-class PoolCalls(MemoryCalls):
+class PoolCalls(CallGroup):
     """Memory pools of the device."""
 
-    def _reset_state(self) -> None:
-        super()._reset_state()
+    def __init__(self, state: DeviceState, allocator: Allocator) -> None:
+        super().__init__(state)
+        self._allocator = allocator
+        state.on_end.append(self._free_what_is_due)
+        state.on_wait.append(self._release_pools)
+
+    def clear(self) -> None:
         self._next_pool = _FIRST
         self._default_pool = Pool(self._next_pool)
         self._pool_now = self._default_pool
@@ -63,23 +70,23 @@ class PoolCalls(MemoryCalls):
 
     # -- stream-ordered allocation -------------------------------------------------------------------------------------
 
-    @call("malloc_async")
+    @call("cudaMallocAsync", "cuMemAllocAsync", cost="malloc_async", allocates=Allocates.POOLED)
     def malloc_async(self, size: int, stream: int = 0) -> int:
         """``cudaMallocAsync``: memory for later work of the stream, out of the device's current pool."""
         return self._lend(self._pool_now, size, stream, "cudaMallocAsync")
 
-    @call("malloc_async")
+    @call("cudaMallocFromPoolAsync", "cuMemAllocFromPoolAsync", cost="malloc_async", allocates=Allocates.POOLED)
     def malloc_from_pool(self, size: int, pool: int, stream: int = 0) -> int:
         """``cudaMallocFromPoolAsync``: the same, out of a pool of your choice."""
         return self._lend(self._find_pool(pool), size, stream, "cudaMallocFromPoolAsync")
 
     def _lend(self, pool: Pool, size: int, handle: int, name: str) -> int:
-        queue = self._scheduler.streams.find(handle)
+        queue = self.state.scheduler.streams.find(handle)
         if size < 0:
-            raise self._invalid(f"{name}: size must not be negative (got {size})")
+            raise invalid_value(f"{name}: size must not be negative (got {size})")
         if not size:
             return 0
-        if size > (total := int(self.profile.properties["totalGlobalMem"])):
+        if size > (total := int(self.state.profile.properties["totalGlobalMem"])):
             raise CudaError(
                 cudaError_t.cudaErrorMemoryAllocation, f"{name} of {size} bytes: the device has {total} in all"
             )
@@ -88,12 +95,12 @@ class PoolCalls(MemoryCalls):
         except PoolFull as error:
             raise CudaError(cudaError_t.cudaErrorMemoryAllocation, f"{name} of {size} bytes: {error}") from None
         if before is not None and before.resting:
-            self._recorder.allocated(block.pointer, size)  # its free has not happened, and now need not
+            self.state.recorder.allocated(block.pointer, size)  # its free has not happened, and now need not
         else:
             if before is not None and before.free is not None and before.stream is not queue:
-                self._scheduler.order(queue, before.free)
+                self.state.scheduler.order(queue, before.free)
             try:
-                block.pointer = self._allocate(size, "device", name, at=block.pointer)
+                block.pointer = self._allocator.allocate(size, "device", name, at=block.pointer)
             except CudaError:
                 pool.forget(block)
                 raise
@@ -102,7 +109,7 @@ class PoolCalls(MemoryCalls):
 
     def _comes_after(self, stream: Stream, operation: Operation) -> bool:
         """Does later work of ``stream`` wait for ``operation``, which has not ended?"""
-        targets = {id(before) for before, _ in self._scheduler.streams.dependencies(stream)}
+        targets = {id(before) for before, _ in self.state.scheduler.streams.dependencies(stream)}
         seen: set[int] = set()
         todo = [operation]
         while todo:
@@ -114,13 +121,13 @@ class PoolCalls(MemoryCalls):
                 todo += [dependent for dependent, _ in found.dependents]
         return False
 
-    @call("malloc_async")
+    @call("cudaFreeAsync", "cuMemFreeAsync", cost="malloc_async")
     def free_async(self, pointer: int, stream: int = 0) -> None:
         """``cudaFreeAsync``: frees when the work that is in the stream now has ended. 0 does nothing."""
-        queue = self._scheduler.streams.find(stream)
+        queue = self.state.scheduler.streams.find(stream)
         if not pointer:
             return
-        allocation = self._owned(pointer, ("device", "managed"), "cudaFreeAsync")
+        allocation = self._allocator.owned(pointer, ("device", "managed"), "cudaFreeAsync")
         if allocation.kind == "managed":
             raise CudaError(
                 cudaError_t.cudaErrorNotSupported,
@@ -128,41 +135,40 @@ class PoolCalls(MemoryCalls):
             )
         pooled = self._pooled.pop(pointer, None)
         if pointer in self._freeing and pooled is None:
-            raise self._invalid(f"{pointer:#x} was passed to cudaFreeAsync before: free each allocation once")
+            raise invalid_value(f"{pointer:#x} was passed to cudaFreeAsync before: free each allocation once")
         self._freeing.add(pointer)
         block = pooled[1] if pooled is not None else None
 
         def free() -> None:
             if block is not None and block.retaken is not None:
-                if self.memory.find(pointer) is not None:
-                    self.memory.forget_written(pointer)  # its new owner must write it before reading
+                if self.state.memory.find(pointer) is not None:
+                    self.state.memory.forget_written(pointer)  # its new owner must write it before reading
                 return
             self._freeing.discard(pointer)
-            if self.memory.find(pointer) is not None:
-                self._release(pointer, "cudaFreeAsync")
+            if self.state.memory.find(pointer) is not None:
+                self._allocator.release(pointer, "cudaFreeAsync")
 
         operation = StreamFree(queue, free, (pointer, allocation.size))
-        self._scheduler.enqueue(operation)
+        self.state.scheduler.enqueue(operation)
         if pooled is not None and block is not None:
             pooled[0].give_back(block, queue, operation)
 
-    def _free_at_once(self, allocation: Allocation) -> bool:
+    def free_at_once(self, allocation: Allocation) -> bool:
         """``cudaFree`` of memory from a pool does not wait. True when it was that."""
         pooled = self._pooled.pop(allocation.pointer, None)
         if pooled is None:
             return False
         pool, block = pooled
         pool.forget(block)
-        pending = set(self._scheduler._pending)
+        pending = set(self.state.scheduler._pending)
         if pending:
             self._freeing.add(allocation.pointer)
             self._later.append((pending, allocation.pointer))
         else:
-            self._release(allocation.pointer, "cudaFree")
+            self._allocator.release(allocation.pointer, "cudaFree")
         return True
 
-    def _on_end(self, operation: Operation) -> None:
-        super()._on_end(operation)
+    def _free_what_is_due(self, operation: Operation) -> None:
         if self._later:
             for pending, _ in self._later:
                 pending.discard(operation.sequence)
@@ -170,17 +176,17 @@ class PoolCalls(MemoryCalls):
             self._later = [entry for entry in self._later if entry[0]]
             for pointer in due:
                 self._freeing.discard(pointer)
-                self._release(pointer, "cudaFree")
+                self._allocator.release(pointer, "cudaFree")
 
     # -- pools ---------------------------------------------------------------------------------------------------------
 
-    @call("malloc_async")
+    @call("cudaMemPoolCreate", "cuMemPoolCreate", cost="malloc_async")
     def pool_create(
         self, allocation_type: int, location_type: int, location: int, handle_types: int = 0, max_size: int = 0
     ) -> int:
         """``cudaMemPoolCreate``: a handle. Pools of the one device's own memory; ``max_size`` 0 is no limit."""
         if allocation_type != _PINNED or location_type != _ON_DEVICE or location != 0:
-            raise self._invalid(
+            raise invalid_value(
                 "cudaMemPoolCreate: allocType must be cudaMemAllocationTypePinned and location the device 0 "
                 f"(got type {allocation_type}, location {location_type}, {location})"
             )
@@ -193,17 +199,17 @@ class PoolCalls(MemoryCalls):
         self._pools[pool.handle] = pool
         return pool.handle
 
-    @call("malloc_async")
+    @call("cudaMemPoolDestroy", "cuMemPoolDestroy", cost="malloc_async")
     def pool_destroy(self, pool: int) -> None:
         """``cudaMemPoolDestroy``: memory that is lent stays valid until it is freed."""
         found = self._find_pool(pool)
         if found is self._default_pool:
-            raise self._invalid("cudaMemPoolDestroy: the device's default pool cannot be destroyed")
+            raise invalid_value("cudaMemPoolDestroy: the device's default pool cannot be destroyed")
         del self._pools[pool]
         if self._pool_now is found:
             self._pool_now = self._default_pool
 
-    @call()
+    @call("cudaMemPoolGetAttribute", "cuMemPoolGetAttribute")
     def pool_get_attribute(self, pool: int, attribute: int) -> int:
         """``cudaMemPoolGetAttribute``: bytes, or 0 and 1 for a switch."""
         found = self._find_pool(pool)
@@ -213,9 +219,9 @@ class PoolCalls(MemoryCalls):
             return int(getattr(found, _AMOUNTS[cudaMemPoolAttr(attribute)]))
         if attribute in _FACTS:
             return _FACTS[cudaMemPoolAttr(attribute)]
-        raise self._invalid(f"{attribute} is no attribute of a memory pool of this device")
+        raise invalid_value(f"{attribute} is no attribute of a memory pool of this device")
 
-    @call()
+    @call("cudaMemPoolSetAttribute", "cuMemPoolSetAttribute")
     def pool_set_attribute(self, pool: int, attribute: int, value: int) -> None:
         """``cudaMemPoolSetAttribute``: the switches, the release threshold; the high marks can only be set to 0."""
         found = self._find_pool(pool)
@@ -227,16 +233,16 @@ class PoolCalls(MemoryCalls):
             high, now = _HIGH[cudaMemPoolAttr(attribute)]
             setattr(found, high, getattr(found, now))
         elif attribute in _HIGH:
-            raise self._invalid(f"a high mark can only be set to 0, which starts it anew (got {value})")
+            raise invalid_value(f"a high mark can only be set to 0, which starts it anew (got {value})")
         else:
-            raise self._invalid(f"attribute {attribute} of a memory pool cannot be set")
+            raise invalid_value(f"attribute {attribute} of a memory pool cannot be set")
 
-    @call("malloc_async")
+    @call("cudaMemPoolTrimTo", "cuMemPoolTrimTo", cost="malloc_async")
     def pool_trim(self, pool: int, keep: int) -> None:
         """``cudaMemPoolTrimTo``: give memory that nobody uses back to the device; ``keep`` bytes stay reserved."""
         self._find_pool(pool).release(keep)
 
-    @call()
+    @call("cudaMemPoolSetAccess", "cuMemPoolSetAccess")
     def pool_set_access(self, pool: int, places: Sequence[tuple[int, int, int]]) -> None:
         """``cudaMemPoolSetAccess``: ``(location type, device, flags)`` each. There is one device, which has all access
         to its own pools."""
@@ -250,50 +256,42 @@ class PoolCalls(MemoryCalls):
                 )
             found.access[number] = flags
 
-    @call()
+    @call("cudaMemPoolGetAccess", "cuMemPoolGetAccess")
     def pool_get_access(self, pool: int, kind: int, number: int) -> int:
         """``cudaMemPoolGetAccess``: 0 none, 1 read, 3 read and write."""
         found = self._find_pool(pool)
         if kind != _ON_DEVICE or number not in found.access:
-            raise self._invalid(f"cudaMemPoolGetAccess: there is one device, number 0 (asked for {number})")
+            raise invalid_value(f"cudaMemPoolGetAccess: there is one device, number 0 (asked for {number})")
         return found.access[number]
 
-    @call()
+    @call("cudaDeviceGetDefaultMemPool", "cuDeviceGetDefaultMemPool")
     def default_pool(self) -> int:
         """``cudaDeviceGetDefaultMemPool``: the pool that the device was made with."""
         return self._default_pool.handle
 
-    @call()
+    @call("cudaDeviceGetMemPool", "cuDeviceGetMemPool")
     def current_pool(self) -> int:
         """``cudaDeviceGetMemPool``: the pool that ``cudaMallocAsync`` takes from."""
         return self._pool_now.handle
 
-    @call()
+    @call("cudaDeviceSetMemPool", "cuDeviceSetMemPool")
     def set_current_pool(self, pool: int) -> None:
         """``cudaDeviceSetMemPool``"""
         self._pool_now = self._find_pool(pool)
 
     def pool_of(self, address: int) -> int:
         """The pool that memory at ``address`` is from; 0 for none. No call, takes no modelled time."""
-        allocation = self.memory.find(address)
+        allocation = self.state.memory.find(address)
         entry = self._pooled.get(allocation.pointer) if allocation is not None else None
         return entry[0].handle if entry is not None else 0
 
     def _find_pool(self, handle: int) -> Pool:
         pool = self._pools.get(handle)
         if pool is None:
-            raise self._invalid(
+            raise invalid_value(
                 f"{handle:#x} is no memory pool of this device; it was destroyed, or made before a reset"
             )
         return pool
-
-    def _wait(self, operation: Operation | None) -> None:
-        super()._wait(operation)
-        self._release_pools()
-
-    def _wait_for_all(self, *, seen: bool = True) -> None:
-        super()._wait_for_all(seen=seen)
-        self._release_pools()
 
     def _release_pools(self) -> None:
         for pool in {*self._pools.values(), *(pool for pool, _ in self._pooled.values())}:

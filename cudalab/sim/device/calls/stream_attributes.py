@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary
 
 from cuda.bindings.runtime import cudaStreamAttrID
 
-from cudalab.sim.device.calls.copies import CopyCalls
-from cudalab.sim.device.calls.core import call
+from cudalab.sim.device.calls.group import CallGroup, call
+from cudalab.sim.device.error import invalid_value
 from cudalab.sim.device.queue.stream import Stream
 
 WINDOW = int(cudaStreamAttrID.cudaLaunchAttributeAccessPolicyWindow)
@@ -28,27 +28,26 @@ Value = tuple[float, ...]
 _FIRST: dict[int, Value] = {WINDOW: (0, 0, 0.0, 0, 0), POLICY: (1,), DOMAIN_MAP: (0, 1), DOMAIN: (0,)}
 
 
-class StreamAttributes(CopyCalls):
-    """Calls about attributes of streams."""
+class StreamAttributeCalls(CallGroup):
+    """Attributes of streams."""
 
-    def _reset_state(self) -> None:
-        super()._reset_state()
+    def clear(self) -> None:
         self._attributes: WeakKeyDictionary[Stream, dict[int, Value]] = WeakKeyDictionary()
 
-    @call()
+    @call("cudaStreamGetAttribute", "cuStreamGetAttribute")
     def stream_get_attribute(self, stream: int, attribute: int) -> Value:
         """``cudaStreamGetAttribute``: the fields of the attribute with that ``cudaStreamAttrID``."""
-        return self._attribute(self._scheduler.streams.find(stream), attribute)
+        return self._attribute(self.state.scheduler.streams.find(stream), attribute)
 
-    @call()
+    @call("cudaStreamSetAttribute", "cuStreamSetAttribute")
     def stream_set_attribute(self, stream: int, attribute: int, value: Value) -> None:
         """``cudaStreamSetAttribute``"""
-        self._set_attribute(self._scheduler.streams.find(stream), attribute, value)
+        self._set_attribute(self.state.scheduler.streams.find(stream), attribute, value)
 
-    @call()
+    @call("cudaStreamCopyAttributes", "cuStreamCopyAttributes")
     def stream_copy_attributes(self, destination: int, source: int) -> None:
         """``cudaStreamCopyAttributes``"""
-        to, of = (self._scheduler.streams.find(handle) for handle in (destination, source))
+        to, of = (self.state.scheduler.streams.find(handle) for handle in (destination, source))
         for attribute in (*_FIRST, PRIORITY):
             self._set_attribute(to, attribute, self._attribute(of, attribute))
 
@@ -56,37 +55,32 @@ class StreamAttributes(CopyCalls):
         if attribute == PRIORITY:
             return (stream.priority,)
         if attribute not in _FIRST:
-            raise self._invalid(f"{attribute} is an attribute of launches, not of streams")
+            raise invalid_value(f"{attribute} is an attribute of launches, not of streams")
         return self._attributes.get(stream, _FIRST).get(attribute, _FIRST[attribute])
 
     def _set_attribute(self, stream: Stream, attribute: int, value: Value) -> None:
         if attribute == PRIORITY:
-            least, greatest = self.profile.priorities["least"], self.profile.priorities["greatest"]
+            least, greatest = self.state.profile.priorities["least"], self.state.profile.priorities["greatest"]
             stream.priority = min(max(int(value[0]), greatest), least)
             return
         if attribute not in _FIRST:
-            raise self._invalid(f"{attribute} is an attribute of launches, not of streams")
+            raise invalid_value(f"{attribute} is an attribute of launches, not of streams")
         if attribute == WINDOW:
             self._check_window(value)
         elif attribute == POLICY and value[0] not in (1, 2, 3, 4):
-            raise self._invalid(f"{value[0]} is no cudaSynchronizationPolicy")
+            raise invalid_value(f"{value[0]} is no cudaSynchronizationPolicy")
         elif attribute == DOMAIN and value[0] not in (0, 1):
-            raise self._invalid(f"{value[0]} is no cudaLaunchMemSyncDomain")
+            raise invalid_value(f"{value[0]} is no cudaLaunchMemSyncDomain")
         elif attribute == DOMAIN_MAP and not all(0 <= domain < _DOMAINS for domain in value):
-            raise self._invalid(f"memory synchronisation domains are 0 to {_DOMAINS - 1} (got {value})")
+            raise invalid_value(f"memory synchronisation domains are 0 to {_DOMAINS - 1} (got {value})")
         self._attributes.setdefault(stream, {})[attribute] = tuple(value)
 
     def _check_window(self, value: Value) -> None:
         _, size, ratio, _, missing = value
-        most = int(self.properties_of_window)
+        most = int(self.state.profile.properties["accessPolicyMaxWindowSize"])
         if size > most:
-            raise self._invalid(f"an access policy window has at most {most} bytes (got {size})")
+            raise invalid_value(f"an access policy window has at most {most} bytes (got {size})")
         if not 0.0 <= ratio <= 1.0:
-            raise self._invalid(f"the hit ratio is between 0 and 1 (got {ratio})")
+            raise invalid_value(f"the hit ratio is between 0 and 1 (got {ratio})")
         if missing == _PERSISTING:
-            raise self._invalid("missProp must be cudaAccessPropertyNormal or cudaAccessPropertyStreaming")
-
-    @property
-    def properties_of_window(self) -> int:
-        """The largest access policy window, bytes."""
-        return int(self.profile.properties["accessPolicyMaxWindowSize"])
+            raise invalid_value("missProp must be cudaAccessPropertyNormal or cudaAccessPropertyStreaming")

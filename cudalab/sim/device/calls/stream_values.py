@@ -14,13 +14,14 @@ import numpy as np
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.device import host_address
-from cudalab.sim.device.calls.core import call
-from cudalab.sim.device.calls.stream_attributes import StreamAttributes
-from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.calls.group import CallGroup, call
+from cudalab.sim.device.calls.placement import placed
+from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.copy_region import Region
 from cudalab.sim.device.queue.operation import Operation, Touched
 from cudalab.sim.device.queue.stream import Stream
 from cudalab.sim.device.queue.transfer import Memset
+from cudalab.sim.device.state import DeviceState
 from cudalab.sim.machine.memory.allocations import Memory
 
 GEQ, EQ, AND, NOR = range(4)
@@ -74,31 +75,36 @@ class Arrival(Operation):
         self._arrive()
 
 
-class StreamValues(StreamAttributes):
-    """Calls about values in memory."""
+class StreamValueCalls(CallGroup):
+    """Values in memory that streams write, or wait for."""
 
-    def _reset_state(self) -> None:
-        super()._reset_state()
+    def __init__(self, state: DeviceState) -> None:
+        super().__init__(state)
+        state.on_enter.append(self._poll)
+        state.on_end.append(lambda operation: self._poll())
+        state.on_fault.append(lambda dropped, error: self._value_waits.clear())
+
+    def clear(self) -> None:
         self._value_waits: list[ValueWait] = []
 
-    @call("memset")
+    @call("cuStreamWriteValue32", "cuStreamWriteValue64", cost="memset")
     def stream_write_value(self, stream: int, address: int, value: int, width: int, flags: int = 0) -> None:
         """``cuStreamWriteValue32`` and ``64``: write ``value`` of ``width`` bytes in stream order."""
-        queue = self._scheduler.streams.find(stream)
+        queue = self.state.scheduler.streams.find(stream)
         if flags:
-            raise self._invalid(f"cuStreamWriteValue: flags must be 0 on this device (got {flags:#x})")
+            raise invalid_value(f"cuStreamWriteValue: flags must be 0 on this device (got {flags:#x})")
         region = self._value_region(address, width, "cuStreamWriteValue")
         data = np.frombuffer((value & ((1 << 8 * width) - 1)).to_bytes(width, "little"), np.uint8)
-        self._scheduler.enqueue(WriteValue(queue, self.memory, region, data))
+        self.state.scheduler.enqueue(WriteValue(queue, self.state.memory, region, data))
 
-    @call("stream_wait_event")
+    @call("cuStreamWaitValue32", "cuStreamWaitValue64", cost="stream_wait_event")
     def stream_wait_value(self, stream: int, address: int, value: int, width: int, flags: int = 0) -> None:
         """``cuStreamWaitValue32`` and ``64``: later work of the stream waits until the value in memory is at least
         ``value`` in the order that wraps around (0), equals it (1), has a bit of it (2), or lacks one of its bits (3).
         """
-        queue = self._scheduler.streams.find(stream)
+        queue = self.state.scheduler.streams.find(stream)
         if flags & ~(_CONDITION | _FLUSH):
-            raise self._invalid(f"cuStreamWaitValue: flags {flags:#x} are none of CU_STREAM_WAIT_VALUE_…")
+            raise invalid_value(f"cuStreamWaitValue: flags {flags:#x} are none of CU_STREAM_WAIT_VALUE_…")
         if flags & _FLUSH:
             raise CudaError(
                 cudaError_t.cudaErrorNotSupported, "cuStreamWaitValue: CU_STREAM_WAIT_VALUE_FLUSH is not supported"
@@ -107,7 +113,7 @@ class StreamValues(StreamAttributes):
         condition = flags & _CONDITION
 
         def holds() -> bool:
-            found = int.from_bytes(region.gather(self.memory).tobytes(), "little")
+            found = int.from_bytes(region.gather(self.state.memory).tobytes(), "little")
             return fulfilled(found, value, condition, 8 * width)
 
         wait = ValueWait(queue, address, f"{_TEXTS[condition]} {value}", holds)
@@ -116,38 +122,26 @@ class StreamValues(StreamAttributes):
             wait.arrived = True
             self._value_waits.append(wait)
 
-        self._scheduler.enqueue(Arrival(queue, arrive))
+        self.state.scheduler.enqueue(Arrival(queue, arrive))
         wait.waiting = 1  # for the value; its stream's order comes on top
-        self._scheduler.enqueue(wait)
+        self.state.scheduler.enqueue(wait)
 
     def _value_region(self, address: int, width: int, name: str) -> Region:
         if not address or address % width:
-            raise self._invalid(f"{name}: {address:#x} is not the address of a value of {width} bytes")
-        region, kind = self._placed(name, Region(address, width))
+            raise invalid_value(f"{name}: {address:#x} is not the address of a value of {width} bytes")
+        region, kind = placed(self.state, name, Region(address, width))
         if kind == "pageable":
-            raise self._invalid(f"{name}: {address:#x} is pageable host memory, which the device does not reach")
+            raise invalid_value(f"{name}: {address:#x} is pageable host memory, which the device does not reach")
         return region
 
-    def _enter(self, name: str) -> None:
-        super()._enter(name)
-        if self._value_waits:
-            self._look_at_values()
-
-    def _on_end(self, operation: Operation) -> None:
-        super()._on_end(operation)
-        if self._value_waits:
-            self._look_at_values()
-
-    def _look_at_values(self) -> None:
-        """Let those go on whose value has come."""
+    def _poll(self) -> None:
+        """Let the streams go on whose value has come."""
+        if not self._value_waits:
+            return
         over = [wait for wait in self._value_waits if wait.holds()]
         for wait in over:
             self._value_waits.remove(wait)
-            self._scheduler.let_go(wait)
-
-    def _on_fault(self, operation: Operation, error: CudaError) -> None:
-        self._value_waits.clear()
-        super()._on_fault(operation, error)
+            self.state.scheduler.let_go(wait)
 
 
 def fulfilled(found: int, wanted: int, condition: int, bits: int) -> bool:

@@ -7,122 +7,127 @@ from collections.abc import Callable
 
 from cuda.bindings.runtime import cudaError_t
 
-from cudalab.sim.device.calls.core import call
-from cudalab.sim.device.calls.stream_values import StreamValues
-from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.calls.group import CallGroup, call
+from cudalab.sim.device.declaration import Waits
+from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.operation import EventRecord, Operation
 from cudalab.sim.device.queue.stream import DISABLE_TIMING, INTERPROCESS, NON_BLOCKING, Event
 from cudalab.sim.device.queue.transfer import HostFunction
+from cudalab.sim.device.state import DeviceState
 
 _SUCCESS = 0
 
 
-class StreamCalls(StreamValues):
-    """Stream and event calls of the device."""
+class StreamCalls(CallGroup):
+    """Streams, events and host functions."""
+
+    def __init__(self, state: DeviceState) -> None:
+        super().__init__(state)
+        state.on_fault.append(self._tell_callbacks)
 
     # -- streams -------------------------------------------------------------------------------------------------------
 
-    @call("stream_create")
+    @call("cudaStreamCreateWithPriority", "cuStreamCreateWithPriority", cost="stream_create")
     def stream_create(self, flags: int = 0, priority: int = 0) -> int:
         """``cudaStreamCreateWithPriority``: a handle. ``flags`` 1 is non-blocking; the priority is clamped."""
         if flags not in (0, NON_BLOCKING):
-            raise self._invalid(f"stream flags must be cudaStreamDefault (0) or cudaStreamNonBlocking (1), got {flags}")
-        least, greatest = self.profile.priorities["least"], self.profile.priorities["greatest"]
-        return self._scheduler.streams.create(flags, min(max(priority, greatest), least)).handle
+            raise invalid_value(f"stream flags must be cudaStreamDefault (0) or cudaStreamNonBlocking (1), got {flags}")
+        least, greatest = self.state.profile.priorities["least"], self.state.profile.priorities["greatest"]
+        return self.state.scheduler.streams.create(flags, min(max(priority, greatest), least)).handle
 
-    @call("stream_destroy")
+    @call("cudaStreamDestroy", "cuStreamDestroy", cost="stream_destroy")
     def stream_destroy(self, stream: int) -> None:
         """``cudaStreamDestroy``: returns at once; work in the stream completes."""
-        self._scheduler.streams.destroy(stream)
+        self.state.scheduler.streams.destroy(stream)
 
-    @call("synchronize")
+    @call("cudaStreamSynchronize", "cuStreamSynchronize", cost="synchronize", waits=Waits.STREAM)
     def stream_synchronize(self, stream: int = 0) -> None:
         """``cudaStreamSynchronize``: wait until everything in the stream has ended. The legacy default stream counts as
         busy while any blocking stream is, for whatever comes next there would wait (seen on an H200)."""
-        queue = self._scheduler.streams.find(stream)
-        if queue is not self._scheduler.streams.legacy:
-            self._wait(queue.last)
+        queue = self.state.scheduler.streams.find(stream)
+        if queue is not self.state.scheduler.streams.legacy:
+            self.state.wait(queue.last)
         else:
-            for operation, _ in self._scheduler.streams.dependencies(queue):
-                self._wait(operation)
-        self._scheduler.host_saw_stream(queue)
+            for operation, _ in self.state.scheduler.streams.dependencies(queue):
+                self.state.wait(operation)
+        self.state.scheduler.host_saw_stream(queue)
 
-    @call("stream_query")
+    @call("cudaStreamQuery", "cuStreamQuery", cost="stream_query")
     def stream_query(self, stream: int = 0) -> bool:
         """``cudaStreamQuery``: has everything in the stream ended?"""
-        queue = self._scheduler.streams.find(stream)
-        if self._scheduler.implicit is not None:
-            self._scheduler.implicit.queried(queue)
+        queue = self.state.scheduler.streams.find(stream)
+        if self.state.scheduler.implicit is not None:
+            self.state.scheduler.implicit.queried(queue)
         last = [queue.last] if queue.last is not None else []
-        if queue is self._scheduler.streams.legacy:
-            last = [operation for operation, _ in self._scheduler.streams.dependencies(queue)]
+        if queue is self.state.scheduler.streams.legacy:
+            last = [operation for operation, _ in self.state.scheduler.streams.dependencies(queue)]
         if not all(operation.done for operation in last):
             return False
         for operation in last:
-            self._scheduler.host_saw(operation)
-        self._scheduler.host_saw_stream(queue)
+            self.state.scheduler.host_saw(operation)
+        self.state.scheduler.host_saw_stream(queue)
         return True
 
-    @call("stream_wait_event")
+    @call("cudaStreamWaitEvent", "cuStreamWaitEvent", cost="stream_wait_event", orders_streams=True)
     def stream_wait_event(self, stream: int, event: int, flags: int = 0) -> None:
         """``cudaStreamWaitEvent``: later work of the stream waits for the event's last record so far."""
-        queue = self._scheduler.streams.find(stream)
-        record = self._scheduler.streams.find_event(event).record
+        queue = self.state.scheduler.streams.find(stream)
+        record = self.state.scheduler.streams.find_event(event).record
         self._check_flags("cudaStreamWaitEvent", "cudaEventWaitExternal", flags)
         if record is not None:
-            self._scheduler.order(queue, record)
+            self.state.scheduler.order(queue, record)
 
-    @call()
+    @call("cudaStreamGetFlags", "cuStreamGetFlags")
     def stream_get_flags(self, stream: int) -> int:
         """``cudaStreamGetFlags``"""
-        return self._scheduler.streams.find(stream).flags
+        return self.state.scheduler.streams.find(stream).flags
 
-    @call()
+    @call("cudaStreamGetPriority", "cuStreamGetPriority")
     def stream_get_priority(self, stream: int) -> int:
         """``cudaStreamGetPriority``"""
-        return self._scheduler.streams.find(stream).priority
+        return self.state.scheduler.streams.find(stream).priority
 
-    @call()
+    @call("cudaStreamGetId", "cuStreamGetId")
     def stream_get_id(self, stream: int) -> int:
         """``cudaStreamGetId``: a number that no other stream of the process has."""
-        return self._scheduler.streams.find(stream).number
+        return self.state.scheduler.streams.find(stream).number
 
-    @call()
+    @call("cudaDeviceGetStreamPriorityRange", "cuCtxGetStreamPriorityRange")
     def stream_priority_range(self) -> tuple[int, int]:
         """``cudaDeviceGetStreamPriorityRange``: ``(least, greatest)``; a lower number is a higher priority."""
-        return self.profile.priorities["least"], self.profile.priorities["greatest"]
+        return self.state.profile.priorities["least"], self.state.profile.priorities["greatest"]
 
     def _check_flags(self, name: str, external: str, flags: int) -> None:
         if flags == 1:
             raise CudaError(cudaError_t.cudaErrorIllegalState, f"{name}: {external} is for streams that are capturing")
         if flags:
-            raise self._invalid(f"{name}: flags must be 0, or {external} (1) in a capture; got {flags}")
+            raise invalid_value(f"{name}: flags must be 0, or {external} (1) in a capture; got {flags}")
 
     # -- host functions ------------------------------------------------------------------------------------------------
 
     def _notice(self) -> int:
         """ns until the driver's thread has heard that a host function is due, has called it, and the stream goes on."""
-        return round(self.profile.device["host_function_notice"])
+        return round(self.state.profile.device["host_function_notice"])
 
-    @call("host_function")
+    @call("cudaLaunchHostFunc", "cuLaunchHostFunc", cost="host_function")
     def launch_host_function(self, function: Callable[[], None], stream: int = 0) -> None:
         """``cudaLaunchHostFunc``: ``function()`` runs in another host thread when the work before it in the stream has
         ended; later work waits for it. It must not call CUDA. An exception that it raises is reported and goes no
         further. After a fault it is not called."""
-        queue = self._scheduler.streams.find(stream)
-        self._scheduler.enqueue(HostFunction(queue, lambda: self._call_host(function), self._notice()))
+        queue = self.state.scheduler.streams.find(stream)
+        self.state.scheduler.enqueue(HostFunction(queue, lambda: self._call_host(function), self._notice()))
 
-    @call("host_function")
+    @call("cudaStreamAddCallback", "cuStreamAddCallback", cost="host_function")
     def add_callback(self, function: Callable[[int], None], stream: int = 0) -> None:
         """``cudaStreamAddCallback``: the older form. ``function(status)`` is given 0, or the number of the error that
         ended all work: it is called in that case, too."""
-        queue = self._scheduler.streams.find(stream)
+        queue = self.state.scheduler.streams.find(stream)
         callback = HostFunction(queue, lambda: self._call_host(lambda: function(_SUCCESS)), self._notice())
         callback.on_fault = lambda error: self._call_host(lambda: function(int(error.code)))
-        self._scheduler.enqueue(callback)
+        self.state.scheduler.enqueue(callback)
 
     def _call_host(self, function: Callable[[], None]) -> None:
-        if self._recorder.replaying:
+        if self.state.recorder.replaying:
             return
 
         def run() -> None:
@@ -131,59 +136,58 @@ class StreamCalls(StreamValues):
             except BaseException as error:
                 sys.unraisablehook(_Unraisable(error, function))  # type: ignore[arg-type]
 
-        self._host_thread.run(run)
+        self.state.host_thread.run(run)
 
-    def _on_fault(self, operation: Operation, error: CudaError) -> None:
-        callbacks = [other.on_fault for other in self._scheduler.pending if isinstance(other, HostFunction)]
-        super()._on_fault(operation, error)
-        for callback in callbacks:
-            if callback is not None:
-                callback(error)
+    def _tell_callbacks(self, dropped: list[Operation], error: CudaError) -> None:
+        """Callbacks, unlike host functions, hear of a fault."""
+        for operation in dropped:
+            if isinstance(operation, HostFunction) and operation.on_fault is not None:
+                operation.on_fault(error)
 
     # -- events --------------------------------------------------------------------------------------------------------
 
-    @call("event_create")
+    @call("cudaEventCreateWithFlags", "cuEventCreate", cost="event_create")
     def event_create(self, flags: int = 0) -> int:
         """``cudaEventCreateWithFlags``: a handle. 1 blocking sync, 2 no timing, 4 inter-process (needs 2)."""
         if flags & ~7 or (flags & INTERPROCESS and not flags & DISABLE_TIMING):
-            raise self._invalid(
+            raise invalid_value(
                 f"event flags {flags}: allowed are cudaEventBlockingSync (1), cudaEventDisableTiming (2), and "
                 "cudaEventInterprocess (4) together with cudaEventDisableTiming"
             )
-        return self._scheduler.streams.create_event(flags).handle
+        return self.state.scheduler.streams.create_event(flags).handle
 
-    @call("event_destroy")
+    @call("cudaEventDestroy", "cuEventDestroy", cost="event_destroy")
     def event_destroy(self, event: int) -> None:
         """``cudaEventDestroy``"""
-        self._scheduler.streams.destroy_event(event)
+        self.state.scheduler.streams.destroy_event(event)
 
-    @call("event_record")
+    @call("cudaEventRecord", "cuEventRecord", cost="event_record")
     def event_record(self, event: int, stream: int = 0, flags: int = 0) -> None:
         """``cudaEventRecord``: the event is complete when the work that is in the stream now has ended."""
-        queue = self._scheduler.streams.find(stream)
-        target = self._scheduler.streams.find_event(event)
+        queue = self.state.scheduler.streams.find(stream)
+        target = self.state.scheduler.streams.find_event(event)
         self._check_flags("cudaEventRecordWithFlags", "cudaEventRecordExternal", flags)
-        record = EventRecord(queue, round(self.profile.device["event_record"]))
-        self._scheduler.enqueue(record)
+        record = EventRecord(queue, round(self.state.profile.device["event_record"]))
+        self.state.scheduler.enqueue(record)
         target.record = record
 
-    @call("event_query")
+    @call("cudaEventQuery", "cuEventQuery", cost="event_query")
     def event_query(self, event: int) -> bool:
         """``cudaEventQuery``: complete? An event that was never recorded is."""
-        target = self._scheduler.streams.find_event(event)
+        target = self.state.scheduler.streams.find_event(event)
         if target.record is not None and target.record.done:
-            self._scheduler.host_saw(target.record)
+            self.state.scheduler.host_saw(target.record)
         return target.complete
 
-    @call("synchronize")
+    @call("cudaEventSynchronize", "cuEventSynchronize", cost="synchronize", waits=Waits.EVENT)
     def event_synchronize(self, event: int) -> None:
         """``cudaEventSynchronize``: wait until the event is complete."""
-        self._wait(self._scheduler.streams.find_event(event).record)
+        self.state.wait(self.state.scheduler.streams.find_event(event).record)
 
-    @call("event_elapsed")
+    @call("cudaEventElapsedTime", "cuEventElapsedTime", cost="event_elapsed")
     def event_elapsed(self, start: int, end: int) -> float:
         """``cudaEventElapsedTime``: milliseconds between two recorded events, in steps of 32 ns."""
-        events = [self._scheduler.streams.find_event(event) for event in (start, end)]
+        events = [self.state.scheduler.streams.find_event(event) for event in (start, end)]
         if any(event.record is None or not event.timing for event in events):
             raise CudaError(
                 cudaError_t.cudaErrorInvalidResourceHandle,
@@ -196,7 +200,7 @@ class StreamCalls(StreamValues):
         return (self._stamp(events[1]) - self._stamp(events[0])) / 1e6
 
     def _stamp(self, event: Event) -> int:
-        step = round(self.profile.device["event_resolution"])
+        step = round(self.state.profile.device["event_resolution"])
         assert event.record is not None
         return event.record.end // step * step
 

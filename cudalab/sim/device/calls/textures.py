@@ -12,15 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.abi import ImageShape, TexelFormat
-from cudalab.sim.device.calls.core import call
-from cudalab.sim.device.calls.kernels import KernelCalls
-from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.calls.allocator import Allocator
+from cudalab.sim.device.calls.copies import CopyCalls
+from cudalab.sim.device.calls.group import CallGroup, call
+from cudalab.sim.device.declaration import Allocates, Waits
+from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.copy_region import Region
+from cudalab.sim.device.state import DeviceState
 from cudalab.sim.machine.memory.textures import Grid, ImageObject, Sampling, Texels
 
 LAYERED, SURFACE, CUBEMAP, GATHER = 1, 2, 4, 8
@@ -59,47 +61,50 @@ class ArrayInfo:
     grid: Grid
 
 
-class TextureCalls(KernelCalls):
-    """Array, texture and surface calls of the device."""
+class TextureCalls(CallGroup):
+    """CUDA arrays, texture and surface objects."""
 
-    def _reset_state(self) -> None:
-        super()._reset_state()
+    def __init__(self, state: DeviceState, allocator: Allocator, copies: CopyCalls) -> None:
+        super().__init__(state)
+        self._allocator, self._copies = allocator, copies
+
+    def clear(self) -> None:
         self._arrays: dict[int, ArrayInfo] = {}
         self._doomed: list[tuple[int, str, int]] = []
         self._array_handles = 0x0E00_0000
 
     # -- arrays --------------------------------------------------------------------------------------------------------
 
-    @call(None)
+    @call("cudaMalloc3DArray", "cuArray3DCreate", cost=None, allocates=Allocates.DEVICE)
     def malloc_array(self, channels: Channels, extent: tuple[int, int, int], flags: int = 0) -> int:
         """``cudaMalloc3DArray``: a handle. ``extent`` is width, height and depth (or layers) in texels; 0 for a
         dimension that the array does not have."""
-        self._spend(self.profile.host["malloc_small"])
+        self.state.spend(self.state.profile.host["malloc_small"])
         texels = self._texels("cudaMalloc3DArray", channels)
         shape = self._shape(extent, flags)
         width, height, depth = (max(1, size) for size in extent)
         pitch = -(-width * texels.bytes // _ROW_ALIGNMENT) * _ROW_ALIGNMENT
-        pointer = self._allocate(pitch * height * depth, "device", "cudaMallocArray")
+        pointer = self._allocator.allocate(pitch * height * depth, "device", "cudaMallocArray")
         self._array_handles += 0x40
         grid = Grid(pointer, shape, texels, (width, height, depth), pitch, pitch * height)
         self._arrays[self._array_handles] = ArrayInfo(_plain(channels), _triple(extent), flags, grid)
         return self._array_handles
 
-    @call(None)
+    @call("cudaFreeArray", "cuArrayDestroy", cost=None, waits=Waits.DEVICE)
     def free_array(self, array: int) -> None:
         """``cudaFreeArray``: waits for the whole device, then frees. 0 does nothing. Objects made of it stay, and using
         one is a fault."""
         if not array:
-            return self._spend(self.profile.host["query"])
+            return self.state.spend(self.state.profile.host["query"])
         info = self._array("cudaFreeArray", array)
-        self._spend(self.profile.host["free_small"])
-        self._wait_for_all()
-        self._destroy_unused()
-        self._release(info.grid.data, "cudaFreeArray")
+        self.state.spend(self.state.profile.host["free_small"])
+        self.state.wait_for_all()
+        self.destroy_unused()
+        self._allocator.release(info.grid.data, "cudaFreeArray")
         del self._arrays[array]
         return None
 
-    @call()
+    @call("cudaArrayGetInfo", "cuArray3DGetDescriptor")
     def array_info(self, array: int) -> tuple[Channels, tuple[int, int, int], int]:
         """``cudaArrayGetInfo``: channels, extent and flags."""
         info = self._array("cudaArrayGetInfo", array)
@@ -119,7 +124,7 @@ class TextureCalls(KernelCalls):
         try:
             self._texels(name, channels)
         except CudaError as error:
-            self._remember(error)
+            self.state.errors.remember(error)
             raise
 
     @staticmethod
@@ -138,9 +143,9 @@ class TextureCalls(KernelCalls):
     def _shape(self, extent: tuple[int, int, int], flags: int) -> ImageShape:
         """What an array of this extent is; ``cudaErrorInvalidValue`` where there is none such, or it is too large."""
         width, height, depth = extent
-        p = self.profile.properties
+        p = self.state.profile.properties
         if flags & ~(LAYERED | SURFACE | CUBEMAP | GATHER):
-            raise self._invalid(f"cudaMalloc3DArray: flags {flags:#x} are not simulated, or do not exist")
+            raise invalid_value(f"cudaMalloc3DArray: flags {flags:#x} are not simulated, or do not exist")
         if flags & CUBEMAP:
             shape = ImageShape.LAYERED_CUBE if flags & LAYERED else ImageShape.CUBE
             most = (p["maxTextureCubemap"],) * 2 + (6,)
@@ -170,14 +175,14 @@ class TextureCalls(KernelCalls):
         if flags & GATHER and shape is not ImageShape.ARRAY_2D:
             fits, rule = False, "cudaArrayTextureGather is for 2-D arrays"
         if width < 1 or not fits or any(size > limit for size, limit in zip(extent, most, strict=True)):
-            raise self._invalid(
+            raise invalid_value(
                 f"cudaMalloc3DArray: {width} x {height} x {depth} texels with flags {flags}; at most {most}, and {rule}"
             )
         return shape
 
     # -- copies --------------------------------------------------------------------------------------------------------
 
-    @call(None)
+    @call("cudaMemcpy3D", "cuMemcpy3D", cost=None, waits=Waits.OWN_WORK)
     def memcpy_array(
         self,
         dst: Side,
@@ -195,19 +200,19 @@ class TextureCalls(KernelCalls):
         if width and height and depth:
             memory = [side for side in (dst, src) if len(side) == 3]
             if any(height * depth > 1 and side[1] < width for side in memory):
-                self._spend(self.profile.host["query"])
+                self.state.spend(self.state.profile.host["query"])
                 raise CudaError(
                     cudaError_t.cudaErrorInvalidPitchValue,
                     f"{name}: the pitch {memory[0][1]} is less than the width of {width} bytes",
                 )
             wrong = (len(dst) == 4 and kind in (0, _DEVICE_TO_HOST)) or (len(src) == 4 and kind in (0, _HOST_TO_DEVICE))
             if wrong:
-                self._spend(self.profile.host["query"])
+                self.state.spend(self.state.profile.host["query"])
                 raise CudaError(
                     cudaError_t.cudaErrorInvalidMemcpyDirection,
                     f"{name}: arrays are device memory, and the kind {kind} says otherwise",
                 )
-        self._copy(name, sides[0], sides[1], kind, stream, asynchronous)
+        self._copies.copy(name, sides[0], sides[1], kind, stream, asynchronous)
 
     def _side(self, name: str, side: Side, extent: tuple[int, int, int]) -> Region:
         width, height, depth = extent
@@ -218,16 +223,16 @@ class TextureCalls(KernelCalls):
         size = (grid.extent[0] * grid.texels.bytes, grid.extent[1], grid.extent[2])
         for axis, first, count, most in zip("xyz", begin, extent, size, strict=True):
             if first < 0 or first + count > most:
-                self._spend(self.profile.host["query"])
+                self.state.spend(self.state.profile.host["query"])
                 unit = "bytes of a row" if axis == "x" else "rows" if axis == "y" else "slices"
-                raise self._invalid(f"{name}: {first} + {count} in {axis} is beyond the array's {most} {unit}")
+                raise invalid_value(f"{name}: {first} + {count} in {axis} is beyond the array's {most} {unit}")
         x, y, z = begin
         first = grid.data + z * grid.slice_pitch + y * grid.pitch + x
         return Region(first, width, height, depth, grid.pitch, grid.slice_pitch)
 
     # -- objects -------------------------------------------------------------------------------------------------------
 
-    @call()
+    @call("cudaCreateTextureObject", "cuTexObjectCreate")
     def create_texture(
         self,
         source: int,
@@ -267,31 +272,31 @@ class TextureCalls(KernelCalls):
         x, y, z = (*(int(mode) for mode in address), 1, 1, 1)[:3]
         modes = (x, y, z)
         if any(not 0 <= mode <= 3 for mode in modes):
-            raise self._invalid(f"{name}: {modes} are no address modes (0 wrap, 1 clamp, 2 mirror, 3 border)")
+            raise invalid_value(f"{name}: {modes} are no address modes (0 wrap, 1 clamp, 2 mirror, 3 border)")
         r, g, b, a = (*(float(part) for part in border), 0.0, 0.0, 0.0, 0.0)[:4]
         sampling = Sampling(modes, bool(linear), bool(fractions), bool(normalised), (r, g, b, a))
         return self._new_object(name, grid, sampling)
 
-    @call()
+    @call("cudaDestroyTextureObject", "cuTexObjectDestroy")
     def destroy_texture(self, texture: int) -> None:
         """``cudaDestroyTextureObject``; a handle that no object has is no error."""
         self._destroy(texture, "texture")
 
-    @call()
+    @call("cudaCreateSurfaceObject", "cuSurfObjectCreate")
     def create_surface(self, array: int) -> int:
         """``cudaCreateSurfaceObject``: a handle, for an array."""
         return self._new_object("cudaCreateSurfaceObject", self._array("cudaCreateSurfaceObject", array).grid, None)
 
-    @call()
+    @call("cudaDestroySurfaceObject", "cuSurfObjectDestroy")
     def destroy_surface(self, surface: int) -> None:
         """``cudaDestroySurfaceObject``; a handle that no object has is no error."""
         self._destroy(surface, "surface")
 
     def image(self, handle: int, kind: str) -> ImageObject:
         """A live texture or surface object. No call, takes no modelled time. ``cudaErrorInvalidValue``."""
-        found = self.memory.images.find(handle)
+        found = self.state.memory.images.find(handle)
         if found is None or found.kind != kind:
-            raise self._invalid(f"{handle:#x} is no {kind} object of this device")
+            raise invalid_value(f"{handle:#x} is no {kind} object of this device")
         return found
 
     def array_of(self, grid: Grid) -> int:
@@ -299,61 +304,58 @@ class TextureCalls(KernelCalls):
         return next((handle for handle, info in self._arrays.items() if info.grid is grid), 0)
 
     def _new_object(self, name: str, grid: Grid, sampling: Sampling | None) -> int:
-        self._destroy_unused()
+        self.destroy_unused()
         try:
-            handle = self.memory.images.add(grid, sampling, name)
+            handle = self.state.memory.images.add(grid, sampling, name)
         except MemoryError as error:
             raise CudaError(cudaError_t.cudaErrorMemoryAllocation, f"{name}: {error}") from None
-        self.memory.version += 1
+        self.state.memory.version += 1
         return handle
 
     def _destroy(self, handle: int, kind: str) -> None:
-        found = self.memory.images.find(handle)
+        found = self.state.memory.images.find(handle)
         if found is not None and found.kind == kind:
-            last = max((operation.sequence for operation in self._scheduler.pending), default=-1)
+            last = max((operation.sequence for operation in self.state.scheduler.pending), default=-1)
             self._doomed.append((handle, f"cudaDestroy{kind.capitalize()}Object", last))
-            self._destroy_unused()
+            self.destroy_unused()
 
-    def _destroy_unused(self) -> None:
+    def destroy_unused(self) -> None:
         """Take away the objects that were destroyed, but for those that work enqueued before may still use: on a GPU
         that work finds them as they were, too."""
-        first = min((operation.sequence for operation in self._scheduler.pending), default=-1)
+        if not self._doomed:
+            return
+        first = min((operation.sequence for operation in self.state.scheduler.pending), default=-1)
         kept = []
         for handle, name, last in self._doomed:
             if 0 <= first <= last:
                 kept.append((handle, name, last))
             else:
-                self.memory.images.remove(handle, name)
-                self.memory.version += 1
+                self.state.memory.images.remove(handle, name)
+                self.state.memory.version += 1
         self._doomed = kept
-
-    def _check(self, *args: Any, **kwargs: Any) -> None:
-        if self._doomed:
-            self._destroy_unused()
-        super()._check(*args, **kwargs)
 
     def _linear_grid(self, pointer: int, texels: Texels, size: int) -> Grid:
         self._check_address(pointer)
-        total = int(self.profile.properties["totalGlobalMem"])
+        total = int(self.state.profile.properties["totalGlobalMem"])
         if not 0 <= size <= total:
-            raise self._invalid(f"cudaCreateTextureObject: {size} bytes of linear memory; the device has {total}")
+            raise invalid_value(f"cudaCreateTextureObject: {size} bytes of linear memory; the device has {total}")
         return Grid(pointer, ImageShape.LINEAR, texels, (min(size // texels.bytes, (1 << 31) - 1), 1, 1), size, size)
 
     def _pitched_grid(self, pointer: int, texels: Texels, extent: tuple[int, int], pitch: int) -> Grid:
         self._check_address(pointer)
-        alignment = int(self.profile.properties["texturePitchAlignment"])
-        width, height, most = self.profile.properties["maxTexture2DLinear"]
+        alignment = int(self.state.profile.properties["texturePitchAlignment"])
+        width, height, most = self.state.profile.properties["maxTexture2DLinear"]
         if pitch % alignment or pitch > most or extent[0] > width or extent[1] > height:
-            raise self._invalid(
+            raise invalid_value(
                 f"cudaCreateTextureObject: {extent[0]} x {extent[1]} texels with a pitch of {pitch} bytes. The pitch "
                 f"is a multiple of {alignment} and at most {most}; at most {width} x {height} texels"
             )
         return Grid(pointer, ImageShape.ARRAY_2D, texels, (extent[0], max(1, extent[1]), 1), pitch, pitch * extent[1])
 
     def _check_address(self, pointer: int) -> None:
-        alignment = int(self.profile.properties["textureAlignment"])
+        alignment = int(self.state.profile.properties["textureAlignment"])
         if not pointer or pointer % alignment:
-            raise self._invalid(
+            raise invalid_value(
                 f"cudaCreateTextureObject: memory of a texture begins at a multiple of {alignment} (got {pointer:#x})"
             )
 

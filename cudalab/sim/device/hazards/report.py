@@ -36,10 +36,10 @@ from cudalab.sim.device.queue.transfer import HostFunction
 from cudalab.sim.machine.memory.allocations import Memory
 
 if TYPE_CHECKING:
+    from cudalab.sim.device.declaration import Call
     from cudalab.sim.device.queue.stream import Stream
 
 _VERBS = {READ: "reads", WRITE: "writes", ATOMIC: "changes"}
-_MAKES_SHARED = frozenset({"malloc_host", "malloc_managed", "host_register"})
 
 Part = tuple[Ledger, int, Extent]
 """Where, how, and which bytes."""
@@ -78,12 +78,12 @@ class HazardReport(Observer):
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
-    def called(self, name: str, place: Place, start: int, end: int) -> None:
-        if name == "stream_wait_event":
+    def called(self, call: Call, place: Place, start: int, end: int) -> None:
+        if call.orders_streams:
             if not self._told_order:
                 self._void_waits = [*self._void_waits[-7:], (place, self._clocks.sequence)]
             self._told_order = False
-        elif name in _MAKES_SHARED:
+        elif call.allocates is not None and call.allocates.host_visible:
             self._shared_memory = True
         if self._fresh:
             self.warn()

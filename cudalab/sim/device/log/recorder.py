@@ -25,6 +25,7 @@ from cudalab.sim.device.error import CudaError
 from cudalab.sim.machine.memory.allocations import Memory
 
 if TYPE_CHECKING:
+    from cudalab.sim.device.declaration import Call
     from cudalab.sim.device.queue.kernel_launch import Launch
     from cudalab.sim.device.queue.transfer import ArrayOperation, Copy
 
@@ -125,10 +126,8 @@ class Recorder:
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
-    def open(self, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Entry | None:
-        if not self.on:
-            return None
-        entry = Entry(name, [plain(a) for a in arguments], {key: plain(value) for key, value in keywords.items()})
+    def open(self, call: Call, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Entry:
+        entry = Entry(call.name, [plain(a) for a in arguments], {key: plain(value) for key, value in keywords.items()})
         self.log.entries.append(entry)
         self._current = entry
         return entry

@@ -87,10 +87,10 @@ def replay(
 
     target = device if device is not None else NewDevice(log.profile)
     player = _Player(log)
-    target._recorder = player
+    target.state.recorder = player
     if target.hazard_report is not None:
         target.hazard_report.without_lines = True
-    target.launch_blocking = player.log.launch_blocking = log.launch_blocking
+    target.settings.launch_blocking = player.log.launch_blocking = log.launch_blocking
     for index, entry in enumerate(log.entries):
         player.begin(entry)
         _repeat(target, player, index, entry, load)

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from cudalab.sim.device.declaration import Allocates, Call
 from cudalab.sim.device.queue.operation import Operation
 
 if TYPE_CHECKING:
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
 CHECK = "dependency check"
 SEPARATOR = "implicit synchronization"
 _ALLOCATIONS = {
-    "device allocation": ("malloc", "malloc_pitch", "malloc_3d", "malloc_managed"),
-    "page-locked allocation": ("malloc_host",),
+    Allocates.DEVICE: "device allocation",
+    Allocates.MANAGED: "device allocation",
+    Allocates.PAGE_LOCKED: "page-locked allocation",
 }
-SEPARATORS = frozenset((*_ALLOCATIONS, "memset", "device copy", "cache configuration"))
+SEPARATORS = frozenset((*_ALLOCATIONS.values(), "memset", "device copy", "cache configuration"))
 """What a profile may name as ``separators`` of its engines."""
 
 
@@ -50,7 +52,7 @@ class ImplicitOrder:
         named: Iterable[str] = engines.get("separators", ())
         self._checks = bool(engines.get("dependency_checks", False))
         self._separators = frozenset(named)
-        self._separating_calls = {call: what for what in self._separators for call in _ALLOCATIONS.get(what, ())}
+        self._separating = frozenset(kind for kind, what in _ALLOCATIONS.items() if what in self._separators)
         self._release = release
         self._starting: dict[Operation, list[Operation]] = {}
         """Launches of which blocks have not started, and who waits for that."""
@@ -72,9 +74,9 @@ class ImplicitOrder:
 
     # -- separators ----------------------------------------------------------------------------------------------------
 
-    def called(self, name: str) -> None:
+    def called(self, call: Call) -> None:
         """A call is made that may be a separator."""
-        if name in self._separating_calls:
+        if call.allocates in self._separating:
             self._separate()
 
     def _separate(self) -> None:

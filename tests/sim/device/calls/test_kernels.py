@@ -284,7 +284,7 @@ def test_work_behind_a_fault_never_runs(kernels):
 
 
 def test_endless_loops_end(kernels):
-    kernels.device.time_limit = 0.2
+    kernels.device.settings.time_limit = 0.2
     kernels.run("spin", 1, 1)
     assert code_of(kernels.device.synchronize) == cudaError_t.cudaErrorLaunchTimeout
 

@@ -39,7 +39,8 @@ def test_new_memory_at_an_old_address_has_no_advice(device):
     pointer = device.malloc_managed(SIZE)
     device.advise(pointer, SIZE, advice("SetReadMostly"), *DEVICE)
     device.free(pointer)
-    assert device._advice == {}
+    device.memory.allocate(SIZE, "managed", "cudaMallocManaged", at=pointer)
+    assert device.range_attribute(READ_MOSTLY, pointer, SIZE) == [0]
 
 
 def test_a_prefetch_takes_the_bus_once_and_its_turn(device):

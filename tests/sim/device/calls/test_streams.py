@@ -290,7 +290,7 @@ def run_program(profile, program):
     issued = []
     for kind, index, event in program:
         stream, pointer = streams[index], pointers[index]
-        before = device._scheduler._sequence
+        before = device.state.scheduler._sequence
         if kind == "h2d":
             device.memcpy(pointer, host, size >> event, 1, stream, True)
         elif kind == "d2h":
@@ -303,7 +303,7 @@ def run_program(profile, program):
             device.event_record(events[event], stream)
         else:
             device.stream_wait_event(stream, events[event])
-        if device._scheduler._sequence > before:
+        if device.state.scheduler._sequence > before:
             issued.append((before, index))
     begun = device.clock_ns
     device.synchronize()
@@ -395,7 +395,7 @@ def test_a_callback_is_given_the_status_also_after_a_fault(device):
     device.stream_wait_value(stream, device.malloc(4), 1, 4)
     device.add_callback(told.append, stream)
     device.launch_host_function(lambda: called.append(1), stream)
-    device._on_fault(None, CudaError(cudaError_t.cudaErrorIllegalAddress, "", sticky=True))
+    device.state.fault(None, CudaError(cudaError_t.cudaErrorIllegalAddress, "", sticky=True))
     assert told == [0, 700]
     assert called == []
 

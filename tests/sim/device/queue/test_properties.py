@@ -65,7 +65,7 @@ class Account(Observer):
 
     def watch(self):
         """Note durations, and look at every SM whenever blocks have been placed."""
-        scheduler = self.device._scheduler
+        scheduler = self.device.state.scheduler
         begin, sm = scheduler.effects.begin, scheduler._engines["sm"]
         place, room = sm.residency.place, sm.residency.room
 
@@ -91,8 +91,8 @@ class Account(Observer):
 
     def rest(self):
         """Stop watching, so that the device can go."""
-        del self.device._scheduler.effects.begin
-        del self.device._scheduler._engines["sm"].residency.place
+        del self.device.state.scheduler.effects.begin
+        del self.device.state.scheduler._engines["sm"].residency.place
 
 
 def run(profile, steps):

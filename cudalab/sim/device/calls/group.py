@@ -1,0 +1,103 @@
+"""A group of runtime calls over the state of one device, and the decorator that declares a call.
+
+A method marked with :func:`call` is one runtime call. It takes its host time, lets the device catch up, fails when the
+device is lost, and is recorded with its arguments and its result when a recording is on. What it declares is kept in
+``declaration.CALLS``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
+
+from cudalab.sim.device.caller import place_of_call
+from cudalab.sim.device.declaration import CALLS, Allocates, Call, Waits
+from cudalab.sim.device.error import CudaError
+from cudalab.sim.device.state import DeviceState
+from cudalab.sim.machine.memory import host_watch
+
+_QUIET = host_watch.paused()
+"""Within a call it is the simulator that touches the host's memory."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+G = TypeVar("G", bound="CallGroup")
+
+
+class CallGroup:
+    """Calls about one subject. A group keeps what only its own calls need; all else is in the state."""
+
+    def __init__(self, state: DeviceState) -> None:
+        self.state = state
+        self.clear()
+        state.on_reset.append(self.clear)
+
+    def clear(self) -> None:
+        """Forget everything: the device is new, or was reset."""
+
+
+def call(
+    *cuda: str,
+    cost: str | None = "query",
+    when_lost: bool = False,
+    waits: Waits = Waits.NOTHING,
+    allocates: Allocates | None = None,
+    orders_streams: bool = False,
+) -> Callable[[Callable[Concatenate[G, P], R]], Callable[Concatenate[G, P], R]]:
+    """Declare a method to be one runtime call; ``cuda`` are CUDA's names of it. The rest as in :class:`Call`."""
+
+    def mark(method: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P], R]:
+        declared = Call(
+            method,
+            cuda,
+            cost=cost,
+            when_lost=when_lost,
+            waits=waits,
+            allocates=allocates,
+            orders_streams=orders_streams,
+        )
+        if declared.name in CALLS:
+            raise ValueError(f"two runtime calls are named {declared.name}")
+        CALLS[declared.name] = declared
+
+        @functools.wraps(method)
+        def run(self: G, *args: P.args, **kwargs: P.kwargs) -> R:
+            state = self.state
+            if state.host_thread.is_current:
+                state.check_thread(declared.name)
+            with state.lock:
+                if state.depth:  # one call made by another
+                    return method(self, *args, **kwargs)
+                with _QUIET:
+                    state.scheduler.place = place_of_call(2)  # the caller of this wrapper, or one of its callers
+                    state.enter(declared)
+                    began = state.scheduler.host_ns
+                    recorder = state.recorder
+                    entry = recorder.open(declared, args, kwargs) if recorder.on else None
+                    try:
+                        if cost is not None:
+                            state.spend(state.profile.host[cost], even_if_lost=when_lost)
+                        elif not when_lost and state.lost is not None:
+                            state.raise_if_lost()
+                        result = method(self, *args, **kwargs)
+                    except CudaError as error:
+                        state.errors.remember(error)
+                        if entry is not None:
+                            recorder.close(entry, None, error, state.scheduler.host_ns)
+                        raise
+                    except BaseException:
+                        if entry is not None:
+                            recorder.drop(entry)
+                        raise
+                    finally:
+                        state.depth -= 1
+                        if state.observers:
+                            state.called(declared, began)
+                    if entry is not None:
+                        recorder.close(entry, result, None, state.scheduler.host_ns)
+                    return result
+
+        return run
+
+    return mark

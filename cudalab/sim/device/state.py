@@ -1,0 +1,226 @@
+"""The state of one simulated device, which all groups of runtime calls share: memory, queues, clock, errors, recording.
+
+A group that has to do something when work ends, when the host has waited, or when the device fails or is reset adds a
+function to ``on_end``, ``on_wait``, ``on_fault`` or ``on_reset``. Units: bytes, and ns of modelled time.
+
+Errors follow CUDA (checked on an H200): an error that a call returns is remembered for its host thread until
+``get_last_error`` takes it; "not ready" is none. A fault in a kernel loses the device: every later call returns it, but
+those that only ask for what never changes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from cuda.bindings.runtime import cudaError_t
+
+from cudalab.sim.device.caller import place_of_call, place_of_frames
+from cudalab.sim.device.declaration import Call
+from cudalab.sim.device.error import CudaError, LastErrors
+from cudalab.sim.device.gate import Gate
+from cudalab.sim.device.hazards import HazardReport
+from cudalab.sim.device.log.recorder import Recorder
+from cudalab.sim.device.observer import Observer
+from cudalab.sim.device.profile import Profile
+from cudalab.sim.device.queue.host_thread import HostThread
+from cudalab.sim.device.queue.operation import Operation
+from cudalab.sim.device.queue.scheduler import Scheduler
+from cudalab.sim.device.timing.launch_time import Timer
+from cudalab.sim.machine.launch.clusters import sm_groups
+from cudalab.sim.machine.launch.limits import DeviceLimits
+from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.memory.host_watch import HostWatch
+from cudalab.sim.machine.memory.page_trap import Frames
+
+_STAYS = (
+    "This error stays: from now on every call returns it. On a GPU restart the notebook's kernel; on the simulated "
+    "device cudalab.reset() is enough. Arrays and kernels from before are lost in either case."
+)
+
+
+@dataclass
+class Settings:
+    """How launches are run; a reset leaves it as it is."""
+
+    time_limit: float = 10.0
+    """Seconds without a finished block after which a launch is stopped."""
+    workers: int = 1
+    """Threads that run blocks. With one, results are the same in every run."""
+    launch_blocking: bool = field(default_factory=lambda: os.environ.get("CUDA_LAUNCH_BLOCKING", "").strip() == "1")
+    """Does every launch keep the host until the kernel has ended? As the environment said when the device was made
+    (CUDA C++ Programming Guide, "CUDA Environment Variables")."""
+
+
+class DeviceState:
+    """What one device is and has. ``hazards``: whether unordered operations on the same bytes are looked for."""
+
+    lost: CudaError | None
+    """The error that every call returns now, if a kernel has failed."""
+    scheduler: Scheduler
+    timer: Timer
+
+    def __init__(
+        self, profile: Profile, memory: Memory, settings: Settings, recorder: Recorder, *, hazards: bool
+    ) -> None:
+        self.profile = profile
+        self.memory = memory
+        self.limits = limits_of(profile)
+        self.settings = settings
+        self.recorder = recorder
+        recorder.log.launch_blocking = settings.launch_blocking
+        self.lock = Gate()
+        self.depth = 0
+        """How many calls are under way, one within another."""
+        self.host_thread = HostThread()
+        self.errors = LastErrors()
+        self._prints: list[str] = []
+        self.observers: list[Observer] = []
+        """Who is told of calls and operations."""
+        self.on_enter: list[Callable[[], None]] = []
+        """Called at the begin of each outermost call."""
+        self.on_end: list[Callable[[Operation], None]] = []
+        """Called when an operation has ended."""
+        self.on_wait: list[Callable[[], None]] = []
+        """Called when the host has waited for work."""
+        self.on_fault: list[Callable[[list[Operation], CudaError], None]] = []
+        """Called with the operations that will never end, when the device is lost."""
+        self.on_reset: list[Callable[[], None]] = []
+        self.hazard_report: HazardReport | None = None
+        """What finds unordered operations on the same bytes."""
+        if hazards:
+            watch = HostWatch(memory, self._host_touched)
+            self.hazard_report = HazardReport(memory, lambda: self.scheduler.streams.several, watch)
+            self.observers.append(self.hazard_report)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything but settings and the memory, which the caller has freed."""
+        self.lost = None
+        self.scheduler = Scheduler(self.profile, self.memory, self.fault, self._end, self.observers)
+        self.timer = Timer(self.profile, self.limits)
+        for observer in self.observers:
+            observer.reset()
+        for reset in self.on_reset:
+            reset()
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def enter(self, call: Call) -> None:
+        """An outermost call begins."""
+        self.depth += 1
+        if self.scheduler.implicit is not None:
+            self.scheduler.implicit.called(call)
+        for entered in self.on_enter:
+            entered()
+
+    def called(self, call: Call, began: int) -> None:
+        """An outermost call ends: tell those who watch."""
+        place = self.scheduler.place or place_of_call()
+        for observer in self.observers:
+            observer.called(call, place, began, self.scheduler.host_ns)
+
+    def check_thread(self, name: str) -> None:
+        """Raise ``cudaErrorNotPermitted`` in a host function, for the call ``name``."""
+        if self.host_thread.is_current:
+            error = CudaError(
+                cudaError_t.cudaErrorNotPermitted,
+                f"{name} was called in a host function (cudaLaunchHostFunc). A host function must not call CUDA: on a "
+                "GPU this can hang. Record an event behind the function, and make the call after waiting for it",
+            )
+            self.errors.remember(error)
+            raise error
+
+    def _host_touched(self, address: int, is_write: bool, frames: Frames) -> None:
+        """The program has touched memory that is watched (``machine/memory/host_watch.py``)."""
+        with self.lock:
+            if self.hazard_report is not None:
+                self.hazard_report.host_touched(address, is_write, place_of_frames(frames))
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def spend(self, ns: float, *, even_if_lost: bool = False) -> None:
+        """The call takes this long on the host; the device goes on meanwhile. Raises when it is lost by then."""
+        self.scheduler.advance(ns)
+        if not even_if_lost and self.lost is not None:
+            self.raise_if_lost()
+
+    def wait(self, operation: Operation | None) -> None:
+        """Keep the host until the operation has ended; raises what went wrong on the device."""
+        try:
+            self.scheduler.wait_for(operation)
+        finally:
+            self.flush_prints()
+        self._waited()
+
+    def wait_for_all(self, *, seen: bool = True) -> None:
+        """The same for everything that was enqueued. ``seen=False``: by a call that promises no such wait."""
+        try:
+            self.scheduler.wait_for_all(seen=seen)
+        finally:
+            self.flush_prints()
+        self._waited()
+
+    def _waited(self) -> None:
+        self.raise_if_lost()
+        for waited in self.on_wait:
+            waited()
+
+    # -- what a kernel prints ------------------------------------------------------------------------------------------
+
+    def printed(self, text: str) -> None:
+        """A kernel printed: shown at the next launch or wait, as CUDA does."""
+        if not self.recorder.replaying:
+            self._prints.append(text)
+
+    def flush_prints(self) -> None:
+        """Show what kernels have printed."""
+        if self._prints:
+            sys.stdout.write("".join(self._prints))
+            self._prints.clear()
+
+    # -- operations ----------------------------------------------------------------------------------------------------
+
+    def raise_if_lost(self) -> None:
+        """Raise the fault that the device was lost to."""
+        if self.lost is not None:
+            raise CudaError(self.lost.code, f"{self.lost.note}\n{_STAYS}".lstrip(), sticky=True)
+
+    def fault(self, operation: Operation, error: CudaError) -> None:
+        """An operation failed: the device is lost, and what was still to run never does."""
+        dropped = self.scheduler.pending
+        if self.lost is None:
+            self.lost = error
+        self.scheduler.drop_everything()
+        for failed in self.on_fault:
+            failed(dropped, error)
+
+    def _end(self, operation: Operation) -> None:
+        for ended in self.on_end:
+            ended(operation)
+        self.recorder.ended(operation.sequence, operation.kind, operation.name, operation.start, operation.end)
+
+
+def limits_of(profile: Profile) -> DeviceLimits:
+    """The limits of launches, as the profile has them."""
+    p = profile.properties
+    return DeviceLimits(
+        name=p["name"],
+        multiprocessors=p["multiProcessorCount"],
+        warp_size=p["warpSize"],
+        grid=tuple(p["maxGridSize"]),
+        block=tuple(p["maxThreadsDim"]),
+        threads_per_block=p["maxThreadsPerBlock"],
+        threads_per_sm=p["maxThreadsPerMultiProcessor"],
+        blocks_per_sm=p["maxBlocksPerMultiProcessor"],
+        warps_per_sm=p["maxThreadsPerMultiProcessor"] // p["warpSize"],
+        registers_per_sm=p["regsPerMultiprocessor"],
+        registers_per_block=p["regsPerBlock"],
+        shared_per_sm=p["sharedMemPerMultiprocessor"],
+        shared_per_block=p["sharedMemPerBlock"],
+        shared_per_block_optin=p["sharedMemPerBlockOptin"],
+        shared_reserved=p["reservedSharedMemPerBlock"],
+        sm_groups=sm_groups(p["multiProcessorCount"]),
+    )
