@@ -54,6 +54,7 @@ class ValueWait(Operation):
     """Holds its stream until ``holds()``; enqueued behind an :class:`Arrival`."""
 
     kind = "wait"
+    works_on_memory = False
     waits_for_value = True
 
     def __init__(self, stream: Stream, address: int, text: str, holds: Callable[[], bool]) -> None:
@@ -66,6 +67,7 @@ class Arrival(Operation):
     """The stream has come to a wait for a value."""
 
     kind = "wait"
+    works_on_memory = False
 
     def __init__(self, stream: Stream, arrive: Callable[[], None]) -> None:
         super().__init__("arrive at a wait for a value", stream)

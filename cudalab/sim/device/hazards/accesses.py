@@ -69,15 +69,16 @@ class Ledger:
             self._meet_gapped(start, end, entry, found)
         starts = self.starts
         index = bisect_right(starts, start) - 1
-        if index >= 0 and starts[index] == start and self.ends[index] == end:
-            cell = self.cells[index]
-            if len(cell) == 1:  # the usual case: the same stream again
-                before, how = cell[0]
-                if before.line is entry[0].line and (how == entry[1] or entry[1] == WRITE):
-                    cell[0] = entry
-                    return
-            _meet(cell, entry, start, end, found)
-            return
+        if index >= 0 and starts[index] == start:  # the usual case: the same bytes again
+            ends, cells = self.ends, self.cells
+            position, last = start, len(starts)
+            while index < last and starts[index] == position and ends[index] <= end:
+                _meet(cells[index], entry, position, ends[index], found)
+                position = ends[index]
+                index += 1
+            if position == end:
+                return
+            start, index = position, index - 1
         self._enter_across(index, start, end, entry, found)
 
     def _enter_across(self, index: int, start: int, end: int, entry: Entry, found: Collisions) -> None:
@@ -191,7 +192,13 @@ def _ordered(before: Stamp, after: Stamp) -> bool:
 def _meet(cell: list[Entry], entry: Entry, start: int, end: int, found: Collisions) -> None:
     """Compare ``entry`` with the accesses of a cell, drop those it stands for, and add it."""
     stamp, kind = entry
-    line, clock = stamp.line, stamp.clock
+    line = stamp.line
+    if len(cell) == 1:  # the usual case: the same stream again
+        before, how = cell[0]
+        if before.line is line and (how == kind or kind == WRITE):
+            cell[0] = entry
+            return
+    clock = stamp.clock
     kept = []
     for other in cell:
         before, how = other
@@ -244,6 +251,9 @@ class Accesses:
         self._memory = memory
         self._starts: list[int] = []
         self._ledgers: list[Ledger] = []
+        self.version = 0
+        """Another number whenever a ledger is opened or dropped: what :meth:`ledger` answers stays the same while this
+        and ``Memory.version`` do."""
         self.entered = 0
         """Accesses since the last look for what is over."""
         self._prune_at = 4096
@@ -252,6 +262,7 @@ class Accesses:
         """Nothing that comes can collide with what was."""
         if self._ledgers:
             self._starts, self._ledgers = [], []
+            self.version += 1
         self.entered = 0
         self._prune_at = 4096
 
@@ -266,6 +277,7 @@ class Accesses:
                 allocation = self._memory.find(address)
                 if allocation is None:
                     return ledger  # freed, and perhaps still in use
+                self.version += 1
                 del self._starts[index], self._ledgers[index]  # these addresses belong to somebody else now
         allocation = self._memory.find(address)
         if allocation is not None:
@@ -283,6 +295,7 @@ class Accesses:
             del self._starts[index], self._ledgers[index]
         while index < len(self._starts) and self._starts[index] < end:
             del self._starts[index], self._ledgers[index]
+        self.version += 1
         ledger = Ledger(start, end, allocation)
         self._starts.insert(index, start)
         self._ledgers.insert(index, ledger)
@@ -329,6 +342,7 @@ class Accesses:
             left += count
             if count or ledger.allocation is None or not ledger.allocation.freed:  # work in flight may know it
                 ledgers.append(ledger)
+        self.version += 1
         self._ledgers = ledgers
         self._starts = [ledger.start for ledger in ledgers]
         self.entered = 0

@@ -147,10 +147,11 @@ class Clocks:
             line = self._line(operation.stream)
         if line.heard != self._version:
             self._hear(line)
+        generation = self.generation
         stamp: Stamp | None
         for before, rule in waits:
             stamp = before.stamp
-            if stamp is not None and stamp.line is not line and stamp.generation == self.generation:
+            if stamp is not None and stamp.line is not line and stamp.generation == generation:
                 self._learn(line, stamp)
                 if rule == "event":
                     self._remember(line, stamp, operation.place, operation.sequence)
@@ -159,8 +160,7 @@ class Clocks:
             for other in self._blocking:
                 if other.last is not None and line.clock.get(other.index, 0) < other.count:
                     self._learn(line, other.last)
-        stamp = Stamp(operation, line, self.generation)
-        operation.stamp = stamp
+        operation.stamp = stamp = Stamp(operation, line, generation)
         self.sequence = stamp.sequence
         line.last = stamp
         line.in_flight.append(stamp)
@@ -179,8 +179,6 @@ class Clocks:
 
     def end(self, stamp: Stamp) -> None:
         """An operation has ended."""
-        if stamp.generation != self.generation:
-            return
         queue = stamp.line.in_flight
         if queue and queue[0] is stamp:
             queue.popleft()
@@ -270,10 +268,14 @@ class Clocks:
     @staticmethod
     def _learn(line: Line, stamp: Stamp) -> None:
         """The next operation of ``line`` comes after ``stamp``."""
-        if stamp.number > line.clock.get(stamp.line.index, 0):
-            joined = _joined(line.clock, stamp)
-            joined.pop(line.index, None)
-            line.clock = joined
+        index, own = stamp.line.index, line.index
+        if stamp.number > line.clock.get(index, 0):
+            clock = dict(line.clock)
+            for other, number in stamp.clock.items():
+                if other != own and number > clock.get(other, 0):
+                    clock[other] = number
+            clock[index] = stamp.number
+            line.clock = clock
 
 
 def joined_clocks(clock: Clock, other: Clock) -> Clock:

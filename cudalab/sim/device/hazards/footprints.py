@@ -15,20 +15,25 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from cudalab.sim.abi import Space
-from cudalab.sim.device.hazards.accesses import ATOMIC, READ, WRITE
+from cudalab.sim.device.hazards.accesses import ATOMIC, READ, WRITE, Ledger
+from cudalab.sim.device.hazards.host import Shared
 from cudalab.sim.device.queue.byte_extent import Extent, Runs
 from cudalab.sim.device.queue.kernel_launch import Launch
 from cudalab.sim.device.queue.operation import Touched
 from cudalab.sim.device.queue.publication import publishes
 from cudalab.sim.machine.launch.module import LoadedKernel
 
+LaunchKey = tuple[object, ...]
 Parts = tuple[tuple[int, tuple[Extent, ...], Runs], ...]
 """By allocation: how, and which bytes, as extents where they are few and else as runs."""
+
+Part = tuple[Ledger, int, Extent]
+"""Where, how, and which bytes."""
 
 _FEW = 32
 
@@ -143,13 +148,36 @@ def _split(text: str) -> list[str]:
     return [operand.strip() for operand in operands if operand.strip()]
 
 
-class _Memory:
+class Placement:
+    """The bytes of a footprint, with the ledgers that they belong to now."""
+
+    __slots__ = ("parts", "runs", "shared", "versions")
+
+    def __init__(
+        self, parts: list[Part], runs: list[tuple[Ledger, int, Runs]], shared: tuple[Shared, ...], versions: object
+    ) -> None:
+        self.parts = parts
+        self.runs = runs
+        """What has many runs."""
+        self.shared = shared
+        """What the host can touch without a call."""
+        self.versions = versions
+        """Of the memory and the ledgers for which this holds."""
+
+
+class KernelFootprints:
     """What launches of one kernel touched."""
 
-    def __init__(self, kernel: LoadedKernel) -> None:
+    def __init__(self, kernel: LoadedKernel, forget: Callable[[], object]) -> None:
         self._ptx, self._name = kernel.module.program.ptx, kernel.name
-        self._kernel = weakref.ref(kernel)
-        self.launches: dict[tuple[object, ...], Parts] = {}
+        self._kernel = weakref.ref(kernel, lambda _: forget())
+        self.launches: dict[LaunchKey, Parts] = {}
+        self.placements: dict[LaunchKey, Placement] = {}
+        """The same with the ledgers that the bytes belong to (report.py)."""
+
+    def belongs_to(self, kernel: LoadedKernel) -> bool:
+        """Is it this kernel's, and not that of one whose memory the kernel has now?"""
+        return self._kernel() is kernel
 
     @cached_property
     def steady(self) -> bool:
@@ -171,22 +199,17 @@ class Footprints:
     """Remembered footprints of steady kernels."""
 
     def __init__(self) -> None:
-        self._kernels: weakref.WeakKeyDictionary[LoadedKernel, _Memory] = weakref.WeakKeyDictionary()
+        self._kernels: dict[int, KernelFootprints] = {}
+        """By the kernel's identity: quicker than a dictionary of weak references, and asked for every launch."""
 
-    def known(self, launch: Launch) -> Parts | None:
-        """What a launch will touch, if that is known without looking."""
-        memory = self._kernels.get(launch.kernel)
-        return memory.launches.get(_key(launch)) if memory is not None else None
-
-    def talks(self, launch: Launch) -> bool:
-        """Does the kernel order its accesses to shared memory itself?"""
-        return self._of(launch.kernel).talks
-
-    def _of(self, kernel: LoadedKernel) -> _Memory:
-        memory = self._kernels.get(kernel)
-        if memory is None:
-            memory = self._kernels[kernel] = _Memory(kernel)
-        return memory
+    def of(self, kernel: LoadedKernel) -> KernelFootprints:
+        """What is known of a kernel."""
+        key = id(kernel)
+        known = self._kernels.get(key)
+        if known is None or not known.belongs_to(kernel):
+            forget = partial(self._kernels.pop, key, None)
+            known = self._kernels[key] = KernelFootprints(kernel, forget)
+        return known
 
     def take(
         self, launch: Launch, touched: Touched, by_allocation: Callable[[Runs], Iterable[tuple[object, Runs]]]
@@ -197,12 +220,13 @@ class Footprints:
             for kind, runs in ((READ, touched.reads), (WRITE, touched.writes), (ATOMIC, touched.atomics))
             for _, here in (by_allocation(runs) if isinstance(runs, np.ndarray) else ())
         )
-        memory = self._of(launch.kernel)
+        memory = self.of(launch.kernel)
         small = sum(len(runs) for _, _, runs in parts) <= _MOST_RUNS
         if small and memory.steady:
             if len(memory.launches) >= _MOST_LAUNCHES:
                 memory.launches.clear()
-            memory.launches[_key(launch)] = parts
+                memory.placements.clear()
+            memory.launches[key_of(launch)] = parts
         return parts
 
 
@@ -215,5 +239,6 @@ def _extents_or_runs(runs: Runs) -> tuple[tuple[Extent, ...], Runs]:
     return tuple((start, end - start, ()) for start, end in runs.tolist()), _NONE
 
 
-def _key(launch: Launch) -> tuple[object, ...]:
+def key_of(launch: Launch) -> LaunchKey:
+    """What a steady kernel's bytes follow from."""
     return launch.grid, launch.block, launch.args, launch.shared

@@ -25,7 +25,7 @@ from cudalab.sim.device.caller import UNKNOWN, Place
 from cudalab.sim.device.hazards import advice
 from cudalab.sim.device.hazards.accesses import ATOMIC, READ, WRITE, Accesses, Collisions, Ledger
 from cudalab.sim.device.hazards.clocks import Clocks, Stamp, joined_clocks
-from cudalab.sim.device.hazards.footprints import Footprints, Parts
+from cudalab.sim.device.hazards.footprints import Footprints, Part, Parts, Placement, key_of
 from cudalab.sim.device.hazards.hazard import Hazard, HazardWarning, Kind, Party, name_of
 from cudalab.sim.device.hazards.host import HostSide, Shared, Touch, Watch
 from cudalab.sim.device.observer import Observer
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from cudalab.sim.device.queue.stream import Stream
 
 _VERBS = {READ: "reads", WRITE: "writes", ATOMIC: "changes"}
-
-Part = tuple[Ledger, int, Extent]
-"""Where, how, and which bytes."""
 
 
 class HazardReport(Observer):
@@ -101,27 +98,34 @@ class HazardReport(Observer):
         if touched is NOTHING or touched is None:
             return
         stamp.parts = parts = []
-        shared = False
+        shared = []
         ledger_of = self._accesses.ledger
         for kind, extents in enumerate(touched):  # reads, writes, atomics: READ, WRITE, ATOMIC
             for extent in extents:
                 ledger = ledger_of(extent[0])
                 if ledger is not None:
                     parts.append((ledger, kind, extent))
-                    shared |= ledger.shared and kind != ATOMIC
+                    if ledger.shared and kind != ATOMIC:
+                        shared.append(_shared(ledger, kind, extent))
         if shared:
-            self._share(stamp)
+            self._host.expect(stamp, tuple(shared))
 
     def _launched(self, launch: Launch, stamp: Stamp) -> None:
-        known = self._footprints.known(launch)
-        if known is not None:
-            stamp.parts, stamp.runs = self._placed(known)
-            if self._shared_memory and not self._footprints.talks(launch):
-                self._share(stamp)
+        known = self._footprints.of(launch.kernel)
+        key = key_of(launch)
+        placement = known.placements.get(key)
+        if placement is None or placement.versions != (self._memory.version, self._accesses.version):
+            parts = known.launches.get(key)
+            if parts is not None:
+                placement = known.placements[key] = self._place(parts)
+        if placement is not None:
+            stamp.parts, stamp.runs = placement.parts, placement.runs
+            if placement.shared and not known.talks:
+                self._host.expect(stamp, placement.shared)
             return
         launch.wants_footprint = partial(self._wants_footprint, stamp)
         self._launches[stamp] = launch
-        if not self._shared_memory or self._footprints.talks(launch):
+        if not self._shared_memory or known.talks:
             return
         writes = launch.kernel.writes_global
         reach = ((start, size, self._accesses.ledger(start)) for start, size in launch.may_touch())
@@ -131,30 +135,26 @@ class HazardReport(Observer):
         if shared:
             self._host.expect(stamp, shared)
 
-    def _placed(self, footprint: Parts) -> tuple[list[Part], list[tuple[Ledger, int, Runs]]]:
-        """A kernel's footprint with the ledgers it belongs to; and what of it has many runs."""
-        parts, many = [], []
+    def _place(self, footprint: Parts) -> Placement:
+        """A kernel's footprint with the ledgers it belongs to."""
+        parts: list[Part] = []
+        many: list[tuple[Ledger, int, Runs]] = []
+        shared: list[Shared] = []
         for kind, extents, runs in footprint:
             for extent in extents:
                 ledger = self._accesses.ledger(extent[0])
                 if ledger is not None:
                     parts.append((ledger, kind, extent))
+                    if ledger.shared and kind != ATOMIC:
+                        shared.append(_shared(ledger, kind, extent))
             if len(runs) and (ledger := self._accesses.ledger(int(runs[0, 0]))) is not None:
                 many.append((ledger, kind, runs))
-        return parts, many
-
-    def _share(self, stamp: Stamp) -> None:
-        """Have the host's accesses watched while it is not ordered behind this operation."""
-        shared = [
-            Shared(extent[0], min(extent[0] + extent[1] if not extent[2] else end_of(extent), ledger.end), kind != READ)
-            for ledger, kind, extent in stamp.parts
+        shared += [
+            Shared(int(runs[0, 0]), min(int(runs[-1, 1]), ledger.end), kind != READ)
+            for ledger, kind, runs in many
             if ledger.shared and kind != ATOMIC
         ]
-        for ledger, kind, runs in stamp.runs:
-            if ledger.shared and kind != ATOMIC:
-                shared.append(Shared(int(runs[0, 0]), min(int(runs[-1, 1]), ledger.end), kind != READ))
-        if shared:
-            self._host.expect(stamp, tuple(shared))
+        return Placement(parts, many, tuple(shared), (self._memory.version, self._accesses.version))
 
     def _wants_footprint(self, stamp: Stamp) -> bool:
         return stamp.visible is not None or self._clocks.streams > 1 or self._several()
@@ -177,15 +177,14 @@ class HazardReport(Observer):
             launch = self._launches.pop(stamp, None)
             touched = operation.touched()
             if launch is not None and touched is not None:
-                stamp.parts, stamp.runs = self._placed(self._footprints.take(launch, touched, self._accesses.split))
+                placement = self._place(self._footprints.take(launch, touched, self._accesses.split))
+                stamp.parts, stamp.runs = placement.parts, placement.runs
                 self._enter(stamp)
                 for touch in stamp.touches or ():
                     self._met_host(stamp, touch)
         self._clocks.end(stamp)
         if operation.waits_for_value:
             self._clocks.late(operation.stream)
-        if self._accesses.crowded:
-            self._accesses.prune(self._clocks.floor())
 
     def _enter(self, stamp: Stamp) -> None:
         """The operation has ended: compare what it touched with what others touched."""
@@ -206,6 +205,8 @@ class HazardReport(Observer):
             if found:
                 self._collided(stamp, kind, found)
                 found = {}
+        if self._accesses.crowded:
+            self._accesses.prune(self._clocks.floor())
 
     def host_waited(self, operation: Operation | None) -> None:
         clocks = self._clocks
@@ -384,6 +385,13 @@ class HazardReport(Observer):
         return (
             f"from byte {offset} of the {ledger.end - ledger.start}-byte {kind} allocation at {ledger.start:#x}{label}"
         )
+
+
+def _shared(ledger: Ledger, kind: int, extent: Extent) -> Shared:
+    """What of memory that the host can touch without a call an operation may touch."""
+    start, width, pairs = extent
+    end = end_of(extent) if pairs else start + width
+    return Shared(start, end if end < ledger.end else ledger.end, kind != READ)
 
 
 def _holds(runs: Any, address: int) -> bool:

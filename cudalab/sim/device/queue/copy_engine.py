@@ -30,7 +30,7 @@ class CopyEngine:
     def __init__(self, name: str, loop: EventLoop, begin: Begin, end: End, *, in_issue_order: bool = False) -> None:
         self.name = name
         self._loop, self._begin, self._end = loop, begin, end
-        self._in_issue_order = in_issue_order
+        self.in_issue_order = in_issue_order
         self._issued: deque[Operation] = deque()
         self._ready: deque[Operation] = deque()
         """Copies that are ready, in the order in which the engine takes them when that is not the order of issue."""
@@ -46,12 +46,11 @@ class CopyEngine:
 
     def issue(self, operation: Operation) -> None:
         """The operation was enqueued."""
-        if self._in_issue_order:
-            self._issued.append(operation)
+        self._issued.append(operation)
 
     def ready(self, operation: Operation) -> None:
         """What the operation depends on has ended."""
-        if not self._in_issue_order:
+        if not self.in_issue_order:
             self._ready.append(operation)
         if self.running is None:
             self._start_next()
@@ -63,7 +62,7 @@ class CopyEngine:
         self.running = self._before = self._progress = None
 
     def _start_next(self) -> None:
-        queue = self._issued if self._in_issue_order else self._ready
+        queue = self._issued if self.in_issue_order else self._ready
         if not queue or queue[0].ready < 0:  # the next one still waits for something else
             return
         operation = queue.popleft()

@@ -32,6 +32,8 @@ class Effects:
 
     def begin(self, operation: Operation) -> int:
         """The operation starts; returns its duration (ns)."""
+        if not operation.works_on_memory:
+            return operation.begin()
         self.in_flight.append(operation)
         duration = operation.begin()
         if operation.starts_at_once:
@@ -43,24 +45,29 @@ class Effects:
         """What the operation stores may be visible at once: others that may touch the same bytes are run first."""
         if operation.visible_at_once:
             for other in self.in_flight:
-                if other is not operation:
+                if other is not operation and not other.executed:
                     self._run_before(other, operation.writes())
 
     def end(self, operation: Operation) -> None:
         """The operation ends: its effect becomes visible. Raises ``CudaError`` when it fails."""
-        self.in_flight.remove(operation)
-        if operation.writes() != ():
-            self.before_commit(operation.writes())
+        if operation.works_on_memory:
+            in_flight = self.in_flight
+            in_flight.remove(operation)
+            if in_flight:
+                self.before_commit(operation.writes())
         operation.commit()
 
     def before_commit(self, writes: Reach) -> None:
         """Somebody is about to change ``writes``: whatever is in flight and may touch those bytes is run first."""
+        if writes == ():
+            return
         for other in self.in_flight:
-            self._run_before(other, writes)
+            if not other.executed:
+                self._run_before(other, writes)
 
     @staticmethod
     def _run_before(other: Operation, writes: Reach) -> None:
-        if not other.executed and (overlap(writes, other.reads()) or overlap(writes, other.writes())):
+        if overlap(writes, other.reads()) or overlap(writes, other.writes()):
             other.hold()
 
     def clear(self) -> None:

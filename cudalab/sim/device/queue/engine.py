@@ -21,6 +21,9 @@ End = Callable[[Operation], None]
 class Engine(Protocol):
     """What the scheduler knows of an engine."""
 
+    in_issue_order: bool
+    """Does it take operations in the order in which they were enqueued? If so, it is told of each by :meth:`issue`."""
+
     def issue(self, operation: Operation) -> None:
         """The operation was enqueued."""
 
@@ -33,6 +36,8 @@ class Engine(Protocol):
 
 class NoEngine:
     """For operations that only order others: they start when they are ready."""
+
+    in_issue_order = False
 
     def __init__(self, loop: EventLoop, begin: Begin, end: End) -> None:
         self._loop, self._begin, self._end = loop, begin, end

@@ -44,15 +44,29 @@ class EventLoop:
     def run_until(self, time: int) -> None:
         """Run everything that is due up to and including ``time``; ``now`` is ``time`` afterwards."""
         heap = self._heap
-        while heap and heap[0][0] <= time:
-            self._step()
+        while heap and heap[0][0] <= time:  # run_next, written out: this is where all operations come by
+            event = heappop(heap)
+            action, event[3] = event[3], None
+            if action is not None:
+                if event[0] > self.now:
+                    self.now = event[0]
+                action()
         if time > self.now:
             self.now = time
 
     def run_while(self, pending: Callable[[], bool]) -> None:
         """Run until ``pending()`` is false or nothing is left to run."""
-        while pending() and self._heap:
-            self._step()
+        while self._heap and pending():
+            self.run_next()
+
+    def run_next(self) -> None:
+        """Run the action that is due first; there must be one."""
+        event = heappop(self._heap)
+        action, event[3] = event[3], None
+        if action is not None:
+            if event[0] > self.now:
+                self.now = event[0]
+            action()
 
     @property
     def next_time(self) -> int | None:
@@ -68,11 +82,3 @@ class EventLoop:
 
     def __len__(self) -> int:
         return sum(event[3] is not None for event in self._heap)
-
-    def _step(self) -> None:
-        event = heappop(self._heap)
-        action, event[3] = event[3], None
-        if action is not None:
-            if event[0] > self.now:
-                self.now = event[0]
-            action()

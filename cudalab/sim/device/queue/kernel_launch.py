@@ -77,6 +77,8 @@ class Launch(Operation):
         self.kernel, self.grid, self.block, self.args, self.shared = kernel, grid, block, args, shared
         self.blocks = grid[0] * grid[1] * grid[2]
         self._around = surroundings
+        if kernel.kernel.poll_points:
+            self.visible_at_once = True
 
     def set_together(self, together: Together) -> None:
         """Its blocks run in clusters, or all at once."""
@@ -87,6 +89,9 @@ class Launch(Operation):
         if self.on_take is not None:
             self.on_take()
         self._time = self._around.timer(self)
+        # the host can change page-locked, managed and registered memory without a call
+        if self.visible_at_once or self._reaches_registered() or self.host_visible():
+            self.starts_at_once = True
         return self._time.ns
 
     @property
@@ -194,13 +199,10 @@ class Launch(Operation):
 
     # -- waiting for memory to change (polling.py) ---------------------------------------------------------------------
 
-    @property
-    def visible_at_once(self) -> bool:
-        return bool(self.kernel.kernel.poll_points)
-
-    @property
-    def polling(self) -> bool:
-        return self._waiting is not None
+    def _wait_with(self, running: Running | None) -> None:
+        """Its threads wait for memory to change (``None``: no more)."""
+        self._waiting = running
+        self.polling = running is not None
 
     @property
     def only_others_can_help(self) -> bool:
@@ -223,7 +225,7 @@ class Launch(Operation):
         if outcome.waiting is not None:
             outcome.waiting.keep_stores()
             self._waited = True
-            self._waiting = outcome.waiting
+            self._wait_with(outcome.waiting)
             return lambda: None
         self._check(outcome)
         return outcome.held.apply if outcome.held is not None else take_back(self._memory, before)
@@ -239,9 +241,9 @@ class Launch(Operation):
         has come to its end when :attr:`polling` is false. Raises ``CudaError`` when it fails."""
         waiting = self._waiting
         assert waiting is not None
-        self._waiting = None
+        self._wait_with(None)
         outcome = waiting.go_on(now, patient=False, rounds=rounds, most=most)
-        self._waiting = outcome.waiting
+        self._wait_with(outcome.waiting)
         if outcome.waiting is not None:
             return outcome.waiting.moved
         self._check(outcome)
@@ -249,13 +251,15 @@ class Launch(Operation):
 
     def give_up(self, why: tuple[str, str]) -> None:
         """It can never end. Raises the ``CudaError`` that explains it."""
-        waiting, self._waiting = self._waiting, None
+        waiting = self._waiting
         assert waiting is not None
+        self._wait_with(None)
         self._check(waiting.give_up(why))
 
     def abandon(self) -> None:
         """The device is lost: what it has borrowed goes back."""
-        waiting, self._waiting = self._waiting, None
+        waiting = self._waiting
+        self._wait_with(None)
         if waiting is not None:
             waiting.close()
 
@@ -296,12 +300,6 @@ class Launch(Operation):
         if self._memory.ranges:
             found |= {entry for entry in map(self._memory.find_range, self._addresses()) if entry[1]}
         return sorted(found)
-
-    @property
-    def starts_at_once(self) -> bool:
-        if self.visible_at_once:
-            return True
-        return self._reaches_registered() or bool(self.host_visible())
 
     def _only_atomics(self) -> bool:
         """Are all of its global stores atomics?"""

@@ -66,6 +66,8 @@ class Operation:
     """Base of all operations; times are modelled ns, ``-1`` until known."""
 
     kind = "operation"
+    works_on_memory = True
+    """May memory change by it? Events, waits and frees only order others, or end a lifetime."""
     waits_for_value = False
     """Does its stream wait for memory to change, and not for an operation?"""
     engine = "none"
@@ -161,26 +163,16 @@ class Operation:
         known, which may be so before it has run."""
         return NOTHING
 
-    @property
-    def visible_at_once(self) -> bool:
-        """May its stores be visible before it ends?"""
-        return False
-
-    @property
-    def polling(self) -> bool:
-        """Has it run as far as it comes, and waits for memory to change (polling.py)? It does not end before."""
-        return False
-
-    @property
-    def starts_at_once(self) -> bool:
-        """Must it run at its modelled start (with its stores held back), because the host could change what it reads
-        without a call?"""
-        return False
-
-    @property
-    def device_bytes(self) -> int:
-        """Bytes that it reads and writes in device memory, where that takes it to the SMs and it is no launch."""
-        return 0
+    # Class attributes, not properties: most operations keep them, and they are read for every one.
+    visible_at_once: bool = False
+    """May its stores be visible before it ends?"""
+    polling: bool = False
+    """Has it run as far as it can, and waits for memory to change (polling.py)? It does not end before."""
+    starts_at_once: bool = False
+    """Must it run at its modelled start (with its stores held back), because the host could change what it reads
+    without a call?"""
+    device_bytes: int = 0
+    """Bytes that it reads and writes in device memory, where that takes it to the SMs and it is no launch."""
 
     # -- what effect.py calls ------------------------------------------------------------------------------------------
 
@@ -213,6 +205,7 @@ class EventRecord(Operation):
     ended."""
 
     kind = "record"
+    works_on_memory = False
 
     def __init__(self, stream: Stream, duration: int) -> None:
         super().__init__("event record", stream)
@@ -226,6 +219,7 @@ class EventWait(Operation):
     """``cudaStreamWaitEvent``: later work of the stream waits for a recorded event."""
 
     kind = "wait"
+    works_on_memory = False
 
     def __init__(self, stream: Stream) -> None:
         super().__init__("wait for event", stream)

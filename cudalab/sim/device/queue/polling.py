@@ -30,8 +30,6 @@ FEW_ROUNDS, MANY_ROUNDS = 2, 4096
 """Rounds that a thread which counts them, or looks at the clock, goes through at once: at first, and at most."""
 BUSY_ROUNDS = 64
 """Rounds that a launch which tells others something again and again goes through at once."""
-_BLIND = ("record", "wait", "free")
-"""Kinds of operations that change no memory."""
 
 
 class _Waiting:
@@ -62,22 +60,19 @@ class Polling:
     ) -> None:
         self._loop, self._effects, self._round_ns = loop, effects, round_ns
         self._settled, self._failed = settled, failed
-        self._waiting: list[_Waiting] = []
+        self.waiting: list[_Waiting] = []
         self._looking = self._due = False
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
 
     def started(self, launch: Launch) -> None:
         """A launch has begun and found that it must wait; it may have set what others wait for."""
         entry = _Waiting(launch)
-        self._waiting.append(entry)
+        self.waiting.append(entry)
         self._plan(entry)
         self._look_soon()
 
     def ended(self, operation: Operation) -> None:
         """An operation has ended, so memory may have changed."""
-        if self._waiting and operation.kind not in _BLIND:
+        if self.waiting and operation.works_on_memory:
             self._look_soon()
 
     def _look_soon(self) -> None:
@@ -96,11 +91,11 @@ class Polling:
             return
         self._looking = True
         try:
-            moved = bool(self._waiting)
+            moved = bool(self.waiting)
             while moved:
                 moved = False
-                for entry in list(self._waiting):
-                    if entry in self._waiting and not entry.launch.is_busy:
+                for entry in list(self.waiting):
+                    if entry in self.waiting and not entry.launch.is_busy:
                         moved = self._look(entry, FEW_ROUNDS) or moved
         finally:
             self._looking = False
@@ -144,15 +139,15 @@ class Polling:
     def _forget(self, entry: _Waiting) -> None:
         if entry.event is not None:
             self._loop.cancel(entry.event)
-        if entry in self._waiting:
-            self._waiting.remove(entry)
+        if entry in self.waiting:
+            self.waiting.remove(entry)
 
     def give_up(self, pending: Iterable[Operation]) -> None:
         """The host waits and nothing is left to run: the first launch that waits ends with an explanation. ``pending``
         are all operations that have not ended."""
-        entry = self._waiting[0]
+        entry = self.waiting[0]
         self._forget(entry)
-        others = [other.launch.name for other in self._waiting]
+        others = [other.launch.name for other in self.waiting]
         try:
             entry.launch.give_up(_why(entry.launch, others, pending))
         except BaseException as error:
@@ -160,9 +155,9 @@ class Polling:
 
     def clear(self) -> None:
         """Forget all launches, as the loss of the device does."""
-        for entry in self._waiting:
+        for entry in self.waiting:
             entry.launch.abandon()
-        self._waiting.clear()
+        self.waiting.clear()
         self._due = False
 
 
@@ -174,7 +169,7 @@ def _why(launch: Launch, others: list[str], pending: Iterable[Operation]) -> tup
     found: tuple[Operation, str] | None = None
     while work and found is None:
         for operation, rule in work.pop(0).dependents:
-            if operation.kind not in _BLIND:
+            if operation.works_on_memory:
                 found = found or (operation, rule)
             work.append(operation)
     cause = "The host waits in this call and cannot set it; nothing else is left to run on the device."

@@ -128,7 +128,8 @@ class Scheduler:
         stream.last = operation
         for observer in self.observers:
             observer.enqueued(operation, waits)
-        taker.issue(operation)
+        if taker.in_issue_order:
+            taker.issue(operation)
         if not operation.waiting:
             self.loop.at(operation.earliest, partial(self._ready, operation))
         return operation
@@ -159,14 +160,18 @@ class Scheduler:
             duration = self.effects.begin(operation)
             if operation.polling:
                 self.polling.started(operation)  # type: ignore[arg-type]
-            for when, writes, make in operation.publications:
-                time = self.loop.now + round(when * duration)
-                self.loop.at(time, partial(self._publish, operation, writes, make))
+            if operation.publications:
+                self._plan_publications(operation, duration)
             return duration
         except (Exception, KeyboardInterrupt) as error:
             self._raised = self._raised or error
             operation.executed = True  # it ends at once, without an effect
             return 0
+
+    def _plan_publications(self, operation: Operation, duration: int) -> None:
+        for when, writes, make in operation.publications:
+            time = self.loop.now + round(when * duration)
+            self.loop.at(time, partial(self._publish, operation, writes, make))
 
     def _publish(self, operation: Operation, writes: tuple[Range, ...], make: Callable[[], None]) -> None:
         """A kernel that runs makes stores that others can see at once."""
@@ -195,11 +200,13 @@ class Scheduler:
         if self.implicit is not None:
             self.implicit.ended(operation)
         for other, rule in operation.dependents:
-            self._released(other, rule, operation)
+            other.waiting -= 1
+            if not other.waiting:
+                self._released(other, rule, operation)
         operation.dependents.clear()
         if self._ready_now and not self._passing_on:
             self._pass_on()
-        if self.polling:
+        if self.polling.waiting:
             self.polling.ended(operation)
 
     def _failed(self, operation: Operation, error: BaseException) -> None:
@@ -214,30 +221,32 @@ class Scheduler:
         """Tell the engines what has become ready just now. What ends at once makes more ready, so this is a loop."""
         self._passing_on = True
         try:
-            while self._ready_now:
-                self._ready(self._ready_now.popleft())
+            ready, engines, now = self._ready_now, self._engines, self.loop.now
+            while ready:
+                operation = ready.popleft()
+                operation.ready = now
+                engines[operation.engine].ready(operation)
         finally:
             self._passing_on = False
 
     def _released_by_start(self, operation: Operation, rule: str, cause: Operation) -> None:
         """The same for one that waited for blocks of ``cause`` to start: an engine is at work now."""
-        self._released(operation, rule, cause)
+        operation.waiting -= 1
+        if not operation.waiting:
+            self._released(operation, rule, cause)
         if self._ready_now and not self._passing_on:
             self.loop.at(self.loop.now, self._pass_on)
 
     def _released(self, operation: Operation, rule: str, cause: Operation) -> None:
-        """One thing less that ``operation`` waits for."""
-        operation.waiting -= 1
-        if operation.waiting:
-            return
-        time = self.loop.now
+        """``operation`` has nothing left to wait for; ``cause`` came last."""
+        time = now = self.loop.now
         if operation.engine in ("h2d", "d2h") and cause.lane not in ("", operation.engine):
             time += self._switch  # a copy engine is told by another engine; kernels wait for copies at no cost
         if time > operation.earliest:
             operation.held_by, operation.held_by_operation = rule, cause
         else:
             time = operation.earliest
-        if time > self.loop.now:
+        if time > now:
             self.loop.at(time, partial(self._ready, operation))
         else:
             self._ready_now.append(operation)
@@ -246,11 +255,12 @@ class Scheduler:
 
     def advance(self, ns: float) -> None:
         """The host was busy for ``ns``; the device went on meanwhile."""
-        if self.polling:
+        if self.polling.waiting:
             self.polling.look()  # the host may have changed memory since its last call
-        self.host_ns += round(ns)
-        self.loop.run_until(self.host_ns)
-        self._raise()
+        self.host_ns = now = self.host_ns + round(ns)
+        self.loop.run_until(now)
+        if self._raised is not None:
+            self._raise()
 
     def wait_for(self, operation: Operation | None, *, seen: bool = True) -> None:
         """Block the host until an operation has ended. ``seen``: as for :meth:`wait_for_all`."""
@@ -284,7 +294,7 @@ class Scheduler:
     def _run_while(self, pending: Callable[[], bool]) -> None:
         """Let the loop run. When it is empty, launches that wait for memory to change wait for ever."""
         self.loop.run_while(lambda: pending() and self._raised is None)
-        while pending() and self._raised is None and self.polling:
+        while pending() and self._raised is None and self.polling.waiting:
             self.polling.give_up(self._pending.values())
             self.loop.run_while(lambda: pending() and self._raised is None)
         self._raise()

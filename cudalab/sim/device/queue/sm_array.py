@@ -52,6 +52,8 @@ _PARTS = 1_000_000
 class SmArray:
     """Takes operations as they become ready, and runs them side by side as far as their blocks fit."""
 
+    in_issue_order = False
+
     def __init__(
         self,
         loop: EventLoop,

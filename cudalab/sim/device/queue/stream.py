@@ -102,6 +102,9 @@ class StreamTable:
 
     def find(self, handle: int) -> Stream:
         """The stream that ``handle`` names; ``cudaErrorInvalidResourceHandle`` when there is none."""
+        stream = self._streams.get(handle)
+        if stream is not None:
+            return stream
         if handle in (LEGACY, LEGACY_HANDLE):
             return self.legacy
         if handle == PER_THREAD:
@@ -109,13 +112,10 @@ class StreamTable:
             if thread not in self._per_thread:
                 self._per_thread[thread] = Stream(PER_THREAD, number=next(self._numbers))
             return self._per_thread[thread]
-        stream = self._streams.get(handle)
-        if stream is None:
-            raise CudaError(
-                cudaError_t.cudaErrorInvalidResourceHandle,
-                f"{handle:#x} is no stream of this device; it was destroyed, or made before a reset",
-            )
-        return stream
+        raise CudaError(
+            cudaError_t.cudaErrorInvalidResourceHandle,
+            f"{handle:#x} is no stream of this device; it was destroyed, or made before a reset",
+        )
 
     @property
     def several(self) -> bool:

@@ -56,10 +56,8 @@ class Copy(Operation):
         self._data = taken
         self._staged = taken is not None
         self.bytes = source.bytes
-
-    @property
-    def device_bytes(self) -> int:
-        return 2 * self.bytes if self.engine == "sm" else 0
+        if engine == "sm":
+            self.device_bytes = 2 * source.bytes
 
     def begin(self) -> int:
         if self._data is None:
@@ -108,11 +106,7 @@ class Memset(Operation):
         super().__init__("memset", stream)
         self._memory, self.region, self._element = memory, region, element
         self._duration = duration
-        self.bytes = region.bytes
-
-    @property
-    def device_bytes(self) -> int:
-        return self.bytes
+        self.bytes = self.device_bytes = region.bytes
 
     def begin(self) -> int:
         return self._duration
@@ -150,7 +144,7 @@ class ArrayOperation(Operation):
         self._memory, self._work = memory, work
         self._reads, self._writes = reads, writes
         self._duration = duration
-        self.bytes = sum(size for _, size in reads) + sum(size for _, size in writes)
+        self.bytes = self.device_bytes = sum(size for _, size in reads) + sum(size for _, size in writes)
         self.on_result: Callable[[], None] | None = None
         self.exact: tuple[tuple[Extent, ...], tuple[Extent, ...]] | None = None
         """What of the ranges it really reads and writes, where they are those of strided views."""
@@ -159,11 +153,11 @@ class ArrayOperation(Operation):
         """A replay writes what the recorded function wrote."""
         self._work = work
 
-    @property
-    def device_bytes(self) -> int:
-        return self.bytes
-
     def begin(self) -> int:
+        for start, _ in self._reads:
+            allocation = self._memory.find(start)
+            if allocation is not None and allocation.kind in ("pinned", "managed"):
+                self.starts_at_once = True
         return self._duration
 
     def run(self) -> None:
@@ -188,14 +182,6 @@ class ArrayOperation(Operation):
         if self.exact is not None:
             return Touched(*self.exact)
         return Touched(tuple(run(*entry) for entry in self._reads), tuple(run(*entry) for entry in self._writes))
-
-    @property
-    def starts_at_once(self) -> bool:
-        """Pinned and managed memory can be changed by the host without a call."""
-        return any(
-            allocation is not None and allocation.kind in ("pinned", "managed")
-            for allocation in (self._memory.find(start) for start, _ in self._reads)
-        )
 
 
 class HostFunction(Operation):
@@ -227,6 +213,7 @@ class StreamFree(Operation):
     """``cudaFreeAsync``: the memory goes when the work before it in the stream has ended."""
 
     kind = "free"
+    works_on_memory = False
 
     def __init__(self, stream: Stream, free: Callable[[], None], memory: Range) -> None:
         super().__init__("free", stream)

@@ -284,22 +284,22 @@ class _Paused:
 
     def __enter__(self) -> None:
         trap = page_trap.existing_trap()
-        if trap is not None and trap.pending and not self.depth:
+        if trap is not None and not self.depth and trap.pending:
             _deliver(trap)
         with _depth:
-            self.depth += 1
+            self.depth = depth = self.depth + 1
             if trap is not None:
-                trap.state.paused = self.depth
+                trap.state.paused = depth
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         trap = page_trap.existing_trap()
         with _depth:
-            self.depth -= 1
+            self.depth = depth = self.depth - 1
             if trap is not None:
-                trap.state.paused = self.depth
-        if trap is not None and not self.depth:
+                trap.state.paused = depth
+        if trap is not None and not depth:
             if trap.pending:
                 _deliver(trap)
             if _opened:

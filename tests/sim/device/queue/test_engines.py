@@ -66,7 +66,7 @@ class Array:
     def run(self):
         steps = 0
         while len(self.loop):
-            self.loop._step()
+            self.loop.run_next()
             steps += 1
         return steps
 
