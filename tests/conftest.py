@@ -5,15 +5,26 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
-# Before anything imports cudalab: tests run on the simulated device unless told otherwise.
+# Before anything imports cudalab: tests run on the simulated device unless told otherwise, and what they compile is
+# kept for the next run. The cache's keys hold the compiler's source: after a change there, all is compiled again.
 os.environ.setdefault("CUDALAB_DEVICE", "sim")
+os.environ.setdefault("CUDALAB_CACHE", str(Path(__file__).parent.parent / ".cache" / "compiled"))
+
+# jsonschema, which nbformat imports, builds 38 grammars for this check of addresses: seconds in every process.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 import pytest
 
+from tests import scheduling, slices
 from tests.browser import chromium
+
+# One slice for all processes, also when a commit comes in between.
+os.environ[slices.VARIABLE] = slices.chosen()
 
 pytest.register_assert_rewrite("tests.notebooks.chapter")
 
@@ -100,6 +111,19 @@ def missing_files(ran: set[str], markers: str) -> list[str]:
         if not re.search(r"^pytestmark = .*mark\.(?:gpu|long)", file.read_text(encoding="utf-8"), re.MULTILINE):
             expected.append(file.relative_to(ROOT).as_posix())
     return [path for path in expected if path not in ran]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> scheduling.Scheduling:
+    return scheduling.Scheduling(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: scheduling.rank(item.nodeid))
+
+
+def pytest_report_header() -> str:
+    return f"slices of commit {slices.chosen()}; to repeat them: {slices.VARIABLE}={slices.chosen()}"
 
 
 def pytest_configure(config: pytest.Config) -> None:

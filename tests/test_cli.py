@@ -48,7 +48,9 @@ def test_module_runs_as_a_program():
     assert "there is no file 'nothing.ipynb'" in ended.stderr
 
 
-@pytest.mark.parametrize("which, marks", [("", "not gpu and not long"), ("long", "long and not gpu"), ("gpu", "gpu")])
+@pytest.mark.parametrize(
+    "which, marks", [("", "not gpu and not long"), ("long", "(long or sliced) and not gpu"), ("gpu", "gpu")]
+)
 def test_selection_of_tests(which, marks):
     line = command(which=which, workers=2, arguments=["-x"])
     assert line[line.index("-m", 2) + 1 :][0] == marks

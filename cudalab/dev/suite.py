@@ -1,7 +1,7 @@
 """``python -m cudalab test``: runs the test suite as `make test`, `make test-long` and `make test-gpu` do.
 
-Tests of one file stay in one process (they share compiled kernels), and files are spread over the processes. What a
-full run must have collected, and what CI may not skip, is checked in tests/conftest.py.
+How tests are spread over the processes, what a full run must have collected, and what CI may not skip, is said in
+tests/conftest.py; which slice of the large families a run takes, in tests/slices.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cudalab.backend import VARIABLE
 from cudalab.installation.environment import project_root
 from cudalab.installation.lab import environment
 
-SELECTIONS = {"": "not gpu and not long", "long": "long and not gpu", "gpu": "gpu"}
+SELECTIONS = {"": "not gpu and not long", "long": "(long or sliced) and not gpu", "gpu": "gpu"}
 
 
 def command(*, which: str, workers: int, arguments: Sequence[str]) -> list[str]:
@@ -25,7 +25,7 @@ def command(*, which: str, workers: int, arguments: Sequence[str]) -> list[str]:
     if which == "long":
         line.append("--timeout=3600")
     if workers > 1:
-        line += ["-n", str(workers), "--dist", "loadfile"]
+        line += ["-n", str(workers), "--dist", "loadscope", "--no-loadscope-reorder"]
     return [*line, *arguments]
 
 

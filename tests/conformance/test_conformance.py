@@ -34,7 +34,7 @@ def stored() -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     return load(HERE / "h200")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def run_program() -> Iterator[Callable[[str], dict[str, Any]]]:
     """Runs a program in a child process that is kept for the next one while it is healthy."""
     worker: Worker | None = None

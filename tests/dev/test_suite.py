@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cudalab.dev.suite import SELECTIONS
+from tests import scheduling
 
 ROOT = Path(__file__).parents[2]
 CONFTEST = """
@@ -51,7 +52,7 @@ def test_complete_run_passes(suite):
     assert code == 0 and "2 passed" in last
 
 
-@pytest.mark.parametrize("options", [(), ("-p", "xdist", "-n", "2", "--dist", "loadfile")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("options", [(), ("-p", "xdist", "-n", "2", "--dist", "loadscope")], ids=["alone", "xdist"])
 def test_file_from_which_nothing_was_collected_fails_the_run(suite, options):
     code, last, output = suite(*options, test_a=PASSES, test_b="def helper():\n    pass\n")
     assert code == 1
@@ -72,3 +73,19 @@ def test_skip_passes_on_a_learners_machine_and_fails_in_ci(suite):
 
 def test_a_chosen_file_is_no_full_run(suite):
     assert suite("checks/test_a.py", test_a=PASSES, test_b="")[0] == 0
+
+
+def test_the_schedule_names_files_that_are_there():
+    files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")]
+    for start in (*scheduling.LONGEST, *scheduling.SPREAD):
+        assert any(file.startswith(start) for file in files), start
+
+
+def test_a_file_stays_together_but_for_chapters_and_families():
+    same = scheduling.unit_of
+    assert same("tests/sim/test_driver.py::test_a[x]") == same("tests/sim/test_driver.py::TestB::test_c")
+    chapters = "tests/notebooks/test_notebooks.py::test_chapter_runs_and_agrees_with_the_record"
+    assert same(chapters + "[04_device_memory]") != same(chapters + "[11_streams]")
+    programs = "tests/conformance/test_conformance.py::test_program_agrees_with_its_oracle_and_with_an_h200"
+    assert same(programs + "[atomics/one]") == same(programs + "[atomics/two]") != same(programs + "[arrays/one]")
+    assert scheduling.rank(chapters) < scheduling.rank("tests/sim/test_driver.py::test_a")

@@ -87,9 +87,8 @@ def test_names_of_classes_exist_in_cupy(name: str) -> None:
 def functions() -> list[tuple[str, str]]:
     result = []
     for name in SIMULATED:
-        for entry in catalogue.data()["signatures"].get(name, {}):
-            if entry in dir(module(name)):
-                result.append((name, entry))
+        here = set(dir(module(name)))
+        result += [(name, entry) for entry in catalogue.data()["signatures"].get(name, {}) if entry in here]
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 
 import pytest
@@ -15,16 +16,21 @@ from tests.sim.compiler.opcodes.kernel import HEAD
 
 MANY = ("ld", "ldu", "st", "atom", "red", "set", *[name for name in TABLE.rows if name[0] == "v" and name != "vote"])
 """Instructions with orders, scopes and caches in all combinations: some of those are tested, as ``missing`` says."""
-TESTED = frozenset().union(*(kernel.opcodes for kernel in [*suite.every_kernel(), *control.stopping()]))
+
+
+@cache
+def tested() -> frozenset[str]:
+    """The opcodes of all kernels under test."""
+    return frozenset().union(*(kernel.opcodes for kernel in [*suite.every_kernel(), *control.stopping()]))
 
 
 def missing(row: Row) -> list[str]:
     """What of a row no test has: opcodes; of the many, an alternative of a slot, and of atomics an operation with a
     type (the last two slots that must be filled)."""
     if row.name not in MANY:
-        return [opcode for opcode in row.opcodes() if opcode not in TESTED]
-    tested = [_slots(row, opcode.split(".")) for opcode in TESTED if row.match(opcode.split(".")) is not None]
-    tested = [chosen for chosen in tested if chosen[0] == row.name]
+        return [opcode for opcode in row.opcodes() if opcode not in tested()]
+    named = [_slots(row, opcode.split(".")) for opcode in tested() if row.match(opcode.split(".")) is not None]
+    named = [chosen for chosen in named if chosen[0] == row.name]
     wanted: list[tuple[int, ...]] = [(place,) for place, (_, alternatives) in enumerate(row.slots, 1)]
     if row.name in ("atom", "red"):
         wanted.append(tuple([place for place, (required, _) in enumerate(row.slots, 1) if required][-2:]))
@@ -32,7 +38,7 @@ def missing(row: Row) -> list[str]:
     for places in wanted:
         slots = [row.slots[place - 1] for place in places]
         choices = product(*(alternatives if required else ("", *alternatives) for required, alternatives in slots))
-        found = {tuple(chosen[place] for place in places) for chosen in tested}
+        found = {tuple(chosen[place] for place in places) for chosen in named}
         lacking += [".".join(tokens) or f"none of {slots[0][1]}" for tokens in choices if tokens not in found]
     return lacking
 
@@ -55,7 +61,7 @@ def test_every_row_is_tested(row: Row) -> None:
 
 def test_every_tested_opcode_is_of_exactly_one_row() -> None:
     wrong = {}
-    for opcode in TESTED:
+    for opcode in tested():
         parts = opcode.split(".")
         rows = [row.pattern for row in TABLE.rows.get(parts[0], ()) if row.match(parts) is not None]
         if len(rows) != 1:
