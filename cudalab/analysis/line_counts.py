@@ -20,7 +20,7 @@ from cudalab.sim.compiler.machine_code.assembly import Assembly
 from cudalab.sim.compiler.machine_code.listing import Listed
 from cudalab.sim.compiler.program import Kernel, Program
 from cudalab.sim.machine.counters.metrics import Counts, SiteCounts
-from cudalab.sim.machine.sanitizer.findings import Place, place_of
+from cudalab.sim.machine.reports.finding import Place, place_of
 
 ISSUES = 4  # instructions an SM issues in a cycle
 SECTORS = 2  # an SM exchanges with the L2 in a cycle

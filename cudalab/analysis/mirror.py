@@ -21,7 +21,7 @@ from cudalab.sim.machine.launch.configuration import extent
 from cudalab.sim.machine.launch.limits import H200, DeviceLimits
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
 from cudalab.sim.machine.memory.allocations import Memory
-from cudalab.sim.machine.sanitizer.findings import Triple
+from cudalab.sim.machine.reports.finding import Triple
 
 
 class MirrorError(ValueError):

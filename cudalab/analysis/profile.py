@@ -26,7 +26,7 @@ from cudalab.sim.machine.counters.sampling import count_launch
 from cudalab.sim.machine.launch.clusters import Together
 from cudalab.sim.machine.launch.configuration import check_configuration
 from cudalab.sim.machine.launch.limits import DeviceLimits
-from cudalab.sim.machine.sanitizer.findings import Triple
+from cudalab.sim.machine.reports.finding import Triple
 
 
 @dataclass(frozen=True)

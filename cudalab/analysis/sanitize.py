@@ -29,7 +29,7 @@ from typing import Any
 from cudalab.analysis.mirror import mirrored
 from cudalab.sim.machine.launch.clusters import Together
 from cudalab.sim.machine.launch.configuration import extent
-from cudalab.sim.machine.sanitizer.findings import Finding, Triple
+from cudalab.sim.machine.reports.finding import Finding, Triple
 from cudalab.sim.machine.sanitizer.sanitize import TOOLS, check_launch
 
 

@@ -24,7 +24,7 @@ from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
 from cudalab.sim.machine.counters.bank_conflicts import wavefronts
 from cudalab.sim.machine.counters.collection import local_sectors
 from cudalab.sim.machine.counters.requests import distinct
-from cudalab.sim.machine.sanitizer.findings import Place, place_of
+from cudalab.sim.machine.reports.finding import Place, place_of
 
 if TYPE_CHECKING:
     from cudalab.analysis.profile import Profile

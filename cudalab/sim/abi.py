@@ -369,41 +369,44 @@ class Cluster(ctypes.Structure):
 
 
 class Race(ctypes.Structure):
-    """What code of the variant ``sanitize`` keeps: shadow cells, times, and what looked wrong (``codegen/race.py``).
+    """The race check's state in code of the variant ``sanitize``: shadow cells, times, suspects and skipped accesses.
 
     A cell stands for ``1 << shift`` bytes: time of the last access (32 bits), thread (10), state (4), three flags, site
-    (15). What the states and flags mean is in ``codegen/race.py``."""
+    (15). What the states and flags mean is in ``codegen/shadow_cells.py`` and ``runtime/race.py``."""
 
     SITE_MASK = (1 << 15) - 1
     SET, WARP_CONFLICT, GRID_CONFLICT = 1 << 15, 1 << 16, 1 << 17
     STATE_SHIFT, THREAD_SHIFT, TIME_SHIFT = 18, 22, 32
     READ, READ_WARP, READ_BLOCK, READ_GRID, WRITE, ATOMIC, ATOMIC_BLOCK, ATOMIC_GRID, SUSPECT = range(9)
-    ROOT_CHECKED, ROOT_UNSET = 1, 2  # flags of a root: accesses are followed; it may hold bytes that nobody has written
+    ROOT_CHECKED, ROOT_UNSET = 1, 2  # flags of a root: accesses are checked; it may hold unwritten bytes
     _fields_ = [
         ("cells", ctypes.c_uint64),  # of the arena: the cell of address A is at cells + ((A >> shift) << 3)
         ("shared_cells", ctypes.c_uint64),
         ("time", ctypes.c_uint64),  # counts calls of regions
-        ("base", ctypes.c_uint64),  # accesses of this block before this time are ordered before all that follow
+        ("last_barrier", ctypes.c_uint64),  # of this block: accesses before this time happen before all that follow
         ("block_start", ctypes.c_uint64),
         ("launch_start", ctypes.c_uint64),
         ("root_flags", ctypes.c_uint64),  # uint8 of each root
         ("unset", ctypes.c_uint64),  # Range[unset_count]: allocations that are not all written
         ("unset_count", ctypes.c_uint64),
         ("block", ctypes.c_uint64),  # linear index of the block that runs
-        ("suspects", Buffer),  # RaceSuspect
-        ("misses", Buffer),  # Miss
-        ("odd", ctypes.c_uint64),  # 1: barriers or masks were not as plain as they can be
+        ("suspects", Buffer),  # Suspect
+        ("skipped", Buffer),  # SkippedAccess
+        ("irregular", ctypes.c_uint64),  # 1: synccheck has to look at the barriers and masks
         ("shared_shift", ctypes.c_uint32),
         ("shift", ctypes.c_uint32),
-        ("sink", ctypes.c_uint64),  # 4096 bytes for accesses that are skipped
-        ("warp_base", ctypes.c_uint64 * 32),  # as base, among the lanes of one warp
+        ("sink", ctypes.c_uint64),  # 4096 bytes for skipped accesses
+        ("last_warp_operation", ctypes.c_uint64 * 32),  # as last_barrier, among the lanes of each warp
         ("resumed", ctypes.c_uint32 * 32),  # threads that have gone on from the last barrier
-        ("parted", ctypes.c_uint32),  # warps of this block in which some lanes met without the others
+        (
+            "diverged",
+            ctypes.c_uint32,
+        ),  # warps of this block in which lanes executed an operation without the others
     ]
 
 
 class Suspect(ctypes.Structure):
-    """An access that native code could not see ordered after another, or that reads what nobody has written."""
+    """An access that shadow cells could not show to be ordered after another, or to read written bytes."""
 
     _fields_ = [
         ("address", ctypes.c_uint64),  # generic
@@ -411,12 +414,12 @@ class Suspect(ctypes.Structure):
         ("block", ctypes.c_uint64),
         ("site", ctypes.c_uint32),
         ("thread", ctypes.c_uint16),
-        ("kind", ctypes.c_uint16),  # 0 order, 1 read of bytes that nobody has written
+        ("kind", ctypes.c_uint16),  # 0 order, 1 read of unwritten bytes
     ]
 
 
-class Miss(ctypes.Structure):
-    """An access that was skipped because it is not allowed."""
+class SkippedAccess(ctypes.Structure):
+    """An invalid access that was skipped."""
 
     _fields_ = [("fault", Fault)]
 

@@ -1,21 +1,21 @@
-"""Accesses of sanitized code: one that is not allowed is skipped, the others leave their mark in shadow cells.
+"""Accesses of sanitized code: an invalid one is skipped, the others update shadow cells.
 
-Code of the variants ``sanitize`` and ``sanitize_trace`` goes on after an access out of bounds: it is noted
-(``Race.misses``), a load gives 0, a store is dropped. ``sanitize_trace`` records the others in the trace. ``sanitize``
+Code of the variants ``sanitize`` and ``sanitize_trace`` continues after an access out of bounds: it is noted
+(``Race.skipped``), a load gives 0, a store is dropped. ``sanitize_trace`` records the others in the trace. ``sanitize``
 keeps a cell of 8 bytes for each granule of shared memory, and of the device memory that the launch writes; a granule
 has as many bytes as the narrowest store there, so that a write never covers a part of one.
 
-A cell holds the last access (time, thread, state, site). *Time* counts the calls of regions, so it says which side of a
-barrier an access was on: what happened before ``Race.base`` is ordered before all that the block does now, and what
-happened before ``warp_base`` before all that the warp does. The code beside an access compares the cell with what it
-usually is: read by several threads of the block since the barrier, or not touched since. Everything else is for
-``cl_race`` in the runtime object. It notes a *suspect* where it cannot see that two accesses are ordered, or that bytes
-were written before they are read.
+A cell holds the last access (time, thread, state, site), like a shadow word of ThreadSanitizer. *Time* counts the calls
+of regions, so it tells on which side of a barrier an access was: accesses before ``Race.last_barrier`` happen before
+all that the block does now, those before ``last_warp_operation`` before all that the warp does. The code beside an
+access compares the cell with its usual values: read by several threads of the block since the barrier, or not touched
+since. Everything else is for ``cl_race`` in the runtime object. It notes a *suspect* where it cannot show that two
+accesses are ordered, or that bytes were written before they are read.
 
-This order is the one of barriers and of warp operations that name the whole warp. It leaves out what orders threads
-more finely (fences with flags, partial masks, named barriers), so it suspects too much and never too little: the
-accesses to suspects are looked at anew, record by record (``machine/order.py``). Of several readers a cell remembers
-only how far apart they are, which again can only add suspects.
+This happens-before is that of barriers of the whole block and of warp operations that name the whole warp. It leaves
+out finer synchronisation (fences with flags, partial masks, named barriers), so it suspects too much and never too
+little: accesses to suspects are checked again from the trace (``machine/sanitizer/exact_check.py``). Of several readers
+a cell keeps only how far apart they are, which again can only add suspects.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def time_word(e: ThreadCode, name: str) -> str:
 
 
 def root_flags(e: ThreadCode, root: int) -> tuple[str, str]:
-    """Whether accesses through a root are followed, and whether it may hold bytes that nobody has written."""
+    """Whether accesses through a root are checked, and whether it may hold unwritten bytes."""
 
     def make() -> str:
         field = e.new(f"getelementptr i8, ptr {_race(e)}, i64 {layout.race_field('root_flags')}")
@@ -219,7 +219,7 @@ def own_cell(e: ThreadCode) -> str:
 
 
 def usual_cell(e: ThreadCode, name: str, state: int) -> str:
-    """A cell that is of this time, in this state, and holds something."""
+    """A cell of this time and state whose bytes are written."""
     time = time_word(e, name)
     bits = state << Race.STATE_SHIFT | Race.SET
     key = ("race cell", name, state)
@@ -227,7 +227,7 @@ def usual_cell(e: ThreadCode, name: str, state: int) -> str:
 
 
 def _follow(e: ThreadCode, access: Access, address: str, *, shared: bool, unset: str = "") -> None:
-    """Compare the cells of an access with what they usually are, or call ``cl_race``."""
+    """Compare the cells of an access with their usual values, or call ``cl_race``."""
     shift = e.unit.plan.shared_cell_shift if shared else e.unit.plan.cell_shift
     cells = cells_of(e, "shared_cells" if shared else "cells")
     count = max(1, access.size >> shift)
@@ -275,8 +275,8 @@ def _all(e: ThreadCode, bits: str, count: int) -> str:
 def _store(
     e: ThreadCode, access: Access, cell: str, type_: str, count: int, place: str, shared: bool, slow: str, done: str
 ) -> None:
-    """Not touched since the barrier (or in this launch), or by this thread alone: the cell is written anew."""
-    limit = time_word(e, "base" if shared else "launch_start")
+    """Not touched since the barrier (or in this launch), or by this thread alone: overwrite the cell."""
+    limit = time_word(e, "last_barrier" if shared else "launch_start")
     fresh = e.new(f"icmp ult {type_} {cell}, {_splat(e, limit, count)}")
     new = e.new(f"or i64 {own_cell(e)}, {Race.WRITE << Race.STATE_SHIFT | Race.SET | min(access.site, Race.SITE_MASK)}")
     new = _splat(e, new, count)
@@ -305,11 +305,12 @@ def _load(
     slow: str,
     done: str,
 ) -> None:
-    """Loads and atomics: the same was done by several threads of the block since the barrier, by several lanes of the
-    warp, or by several blocks; for loads also: nothing was done since the barrier, or another thread has read."""
+    """Loads and atomics. Usual is that several threads of the block have done the same since the barrier, or several
+    lanes of the warp, or several blocks; for loads also that nobody did since the barrier, or that another thread
+    read."""
     atomic = access.kind is SiteKind.ATOMIC
     known = e.new(f"and {type_} {cell}, {_splat(e, str(~IDENTITY), count)}")
-    several = usual_cell(e, "base", Race.ATOMIC_BLOCK if atomic else Race.READ_BLOCK)
+    several = usual_cell(e, "last_barrier", Race.ATOMIC_BLOCK if atomic else Race.READ_BLOCK)
     fast = e.new(f"icmp eq {type_} {known}, {_splat(e, several, count)}")
     kind = "i1" if count == 1 else f"<{count} x i1>"
     if not shared:
@@ -328,7 +329,7 @@ def _load(
     e.emit(f"br i1 {fast}, label %{done}, label %{other}")
     e.label(other)
     if shared:
-        start, base = time_word(e, "block_start"), time_word(e, "base")
+        start, base = time_word(e, "block_start"), time_word(e, "last_barrier")
         window = e.cached("race window", e.level_here(Level.BLOCK), lambda: e.new(f"sub i64 {base}, {start}"))
         since = e.new(f"sub {type_} {cell}, {_splat(e, start, count)}")
         fresh = _all(e, e.new(f"icmp ult {type_} {since}, {_splat(e, window, count)}"), count)
@@ -365,7 +366,7 @@ def _read_by_warp(e: ThreadCode) -> str:
 
 def _second_reader(e: ThreadCode, cell: str, place: str, several: str, slow: str, done: str) -> None:
     """One thread has read since the barrier: this one, or now there are several."""
-    base = time_word(e, "base")
+    base = time_word(e, "last_barrier")
     since = e.new(f"icmp uge i64 {cell}, {base}")
     state = e.new(f"and i64 {cell}, {15 << Race.STATE_SHIFT | Race.WARP_CONFLICT | Race.SET}")
     one = e.new(f"icmp eq i64 {state}, {Race.READ << Race.STATE_SHIFT | Race.SET}")

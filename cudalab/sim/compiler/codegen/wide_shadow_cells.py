@@ -161,7 +161,7 @@ class _Follow:
             w.label(other)
             w.lines.append(f"br i1 {self._first_reader(cell)}, label %{first}, label %{bad}")
             w.label(first)
-            several = shadow_cells.usual_cell(w, "base", Race.READ_BLOCK)  # type: ignore[arg-type]
+            several = shadow_cells.usual_cell(w, "last_barrier", Race.READ_BLOCK)  # type: ignore[arg-type]
             new = self._read_by_warp() if self.orders_warps else several
             w.lines.append(f"store i64 {new}, ptr {place}, align 8")
             w.lines.append(f"br label %{self.done}")
@@ -175,7 +175,7 @@ class _Follow:
             limit = shadow_cells.time_word(w, "launch_start")  # type: ignore[arg-type]
             fresh = w.raw(f"icmp ult i64 {cell}, {limit}")
             return w.raw(f"and i1 {fresh}, {w.raw(f'xor i1 {self.unset}, true')}")
-        start, base = (shadow_cells.time_word(w, name) for name in ("block_start", "base"))  # type: ignore[arg-type]
+        start, base = (shadow_cells.time_word(w, name) for name in ("block_start", "last_barrier"))  # type: ignore[arg-type]
         window = w.cached("race window", w.level_here(Level.BLOCK), lambda: w.raw(f"sub i64 {base}, {start}"))
         fresh = w.raw(f"icmp ult i64 {w.raw(f'sub i64 {cell}, {start}')}, {window}")
         held = w.raw(f"icmp ne i64 {w.raw(f'and i64 {cell}, {Race.SET}')}, 0")
@@ -189,7 +189,7 @@ class _Follow:
         type_ = "i64" if wide == 1 else f"<{wide} x i64>"
         bits = "i1" if wide == 1 else f"<{wide} x i1>"
         masked = w.raw(f"and {type_} {cell}, {self._splat(str(~shadow_cells.IDENTITY), wide)}")
-        several = shadow_cells.usual_cell(w, "base", Race.ATOMIC_BLOCK if self.atomic else Race.READ_BLOCK)  # type: ignore[arg-type]
+        several = shadow_cells.usual_cell(w, "last_barrier", Race.ATOMIC_BLOCK if self.atomic else Race.READ_BLOCK)  # type: ignore[arg-type]
         known = w.raw(f"icmp eq {type_} {masked}, {self._splat(several, wide)}")
         if not self.shared:
             grid = shadow_cells.usual_cell(w, "launch_start", Race.ATOMIC_GRID if self.atomic else Race.READ_GRID)  # type: ignore[arg-type]
@@ -232,13 +232,13 @@ class _Follow:
         mark = state << Race.STATE_SHIFT | Race.SET | min(self.access.site, Race.SITE_MASK)
         new = w.raw(f"or {type_} {own}, {self._splat(str(mark), wide)}")
         if self.stores:
-            limit = shadow_cells.time_word(w, "base" if self.shared else "launch_start")  # type: ignore[arg-type]
+            limit = shadow_cells.time_word(w, "last_barrier" if self.shared else "launch_start")  # type: ignore[arg-type]
             return w.raw(f"icmp ult {type_} {cell}, {self._splat(limit, wide)}"), new
         if not self.shared:
             limit = shadow_cells.time_word(w, "launch_start")  # type: ignore[arg-type]
             usable = w.raw(f"select i1 {self.unset}, i64 0, i64 {limit}")
             return w.raw(f"icmp ult {type_} {cell}, {self._splat(usable, wide)}"), new
-        start, base = (shadow_cells.time_word(w, name) for name in ("block_start", "base"))  # type: ignore[arg-type]
+        start, base = (shadow_cells.time_word(w, name) for name in ("block_start", "last_barrier"))  # type: ignore[arg-type]
         window = w.cached("race window", w.level_here(Level.BLOCK), lambda: w.raw(f"sub i64 {base}, {start}"))
         since = w.raw(f"sub {type_} {cell}, {self._splat(start, wide)}")
         first = w.raw(f"icmp ult {type_} {since}, {self._splat(window, wide)}")
@@ -266,7 +266,7 @@ class _Follow:
         second = w.raw(f"icmp eq {type_} {rest}, zeroinitializer")
         who = w.raw(f"and {type_} {apart}, {self._splat(str(threads), wide)}")
         other = w.raw(f"and {bits} {second}, {w.raw(f'icmp ne {type_} {who}, zeroinitializer')}")
-        both = self._splat(shadow_cells.usual_cell(w, "base", Race.READ_BLOCK), wide)  # type: ignore[arg-type]
+        both = self._splat(shadow_cells.usual_cell(w, "last_barrier", Race.READ_BLOCK), wide)  # type: ignore[arg-type]
         if not self.shared:  # other blocks do not reach shared memory
             kept = w.raw(f"and {type_} {cell}, {self._splat(str(Race.GRID_CONFLICT), wide)}")
             both = w.raw(f"or {type_} {kept}, {both}")

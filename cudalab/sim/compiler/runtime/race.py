@@ -1,13 +1,12 @@
-"""Shadow cells of sanitized code (``codegen/race.py`` says what they mean).
+"""Shadow cells of sanitized code (``codegen/shadow_cells.py`` says what they mean).
 
-``cl_race_block``   a kernel without suspension points begins a block
-``cl_race_enter``   the driver is about to call a region: time goes on, and what was passed orders what follows
-``cl_race_met``     some lanes of a warp have met at an operation
-``cl_race``         cells that are not what they usually are: the rules
+``cl_race_block``   a kernel without suspension points starts a block
+``cl_race_enter``   the driver is about to call a region: time advances, and the barrier that was passed orders
+``cl_race_warp``    some lanes of a diverged warp have executed an operation
+``cl_race``         cells that have no usual value: the rules
 
-A *conflict* flag of a cell says that before its last access there was another, ordered before that one, which conflicts
-with anything that is not ordered after it: with what other warps do (``WARP_CONFLICT``), or other blocks
-(``GRID_CONFLICT``).
+A *conflict* flag of a cell says that an earlier access, which happens before the last one, conflicts with whatever does
+not happen after it: with accesses of other warps (``WARP_CONFLICT``), or of other blocks (``GRID_CONFLICT``).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def write(library: Library) -> None:
     _append(library)
     _block(library)
     _enter(library)
-    _met(library)
+    _warp_operation(library)
     _suspect(library)
     _is_unset(library)
     _cell(library)
@@ -71,10 +70,10 @@ def _append(library: Library) -> None:
 
 
 def _begin_block(f: Function, time: str) -> None:
-    for name in ("block_start", "base"):
+    for name in ("block_start", "last_barrier"):
         f.store("i64", time, "%race", race_field(name))
     f.store("i64", f.load("i64", "%blk", layout.LINEAR), "%race", race_field("block"))
-    f.store("i32", 0, "%race", race_field("parted"))
+    f.store("i32", 0, "%race", race_field("diverged"))
     everybody = f.at("%race", race_field("resumed"))
     f.call("llvm.memset.p0.i64", "void", f"ptr {everybody}", "i8 -1", "i64 128", "i1 false")
 
@@ -93,7 +92,7 @@ def _block(library: Library) -> None:
 
 
 def _enter(library: Library) -> None:
-    """Threads ``first … end − 1`` go on from the point ``state`` (0: they begin)."""
+    """Threads ``first … end − 1`` resume at the point ``state`` (0: they start)."""
     f = library.function(
         "cl_race_enter", "void", "ptr ctx, ptr blk, i32 state, i32 first, i32 end, ptr kernel", "noinline"
     )
@@ -112,12 +111,12 @@ def _enter(library: Library) -> None:
     with f.if_(f.compare("eq", "i32", kind, int(PointKind.NAMED_BARRIER))):
         both = layout.LITERAL_B | layout.LITERAL_C
         known = f.compare("eq", "i32", f.op(f"and i32 {flags}, {both}"), both)
-        number, asked = f.load("i32", literals, 8), f.load("i32", literals, 12)
-        all_ = f.op(f"or i1 {f.compare('eq', 'i32', asked, 0)}, {f.compare('eq', 'i32', asked, threads)}")
+        number, expected = f.load("i32", literals, 8), f.load("i32", literals, 12)
+        all_ = f.op(f"or i1 {f.compare('eq', 'i32', expected, 0)}, {f.compare('eq', 'i32', expected, threads)}")
         plain = f.op(f"and i1 {known}, {f.compare('eq', 'i32', number, 0)}")
         whole.set(f.op(f"and i1 {plain}, {all_}"))
         with f.if_(f.op(f"xor i1 {whole.get()}, true")):
-            f.store("i64", 1, "%race", race_field("odd"))
+            f.store("i64", 1, "%race", race_field("irregular"))
             f.ret()
     with f.if_(whole.get()):
         _passed_barrier(f, time, threads)
@@ -129,39 +128,39 @@ def _enter(library: Library) -> None:
     f.ret()
 
 
-def _met(library: Library) -> None:
-    """Lanes ``needed`` of a warp that has parted have met, asked for by ``mask``; ``alive`` have not left the kernel.
-    If named lanes have left and some lanes met without the others before, synccheck has to look
-    (``machine/meetings.py``)."""
-    f = library.function("cl_race_met", "void", "ptr ctx, i32 warp, i32 mask, i32 needed, i32 alive", "noinline")
+def _warp_operation(library: Library) -> None:
+    """Lanes ``needed`` of a diverged warp, named by ``mask``, have executed an operation; ``alive`` have not exited. If
+    named lanes have exited, and some lanes executed operations without the others before, synccheck has to look
+    (``machine/sanitizer/mask_mismatch.py``)."""
+    f = library.function("cl_race_warp", "void", "ptr ctx, i32 warp, i32 mask, i32 needed, i32 alive", "noinline")
     race_of(f)
     left = f.op(f"and i32 {lanes_of(f, '%warp')}, {f.op('xor i32 %alive, -1')}")
     missing = f.compare("ne", "i32", f.op(f"and i32 %mask, {left}"), 0)
-    parted = f.load("i32", "%race", race_field("parted"))
+    diverged = f.load("i32", "%race", race_field("diverged"))
     own = f.op("shl i32 1, %warp")
-    before = f.compare("ne", "i32", f.op(f"and i32 {parted}, {own}"), 0)
+    before = f.compare("ne", "i32", f.op(f"and i32 {diverged}, {own}"), 0)
     with f.if_(f.op(f"and i1 {missing}, {before}")):
-        f.store("i64", 1, "%race", race_field("odd"))
+        f.store("i64", 1, "%race", race_field("irregular"))
     with f.if_(f.compare("ne", "i32", "%needed", "%alive")):
-        f.store("i32", f.op(f"or i32 {parted}, {own}"), "%race", race_field("parted"))
+        f.store("i32", f.op(f"or i32 {diverged}, {own}"), "%race", race_field("diverged"))
     f.ret()
 
 
 def _passed_barrier(f: Function, time: str, threads: str) -> None:
-    """The first threads that go on from a barrier set the base; the others, which do so later, find it set. Threads go
-    on from a barrier for a second time only when all have come to the next."""
+    """The first threads that resume from a barrier set its time; the others, which resume later, find it set. A thread
+    resumes from a barrier a second time only when all have arrived at the next one."""
     complete = f.op(f"and i1 {f.compare('eq', 'i32', '%first', 0)}, {f.compare('eq', 'i32', '%end', threads)}")
     resumed = f.at("%race", race_field("resumed"))
     with f.if_(complete):
-        f.store("i64", time, "%race", race_field("base"))
+        f.store("i64", time, "%race", race_field("last_barrier"))
         f.call("llvm.memset.p0.i64", "void", f"ptr {resumed}", "i8 -1", "i64 128", "i1 false")
         f.ret()
-    f.store("i64", 1, "%race", race_field("odd"))
+    f.store("i64", 1, "%race", race_field("irregular"))
     word = f.element(resumed, "i32", f.op("lshr i32 %first, 5"))
     bit = f.op("shl i32 1, " + f.op("and i32 %first, 31"))
     again = f.compare("ne", "i32", f.op(f"and i32 {f.load('i32', word)}, {bit}"), 0)
     with f.if_(again):
-        f.store("i64", time, "%race", race_field("base"))
+        f.store("i64", time, "%race", race_field("last_barrier"))
         f.call("llvm.memset.p0.i64", "void", f"ptr {resumed}", "i8 0", "i64 128", "i1 false")
     with f.count_up("i32", "%end", "%first") as thread:
         word = f.element(resumed, "i32", f.op(f"lshr i32 {thread}, 5"))
@@ -170,8 +169,8 @@ def _passed_barrier(f: Function, time: str, threads: str) -> None:
 
 
 def _passed_warp_operation(f: Function, time: str, threads: str, flags: str, literals: str) -> None:
-    """Warps that go on as a whole, and were all named by every lane's mask, are in order from here on. A lane that its
-    own mask does not name is odd."""
+    """Warps that resume as a whole, and whose lanes were all named by every mask, are ordered from here on. A lane that
+    its own mask does not name is for synccheck."""
     fixed = f.compare("ne", "i32", f.op(f"and i32 {flags}, {layout.LITERAL_MASK}"), 0)
     literal = f.load("i32", literals, 4)
     last = f.op("sub i32 %end, 1")
@@ -193,7 +192,7 @@ def _passed_warp_operation(f: Function, time: str, threads: str, flags: str, lit
             common.set(literal)
             unnamed = f.op(f"and i32 {present.get()}, {f.op(f'xor i32 {literal}, -1')}")
             with f.if_(f.compare("ne", "i32", unnamed, 0)):
-                f.store("i64", 1, "%race", race_field("odd"))
+                f.store("i64", 1, "%race", race_field("irregular"))
             otherwise()
             masks = warp_rows(f, warp)[layout.MASK]
             with f.bits(present.get()) as lane:
@@ -201,11 +200,11 @@ def _passed_warp_operation(f: Function, time: str, threads: str, flags: str, lit
                 common.update("and", mask)
                 named = f.op(f"and i32 {f.op(f'lshr i32 {mask}, {lane}')}, 1")
                 with f.if_(f.compare("eq", "i32", named, 0)):
-                    f.store("i64", 1, "%race", race_field("odd"))
+                    f.store("i64", 1, "%race", race_field("irregular"))
         missing = f.op(f"and i32 {lanes}, {f.op(f'xor i32 {common.get()}, -1')}")
         everybody = f.compare("eq", "i32", missing, 0)
         with f.if_(f.op(f"and i1 {everybody}, {f.op(f'xor i1 {partly}, true')}")):
-            f.store("i64", time, f.element(f.at("%race", race_field("warp_base")), "i64", warp))
+            f.store("i64", time, f.element(f.at("%race", race_field("last_warp_operation")), "i64", warp))
 
 
 # -- cells -------------------------------------------------------------------------------------------------------------
@@ -242,7 +241,7 @@ def _is_unset(library: Library) -> None:
 
 
 def _cell(library: Library) -> None:
-    """The rules, for one cell. ``kind`` as in ``codegen/race.py``."""
+    """The rules, for one cell. ``kind`` as in ``codegen/shadow_cells.py``."""
     f = library.function(
         "cl_race_cell", "void", "ptr ctx, ptr race, ptr place, i32 kind, i32 thread, i32 site, i64 address", "noinline"
     )
@@ -252,7 +251,7 @@ def _cell(library: Library) -> None:
     reads = f.compare("ne", "i32", f.op("and i32 %kind, 4"), 0)
     action = f.op("and i32 %kind, 3")
     loads, atomic = f.compare("eq", "i32", action, 0), f.compare("eq", "i32", action, 2)
-    block_start, base, time = (_load(f, name) for name in ("block_start", "base", "time"))
+    block_start, base, time = (_load(f, name) for name in ("block_start", "last_barrier", "time"))
     start = f.op(f"select i1 {shared}, i64 {block_start}, i64 {_load(f, 'launch_start')}")
     known = f.compare("uge", "i64", then, start)
     holds = f.variable("i64", f.op(f"and i64 {cell}, {Race.SET}"))
@@ -302,7 +301,7 @@ def _cell(library: Library) -> None:
 
 
 class _Old:
-    """What a cell says of the accesses before, and how the new one goes with them."""
+    """What a cell says of earlier accesses, and how the new one relates to them."""
 
     def __init__(self, f: Function, cell: str, then: str, was: str, loads: str, atomic: str) -> None:
         self.then, self.was = then, was
@@ -315,7 +314,7 @@ class _Old:
         changed = f.compare("uge", "i64", was, Race.ATOMIC)
         self.both_load, self.both_atomic = f.op(f"and i1 {read}, {loads}"), f.op(f"and i1 {changed}, {atomic}")
         self.alike = f.op(f"or i1 {self.both_load}, {self.both_atomic}")
-        """Both load, or both are atomic: no conflict whatever the order."""
+        """Both load, or both are atomic: no conflict in any order."""
 
 
 def _flag_unless(f: Function, alike: str, flag: int) -> str:
@@ -323,7 +322,7 @@ def _flag_unless(f: Function, alike: str, flag: int) -> str:
 
 
 def _after_barrier(f: Function, old: _Old, shared: str, flags: Variable) -> None:
-    """All before the barrier is in order; only other blocks may still conflict with it."""
+    """Accesses before the barrier are ordered; only other blocks can still conflict with them."""
     some = f.compare("ne", "i64", old.conflicts, 0)
     kept = f.op(f"select i1 {some}, i64 {Race.GRID_CONFLICT}, i64 {_flag_unless(f, old.alike, Race.GRID_CONFLICT)}")
     flags.set(f.op(f"select i1 {shared}, i64 0, i64 {kept}"))
@@ -342,7 +341,7 @@ def _since_barrier(
     warp = f.op("lshr i32 %thread, 5")
     orders = f.compare("eq", "i32", f.op("and i32 %kind, 16"), 0)
     same_warp = f.op(f"and i1 {orders}, {f.compare('eq', 'i32', f.op(f'lshr i32 {old.who}, 5'), warp)}")
-    passed = f.load("i64", f.element(f.at("%race", race_field("warp_base")), "i64", warp))
+    passed = f.load("i64", f.element(f.at("%race", race_field("last_warp_operation")), "i64", warp))
     alone = _is_any(f, old.was, (Race.READ, Race.WRITE, Race.ATOMIC))
     narrow = f.op(f"or i1 {alone}, {f.compare('eq', 'i64', old.was, Race.READ_WARP)}")
     ordered = f.op(f"and i1 {f.op(f'and i1 {same_warp}, {narrow}')}, {f.compare('ult', 'i64', old.then, passed)}")
@@ -351,7 +350,7 @@ def _since_barrier(
         flags.set(f.op(f"or i64 {old.conflicts}, {_flag_unless(f, old.alike, Race.WARP_CONFLICT)}"))
         otherwise()
         with f.if_else(own) as others:
-            # this thread's own access comes after its last, as for everybody: the two are as one write if not alike
+            # a thread's own accesses are ordered; if they differ in kind, both together count as a write
             flags.set(old.conflicts)
             with f.if_(f.op(f"xor i1 {old.alike}, true")):
                 state.set(Race.WRITE)

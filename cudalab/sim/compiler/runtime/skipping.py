@@ -1,4 +1,4 @@
-"""Accesses of sanitized code that are not allowed: each is noted (``Race.misses``), and the thread goes on.
+"""Invalid accesses of sanitized code: each is noted (``Race.skipped``), and the thread continues.
 
 ``cl_missed``       the fault that was just recorded becomes a note; returns memory that does not matter and holds zeros
 ``cl_skip_access``  an access of a table that its extent does not allow
@@ -17,7 +17,7 @@ from cudalab.sim.compiler.runtime.layout import race_field
 from cudalab.sim.compiler.runtime.race import race_of
 
 _SINK_BYTES = 64  # cleared before each skipped access
-_MISS = ctypes.sizeof(abi.Miss)
+_SKIPPED = ctypes.sizeof(abi.SkippedAccess)
 _FAULT = ctypes.sizeof(abi.Fault)
 
 
@@ -26,7 +26,7 @@ def write(library: Library) -> None:
     who = "ptr ctx, ptr blk, i32 thread"
     f = library.function("cl_missed", "ptr", "ptr ctx", "cold noinline")
     race_of(f)
-    place = f.call("cl_append", "ptr", "ptr %ctx", f"ptr {f.at('%race', race_field('misses'))}", f"i64 {_MISS}")
+    place = f.call("cl_append", "ptr", "ptr %ctx", f"ptr {f.at('%race', race_field('skipped'))}", f"i64 {_SKIPPED}")
     with f.if_(f.compare("ne", "ptr", place, "null")):
         fault = f.at("%ctx", layout.field("fault.kind"))
         f.call("llvm.memcpy.p0.p0.i64", "void", f"ptr {place}", f"ptr {fault}", f"i64 {_FAULT}", "i1 false")

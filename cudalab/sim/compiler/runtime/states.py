@@ -206,7 +206,7 @@ def _resolve_complete(f: Function, states: str, alive: str, progress: Variable) 
                     with f.if_(f.compare("ne", "i64", f.load("i64", "%ctx", layout.field("race")), 0)):
                         asked = f.load("i32", f.element(masks, "i32", lane))
                         numbers = f"i32 {asked}", f"i32 {needed}", f"i32 {alive}"
-                        f.call("cl_race_met", "void", "ptr %ctx", "i32 %warp", *numbers)
+                        f.call("cl_race_warp", "void", "ptr %ctx", "i32 %warp", *numbers)
                     _resolve(f, states, kind, needed, alive)
                     progress.set("true")
 

@@ -32,7 +32,7 @@ from cudalab.sim.machine.launch.clusters import volume
 if TYPE_CHECKING:
     from cudalab.sim.machine.launch.module import LoadedKernel
     from cudalab.sim.machine.launch.workspace import Workspace
-    from cudalab.sim.machine.sanitizer.findings import Triple
+    from cudalab.sim.machine.reports.finding import Triple
 
 FEW_ROUNDS = 2
 """Rounds that a loop polls before its thread steps aside, while things happen."""

@@ -11,7 +11,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import SiteKind
-from cudalab.sim.machine.sanitizer.findings import Triple, place_of, triple
+from cudalab.sim.machine.reports.finding import Triple, place_of, triple
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context

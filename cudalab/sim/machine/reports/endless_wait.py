@@ -15,9 +15,9 @@ from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.reports import cluster_faults
 from cudalab.sim.machine.reports.barrier_faults import site_of_state
 from cudalab.sim.machine.reports.faults import LAUNCH_TIMEOUT, Fault
+from cudalab.sim.machine.reports.finding import Finding, Triple, place_of, triple
 from cudalab.sim.machine.reports.mbarrier_faults import Mbarrier
 from cudalab.sim.machine.reports.nearest_allocation import Subject
-from cudalab.sim.machine.sanitizer.findings import Finding, Triple, place_of, triple
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context

@@ -20,10 +20,10 @@ from cudalab.sim.compiler.program import Location, Site
 from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.memory.textures import image_problem, surface_problem
 from cudalab.sim.machine.reports import barrier_faults, cluster_faults
+from cudalab.sim.machine.reports.finding import Finding, Place, Triple, place_of, triple
 from cudalab.sim.machine.reports.mbarrier_faults import barrier_problem, copy_problem
 from cudalab.sim.machine.reports.mbarrier_faults import waits as mbarrier_waits
 from cudalab.sim.machine.reports.nearest_allocation import Subject, access_problem
-from cudalab.sim.machine.sanitizer.findings import Finding, Place, Triple, place_of, triple
 
 if TYPE_CHECKING:
     from cudalab.sim.machine.launch.module import LoadedKernel

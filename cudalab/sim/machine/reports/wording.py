@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import SHARED_WINDOW, SiteKind, Space, SyncRule
-from cudalab.sim.machine.sanitizer.findings import Finding, Triple, place_of, triple
+from cudalab.sim.machine.reports.finding import Finding, Triple, place_of, triple
 from cudalab.sim.machine.sanitizer.initcheck import UninitialisedRead
-from cudalab.sim.machine.sanitizer.mask_mismatch import Disagreement
+from cudalab.sim.machine.sanitizer.mask_mismatch import MaskMismatch
 from cudalab.sim.machine.sanitizer.racecheck import Race
 from cudalab.sim.machine.sanitizer.synccheck import SyncError
 
@@ -148,8 +148,8 @@ class Wording:
                 "Invalid arguments of a warp operation",
                 "use __activemask() only to look; build the mask from the condition with __ballot_sync().",
             )
-        elif error.meeting is not None:
-            headline, detail, advice = self._mismatch(error.meeting)
+        elif error.mismatch is not None:
+            headline, detail, advice = self._mismatch(error.mismatch)
         elif error.rule == "invalid barrier":
             headline = "Barrier object used against its rules"
             detail, advice = _RULES.get(SyncRule(error.arrived), ("", ""))
@@ -176,7 +176,7 @@ class Wording:
             count=error.count,
         )
 
-    def _mismatch(self, found: Disagreement) -> tuple[str, str, str]:
+    def _mismatch(self, found: MaskMismatch) -> tuple[str, str, str]:
         them, others = lane_ranges(found.lanes), lane_ranges(found.other_lanes)
         detail = (
             f"Lanes {them}{self._at(found.site)} have the mask {found.mask:#010x}, which names lanes {others}. Those "

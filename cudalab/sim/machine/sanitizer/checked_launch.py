@@ -1,4 +1,4 @@
-"""What is checked of a launch, and what was found."""
+"""A launch to check, and the result of the checks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import numpy as np
 from cudalab.sim import abi
 from cudalab.sim.machine.launch.clusters import APART, Together, cluster_of
 from cudalab.sim.machine.launch.limits import DeviceLimits
+from cudalab.sim.machine.reports import notes
 from cudalab.sim.machine.reports.faults import from_context
-from cudalab.sim.machine.sanitizer.findings import Finding, Triple
-from cudalab.sim.machine.sanitizer.shadow_cells import MOST_MISSES, Attached
+from cudalab.sim.machine.reports.finding import Finding, Triple
+from cudalab.sim.machine.sanitizer.shadow_cells import MOST_SKIPPED, AttachedCells
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Checked:
-    """What the checks of one launch found."""
+class SanitizerResult:
+    """The findings of the checks of one launch."""
 
     findings: list[Finding] = field(default_factory=list)
     blocks: int = 0
@@ -31,10 +32,10 @@ class Checked:
     notes: list[str] = field(default_factory=list)
     """What could not be checked, and why."""
     exact: bool = False
-    """Was the launch looked at record by record, for a suspect or from the start?"""
+    """Was the trace of the launch checked, for a suspect or from the start?"""
 
     def add(self, finding: Finding) -> None:
-        """Add a finding, or count one that is there already."""
+        """Add a finding, or count it where an equal one is there already."""
         key = (finding.tool, finding.rule, finding.headline, finding.line)
         for index, known in enumerate(self.findings):
             if (known.tool, known.rule, known.headline, known.line) == key:
@@ -42,8 +43,8 @@ class Checked:
                 return
         self.findings.append(finding)
 
-    def take(self, other: Checked) -> None:
-        """Add all that another run of the same launch has found."""
+    def merge(self, other: SanitizerResult) -> None:
+        """Add the findings of another run of the same launch."""
         for finding in other.findings:
             self.add(finding)
         for text in other.notes:
@@ -56,8 +57,8 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Launch:
-    """What is checked, and how."""
+class CheckedLaunch:
+    """A launch, and how to check it."""
 
     kernel: LoadedKernel
     grid: Triple
@@ -83,41 +84,40 @@ class Launch:
     def threads(self) -> int:
         return self.block[0] * self.block[1] * self.block[2]
 
-    def order_of_blocks(self) -> np.ndarray:
+    def block_order(self) -> np.ndarray:
         if self.seed is None:
             return np.arange(self.blocks, dtype=np.uint64)
         return np.random.default_rng(self.seed).permutation(self.blocks).astype(np.uint64)
 
-    def order_of_threads(self) -> np.ndarray | None:
+    def thread_order(self) -> np.ndarray | None:
         if self.seed is None:
             return None
         return np.random.default_rng(self.seed).permutation(self.threads).astype(np.uint32)
 
 
-def add_misses(launch: Launch, checked: Checked, context: Context, shadow: Attached) -> None:
-    """Add the accesses that were skipped: each line once, with what is known of all its threads."""
-    misses = shadow.misses
-    if not len(misses):
+def add_skipped_accesses(
+    launch: CheckedLaunch, result: SanitizerResult, context: Context, shadow: AttachedCells
+) -> None:
+    """Add the invalid accesses that were skipped: one finding for each site, which counts threads and blocks."""
+    skipped = shadow.skipped
+    if not len(skipped):
         return
-    keys = np.stack([misses["site"].astype(np.int64), misses["kind"].astype(np.int64)], axis=1)
+    keys = np.stack([skipped["site"].astype(np.int64), skipped["kind"].astype(np.int64)], axis=1)
     _, example, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     group = group.reshape(-1)
     for number in np.argsort(example):
-        own = misses[group == number]
+        own = skipped[group == number]
         raw = abi.Fault.from_buffer_copy(own[0].tobytes())
         finding = from_context(context, launch.kernel, launch.grid, launch.block, launch.args, raw).finding
-        who = np.unique(own["block"] * np.uint64(1024) + own["thread"])
-        checked.add(
+        threads = np.unique(own["block"] * np.uint64(1024) + own["thread"])
+        result.add(
             replace(
                 finding,
                 count=len(own),
-                threads=len(who),
-                blocks=len(np.unique(who // np.uint64(1024))),
+                threads=len(threads),
+                blocks=len(np.unique(threads // np.uint64(1024))),
                 addresses=(int(own["address"].min()), int(own["address"].max())) if finding.size else None,
             )
         )
     if shadow.lost:
-        checked.note(
-            f"{shadow.lost} more accesses were skipped; the first {MOST_MISSES} or so of a launch are looked at one by "
-            "one"
-        )
+        result.note(notes.accesses_lost(shadow.lost, MOST_SKIPPED))

@@ -1,10 +1,11 @@
-"""The exact look at a launch: its trace, record by record.
+"""The exact check of a launch, from its trace.
 
-The launch runs in traced code, which skips accesses that are not allowed. With suspects (what native code did not see
-to be in order) only the accesses to those bytes are kept, with everything that orders threads; without, all are.
+The launch runs in traced code (variant ``sanitize_trace``), which skips invalid accesses. With suspects (accesses that
+shadow cells could not show to be ordered) only the accesses to those granules are kept, and everything that orders
+threads; without, all accesses are.
 
-Kernels that know no other order than barriers of the whole block and operations of whole warps are checked in batches
-of blocks, with array operations (``racecheck.py``); where there is more, by vector clocks (``order.py``).
+Kernels whose threads are ordered by barriers of the whole block and operations of whole warps only are checked in
+batches of blocks, with array operations (:mod:`.racecheck`); all others by vector clocks (:mod:`.happens_before`).
 """
 
 from __future__ import annotations
@@ -16,31 +17,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, SiteKind, Space, Status
+from cudalab.sim.machine.reports import notes
 from cudalab.sim.machine.reports.faults import from_context, time_limit_fault
 from cudalab.sim.machine.reports.wording import Wording
-from cudalab.sim.machine.sanitizer.checked_launch import Checked, Launch, add_misses
-from cudalab.sim.machine.sanitizer.conflicts import Places, contested_places
-from cudalab.sim.machine.sanitizer.happens_before.vector_clocks import Conflict, LaunchOrder
+from cudalab.sim.machine.sanitizer.checked_launch import CheckedLaunch, SanitizerResult, add_skipped_accesses
+from cudalab.sim.machine.sanitizer.happens_before.access_history import Conflict
+from cudalab.sim.machine.sanitizer.happens_before.candidate_locations import Candidates, candidate_locations
+from cudalab.sim.machine.sanitizer.happens_before.detector import VectorClockDetector
 from cudalab.sim.machine.sanitizer.initcheck import InitialisationCheck, UninitialisedRead
-from cudalab.sim.machine.sanitizer.racecheck import BlockRaces, Race, find_races
-from cudalab.sim.machine.sanitizer.scopes import Clusters, meaning, orders_finely
+from cudalab.sim.machine.sanitizer.memory_model import Clusters, has_fine_synchronisation, ordering_of
+from cudalab.sim.machine.sanitizer.racecheck import InterBlockRaces, Race, find_races
 from cudalab.sim.machine.sanitizer.synccheck import find_sync_errors
 from cudalab.sim.machine.trace.batch import make_batch, timed, unit_of
 from cudalab.sim.machine.trace.recorder import Tracer
 
 if TYPE_CHECKING:
-    from cudalab.sim.machine.sanitizer.shadow_cells import Attached
+    from cudalab.sim.machine.sanitizer.shadow_cells import AttachedCells
     from cudalab.sim.machine.trace.recorder import BlockTrace
 
 BATCH_RECORDS = 1 << 19
 BLOCK_RECORDS = 1 << 22
 MOST_RECORDS = 24 << 20
-"""Records made in one launch; what comes after is not looked at."""
+"""Records of one launch that are checked; later ones are not."""
 LARGE = 1 << 20
 """Threads of a launch from which on blocks with suspects come first, because records may not suffice for all."""
 MOST_FOLLOWED = 3 << 20
 """Records that are followed by vector clocks."""
-_FIRST_ONLY = "the launch is very large; races were looked for in its first blocks only"
 _KINDS = (
     SiteKind.LOAD,
     SiteKind.STORE,
@@ -54,20 +56,21 @@ _KINDS = (
 
 @dataclass(frozen=True)
 class Suspects:
-    """What native code did not see to be in order."""
+    """The accesses that shadow cells could not show to be ordered, or to read written bytes."""
 
-    places: np.ndarray
-    """Sorted addresses of granules (generic; those of shared memory for all blocks)."""
+    granules: np.ndarray
+    """Their sorted addresses (generic; those of shared memory stand for all blocks)."""
     shared_bytes: int
     global_bytes: int
     """Bytes of a granule."""
     blocks: np.ndarray
-    """Blocks in which it was seen."""
-    odd: bool
+    """Blocks that made them."""
+    irregular: bool
+    """Threads passed barriers or warp operations in a way that synccheck has to look at."""
     complete: bool
 
     @classmethod
-    def of(cls, shadow: Attached, tools: Iterable[str]) -> Suspects:
+    def of(cls, shadow: AttachedCells, tools: Iterable[str]) -> Suspects:
         """Those that matter to the tools asked for."""
         found = shadow.suspects
         wanted = np.zeros(len(found), np.bool_)
@@ -81,30 +84,31 @@ class Suspects:
             1 << shadow.race.shared_shift,
             1 << shadow.race.shift,
             np.unique(found["block"].astype(np.int64)),
-            shadow.odd and "synccheck" in tools,
+            shadow.irregular and "synccheck" in tools,
             shadow.complete,
         )
 
     @property
     def any(self) -> bool:
-        return bool(len(self.places)) or self.odd
+        return bool(len(self.granules)) or self.irregular
 
     def touched(self, address: np.ndarray, size: np.ndarray) -> np.ndarray:
         """Which accesses touch one of the granules."""
         shared = address < LOCAL_WINDOW
         bytes_ = np.where(shared, self.shared_bytes, self.global_bytes)
-        low = np.searchsorted(self.places, address & -bytes_)
-        return np.searchsorted(self.places, address + size) > low
+        low = np.searchsorted(self.granules, address & -bytes_)
+        found: np.ndarray = np.searchsorted(self.granules, address + size) > low
+        return found
 
 
-def inspect(launch: Launch, checked: Checked, suspects: Suspects | None = None) -> None:
-    """Look at a launch and add what is found to ``checked``. With suspects, native code has been there before: it has
-    reported faults, and only the accesses to those bytes are looked at."""
-    checked.exact = True
-    run = _Inspection(launch, checked, suspects)
-    order: list[int] = launch.order_of_blocks().astype(np.int64).tolist()
+def check_exactly(launch: CheckedLaunch, result: SanitizerResult, suspects: Suspects | None = None) -> None:
+    """Check a launch from its trace and add the findings to ``result``. With suspects, native code has run it before
+    and reported the faults, and only accesses to the suspects' granules are checked."""
+    result.exact = True
+    check = _ExactCheck(launch, result, suspects)
+    order: list[int] = launch.block_order().astype(np.int64).tolist()
     large = launch.blocks * launch.threads > LARGE
-    if large and suspects is not None and not run.fine and launch.seed is None:
+    if large and suspects is not None and not check.fine and launch.seed is None:
         first = suspects.blocks.tolist()
         chosen = set(first)
         order = [*first, *(index for index in order if index not in chosen)]
@@ -120,96 +124,94 @@ def inspect(launch: Launch, checked: Checked, suspects: Suspects | None = None) 
         variant="sanitize_trace",
         together=launch.together,
     ) as tracer:
-        if _runs_together(launch):
+        if _blocks_interact(launch):
             most = min(MOST_RECORDS, BLOCK_RECORDS * launch.blocks)
-            together = tracer.run_together(
+            ran = tracer.run_together(
                 order, order, time_limit=launch.time_limit, most=most, survive=True, limits=launch.limits
             )
             if tracer.stuck is not None:
-                if any(trace.status == Status.FAULT for trace in together):
-                    checked.note("blocks that wait for one which ended with a fault could not go on")
+                if any(trace.status == Status.FAULT for trace in ran):
+                    result.note(notes.WAITED_FOR_FAULT)
                 else:
-                    checked.add(tracer.stuck.finding)
-            traces: Iterable[BlockTrace] = together
+                    result.add(tracer.stuck.finding)
+            traces: Iterable[BlockTrace] = ran
         else:
             traces = (tracer.run(index, time_limit=launch.time_limit) for index in order)
         for trace in traces:
-            if not run.take(trace, tracer):
+            if not check.add_block(trace, tracer):
                 break
         if suspects is None:
             assert tracer.shadow is not None
             if "memcheck" in launch.tools:
-                add_misses(launch, checked, tracer.context, tracer.shadow)
-        run.finish(tracer)
+                add_skipped_accesses(launch, result, tracer.context, tracer.shadow)
+        check.finish(tracer)
 
 
-def _runs_together(launch: Launch) -> bool:
+def _blocks_interact(launch: CheckedLaunch) -> bool:
     """May blocks wait for each other?"""
     return bool(launch.kernel.kernel.poll_points) or launch.cluster != (1, 1, 1) or launch.together.cooperative
 
 
-class _Inspection:
-    """Collects traces, checks them, and puts findings into words."""
+class _ExactCheck:
+    """Collects the traces of blocks, checks them, and adds the findings to the result."""
 
-    def __init__(self, launch: Launch, checked: Checked, suspects: Suspects | None) -> None:
+    def __init__(self, launch: CheckedLaunch, result: SanitizerResult, suspects: Suspects | None) -> None:
         kernel = launch.kernel
-        self.launch, self.checked, self.suspects = launch, checked, suspects
+        self.launch, self.result, self.suspects = launch, result, suspects
         self.clustered = launch.cluster != (1, 1, 1)
-        self.fine = orders_finely(kernel.kernel) or self.clustered or launch.together.cooperative
-        """Threads are ordered by more than barriers and whole warps."""
+        self.fine = has_fine_synchronisation(kernel.kernel) or self.clustered or launch.together.cooperative
+        """Threads are ordered by more than barriers of the whole block and operations of whole warps."""
         self._pending: list[tuple[int, np.ndarray, bool]] = []
         self._pending_records = 0
         self._records = self._followed = 0
         sites = kernel.kernel.sites
-        self._looked_at = np.array([site.kind in _KINDS for site in sites] or [False])
+        self._is_checked = np.array([site.kind in _KINDS for site in sites] or [False])
         self._is_access = np.array([site.kind <= SiteKind.ATOMIC for site in sites] or [False])
-        self._is_flag = np.array([self.fine and meaning(site).strong for site in sites] or [False])
+        self._is_strong = np.array([self.fine and ordering_of(site).strong for site in sites] or [False])
         self._size = np.array([max(1, site.size) for site in sites] or [1], np.int64)
         touched = suspects.touched if suspects is not None else None
         self._initialised = InitialisationCheck(kernel.kernel, kernel.module.memory, touched)
-        self._between = BlockRaces(kernel.kernel)
+        self._between_blocks = InterBlockRaces(kernel.kernel)
         self._unit = unit_of(kernel.kernel)
         clusters = Clusters(launch.grid, launch.cluster)
-        self._order = (
-            LaunchOrder(kernel.kernel, launch.threads, clusters=clusters, unit=self._unit) if self.fine else None
+        self._detector = (
+            VectorClockDetector(kernel.kernel, launch.threads, clusters=clusters, unit=self._unit)
+            if self.fine
+            else None
         )
         self._wording = Wording(kernel, launch.grid, launch.block)
         self._races: list[tuple[Race, bool]] = []
-        self._unset: list[UninitialisedRead] = []
-        self._raced: set[tuple[int, int]] = set()
-        self._together = _runs_together(launch)
+        self._uninitialised: list[UninitialisedRead] = []
+        self._racing: set[tuple[int, int]] = set()
+        """Block (-1 for global memory) and address of each conflict."""
+        self._blocks_interact = _blocks_interact(launch)
 
     # -- traces --------------------------------------------------------------------------------------------------------
 
-    def take(self, trace: BlockTrace, tracer: Tracer) -> bool:
-        """Take one block's trace; False when the launch should not go on."""
-        launch, checked = self.launch, self.checked
+    def add_block(self, trace: BlockTrace, tracer: Tracer) -> bool:
+        """Add one block's trace; False when the launch should not go on."""
+        launch, result = self.launch, self.result
         if self.suspects is None:
-            checked.blocks += 1
+            result.blocks += 1
             if trace.status == Status.FAULT:
                 fault = trace.explained or from_context(
                     tracer.context, launch.kernel, launch.grid, launch.block, launch.args, trace.fault
                 )
                 if "memcheck" in launch.tools or fault.rule == "deadlock":
-                    checked.add(fault.finding)
+                    result.add(fault.finding)
             elif trace.timed_out:
                 fault = time_limit_fault(tracer.context, launch.kernel, launch.grid, launch.block, launch.time_limit)
-                checked.add(fault.finding)
+                result.add(fault.finding)
         if trace.lost:
-            checked.note(
-                f"block {trace.block} did more than could be recorded; "
-                f"its first {len(trace.records)} events were checked"
-            )
+            result.note(notes.block_too_long(trace.block, len(trace.records)))
         if self._records >= MOST_RECORDS:
-            checked.note(
-                "the launch is very large; races, initialisation and barriers were checked in its first blocks only"
-            )
+            result.note(notes.LAUNCH_TOO_LARGE)
             return self.suspects is None and not trace.timed_out
         self._records += len(trace.records)
         records = self._chosen(trace.records, np.zeros(launch.threads, np.int64))
-        if self._order is not None and not self._together:
+        if self._detector is not None and not self._blocks_interact:
             self._follow(trace.block, records)
-        records = self._without_flags(records)
+        records = self._without_strong(records)
         self._pending.append((trace.block, records, trace.complete))
         self._pending_records += len(records)
         if self._pending_records >= BATCH_RECORDS:
@@ -217,25 +219,26 @@ class _Inspection:
         return not trace.timed_out
 
     def _chosen(self, records: np.ndarray, before: np.ndarray) -> np.ndarray:
-        """What orders threads, and accesses that are to be looked at, as ``TIMED`` records."""
+        """What orders threads, and the accesses to check, as ``TIMED`` records."""
         site = records["site"]
-        wanted = self._looked_at[site]
+        wanted = self._is_checked[site]
         if self.suspects is not None:
             plain = self._is_access[site] & (records["flags"] & 15 == 0)
             touched = self.suspects.touched(records["address"].astype(np.int64), self._size[site])
-            wanted = wanted & (touched | ~plain | self._is_flag[site])
+            wanted = wanted & (touched | ~plain | self._is_strong[site])
         return timed(records, wanted, before)
 
-    def _without_flags(self, records: np.ndarray) -> np.ndarray:
-        """Accesses that were kept only because they may order threads are none of the suspects."""
+    def _without_strong(self, records: np.ndarray) -> np.ndarray:
+        """Without accesses to other granules that were kept because they may order threads."""
         if self.suspects is None or not self.fine:
             return records
         site = records["site"]
         plain = self._is_access[site] & (records["flags"] & 15 == 0)
-        return records[~plain | self.suspects.touched(records["address"].astype(np.int64), self._size[site])]
+        kept: np.ndarray = ~plain | self.suspects.touched(records["address"].astype(np.int64), self._size[site])
+        return records[kept]
 
-    def _follow_together(self, tracer: Tracer) -> None:
-        """All blocks have run side by side: follow what happened, where it may matter."""
+    def _follow_interleaved(self, tracer: Tracer) -> None:
+        """All blocks have run concurrently: follow the accesses to candidate locations in the order of the trace."""
         steps: dict[int, np.ndarray] = {}
         parts: list[tuple[int, np.ndarray]] = []
         length = 0
@@ -245,44 +248,42 @@ class _Inspection:
             length += len(parts[-1][1])
             if length > MOST_FOLLOWED:
                 break
-        places = None
+        candidates = None
         if parts and not self.clustered:
-            places = contested_places(parts, self.launch.kernel.kernel, self.launch.threads, self._unit)
+            candidates = candidate_locations(parts, self.launch.kernel.kernel, self.launch.threads, self._unit)
         for block, records in parts:
-            self._follow(block, records, places[block] if places is not None else None)
+            self._follow(block, records, candidates[block] if candidates is not None else None)
         if len(parts) < len(tracer.sequence):
-            self.checked.note(_FIRST_ONLY)
+            self.result.note(notes.RACES_IN_FIRST_BLOCKS)
 
-    def _follow(self, block: int, records: np.ndarray, places: Places | None = None) -> None:
+    def _follow(self, block: int, records: np.ndarray, candidates: Candidates | None = None) -> None:
         if self._followed > MOST_FOLLOWED:
-            self.checked.note(_FIRST_ONLY)
+            self.result.note(notes.RACES_IN_FIRST_BLOCKS)
             return
         self._followed += len(records)
-        assert self._order is not None
-        self._order.follow(block, records, places)
+        assert self._detector is not None
+        self._detector.follow(block, records, candidates)
 
     def finish(self, tracer: Tracer) -> None:
         """All blocks have run: check what is left, and report."""
         launch = self.launch
-        if self._order is not None and self._together and "racecheck" in launch.tools:
-            self._follow_together(tracer)
+        if self._detector is not None and self._blocks_interact and "racecheck" in launch.tools:
+            self._follow_interleaved(tracer)
         self._check_batch()
         if "racecheck" in launch.tools:
-            if self._order is not None:
-                self._take_conflicts(self._order.conflicts)
+            if self._detector is not None:
+                self._add_conflicts(self._detector.conflicts)
             else:
-                self._races += [(race, True) for race in self._between.races()]
-                if not self._between.complete:
-                    self.checked.note(
-                        "the launch touches too much memory to compare all blocks; races between blocks may be missed"
-                    )
+                self._races += [(race, True) for race in self._between_blocks.races()]
+                if not self._between_blocks.complete:
+                    self.result.note(notes.TOO_MUCH_MEMORY)
             for race, between in self._races:
-                self.checked.add(self._wording.race(race, between_blocks=between))
-        for read in self._unset:
+                self.result.add(self._wording.race(race, between_blocks=between))
+        for read in self._uninitialised:
             if read.space == Space.SHARED and self.clustered:
                 continue  # other blocks of the cluster may have written it
-            if (read.block if read.space == Space.SHARED else -1, read.address) not in self._raced:
-                self.checked.add(self._wording.uninitialised(read))
+            if (read.block if read.space == Space.SHARED else -1, read.address) not in self._racing:
+                self.result.add(self._wording.uninitialised(read))
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
@@ -295,48 +296,40 @@ class _Inspection:
             return
         launch, kernel = self.launch, self.launch.kernel.kernel
         batch = make_batch(kernel, blocks, records, complete, launch.threads)
-        if "racecheck" in launch.tools and self._order is None:
-            if batch.partial.any() or batch.named:  # barriers and masks for some threads: block by block, exactly
+        if "racecheck" in launch.tools and self._detector is None:
+            if batch.partial.any() or batch.named:  # named barriers or partial masks: vector clocks, block by block
                 for block, own in zip(blocks, records, strict=True):
-                    order = LaunchOrder(kernel, launch.threads, unit=self._unit)
-                    order.follow(block, own)
-                    self._take_conflicts(order.conflicts)
+                    detector = VectorClockDetector(kernel, launch.threads, unit=self._unit)
+                    detector.follow(block, own)
+                    self._add_conflicts(detector.conflicts)
             else:
                 self._races += [(race, False) for race in find_races(batch, kernel)]
-            self._between.add(batch)
+            self._between_blocks.add(batch)
         if "initcheck" in launch.tools:
             times = batch.epoch
             if self.fine or batch.named:
-                # barriers of some threads do not count the time of the block: what comes before what is left to the
-                # race check, and only what nobody ever wrote is reported
+                # Epochs count barriers of the whole block only. What is written too late is left to racecheck then, and
+                # only what nobody ever writes is reported.
                 batch.epoch = np.zeros_like(times)
-            self._unset += self._initialised.check(batch)
+            self._uninitialised += self._initialised.check(batch)
             batch.epoch = times
         if "synccheck" in launch.tools:
             for error in find_sync_errors(batch, kernel, launch.threads):
-                self.checked.add(self._wording.sync(error))
+                self.result.add(self._wording.sync(error))
 
-    def _take_conflicts(self, conflicts: list[Conflict]) -> None:
-        """Conflicts as races: one for each pair of lines, named by the order of the code."""
+    def _add_conflicts(self, conflicts: list[Conflict]) -> None:
+        """Turn conflicts into races: one for each pair of sites, in program order."""
         kernel = self.launch.kernel.kernel
         threads = self.launch.threads
         groups: dict[tuple[str, int, int, bool, bool], list[Conflict]] = {}
         for conflict in conflicts:
             between = conflict.first[0] != conflict.second[0]
             shared = SHARED_WINDOW <= conflict.address < SHARED_WINDOW + WINDOW_SIZE
-            self._raced.add((conflict.first[0] if shared else -1, conflict.address))
+            self._racing.add((conflict.first[0] if shared else -1, conflict.address))
             writes = [kernel.sites[site].kind != SiteKind.LOAD for site in (conflict.first_site, conflict.second_site)]
             swap = writes[1] and not writes[0] if between else conflict.second_step < conflict.first_step
             if swap:
-                conflict = Conflict(
-                    conflict.address,
-                    conflict.second,
-                    conflict.first,
-                    conflict.second_site,
-                    conflict.first_site,
-                    conflict.second_step,
-                    conflict.first_step,
-                )
+                conflict = conflict.reversed()
                 writes.reverse()
             hazard = "WAW" if all(writes) else "RAW" if writes[0] else "WAR"
             key = (hazard, conflict.first_site, conflict.second_site, shared, between)

@@ -1,9 +1,11 @@
-"""Reads of memory that nothing has written.
+"""initcheck: reads of memory that nothing has written.
 
-Shared memory holds whatever the block before left there; new device memory whatever its last owner did. Reading it is
+Shared memory holds whatever the previous block left there; new device memory whatever its last owner did. Reading it is
 no error to the hardware, and often gives zeros, until it does not. Checked are shared memory, from the start of each
 block, and global memory, from its allocation on: copies and memsets are known exactly, plain launches count as writing
-all that they can reach (:mod:`.initialised`), the launch that is checked is followed byte by byte.
+all that they can reach (``machine/memory/written_bytes.py``), the checked launch is followed byte by byte. In a cluster
+shared memory is not checked, because other blocks may write it. A read that is unordered with the write is reported as
+a race, not as uninitialised as well.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ class UninitialisedRead:
     thread: int
     address: int
     count: int
-    """Reads of this line that find unwritten places."""
+    """Reads of this site that find unwritten bytes."""
 
 
 class InitialisationCheck:
     """Follows what a launch writes, batch by batch.
 
-    ``touched(addresses, sizes)``: which of these places are to be looked at; None: all are.
+    ``touched(addresses, sizes)``: which of these locations are checked; None: all are.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class InitialisationCheck:
         return self._check_shared(batch) + self._check_global(batch)
 
     def _check_shared(self, batch: Batch) -> list[UninitialisedRead]:
-        # what the device keeps in a block's shared memory is the device's to set
+        # reserved shared memory is initialised by the system
         chosen = batch.is_shared & (batch.address < np.uint64(SHARED_WINDOW + RESERVED_SHARED))
         if not chosen.any():
             return []
@@ -89,7 +91,7 @@ class InitialisationCheck:
         return reports
 
     def _chosen(self, found: Touches) -> Touches:
-        """Without the places of an access that is there for others: their writes may not be in the batch."""
+        """Without units that are not checked: writes to them may not be in the batch."""
         if self.touched is None or not len(found.unit):
             return found
         address = found.unit * found.unit_bytes
@@ -127,43 +129,44 @@ class InitialisationCheck:
 def _unwritten_reads(found: Touches, batch: Batch, kernel: Kernel, owner: np.ndarray) -> np.ndarray:
     """Touches that read what nothing wrote before.
 
-    A write comes before when it is in an earlier epoch of the block, or earlier in the same thread. A write of another
-    thread in the same epoch counts as before, too: whether it is, is a race, and reported as that. An atomic reads;
-    only for other reads it is a write."""
+    A write is before a read when it is in an earlier epoch of the block, or earlier in the same thread. A write of
+    another thread in the same epoch counts as before, too: whether it is, is a race, and reported as that. An atomic
+    reads; it counts as a write for other reads only."""
     if not len(found.unit):
         return np.zeros(0, np.int64)
     exchange = np.array([site.semantics.exchanges for site in kernel.sites])[batch.site[found.record]]
     kind = batch.kind[found.record]
     stores = (kind == SiteKind.STORE) | exchange
-    place, bound = group([owner, compact(found.unit)[0]])
+    unit, bound = group([owner, compact(found.unit)[0]])
     loads = kind == SiteKind.LOAD
     atomics = (kind == SiteKind.ATOMIC) & ~exchange
-    early = _before_all(found, batch, place, bound, ~loads, loads)
+    early = _before_all(found, batch, unit, bound, ~loads, loads)
     if atomics.any():
-        early |= _before_all(found, batch, place, bound, stores, atomics)
+        early |= _before_all(found, batch, unit, bound, stores, atomics)
     return np.flatnonzero(early)
 
 
 def _before_all(
-    found: Touches, batch: Batch, place: np.ndarray, places: int, writes: np.ndarray, reads: np.ndarray
+    found: Touches, batch: Batch, unit: np.ndarray, units: int, writes: np.ndarray, reads: np.ndarray
 ) -> np.ndarray:
-    """Which of the `reads` come before all `writes` of their place."""
+    """Which of the `reads` come before all `writes` of their unit."""
     record = found.record
     epoch = batch.epoch[record]
     never = np.iinfo(np.int64).max
-    first = np.full(places, never)
-    np.minimum.at(first, place[writes], epoch[writes])
-    early = reads & (epoch <= first[place])
+    first = np.full(units, never)
+    np.minimum.at(first, unit[writes], epoch[writes])
+    early: np.ndarray = reads & (epoch <= first[unit])
     if not early.any():
         return early
     # Few are left: those of the epoch of the first write, which may be of the same thread.
     thread, step = batch.thread[record], batch.step[record]
-    then = np.flatnonzero(writes & (epoch == first[place]))
-    low, high = spread(place[then], places, thread[then])
-    first_step = np.full(places, never)
-    np.minimum.at(first_step, place[then], step[then])
-    alone = (low[place] == thread) & (high[place] == thread) & (step < first_step[place])
-    return early & ((epoch < first[place]) | alone)
+    then = np.flatnonzero(writes & (epoch == first[unit]))
+    low, high = spread(unit[then], units, thread[then])
+    first_step = np.full(units, never)
+    np.minimum.at(first_step, unit[then], step[then])
+    alone = (low[unit] == thread) & (high[unit] == thread) & (step < first_step[unit])
+    early &= (epoch < first[unit]) | alone
+    return early
 
 
 def _written_elsewhere(found: Touches, batch: Batch, block: np.ndarray) -> np.ndarray:
@@ -171,4 +174,5 @@ def _written_elsewhere(found: Touches, batch: Batch, block: np.ndarray) -> np.nd
     writes = batch.kind[found.record] != SiteKind.LOAD
     unit, bound = compact(found.unit)
     low, high = spread(unit[writes], bound, block[writes])
-    return (high[unit] >= 0) & ((low[unit] != block) | (high[unit] != block))
+    elsewhere: np.ndarray = (high[unit] >= 0) & ((low[unit] != block) | (high[unit] != block))
+    return elsewhere

@@ -1,14 +1,15 @@
-"""Lanes of a warp that were to meet at a warp operation, and went different ways.
+"""Mask mismatches: lanes that name each other in the mask of a warp operation and do not execute it together.
 
 CUDA C++ Programming Guide, "Warp Vote Functions", "Warp Shuffle Functions", "Synchronization Functions": all non-exited
 threads named in a mask must execute the same intrinsic with the same mask, or the result is undefined. PTX ISA,
 ``bar.warp.sync``, ``shfl.sync``, ``vote.sync``: the executing thread waits until all non-exited threads of the mask
 have executed the operation with the same qualifiers and the same mask.
 
-So lanes may come late, having met others under smaller masks before; they may meet from different lines; and they may
-have returned. What is wrong is an operation that only ends because named lanes leave the kernel which until then were
-somewhere else: at warp operations that their partners never came to. (Where they do not leave, the wait never ends;
-that is a deadlock, and ends the block.) On a GPU the result depends on which of the lanes come first.
+So lanes may arrive late, after operations under smaller masks; they may execute the operation from different lines; and
+they may have exited. What is reported is an operation that completes only because named lanes exit which until then had
+been at other warp operations. (If they do not exit, the wait never ends: that is a deadlock, which ends the block and
+whose text names the masks.) On a GPU the result depends on which lanes arrive first. An H200 and compute-sanitizer
+2025.3.1 report none of the three planted bugs of this class (2026-11-21).
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ import numpy as np
 
 from cudalab.sim.abi import WARP
 from cudalab.sim.compiler.program import Kernel
-from cudalab.sim.machine.trace.batch import Batch
+from cudalab.sim.machine.trace.batch import Batch, waiting_warp_sites
 
 _MOST_OPERATIONS = 1 << 16
-"""Operations of lanes that are followed in one batch."""
+"""Warp operations of single lanes that are replayed in one batch."""
 
 
 @dataclass(frozen=True)
-class Disagreement:
-    """Lanes at ``site`` named others that were at ``other_site`` and never came."""
+class MaskMismatch:
+    """Lanes at ``site`` that name others, which were at ``other_site`` and never arrived."""
 
     site: int
     other_site: int
     block: int
     """Linear index in the grid."""
     thread: int
-    """The first of those that waited."""
+    """The first of the lanes that waited."""
     lanes: int
     mask: int
     other_lanes: int
@@ -45,22 +46,23 @@ class Disagreement:
 
 @dataclass(eq=False)
 class _Lane:
-    """What one lane did, operation by operation."""
+    """The warp operations that one lane executed, in order."""
 
     sites: list[int]
     masks: list[int]
     at: int = 0
-    met: list[int] = field(default_factory=list)
-    """The number of the meeting at each operation so far."""
+    """The operation at which it waits."""
+    completions: list[int] = field(default_factory=list)
+    """For each operation so far: which completion of the warp's it was part of."""
 
     @property
-    def left(self) -> bool:
+    def exited(self) -> bool:
         return self.at == len(self.sites)
 
 
-def find_disagreements(batch: Batch, kernel: Kernel) -> list[Disagreement]:
-    """Every meeting of a finished block that ended without lanes who had gone another way."""
-    waits = np.array([s.synchronises_lanes for s in kernel.sites] or [False])
+def find_mask_mismatches(batch: Batch, kernel: Kernel) -> list[MaskMismatch]:
+    """Every warp operation of a finished block that completed without named lanes that had diverged."""
+    waits = waiting_warp_sites(kernel)
     partial = batch.partial & batch.finished[:, None]
     if not waits.any() or not partial.any():
         return []
@@ -69,10 +71,9 @@ def find_disagreements(batch: Batch, kernel: Kernel) -> list[Disagreement]:
     kinds = _numbered([site.opcode for site in kernel.sites])
     at = at[_uneven(batch, at, np.array(kinds))]
     places = _numbered([site.location for site in kernel.sites])
-    found: list[Disagreement] = []
+    found: list[MaskMismatch] = []
     for block, warp, records in _warps(batch, at[:_MOST_OPERATIONS]):
-        meetings = _Meetings(batch, records, warp, kinds, places)
-        found += meetings.disagreements(int(batch.blocks[block]))
+        found += _Replay(batch, records, warp, kinds, places).mismatches(int(batch.blocks[block]))
     return found
 
 
@@ -83,8 +84,8 @@ def _numbered(values: Iterable[object]) -> list[int]:
 
 
 def _uneven(batch: Batch, at: np.ndarray, kinds: np.ndarray) -> np.ndarray:
-    """Which operations are of warps in which not all lanes of some mask execute it equally often: only there a meeting
-    can end without somebody."""
+    """Which operations are of warps in which not all lanes of some mask execute it equally often: only there can an
+    operation complete without a named lane."""
     warp = batch.block[at] * batch.warps + batch.thread[at] // WARP
     mask = batch.address[at].astype(np.int64) & 0xFFFF_FFFF
     lane = batch.thread[at] % WARP
@@ -104,8 +105,8 @@ def _warps(batch: Batch, at: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]
         yield int(number) // batch.warps, int(number) % batch.warps, at[warp == number]
 
 
-class _Meetings:
-    """Lets the lanes of one warp meet again, as the driver of the block did (``compiler/runtime/states.py``)."""
+class _Replay:
+    """Replays the operations of one warp, as the block driver completed them (``compiler/runtime/states.py``)."""
 
     def __init__(self, batch: Batch, records: np.ndarray, warp: int, kinds: list[int], places: list[int]) -> None:
         self._first = warp * WARP
@@ -118,30 +119,30 @@ class _Meetings:
             own.sites.append(int(site[index]))
             own.masks.append(int(mask[index]) | 1 << int(lane[index]))
         self._kinds, self._places = kinds, places
-        self._meetings = 0
+        self._completions = 0
 
-    def disagreements(self, block: int) -> list[Disagreement]:
-        """Those of this warp, one for each meeting that lacked somebody."""
-        found: list[Disagreement] = []
+    def mismatches(self, block: int) -> list[MaskMismatch]:
+        """Those of this warp, one for each operation that completed without a named lane."""
+        found: list[MaskMismatch] = []
         while True:
             complete, incomplete = self._ready()
             if not complete and not incomplete:
                 return found
             for lanes in complete:
-                self._meet(lanes)
+                self._execute(lanes)
             if complete:
                 continue
             for lanes in incomplete:
-                problem = self._judge(block, lanes)
-                if problem is not None:
-                    found.append(problem)
-                self._meet(lanes)
+                mismatch = self._mismatch(block, lanes)
+                if mismatch is not None:
+                    found.append(mismatch)
+                self._execute(lanes)
 
     def _ready(self) -> tuple[list[list[int]], list[list[int]]]:
-        """Groups of lanes that can go on: with all whom their mask names, and without those who have left."""
+        """Groups of lanes whose operation can complete: with all lanes of the mask, and without those that exited."""
         groups: dict[tuple[int, int], list[int]] = {}
         for number, lane in enumerate(self._lanes):
-            if not lane.left:
+            if not lane.exited:
                 key = self._kinds[lane.sites[lane.at]], lane.masks[lane.at]
                 groups.setdefault(key, []).append(number)
         complete, incomplete = [], []
@@ -150,24 +151,24 @@ class _Meetings:
             missing = mask & ~here
             if not missing:
                 complete.append(lanes)
-            elif all(self._lanes[lane].left for lane in _bits(missing)):
+            elif all(self._lanes[lane].exited for lane in _bits(missing)):
                 incomplete.append(lanes)
         return complete, incomplete
 
-    def _meet(self, lanes: list[int]) -> None:
-        self._meetings += 1
+    def _execute(self, lanes: list[int]) -> None:
+        self._completions += 1
         for lane in lanes:
-            self._lanes[lane].met.append(self._meetings)
+            self._lanes[lane].completions.append(self._completions)
             self._lanes[lane].at += 1
 
-    def _judge(self, block: int, lanes: list[int]) -> Disagreement | None:
-        """Were those who are missing somewhere else, since they were last with the others?"""
+    def _mismatch(self, block: int, lanes: list[int]) -> MaskMismatch | None:
+        """Did a missing lane execute other operations since it was last converged with the others?"""
         here = self._lanes[lanes[0]]
         mask = here.masks[here.at]
         for lane in _bits(mask & ~sum(1 << lane for lane in lanes)):
-            parted = self._parted(here, self._lanes[lane])
-            if parted is not None:
-                own, other = parted
+            diverged = self._divergence(here, self._lanes[lane])
+            if diverged is not None:
+                own, other = diverged
                 there = self._lanes[lane]
                 site, other_mask = there.sites[other], there.masks[other]
                 elsewhere = sum(
@@ -175,7 +176,7 @@ class _Meetings:
                     for each in _bits(mask)
                     if each not in lanes and site in self._lanes[each].sites and other_mask in self._lanes[each].masks
                 )
-                return Disagreement(
+                return MaskMismatch(
                     here.sites[own],
                     site,
                     block,
@@ -187,28 +188,28 @@ class _Meetings:
                 )
         return None
 
-    def _parted(self, here: _Lane, there: _Lane) -> tuple[int, int] | None:
-        """Where two lanes went different ways after they last met at one place: the operation of ``here`` that named
-        ``there``, and what that one did instead. None: it just left."""
+    def _divergence(self, here: _Lane, there: _Lane) -> tuple[int, int] | None:
+        """Where two lanes diverged after they last executed an operation together: the operation of ``here`` that
+        named ``there``, and what that one executed instead. None: it just exited."""
         bit = 1 << self._lanes.index(there)
-        index = {meeting: number for number, meeting in enumerate(there.met)}
+        index = {completion: number for number, completion in enumerate(there.completions)}
         own = other = 0
-        for number in range(len(here.met) - 1, -1, -1):
-            theirs = index.get(here.met[number])
+        for number in range(len(here.completions) - 1, -1, -1):
+            theirs = index.get(here.completions[number])
             if theirs is not None and self._place(here, number) == self._place(there, theirs):
                 own, other = number + 1, theirs + 1
                 break
-        together = set(here.met[own:])
+        together = set(here.completions[own:])
         while own < here.at and other < len(there.sites) and self._in_step(here, own, there, other):
             own, other = own + 1, other + 1
-        alone = [number for number in range(other, len(there.sites)) if there.met[number] not in together]
+        alone = [number for number in range(other, len(there.sites)) if there.completions[number] not in together]
         if not alone:
             return None
         named = next((number for number in range(own, here.at) if here.masks[number] & bit), here.at)
         return named, alone[0]
 
     def _in_step(self, here: _Lane, own: int, there: _Lane, other: int) -> bool:
-        """Do both the same, each with others?"""
+        """Do both execute the same line, neither naming the other?"""
         here_bit, there_bit = 1 << self._lanes.index(here), 1 << self._lanes.index(there)
         alike = self._place(here, own) == self._place(there, other)
         return alike and not here.masks[own] & there_bit and not there.masks[other] & here_bit

@@ -1,15 +1,20 @@
-"""Races: two threads touch the same bytes, one of them writes, and nothing orders the two.
+"""racecheck: two threads touch the same bytes, one of them writes, and nothing orders the two.
 
 The simulated device runs threads one after the other, so a racy kernel may well give the right answer. Races are found
-by the order that barriers and warp operations guarantee, never by the result. Atomics on one address do not race with
-each other; an atomic and a plain access do.
+by the happens-before that barriers and warp operations guarantee, never by the result. Atomics on one address do not
+race with each other; an atomic and a weak access do.
 
 Named as compute-sanitizer does: *RAW*, a read that should see the write; *WAR*, a write that should come after the
-read; *WAW*, two writes. Which one it is follows from the order in which the code comes to the two accesses. Values are
-not looked at, so threads that all write the same value are reported too; compute-sanitizer does that as information.
+read; *WAW*, two writes. Which one it is follows from the program order of the two accesses. Values are not compared, so
+threads that all write the same value are reported too; compute-sanitizer reports that as information.
 
 This module is for kernels whose threads are ordered by barriers of the whole block and operations of whole warps only;
-between their blocks nothing is ordered. Whatever orders more finely is followed by vector clocks (``order.py``).
+between their blocks nothing is ordered. Finer synchronisation is followed by vector clocks (:mod:`.happens_before`).
+
+Some accesses look racy and are not reported; each has a test in ``test_sanitizer_idioms.py``: a plain read that a
+compare-and-swap loop validates, as in the guide's ``atomicAdd`` for doubles (``Site.checked_by_swap``); bytes that the
+compiler loads and marks as unused by a pragma (``Site.used_bytes``); left-over lanes of ``cg::memcpy_async``, which
+copy the last element again; and the reserved shared memory that tiles of several warps use.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from cudalab.sim.machine.trace.grouping import compact, first_and_last, group, m
 
 @dataclass(frozen=True)
 class Race:
-    """Two accesses that nothing orders. ``first`` comes first in the code."""
+    """Two accesses that nothing orders; ``first`` is first in program order."""
 
     hazard: str
     """``"RAW"``, ``"WAR"`` or ``"WAW"``."""
@@ -39,9 +44,9 @@ class Race:
     address: int
     size: int
     count: int
-    """Places (4-byte words, or bytes) at which this pair of lines races."""
+    """Locations (4-byte words, or bytes) at which this pair of sites races."""
     asynchronous: bool = False
-    """One of the two is a copy that its thread has started and not waited for."""
+    """One of the two is an asynchronous copy that its thread has not waited for."""
 
 
 def find_races(batch: Batch, kernel: Kernel) -> list[Race]:
@@ -51,7 +56,7 @@ def find_races(batch: Batch, kernel: Kernel) -> list[Race]:
     for space, chosen in ((Space.SHARED, batch.is_shared & racing), (Space.GLOBAL, batch.is_global & racing)):
         if not (chosen & (batch.kind != SiteKind.LOAD)).any():
             continue
-        found = _contested(batch, touches(batch, kernel, chosen))
+        found = _shared_units(batch, touches(batch, kernel, chosen))
         if len(found.unit):
             races += _races_across_warps(batch, kernel, found, space)
             races += _races_within_warps(batch, kernel, found, space)
@@ -59,19 +64,19 @@ def find_races(batch: Batch, kernel: Kernel) -> list[Race]:
 
 
 def _racing(batch: Batch, kernel: Kernel) -> np.ndarray:
-    """All but looks at a place that a compare-and-swap checks afterwards."""
+    """Which records can race: all but reads that a compare-and-swap validates."""
     racing: np.ndarray = ~np.array([site.checked_by_swap for site in kernel.sites], np.bool_)[batch.site]
     return racing
 
 
-def _contested(batch: Batch, found: Touches) -> Touches:
+def _shared_units(batch: Batch, found: Touches) -> Touches:
     """Touches of units that several threads of a block touch, and one writes; units renumbered from 0."""
     record = found.record
     unit, _ = compact(found.unit)
     key, bound = group([batch.block[record], unit])
     low, high = spread(key, bound, batch.thread[record])
-    shared = (low < high) & marked(key, bound, batch.kind[record] != SiteKind.LOAD)
-    keep = np.flatnonzero(shared[key])
+    conflicting = (low < high) & marked(key, bound, batch.kind[record] != SiteKind.LOAD)
+    keep = np.flatnonzero(conflicting[key])
     unit, _ = compact(found.unit[keep])
     return Touches(record[keep], found.unit[keep], found.unit_bytes, unit)
 
@@ -111,9 +116,9 @@ def _conflicts(
         batch: the batch.
         kernel: the kernel.
         found: all touches.
-        chosen: indices of the touches to look at.
+        chosen: indices of the touches to compare.
         keys: what must be equal, an array a key.
-        party: who touches (thread or warp); one party does not race with itself.
+        party: the thread or warp that touches; a party does not race with itself.
         space: for the report.
     """
     if not len(chosen):
@@ -137,13 +142,13 @@ def _pairs(
     kernel: Kernel,
     found: Touches,
     touch: np.ndarray,
-    who: np.ndarray,
+    party: np.ndarray,
     kind: np.ndarray,
     group: np.ndarray,
     groups: int,
     space: Space,
 ) -> list[Race]:
-    """For each group choose a write and an access of someone else that conflicts with it; then count by sites."""
+    """Choose a write and a conflicting access of another party from each group, and count them by sites."""
     position = np.arange(len(touch))
     none = len(touch)
 
@@ -153,7 +158,8 @@ def _pairs(
         return out
 
     def others(than: np.ndarray) -> np.ndarray:
-        return who != who[np.minimum(than, none - 1)][group]
+        found: np.ndarray = party != party[np.minimum(than, none - 1)][group]
+        return found
 
     store = earliest(kind == SiteKind.STORE)
     atomic, load = earliest(kind == SiteKind.ATOMIC), earliest(kind == SiteKind.LOAD)
@@ -161,7 +167,7 @@ def _pairs(
     writer = np.where(by_store, store, atomic)
     other = earliest(others(writer) & (kind == SiteKind.LOAD))
     other = np.where(by_store & (other == none), earliest(others(writer)), other)
-    # Only atomics and loads: the first atomic may share its party with every load, another one need not.
+    # Only atomics and loads: the first atomic may be of the same party as every load, and a later one not.
     again = ~by_store & (other == none)
     writer = np.where(again, earliest(others(load) & (kind == SiteKind.ATOMIC)), writer)
     other = np.where(again, load, other)
@@ -209,12 +215,12 @@ def _race(
     )
 
 
-class BlockRaces:
-    """Races between blocks: what each block touched in global memory, gathered over a launch.
+class InterBlockRaces:
+    """Races between blocks: what each block touched in global memory, collected over a launch.
 
     Args:
         kernel: the kernel.
-        most: units remembered; beyond it the check ends, and ``complete`` is False.
+        most: units that are kept; beyond it the check ends, and ``complete`` is False.
     """
 
     def __init__(self, kernel: Kernel, most: int = 8 << 20) -> None:
@@ -227,7 +233,7 @@ class BlockRaces:
     _TOUCH = np.dtype([("unit", "<i8"), ("block", "<i8"), ("kind", "u1"), ("site", "<u4"), ("thread", "<u4")])
 
     def add(self, batch: Batch) -> None:
-        """Remember what the blocks of a batch touched: of each unit and kind of access, the first and last block."""
+        """Keep what the blocks of a batch touched: for each unit and kind of access, the first and last block."""
         if not self.complete:
             return
         found = touches(batch, self._kernel, batch.is_global & _racing(batch, self._kernel))

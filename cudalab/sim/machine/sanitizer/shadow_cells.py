@@ -1,8 +1,9 @@
-"""Shadow cells: what sanitized code keeps of each granule of memory, and what it noted there.
+"""Shadow cells: the last access to each granule of memory, as sanitized code keeps it, and what it noted.
 
-The cells are described in ``compiler/codegen/race.py``. Those of device memory lie in a map beside the arena, one for
-each size of granule, and stay from one launch to the next: times only go up, so a cell of an earlier launch is as good
-as empty. Memory is taken only for what launches write.
+As in ThreadSanitizer, a shadow word stands for a few bytes of application memory and holds the thread, time and kind of
+the last access; ``compiler/codegen/shadow_cells.py`` describes it. The cells of device memory lie in a map beside the
+arena, one for each granule size, and stay from one launch to the next: times only increase, so a cell of an earlier
+launch is as good as empty. Physical memory is taken only for what launches write.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cudalab.sim.abi import Buffer, Fault, Miss, Race, Range, SiteKind, Suspect
+from cudalab.sim.abi import Buffer, Fault, Race, Range, SiteKind, SkippedAccess, Suspect
 from cudalab.sim.machine.launch.workspace import DRAIN
 from cudalab.sim.machine.memory import arena as arenas
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 SUSPECT = np.dtype(
     [("address", "<u8"), ("cell", "<u8"), ("block", "<u8"), ("site", "<u4"), ("thread", "<u2"), ("kind", "<u2")]
 )
-MISS = np.dtype(
+SKIPPED = np.dtype(
     [
         ("kind", "<u4"),
         ("site", "<u4"),
@@ -42,10 +43,10 @@ MISS = np.dtype(
     ]
 )
 assert SUSPECT.itemsize == ctypes.sizeof(Suspect)
-assert MISS.itemsize == ctypes.sizeof(Miss) == ctypes.sizeof(Fault)
+assert SKIPPED.itemsize == ctypes.sizeof(SkippedAccess) == ctypes.sizeof(Fault)
 
-MOST_MISSES = 1 << 20
-"""Accesses skipped in one launch that are looked at one by one; further ones are only counted."""
+MOST_SKIPPED = 1 << 20
+"""Skipped accesses of one launch that are kept one by one; further ones are only counted."""
 MOST_SUSPECTS = 1 << 18
 _ENTRIES = 1 << 14
 _SMALLEST_MAP = 1 << 30
@@ -56,8 +57,8 @@ _WRITES = 1 << SiteKind.STORE | 1 << SiteKind.ATOMIC
 _WORD = (1 << 64) - 1
 
 
-class Notes:
-    """Entries that native code appends to a buffer: taken over when it is full, up to a limit."""
+class EventBuffer:
+    """Entries that native code appends to a buffer: drained when it is full, up to a limit."""
 
     def __init__(self, dtype: np.dtype, most: int) -> None:
         self._buffer = np.zeros(_ENTRIES, dtype)
@@ -88,7 +89,7 @@ class Notes:
         return np.concatenate([*self._parts, self._buffer[:used]])
 
 
-class Shadow:
+class ShadowCells:
     """The cells of one memory; one launch at a time."""
 
     def __init__(self) -> None:
@@ -110,7 +111,7 @@ class Shadow:
             self._maps[shift] = _large_map((self._span >> shift) * 8)
         return self._maps[shift]
 
-    def attach(self, kernel: LoadedKernel, space: Workspace) -> Attached:
+    def attach(self, kernel: LoadedKernel, space: Workspace) -> AttachedCells:
         """Let a prepared launch keep cells.
 
         Raises:
@@ -126,7 +127,7 @@ class Shadow:
         shared = (space.context.shared_size >> described.shared_cell_shift) + 16
         if len(self._shared) < shared:
             self._shared = np.zeros(shared, np.uint64)
-        return Attached(self, kernel, space, cells, self._shared, self._time)
+        return AttachedCells(self, kernel, space, cells, self._shared, self._time)
 
     def ended(self, time: int, touched: int) -> None:
         """A launch has ended at this time; ``touched``: bytes of cells that it may have changed."""
@@ -138,7 +139,7 @@ class Shadow:
 
 
 def _large_map(size: int) -> np.ndarray:
-    """Zeros, in large pages where the system has them: cells are touched with the strides of what they stand for, twice
+    """Zeros, in large pages where the system has them: cells are touched with the stride of what they stand for, twice
     as wide."""
     skew = 81 * 64  # or memory and cells would compete for the same sets of the host's cache
     raw = arenas.reserve(size + 2 * arenas.HUGE_PAGE + skew)
@@ -154,12 +155,12 @@ def _large_map(size: int) -> np.ndarray:
     return raw[start : start + size].view(np.uint64)
 
 
-class Attached:
+class AttachedCells:
     """One launch's view of the cells: ``context.race`` points here until :meth:`detach`."""
 
     def __init__(
         self,
-        shadow: Shadow,
+        shadow: ShadowCells,
         kernel: LoadedKernel,
         space: Workspace,
         cells: np.ndarray,
@@ -175,8 +176,8 @@ class Attached:
         race.shared_cells = arenas.address_of(shared)
         race.shift, race.shared_shift = described.cell_shift, described.shared_cell_shift
         race.time = race.launch_start = time + 1
-        self._misses, self._suspects = Notes(MISS, MOST_MISSES), Notes(SUSPECT, MOST_SUSPECTS)
-        self._misses.attach(race.misses)
+        self._skipped, self._suspects = EventBuffer(SKIPPED, MOST_SKIPPED), EventBuffer(SUSPECT, MOST_SUSPECTS)
+        self._skipped.attach(race.skipped)
         self._suspects.attach(race.suspects)
         sink = np.zeros(8192, np.uint8)
         self._keep.append(sink)
@@ -187,7 +188,7 @@ class Attached:
         flags = self._flags(kernel, space)
         self._keep.append(flags)
         race.root_flags = arenas.address_of(flags)
-        self._enter_unset(kernel, cells, time)
+        self._mark_unset(kernel, cells, time)
         if sys.platform == "win32":
             for allocation in memory:
                 first = start + ((allocation.pointer - memory.arena.base) >> described.cell_shift) * 8
@@ -195,7 +196,7 @@ class Attached:
         self.resume()
 
     def _flags(self, kernel: LoadedKernel, space: Workspace) -> np.ndarray:
-        """For other pointers, and each root: whether accesses are followed, and whether bytes may be unset."""
+        """For pointers of unknown origin, and each root: are accesses checked, and may bytes be unset?"""
         memory, described = kernel.module.memory, kernel.kernel
         wild = bool(described.other_kinds & _WRITES)
         written = {id(allocation) for allocation in self.written}
@@ -213,8 +214,8 @@ class Attached:
                 flags[1 + index] = Race.ROOT_CHECKED
         return flags
 
-    def _enter_unset(self, kernel: LoadedKernel, cells: np.ndarray, time: int) -> None:
-        """Tell native code which allocations are not all written, and mark the cells of what is."""
+    def _mark_unset(self, kernel: LoadedKernel, cells: np.ndarray, time: int) -> None:
+        """Give native code the allocations that are not all written, and mark the cells of their written bytes."""
         memory, shift = kernel.module.memory, kernel.kernel.cell_shift
         unset = [allocation for allocation in memory if not allocation.written.complete]
         table = (Range * max(1, len(unset)))()
@@ -229,23 +230,23 @@ class Attached:
         self.race.unset, self.race.unset_count = ctypes.addressof(table), len(unset)
 
     def resume(self) -> None:
-        """The context was laid out anew: let it point here again."""
+        """Attach to the context again after it was laid out anew."""
         self._space.context.race = ctypes.addressof(self.race)
 
     @property
     def suspects(self) -> np.ndarray:
-        """Accesses that may be races, or reads of bytes that nobody has written."""
+        """Accesses that may be races, or reads of unwritten bytes."""
         return self._suspects.entries(self.race.suspects)
 
     @property
-    def misses(self) -> np.ndarray:
-        """Accesses that were skipped, in order."""
-        return self._misses.entries(self.race.misses)
+    def skipped(self) -> np.ndarray:
+        """Invalid accesses that were skipped, in order."""
+        return self._skipped.entries(self.race.skipped)
 
     @property
     def lost(self) -> int:
         """Skipped accesses that were only counted."""
-        return int(self.race.misses.lost)
+        return int(self.race.skipped.lost)
 
     @property
     def complete(self) -> bool:
@@ -253,9 +254,9 @@ class Attached:
         return not self.race.suspects.lost
 
     @property
-    def odd(self) -> bool:
+    def irregular(self) -> bool:
         """Did threads pass barriers or warp operations in a way that synccheck has to look at?"""
-        return bool(self.race.odd)
+        return bool(self.race.irregular)
 
     def detach(self) -> None:
         self._space.context.race = 0
@@ -279,24 +280,24 @@ def written_allocations(kernel: LoadedKernel, space: Workspace) -> list[Allocati
     return list(found.values())
 
 
-_shadows: weakref.WeakKeyDictionary[Memory, Shadow] = weakref.WeakKeyDictionary()
+_shadows: weakref.WeakKeyDictionary[Memory, ShadowCells] = weakref.WeakKeyDictionary()
 
 
-def shadow_of(memory: Memory) -> Shadow:
+def shadow_cells_of(memory: Memory) -> ShadowCells:
     """The shadow cells of a memory; made when first asked for."""
     found = _shadows.get(memory)
     if found is None:
-        found = _shadows[memory] = Shadow()
+        found = _shadows[memory] = ShadowCells()
     return found
 
 
 _MOST_SPARE = 64 << 20
 _spare: list[np.ndarray] = []
-"""A buffer that copies were kept in: new memory costs more than the copying."""
+"""A buffer of an earlier launch: touching new memory costs more than the copying."""
 
 
-class Copies:
-    """What the allocations that a launch writes hold, to be put back."""
+class SavedAllocations:
+    """Copies of the allocations that a launch may write, to be restored after it."""
 
     def __init__(self, memory: Memory, allocations: list[Allocation]) -> None:
         self._memory, self._allocations = memory, allocations
@@ -307,15 +308,15 @@ class Copies:
             part[:] = now
 
     def _parts(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Of each allocation: the copy of its bytes, and the bytes."""
+        """For each allocation: the saved bytes, and the memory."""
         start = 0
         for allocation in self._allocations:
             now = np.frombuffer(self._memory.view(allocation.pointer, allocation.size, write=False), np.uint8)
             yield self._buffer[start : start + allocation.size], now
             start += allocation.size
 
-    def put_back(self) -> None:
-        """Once; the copies are gone after that."""
+    def restore(self) -> None:
+        """Write the saved bytes back, once; the copies are released."""
         for part, now in self._parts():
             now[:] = part
         if len(self._buffer) <= _MOST_SPARE and not _spare:

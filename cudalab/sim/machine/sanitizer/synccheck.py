@@ -1,22 +1,23 @@
-"""Barriers and warp operations that not all threads reach as they must.
+"""synccheck: barriers and warp operations that not all threads reach as they must.
 
 CUDA C++ Programming Guide: ``__syncthreads()`` "is allowed in conditional code but only if the conditional evaluates
 identically across the entire thread block"; each lane that calls ``__syncwarp(mask)`` or a shuffle must be named in
 its own mask. Hardware since Volta counts exited threads as arrived and does not tell two barriers apart, so such code
-often runs, with threads waiting for each other at different places. The rule is checked, not the luck. Lanes that name
-each other in their masks and do not meet are in ``meetings.py``.
+often runs, with threads waiting for each other at different lines. What is checked is the rule, not whether it happened
+to work. Lanes that name each other and do not execute the operation together are in :mod:`.mask_mismatch`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cudalab.sim.abi import WARP, SiteKind, SyncEvent
 from cudalab.sim.compiler.program import Kernel
-from cudalab.sim.machine.sanitizer.mask_mismatch import Disagreement, find_disagreements
-from cudalab.sim.machine.trace.batch import Batch
+from cudalab.sim.machine.counters.requests import occurrences
+from cudalab.sim.machine.sanitizer.mask_mismatch import MaskMismatch, find_mask_mismatches
+from cudalab.sim.machine.trace.batch import Batch, waiting_warp_sites, whole_block
 
 
 @dataclass(frozen=True)
@@ -28,31 +29,31 @@ class SyncError:
     barrier"``."""
     site: int
     other_site: int
-    """Where the other threads were: another barrier, or -1."""
+    """The barrier at which the other threads were, or -1."""
     block: int
     thread: int
     """A thread at `site`."""
     arrived: int
-    """Threads that came to `site`; for a mask, the mask; for an invalid barrier, the ``SyncRule``."""
+    """Threads that arrived at `site`; for a mask, the mask; for an invalid barrier, the ``SyncRule``."""
     count: int = 1
-    meeting: Disagreement | None = None
-    """For a mask mismatch: who was where."""
+    mismatch: MaskMismatch | None = None
+    """For a mask mismatch: which lanes were where."""
 
 
 def find_sync_errors(batch: Batch, kernel: Kernel, threads: int) -> list[SyncError]:
     """Barrier and mask errors in the finished blocks of a batch. ``threads``: of a block."""
-    masks = _mask_errors(batch, kernel) or _mismatches(batch, kernel)
-    return _barrier_errors(batch, threads) + masks + _invalid(batch)
+    masks = _mask_errors(batch, kernel) or _mask_mismatches(batch, kernel)
+    return _barrier_errors(batch, threads) + masks + _invalid_objects(batch)
 
 
 def _barrier_errors(batch: Batch, threads: int) -> list[SyncError]:
-    """Only barriers of the whole block: those with a number are for the threads that they count."""
-    number, asked = batch.address & np.uint64(0xFFFF_FFFF), batch.address >> np.uint64(32)
-    whole = (batch.kind == SiteKind.BARRIER) & (number == 0) & ((asked == 0) | (asked == threads))
+    """Only barriers of the whole block are checked: a named one is for the threads that it counts."""
+    whole = (batch.kind == SiteKind.BARRIER) & whole_block(batch.address, threads)
     at = np.flatnonzero(whole & batch.finished[batch.block])
     if not len(at):
         return []
-    passed = _passed(batch, at)
+    owner = batch.block[at] * batch.threads + batch.thread[at]
+    passed, _, _ = occurrences(owner, len(batch.blocks) * batch.threads)
     epochs = int(passed.max()) + 1
     key = batch.block[at] * epochs + passed
     places = len(batch.blocks) * epochs
@@ -71,79 +72,51 @@ def _barrier_errors(batch: Batch, threads: int) -> list[SyncError]:
         errors.setdefault((rule, site, other), []).append(error)
         if len(errors) > 64:
             break
-    return [_counted(found) for found in errors.values()]
+    return [replace(found[0], count=len(found)) for found in errors.values()]
 
 
-def _passed(batch: Batch, at: np.ndarray) -> np.ndarray:
-    """How many of the records ``at`` come before each of them in its thread."""
-    owner = batch.block[at] * batch.threads + batch.thread[at]
-    order = np.lexsort((batch.step[at], owner))
-    ordered = owner[order]
-    starts = np.concatenate(([True], ordered[1:] != ordered[:-1]))
-    begin = np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0))
-    passed = np.empty(len(order), np.int64)
-    passed[order] = np.arange(len(order)) - begin
-    return passed
-
-
-def _invalid(batch: Batch) -> list[SyncError]:
-    """Objects used against their rules, as the code that uses them noted."""
+def _invalid_objects(batch: Batch) -> list[SyncError]:
+    """Barrier objects used against their rules, as native code recorded it."""
     at = np.flatnonzero(batch.event == SyncEvent.INVALID)
+    keys = np.stack([batch.site[at], batch.number[at]], axis=1)
+    return _examples("invalid barrier", batch, at, keys, batch.number[at])
+
+
+def _mask_errors(batch: Batch, kernel: Kernel) -> list[SyncError]:
+    """Lanes that their own mask does not name, one for each site."""
+    at = np.flatnonzero(waiting_warp_sites(kernel)[batch.site] & (batch.event == 0))
+    mask = batch.address[at].astype(np.int64) & 0xFFFF_FFFF
+    wrong = (mask >> (batch.thread[at] % WARP)) & 1 == 0
+    return _examples("lane not in mask", batch, at[wrong], batch.site[at[wrong], None], mask[wrong])
+
+
+def _examples(rule: str, batch: Batch, at: np.ndarray, keys: np.ndarray, arrived: np.ndarray) -> list[SyncError]:
+    """One error for each distinct row of ``keys``: the first record of it, and how many there are."""
     if not len(at):
         return []
-    pairs = np.stack([batch.site[at], batch.number[at]], axis=1)
-    _, example, count = np.unique(pairs, axis=0, return_index=True, return_counts=True)
+    _, example, count = np.unique(keys, axis=0, return_index=True, return_counts=True)
     return [
         SyncError(
-            "invalid barrier",
+            rule,
             int(batch.site[at[i]]),
             -1,
             int(batch.blocks[batch.block[at[i]]]),
             int(batch.thread[at[i]]),
-            int(batch.number[at[i]]),
+            int(arrived[i]),
             int(n),
         )
         for i, n in zip(example, count, strict=True)
     ]
 
 
-def _counted(found: list[SyncError]) -> SyncError:
-    first = found[0]
-    return SyncError(first.rule, first.site, first.other_site, first.block, first.thread, first.arrived, len(found))
-
-
-def _mask_errors(batch: Batch, kernel: Kernel) -> list[SyncError]:
-    waits = np.array([s.synchronises_lanes for s in kernel.sites])
-    if not waits.any():
-        return []
-    at = np.flatnonzero(waits[batch.site] & (batch.event == 0))
-    mask = batch.address[at].astype(np.int64) & 0xFFFF_FFFF
-    wrong = at[(mask >> (batch.thread[at] % WARP)) & 1 == 0]
-    if not len(wrong):
-        return []
-    sites, example, count = np.unique(batch.site[wrong], return_index=True, return_counts=True)
-    return [
-        SyncError(
-            "lane not in mask",
-            int(site),
-            -1,
-            int(batch.blocks[batch.block[wrong[i]]]),
-            int(batch.thread[wrong[i]]),
-            int(batch.address[wrong[i]]) & 0xFFFF_FFFF,
-            int(n),
-        )
-        for site, i, n in zip(sites, example, count, strict=True)
-    ]
-
-
-def _mismatches(batch: Batch, kernel: Kernel) -> list[SyncError]:
-    """Lanes that named others in vain: one for each pair of places, with the number of meetings."""
-    pairs: dict[tuple[int, int], list[Disagreement]] = {}
-    for each in find_disagreements(batch, kernel):
+def _mask_mismatches(batch: Batch, kernel: Kernel) -> list[SyncError]:
+    """Mask mismatches: one for each pair of sites, with the number of operations."""
+    pairs: dict[tuple[int, int], list[MaskMismatch]] = {}
+    for each in find_mask_mismatches(batch, kernel):
         pairs.setdefault((each.site, each.other_site), []).append(each)
     return [
         SyncError(
-            "mask mismatch", site, other, found[0].block, found[0].thread, found[0].mask, len(found), meeting=found[0]
+            "mask mismatch", site, other, found[0].block, found[0].thread, found[0].mask, len(found), mismatch=found[0]
         )
         for (site, other), found in pairs.items()
     ]

@@ -19,7 +19,8 @@ import numpy as np
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WARP, WINDOW_SIZE, SiteKind, Space, SyncEvent
 from cudalab.sim.compiler.program import Kernel
-from cudalab.sim.machine.counters.requests import stable_order
+from cudalab.sim.machine.counters.requests import occurrences
+from cudalab.sim.machine.trace.grouping import count_before
 
 
 @dataclass
@@ -59,9 +60,7 @@ class Batch:
     @property
     def named(self) -> bool:
         """Are there barriers that are not for the whole block?"""
-        tags = self.address[self.kind == SiteKind.BARRIER]
-        asked = tags >> np.uint64(32)
-        return bool(((tags & np.uint64(0xFFFF_FFFF)) != 0).any() or ((asked != 0) & (asked != self.threads)).any())
+        return not whole_block(self.address[self.kind == SiteKind.BARRIER], self.threads).all()
 
     @property
     def is_shared(self) -> np.ndarray:
@@ -73,11 +72,24 @@ class Batch:
 
     @property
     def is_access(self) -> np.ndarray:
-        return self.kind <= SiteKind.ATOMIC
+        found: np.ndarray = self.kind <= SiteKind.ATOMIC
+        return found
 
 
 def _in_window(address: np.ndarray, window: int) -> np.ndarray:
     return (address >= np.uint64(window)) & (address < np.uint64(window + WINDOW_SIZE))
+
+
+def waiting_warp_sites(kernel: Kernel) -> np.ndarray:
+    """bool[sites]: warp operations that make their lanes wait."""
+    return np.array([site.synchronises_lanes for site in kernel.sites] or [False], np.bool_)
+
+
+def whole_block(barriers: np.ndarray, threads: int) -> np.ndarray:
+    """Which barriers, by the addresses of their records, are those of the whole block: number 0, all ``threads``."""
+    number, expected = barriers & np.uint64(0xFFFF_FFFF), barriers >> np.uint64(32)
+    found: np.ndarray = (number == 0) & ((expected == 0) | (expected == threads))
+    return found
 
 
 TIMED = np.dtype([("address", "<u8"), ("site", "<u4"), ("thread", "<u2"), ("flags", "<u2"), ("step", "<u4")])
@@ -88,13 +100,7 @@ def timed(records: np.ndarray, wanted: np.ndarray, before: np.ndarray) -> np.nda
     """The wanted records of a block with their steps, which all records count. ``before``: how many each thread has had
     so far; it goes on counting."""
     thread = records["thread"].astype(np.int64)
-    order = stable_order(thread, len(before))
-    ordered = thread[order]
-    starts = np.concatenate(([True], ordered[1:] != ordered[:-1])) if len(order) else np.zeros(0, np.bool_)
-    begin = np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0))
-    step = np.empty(len(order), np.int64)
-    step[order] = np.arange(len(order)) - begin
-    step += before[thread]
+    step = occurrences(thread, len(before))[0] + before[thread]
     before += np.bincount(thread, minlength=len(before))
     out = np.empty(int(np.count_nonzero(wanted)), TIMED)
     for name in ("address", "site", "thread", "flags"):
@@ -120,18 +126,14 @@ def make_batch(
     thread = all_records["thread"].astype(np.int64)
     site = all_records["site"].astype(np.int64)
     kinds = np.array([s.kind for s in kernel.sites], np.int64)
-    waits = np.array([s.synchronises_lanes for s in kernel.sites], np.bool_)
     kind = kinds[site] if len(site) else np.zeros(0, np.int64)
     size = np.array([max(1, s.size) for s in kernel.sites] or [1], np.int64)[site]
     _read_events(all_records, kind, size)
-    owner = block * threads + thread
-    order = stable_order(owner, len(records) * threads)
-    ordered = owner[order]
-    starts = np.concatenate(([True], ordered[1:] != ordered[:-1])) if len(order) else np.zeros(0, np.bool_)
-    begin = np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0))
     step = all_records["step"].astype(np.int64)
     address = all_records["address"]
-    is_turn = waits[site] & (kind == SiteKind.WARP) if len(site) else np.zeros(0, np.bool_)
+    is_turn = waiting_warp_sites(kernel)[site] & (kind == SiteKind.WARP)
+    owner = block * threads + thread
+    epoch, turn = count_before(owner, len(records) * threads, [kind == SiteKind.BARRIER, is_turn])
     batch = Batch(
         np.asarray(blocks, np.int64),
         np.asarray(finished, np.bool_),
@@ -140,8 +142,8 @@ def make_batch(
         site,
         address,
         kind,
-        _running(kind == SiteKind.BARRIER, order, begin),
-        _running(is_turn, order, begin),
+        epoch,
+        turn,
         step,
         threads,
         size,
@@ -164,15 +166,6 @@ def _read_events(records: np.ndarray, kind: np.ndarray, size: np.ndarray) -> Non
     extents = np.flatnonzero(event == SyncEvent.EXTENT)
     extents = extents[extents > 0]
     size[extents - 1] = records["address"][extents].astype(np.int64)
-
-
-def _running(event: np.ndarray, order: np.ndarray, begin: np.ndarray) -> np.ndarray:
-    """For each record, how many events of its thread come before it."""
-    out = np.zeros(len(order), np.int64)
-    if event.any():
-        counted = np.cumsum(event[order]) - event[order]
-        out[order] = counted - counted[begin]
-    return out
 
 
 def _mark_partial(batch: Batch, is_turn: np.ndarray) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cudalab.sim.machine.counters.requests import stable_order
+
 _PAGE_BITS = 10
 _MOST_PAGES = 1 << 26
 _LARGEST_TABLE = 1 << 23
@@ -65,6 +67,22 @@ def marked(key: np.ndarray, bound: int, chosen: np.ndarray) -> np.ndarray:
     out = np.zeros(bound, np.bool_)
     out[key[chosen]] = True
     return out
+
+
+def count_before(owner: np.ndarray, bound: int, events: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """For each record and each kind of event (bool[records]): how many events of the record's owner come before it."""
+    order = stable_order(owner, bound)
+    ordered = owner[order]
+    starts = np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(order)]
+    first = np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0))
+    found = []
+    for event in events:
+        count = np.zeros(len(order), np.int64)
+        if event.any():
+            running = np.cumsum(event[order]) - event[order]
+            count[order] = running - running[first]
+        found.append(count)
+    return found
 
 
 def first_and_last(key: np.ndarray, bound: int) -> tuple[np.ndarray, np.ndarray]:

@@ -25,15 +25,15 @@ from cudalab.sim.machine.memory import host_watch
 from cudalab.sim.machine.memory.undo_log import UndoLog
 from cudalab.sim.machine.reports.endless_wait import waiting_fault
 from cudalab.sim.machine.reports.faults import from_context
-from cudalab.sim.machine.sanitizer.shadow_cells import shadow_of
+from cudalab.sim.machine.sanitizer.shadow_cells import shadow_cells_of
 from cudalab.sim.machine.trace.elided_records import RECORD, Spread, spread_of
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context
     from cudalab.sim.machine.launch.module import LoadedKernel
     from cudalab.sim.machine.reports.faults import Fault as ExplainedFault
-    from cudalab.sim.machine.sanitizer.findings import Triple
-    from cudalab.sim.machine.sanitizer.shadow_cells import Attached
+    from cudalab.sim.machine.reports.finding import Triple
+    from cudalab.sim.machine.sanitizer.shadow_cells import AttachedCells
 
 _FUEL = 1 << 12
 """Traced code looks at ``stop`` more often: its loops are slower and its time limits shorter."""
@@ -146,7 +146,7 @@ class Tracer:
         self._skips = variant == "sanitize_trace"
         self._has_barriers = any(site.semantics.operation is Operation.MBARRIER for site in kernel.kernel.sites)
         self._spread = spread_of(kernel) if variant == "traced" else None
-        self.shadow: Attached | None = None
+        self.shadow: AttachedCells | None = None
         """What code that skips accesses notes; from the first run on."""
         self._space = workspaces.borrow()
         self._undo = UndoLog(kernel.module.memory, heap=True)
@@ -352,7 +352,7 @@ class Tracer:
         context.trace.capacity = self._records * RECORD.itemsize
         if self._skips:
             if self.shadow is None:
-                self.shadow = shadow_of(self.kernel.module.memory).attach(self.kernel, space)
+                self.shadow = shadow_cells_of(self.kernel.module.memory).attach(self.kernel, space)
             self.shadow.resume()
         if self._prepare is not None:
             self._prepare(context)

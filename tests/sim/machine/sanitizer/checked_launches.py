@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from cudalab.sim.device.queue.kernel_launch import Launch
-from cudalab.sim.machine.sanitizer.checked_launch import Checked
+from cudalab.sim.machine.sanitizer.checked_launch import SanitizerResult
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
 
 
 @contextmanager
-def checked_launches(**options: Any) -> Iterator[list[tuple[str, Checked]]]:
+def checked_launches(**options: Any) -> Iterator[list[tuple[str, SanitizerResult]]]:
     """Within it, each launch is checked with all tools, on the memory that it finds, before it takes effect. Gives the
     list of kernels' names and what was found."""
-    found: list[tuple[str, Checked]] = []
+    found: list[tuple[str, SanitizerResult]] = []
     original = Launch._launch
 
     def launch(self: Launch, **arguments: Any) -> Any:

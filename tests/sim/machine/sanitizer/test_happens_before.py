@@ -10,7 +10,7 @@ import pytest
 from cudalab.sim.compiler import compile
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.memory.allocations import Memory
-from cudalab.sim.machine.sanitizer.sanitize import Checked, check_launch
+from cudalab.sim.machine.sanitizer.sanitize import SanitizerResult, check_launch
 
 WORDS = 4096
 
@@ -20,7 +20,7 @@ def memory() -> Memory:
     return Memory(1 << 30)
 
 
-def check(memory: Memory, source: str, grid: int, block: int, **options: object) -> Checked:
+def check(memory: Memory, source: str, grid: int, block: int, **options: object) -> SanitizerResult:
     """Launch ``k(int* data, int* flag, int* out)``; all arrays hold zeros."""
     kernel = Module(compile(source), memory).kernel("k")
     pointers = []
@@ -35,7 +35,7 @@ def check(memory: Memory, source: str, grid: int, block: int, **options: object)
             memory.free(pointer)
 
 
-def rules(checked: Checked) -> set[str]:
+def rules(checked: SanitizerResult) -> set[str]:
     assert not checked.notes, checked.notes
     return {finding.rule for finding in checked.findings}
 

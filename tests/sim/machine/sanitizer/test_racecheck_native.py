@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cudalab.sim.abi import SHARED_WINDOW, WINDOW_SIZE
-from cudalab.sim.machine.sanitizer.happens_before.vector_clocks import LaunchOrder
+from cudalab.sim.machine.sanitizer.happens_before.detector import VectorClockDetector
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
 from cudalab.sim.machine.trace.batch import timed
 from cudalab.sim.machine.trace.recorder import Tracer
@@ -33,13 +33,13 @@ def compare(arena: Arena, drawn: Sample) -> None:
 def racing(arena: Arena, drawn: Sample) -> set[str]:
     """The oracle: which kinds of memory have a race, by vector clocks over every record of the trace."""
     kernel, args = arena.load(drawn)
-    order = LaunchOrder(kernel.kernel, drawn.block)
+    detector = VectorClockDetector(kernel.kernel, drawn.block)
     with Tracer(kernel, (drawn.grid, 1, 1), (drawn.block, 1, 1), args, variant="sanitize_trace") as tracer:
         for block in range(drawn.grid):
             records = tracer.run(block).records
             everything = np.ones(len(records), np.bool_)
-            order.follow(block, timed(records, everything, np.zeros(drawn.block, np.int64)))
-    spaces = (SHARED_WINDOW <= each.address < SHARED_WINDOW + WINDOW_SIZE for each in order.conflicts)
+            detector.follow(block, timed(records, everything, np.zeros(drawn.block, np.int64)))
+    spaces = (SHARED_WINDOW <= each.address < SHARED_WINDOW + WINDOW_SIZE for each in detector.conflicts)
     return {"shared" if shared else "global" for shared in spaces}
 
 

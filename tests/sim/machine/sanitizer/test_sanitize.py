@@ -354,7 +354,7 @@ OTHER_SYNCWARP = site(SiteKind.WARP, line=9, opcode="bar.warp.sync")
 LOW, HIGH = 0xFFFF, 0xFFFF_0000
 
 
-def meetings(*operations, memory: Memory):
+def mismatches(*operations, memory: Memory):
     """What is found of a warp whose lanes (a range) execute a site with a mask, one operation after the other."""
 
     def body(block: Block) -> None:
@@ -366,7 +366,7 @@ def meetings(*operations, memory: Memory):
 
 
 def test_lanes_that_are_named_and_are_at_another_vote(memory: Memory) -> None:
-    (finding,) = meetings((range(16), 0, FULL), (range(16, 32), 1, HIGH), memory=memory)
+    (finding,) = mismatches((range(16), 0, FULL), (range(16, 32), 1, HIGH), memory=memory)
     assert (finding.tool, finding.rule, finding.line, finding.thread) == ("synccheck", "mask mismatch", 7, (0, 0, 0))
     assert "Lanes 0-15 at kernel.cu:7 (line 7;) have the mask 0xffffffff, which names lanes 16-31." in finding.detail
     assert "at kernel.cu:8 (line 8;), with the mask 0xffff0000" in finding.detail
@@ -375,7 +375,7 @@ def test_lanes_that_are_named_and_are_at_another_vote(memory: Memory) -> None:
 
 def test_a_barrier_that_was_skipped_shows_where_the_lanes_parted(memory: Memory) -> None:
     """The last barrier lacks lanes because the first had two masks."""
-    found = meetings((range(16), 2, LOW), (range(16, 32), 3, FULL), (range(32), 2, FULL), memory=memory)
+    found = mismatches((range(16), 2, LOW), (range(16, 32), 3, FULL), (range(32), 2, FULL), memory=memory)
     assert [(f.rule, f.line, f.thread) for f in found] == [("mask mismatch", 9, (16, 0, 0))]
     assert "at kernel.cu:4 (line 4;), with the mask 0x0000ffff" in found[0].detail
 
@@ -396,7 +396,7 @@ def test_a_barrier_that_was_skipped_shows_where_the_lanes_parted(memory: Memory)
     ],
 )
 def test_masks_that_are_kept(operations: list, memory: Memory) -> None:
-    assert meetings(*operations, memory=memory) == []
+    assert mismatches(*operations, memory=memory) == []
 
 
 def test_a_mask_mismatch_is_seen_in_native_code() -> None:

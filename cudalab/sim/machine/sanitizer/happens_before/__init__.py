@@ -1,1 +1,1 @@
-"""Which accesses inside a kernel are ordered: happens-before by vector clocks."""
+"""Happens-before inside one launch, by vector clocks: which accesses are ordered, and which conflict."""

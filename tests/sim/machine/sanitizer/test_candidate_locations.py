@@ -7,8 +7,8 @@ import pytest
 
 from cudalab.sim.abi import SHARED_WINDOW, SiteKind, Space
 from cudalab.sim.machine.memory.allocations import Memory
-from cudalab.sim.machine.sanitizer.conflicts import contested_places
-from cudalab.sim.machine.sanitizer.happens_before.vector_clocks import LaunchOrder
+from cudalab.sim.machine.sanitizer.happens_before.candidate_locations import candidate_locations
+from cudalab.sim.machine.sanitizer.happens_before.detector import VectorClockDetector
 from cudalab.sim.machine.trace.batch import timed
 from cudalab.sim.machine.trace.elided_records import RECORD
 from tests.sim.machine.handmade import make, site
@@ -73,14 +73,14 @@ def kernel():
 @pytest.mark.parametrize("seed", range(30))
 def test_the_same_conflicts_are_found(seed: int, kernel) -> None:
     parts = trace(slices(seed))
-    places = contested_places(parts, kernel, THREADS, 4)
-    assert places is not None
+    candidates = candidate_locations(parts, kernel, THREADS, 4)
+    assert candidates is not None
     found = []
-    for chosen in (None, places):
-        order = LaunchOrder(kernel, THREADS, unit=4)
+    for chosen in (None, candidates):
+        detector = VectorClockDetector(kernel, THREADS, unit=4)
         for block, records in parts:
-            order.follow(block, records, chosen[block] if chosen is not None else None)
-        found.append(sorted((c.address, c.first_site, c.second_site, c.first, c.second) for c in order.conflicts))
+            detector.follow(block, records, chosen[block] if chosen is not None else None)
+        found.append(sorted((c.address, c.first_site, c.second_site, c.first, c.second) for c in detector.conflicts))
     assert found[0] == found[1]
     assert found[0]
 
@@ -95,19 +95,19 @@ def test_barriers_private_places_and_atomics_leave_nothing(kernel) -> None:
         records += [(t, 3, GLOBAL + 4 * (THREADS * block + t)) for t in range(THREADS)]
         records += [(t, 6, GLOBAL + 4096) for t in range(THREADS)]
         parts.append((block, records))
-    places = contested_places(trace(parts), kernel, THREADS, 4)
-    assert places is not None
-    assert [len(places[block].contested) for block in range(2)] == [0, 0]
-    assert [places[block].met.tolist() for block in range(2)] == [
+    candidates = candidate_locations(trace(parts), kernel, THREADS, 4)
+    assert candidates is not None
+    assert [len(candidates[block].conflicting) for block in range(2)] == [0, 0]
+    assert [candidates[block].shared.tolist() for block in range(2)] == [
         [SHARED_WINDOW + 4 * t for t in range(THREADS)] + [GLOBAL + 4096]
     ] * 2
 
 
 def test_a_missing_barrier_leaves_the_words_it_was_for(kernel) -> None:
     records = [(t, 1, SHARED_WINDOW + 4 * t) for t in range(THREADS)] + [(2, 0, SHARED_WINDOW + 12)]
-    places = contested_places(trace([(5, records)]), kernel, THREADS, 4)
-    assert places is not None
-    assert places[5].contested.tolist() == [SHARED_WINDOW + 12]
+    candidates = candidate_locations(trace([(5, records)]), kernel, THREADS, 4)
+    assert candidates is not None
+    assert candidates[5].conflicting.tolist() == [SHARED_WINDOW + 12]
 
 
 def test_a_thread_that_comes_late_to_a_barrier_is_not_taken_for_one_at_the_next(kernel) -> None:
@@ -116,6 +116,6 @@ def test_a_thread_that_comes_late_to_a_barrier_is_not_taken_for_one_at_the_next(
     records = [(0, BARRIER, 0), (1, BARRIER, 0), (2, BARRIER, 0), (3, 1, word + 4), (3, BARRIER, 0)]
     records += [(t, BARRIER, 0) for t in range(3)]
     records += [(3, 0, word), (3, BARRIER, 0), (0, 1, word)]
-    order = LaunchOrder(kernel, THREADS, unit=4)
-    order.follow(*trace([(0, records)])[0])
-    assert order.conflicts == []
+    detector = VectorClockDetector(kernel, THREADS, unit=4)
+    detector.follow(*trace([(0, records)])[0])
+    assert detector.conflicts == []
