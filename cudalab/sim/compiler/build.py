@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 
@@ -25,8 +25,11 @@ from cudalab.sim.compiler.codegen.wide import WIDE_VARIANTS, looks_wide
 from cudalab.sim.compiler.codegen.wide_kernels import wide_regions, wide_simple
 from cudalab.sim.compiler.loader import bundle
 from cudalab.sim.compiler.object_code import compile_object
+from cudalab.sim.compiler.passes.data_dependence import is_steady
+from cudalab.sim.compiler.passes.longest_path import longest_path
 from cudalab.sim.compiler.passes.suspension import is_poll
-from cudalab.sim.compiler.program import VARIANTS, GlobalVariable, Kernel, Parameter, Program, Resources
+from cudalab.sim.compiler.passes.timed_code import time_code
+from cudalab.sim.compiler.program import VARIANTS, GlobalVariable, Kernel, Parameter, Program, Resources, Site
 from cudalab.sim.compiler.ptx.errors import PtxError
 from cudalab.sim.compiler.ptx.nodes import Function, Immediate, Module, Special, Variable
 from cudalab.sim.compiler.ptx.parser import parse_ptx
@@ -46,6 +49,7 @@ from cudalab.sim.compiler.runtime import (
     states,
 )
 from cudalab.sim.compiler.runtime.assembler import Library
+from cudalab.sim.compiler.semantics import Scope
 
 _MOST_THREADS = 1024
 _GRID_REGISTERS = ("%envreg1", "%envreg2")  # the address of the workspace for grid synchronisation
@@ -131,6 +135,9 @@ def _kernel(
             threads = min(_MOST_THREADS, x * y * z)
     parameters = _parameters(plan, signature)
     root_kinds, other_kinds = module.kinds_of_access(plan)
+    reached = module.reached(plan)
+    sites = [site for each in reached for site in each.own_sites]
+    publishes = any(site.semantics.publishes for site in sites)
     return Kernel(
         name=function.name,
         parameters=parameters,
@@ -150,7 +157,7 @@ def _kernel(
         blocks_are_clusters="blocksareclusters" in function.directives,
         required_block=_triple(function, "reqntid"),
         waits_for_cluster=plan.waits_for_cluster,
-        synchronises_grid=_reads(module, plan, _GRID_REGISTERS),
+        synchronises_grid=_reads(reached, _GRID_REGISTERS),
         mark_shift=module.mark_shift,
         first_point=plan.first_site,
         points=len(plan.points),
@@ -161,7 +168,19 @@ def _kernel(
         wide=looks_wide(plan),
         dynamic_stack=plan.dynamic_stack,
         uses_heap=plan.uses_heap,
+        longest_path=longest_path(plan.blocks),
+        steady=is_steady(plan.blocks),
+        publishes=publishes,
+        orders_accesses=publishes or any(_orders(site) for site in sites),
+        timed=time_code([(each.blocks, each.block_sites) for each in reached]),
     )
+
+
+def _orders(site: Site) -> bool:
+    """A strong access, or a fence, of memory that others than the block reach."""
+    semantics = site.semantics
+    strong = semantics.strong or semantics.scope is Scope.SYSTEM
+    return strong and site.space in (Space.GLOBAL, Space.GENERIC)
 
 
 def _triple(function: Function, directive: str) -> tuple[int, int, int] | None:
@@ -173,12 +192,11 @@ def _triple(function: Function, directive: str) -> tuple[int, int, int] | None:
     return x, y, z
 
 
-def _reads(module: ModulePlan, plan: Plan, registers: tuple[str, ...]) -> bool:
-    """Does a kernel, or a function that it may call, read one of these special registers?"""
-    reached = (plan, *(module.plans[n] for n in module.graph.reached_from(plan.function.name) if n in module.plans))
+def _reads(plans: Sequence[Plan], registers: tuple[str, ...]) -> bool:
+    """Does one of these functions read one of these special registers?"""
     return any(
         type(operand) is Special and operand.name in registers
-        for each in reached
+        for each in plans
         for block in each.blocks
         for instruction in block.instructions
         for operand in instruction.operands

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler.semantics import Operation, Semantics, semantics_of
+from cudalab.sim.compiler.timed_code import TimedCode
 
 VARIANTS = (
     "plain",
@@ -172,6 +173,18 @@ class Kernel:
     dynamic_stack: bool = False
     """It calls functions that call themselves, or allocates on its threads' stacks: they get the device's stack limit
     beside ``local_bytes``."""
+    longest_path: int = 0
+    """PTX instructions that a thread executes at most; 0 when nothing bounds them."""
+    steady: bool = False
+    """The bytes of device memory that it touches depend on its parameters, grid and block alone."""
+    publishes: bool = False
+    """It makes stores that threads outside the device see while it runs: volatile, relaxed or release ones, or any
+    before a fence of the system's scope."""
+    orders_accesses: bool = False
+    """It orders its accesses to device memory itself, by strong ones or by publishing: it reports progress to the host,
+    or waits for flags that the host sets."""
+    timed: TimedCode = field(default_factory=TimedCode, repr=False)
+    """Its instructions as the time model wants them."""
 
     @property
     def symbol(self) -> str:

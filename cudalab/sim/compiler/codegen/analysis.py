@@ -19,6 +19,7 @@ from cudalab.sim.compiler.passes.async_copies import copies_asynchronously, find
 from cudalab.sim.compiler.passes.contraction import contract
 from cudalab.sim.compiler.passes.control_flow import End, back_edges, build_blocks
 from cudalab.sim.compiler.passes.inlining import CallGraph, inline_waiting_functions
+from cudalab.sim.compiler.passes.instruction_classes import HEAP_FUNCTIONS
 from cudalab.sim.compiler.passes.liveness import find_liveness
 from cudalab.sim.compiler.passes.not_a_number import find_computed
 from cudalab.sim.compiler.passes.pointer_roots import Root, find_roots
@@ -34,8 +35,6 @@ from cudalab.sim.compiler.ptx.nodes import Function, Instruction, Module, Symbol
 #: What a call of a function that calls itself takes of a thread's stack, beside its local variables (bytes; fitted to
 #: how deep an H200 gets with several limits).
 CALL_BYTES = 32
-#: What kernels call to allocate and free.
-HEAP_FUNCTIONS = frozenset({"malloc", "free", "__cuda_syscall_aligned_malloc"})
 
 
 class ModulePlan:
@@ -103,10 +102,15 @@ class ModulePlan:
         """Has a kernel operations that put the lanes of a warp in order?"""
         return any(site.kind is SiteKind.WARP for plan in self.kernels for site in plan.sites)
 
+    def reached(self, plan: Plan) -> list[Plan]:
+        """The functions that a kernel may call, in the order of their sites, and last the kernel."""
+        names = set(self.graph.reached_from(plan.function.name))
+        return [*(each for each in self.functions if each.function.name in names), plan]
+
     def kinds_of_access(self, plan: Plan) -> tuple[tuple[int, ...], int]:
         """How a kernel, with the functions that it may call, accesses each of its roots, and device memory otherwise:
         bit sets of ``1 << SiteKind``."""
-        reached = (plan, *(self.plans[n] for n in self.graph.reached_from(plan.function.name) if n in self.plans))
+        reached = self.reached(plan)
         roots, others = [0] * len(plan.root_sources), 0
         for access in (access for each in reached for access in each.accesses.values()):
             if access.extent is Extent.ROOT:

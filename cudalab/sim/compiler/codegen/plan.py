@@ -63,6 +63,11 @@ class Plan:
     copies_asynchronously: bool = False  # it, or a function that it calls
 
     @property
+    def own_sites(self) -> list[Site]:
+        """The function's own among its sites."""
+        return self.numbered[self.first_site : self.exit_site + 1]
+
+    @property
     def frame_bytes(self) -> int:
         """Bytes of the frames of one warp."""
         return self.polled_offset + 32 * 8 if self.polls else self._slot_bytes  # that row is the last: residents.py

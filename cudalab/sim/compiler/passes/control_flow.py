@@ -34,8 +34,8 @@ _ENDINGS = {"ret": End.RETURN, "exit": End.EXIT, "trap": End.TRAP, "brkpt": End.
 
 @dataclass(eq=False)
 class Block:
-    """A basic block. ``ending`` is the instruction that ends it, None for a fall through; ``size`` counts the PTX
-    instructions as written (guards and the ending included)."""
+    """A basic block. ``ending`` is the instruction that ends it, None for a fall through; ``written`` are the block's
+    instructions as the PTX has them, the ending included: what later passes insert or move is not among them."""
 
     index: int
     instructions: list[Instruction] = field(default_factory=list)
@@ -45,10 +45,15 @@ class Block:
     negated: bool = False
     successors: list[int] = field(default_factory=list)
     guarded: bool = False
-    size: int = 0
+    written: list[Instruction] = field(default_factory=list)
     leaves: tuple[int, ...] = ()  # poll loops that a thread leaves here, by number
     patient: bool = False  # End.POLL of a loop that makes progress by itself
     waited: bool = False  # End.POLL of a loop in which a thread has waited already: it steps aside in each round
+
+    @property
+    def size(self) -> int:
+        """Number of PTX instructions."""
+        return len(self.written)
 
 
 def build_blocks(function: Function) -> list[Block]:
@@ -85,7 +90,7 @@ def build_blocks(function: Function) -> list[Block]:
         if name == "bra":
             target = _target(statement)
             current.ending = statement
-            current.size += 1
+            current.written.append(statement)
             if statement.guard is None:
                 pending.append((current, [target]))
                 closed = True
@@ -102,7 +107,7 @@ def build_blocks(function: Function) -> list[Block]:
             current.successors = [body.index, join.index]
             body.guarded = True
             current = body
-        current.size += 1
+        current.written.append(statement)
         if name in _ENDINGS:
             current.end, current.ending = _ENDINGS[name], statement
             closed = True

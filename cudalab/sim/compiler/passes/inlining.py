@@ -292,4 +292,5 @@ class _Rename:
             guard,
             instruction.negated,
             instruction.used_bytes,
+            instruction.nounroll,
         )

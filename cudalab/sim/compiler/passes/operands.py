@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from cudalab.sim.compiler.ptx.nodes import Address, Instruction, Negated, Pair, Part, Register, Vector
@@ -17,6 +18,12 @@ _WITHOUT_RESULT = frozenset(["init", "inval", "expect_tx", "complete_tx"])
 _CARRY_READERS = frozenset(["addc", "subc", "madc"])
 
 
+def operation_name(opcode: str) -> str:
+    """What stands before the first dot: ``ld`` of ``ld.global.f32``."""
+    return opcode.partition(".")[0]
+
+
+@lru_cache(1 << 12)
 def has_destination(opcode: str) -> bool:
     """Whether the first operand of ``opcode`` is written."""
     name = opcode.split(".", 1)[0]

@@ -184,9 +184,9 @@ class Instruction:
     """One instruction. ``guard`` is the predicate of ``@p`` or None; ``line`` is its PTX line.
 
     ``used_bytes`` is the mask of a load's bytes whose values matter, -1 for all: the compiler widens loads, and says by
-    ``.pragma "used_bytes_mask …"`` what it has no use for."""
+    ``.pragma "used_bytes_mask …"`` what it has no use for. ``nounroll``: a pragma of that name stands before it."""
 
-    __slots__ = ("guard", "line", "location", "negated", "opcode", "operands", "used_bytes")
+    __slots__ = ("guard", "line", "location", "negated", "nounroll", "opcode", "operands", "used_bytes")
 
     def __init__(
         self,
@@ -197,6 +197,7 @@ class Instruction:
         guard: Register | None = None,
         negated: bool = False,
         used_bytes: int = -1,
+        nounroll: bool = False,
     ) -> None:
         self.opcode = opcode
         self.operands = operands
@@ -205,6 +206,7 @@ class Instruction:
         self.guard = guard
         self.negated = negated
         self.used_bytes = used_bytes
+        self.nounroll = nounroll
 
     def __repr__(self) -> str:
         guard = f"@{'!' if self.negated else ''}{self.guard} " if self.guard else ""

@@ -318,6 +318,7 @@ class _Parser(StatementReader):
                 mask = _USED_BYTES.fullmatch(text)
                 if mask:
                     self.used_bytes = int(mask[1], 0)
+                self.nounroll = self.nounroll or text == '"nounroll"'
         elif token == ".section":
             self.skip_section()
         else:

@@ -62,7 +62,8 @@ class StatementReader:
         self.ranges: list[dict[str, tuple[str, int]]] = [{}]
         self.unique = 0
         self.used_bytes = -1
-        """Of the next instruction."""
+        self.nounroll = False
+        """Pragmas of the next instruction."""
 
     # -- tokens
 
@@ -125,7 +126,8 @@ class StatementReader:
                         break
                     self.expect(",")
         used_bytes, self.used_bytes = self.used_bytes, -1
-        return Instruction(opcode, tuple(operands), line, self.location, guard, negated, used_bytes)
+        nounroll, self.nounroll = self.nounroll, False
+        return Instruction(opcode, tuple(operands), line, self.location, guard, negated, used_bytes, nounroll)
 
     def call_operands(self) -> list[Any]:
         """``(returns), callee, (arguments)[, prototype]`` as (Vector, callee, Vector)."""

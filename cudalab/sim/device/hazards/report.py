@@ -120,12 +120,12 @@ class HazardReport(Observer):
                 placement = known.placements[key] = self._place(parts)
         if placement is not None:
             stamp.parts, stamp.runs = placement.parts, placement.runs
-            if placement.shared and not known.talks:
+            if placement.shared and not launch.kernel.kernel.orders_accesses:
                 self._host.expect(stamp, placement.shared)
             return
         launch.wants_footprint = partial(self._wants_footprint, stamp)
         self._launches[stamp] = launch
-        if not self._shared_memory or known.talks:
+        if not self._shared_memory or launch.kernel.kernel.orders_accesses:
             return
         writes = launch.kernel.writes_global
         reach = ((start, size, self._accesses.ledger(start)) for start, size in launch.may_touch())

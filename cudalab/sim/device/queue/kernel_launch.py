@@ -18,7 +18,7 @@ from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.queue.byte_extent import runs_between
 from cudalab.sim.device.queue.effect import hold_by_comparison, snapshot, take_back
 from cudalab.sim.device.queue.operation import NO_TERMS, NOTHING, Operation, Range, Reach, Touched
-from cudalab.sim.device.queue.publication import publications, publishes
+from cudalab.sim.device.queue.publication import publications
 from cudalab.sim.device.queue.stream import Stream
 from cudalab.sim.device.timing.cost import KernelTime
 from cudalab.sim.machine.launch.clusters import APART, Together, cluster_of, volume
@@ -155,7 +155,7 @@ class Launch(Operation):
 
     def _published(self) -> list[Range]:
         """Memory that the host can read while the kernel writes it for others to see."""
-        if not publishes(self.kernel):
+        if not self.kernel.kernel.publishes:
             return []
         ranges = self.may_touch() if self._reaches_registered() else []
         return self.host_visible() + [entry for entry in ranges if entry in self._memory.ranges]

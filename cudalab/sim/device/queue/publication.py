@@ -12,31 +12,20 @@ the spacing alone: a block's stores come before those of the blocks behind it, t
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cudalab.sim.device.queue.operation import Range
-    from cudalab.sim.machine.launch.module import LoadedKernel
     from cudalab.sim.machine.memory.allocations import Memory
     from cudalab.sim.machine.memory.undo_log import Store
 
 MOST_STEPS = 256
 """Stores are made in at most so many steps."""
-_AT_ONCE = re.compile(r"(st|red|atom)\S*\.(volatile|relaxed|release|acq_rel|mmio|sys)\b")
-_SYSTEM_FENCE = re.compile(r"\b(membar|fence)[\w.:]*\.sys\b")
 
 Publication = tuple[float, tuple["Range", ...], Callable[[], None]]
 """When, as a part of the kernel's time; which bytes change; what changes them."""
-
-
-def publishes(kernel: LoadedKernel) -> bool:
-    """Does a kernel make stores that others are to see while it runs?"""
-    if any(_AT_ONCE.match(site.opcode) for site in kernel.kernel.sites):
-        return True
-    return _SYSTEM_FENCE.search(kernel.module.program.ptx) is not None
 
 
 def publications(memory: Memory, stores: Sequence[Store]) -> list[Publication]:

@@ -15,6 +15,7 @@ follow it.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,10 +23,10 @@ import numpy as np
 
 from cudalab.sim.abi import WARP, SiteKind, Space
 from cudalab.sim.compiler.program import Kernel, Site
+from cudalab.sim.compiler.timed_code import TimedCode
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.device.queue.kernel_launch import Launch
 from cudalab.sim.device.timing.cost import GRANULE, LINE, SECTOR, KernelTime, Workload, kernel_time
-from cudalab.sim.device.timing.instructions import Code, mix, read_code
 from cudalab.sim.device.timing.warp_path import Path
 from cudalab.sim.machine.counters.metrics import Counts
 from cudalab.sim.machine.counters.occupancy import kernel_occupancy
@@ -83,7 +84,6 @@ class Timer:
     def __init__(self, profile: Profile, limits: DeviceLimits) -> None:
         self._profile, self._limits = profile, limits
         self._known: OrderedDict[tuple[object, ...], _Known] = OrderedDict()
-        self._codes: dict[LoadedKernel, Code] = {}
 
     def launch(self, launch: Launch) -> KernelTime:
         """The time of a launch that starts now."""
@@ -99,7 +99,7 @@ class Timer:
         together: Together = APART,
     ) -> KernelTime:
         """The time of a launch of this shape, alone on the device; the configuration must be allowed."""
-        code = self._code(kernel)
+        code = kernel.kernel.timed
         what = args if code.follows_data else kernel.pointers(args).normalised
         key = (kernel, grid, block, shared, what, together)
         known = self._known.get(key)
@@ -138,16 +138,10 @@ class Timer:
         together: Together,
     ) -> Workload:
         """The workload of a sample, with what neighbours on an SM share where blocks run for themselves."""
-        work = workload(kernel.kernel, self._code(kernel), counts, self._limits, shared, together)
+        work = workload(kernel.kernel, kernel.kernel.timed, counts, self._limits, shared, together)
         if together is not APART or kernel.kernel.cluster is not None:
             return work
         return self._with_neighbours(work, kernel, grid, block, args, shared)
-
-    def _code(self, kernel: LoadedKernel) -> Code:
-        code = self._codes.get(kernel)
-        if code is None:
-            code = self._codes[kernel] = read_code(kernel.module.program.ptx, kernel.kernel)
-        return code
 
     def _with_neighbours(
         self,
@@ -182,11 +176,10 @@ class Timer:
     def forget(self) -> None:
         """Drop all times: kernels were unloaded."""
         self._known.clear()
-        self._codes.clear()
 
 
 def workload(
-    kernel: Kernel, code: Code, counts: Counts, limits: DeviceLimits, shared: int, together: Together = APART
+    kernel: Kernel, code: TimedCode, counts: Counts, limits: DeviceLimits, shared: int, together: Together = APART
 ) -> Workload:
     """What sampled counters say that a launch asks of the device.
 
@@ -267,7 +260,19 @@ def workload(
     )
 
 
-def bulk_bytes(code: Code, counts: Counts) -> dict[int, float]:
+def mix(code: TimedCode, visits: Mapping[int, float]) -> dict[str, float]:
+    """How many instructions of each class warps executed; loop control of unrolled loops counts once a repeat."""
+    total: dict[str, float] = {}
+    for block in code.blocks:
+        times = visits.get(block.site, 0.0)
+        if not times or block.polls_grid:  # polling takes issue slots that nobody else needs
+            continue
+        for each in block.instructions:
+            total[each.kind] = total.get(each.kind, 0.0) + (times / block.repeats if each.control else times)
+    return total
+
+
+def bulk_bytes(code: TimedCode, counts: Counts) -> dict[int, float]:
     """Bytes that a warp copies each time it comes to a bulk copy to global memory, by PTX line."""
     found: dict[int, float] = {}
     moved: dict[int, float] = {}
@@ -280,7 +285,7 @@ def bulk_bytes(code: Code, counts: Counts) -> dict[int, float]:
     return found
 
 
-def heap_calls(code: Code, counts: Counts) -> tuple[float, float]:
+def heap_calls(code: TimedCode, counts: Counts) -> tuple[float, float]:
     """Calls of malloc and free by threads, and how many threads of a warp make one together."""
     threads, warps = 0.0, 0.0
     for block in code.blocks:
@@ -310,7 +315,7 @@ def _filled(counts: Counts) -> float:
     return (stored - counts.sectors_loaded_and_stored) * _part(written, stored)
 
 
-def _saved(code: Code, counts: Counts) -> float:
+def _saved(code: TimedCode, counts: Counts) -> float:
     """Wavefronts that are saved where the assembler makes one wide load of neighbouring ones: lanes that want the same
     words get 16 bytes at once."""
     by_line = {entry.site.ptx_line: entry for entry in counts.sites}

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from cudalab.sim.device.timing.instructions import Block, Code, Instruction
+from cudalab.sim.compiler.timed_code import TimedBlock, TimedCode, TimedInstruction
 from cudalab.sim.device.timing.pipes import CLASSES
 
 
@@ -38,7 +38,7 @@ class Costs:
 class Path:
     """The way of the longest warp through a kernel's code."""
 
-    code: Code
+    code: TimedCode
     visits: Mapping[int, float]
     """How often it ran each block."""
     bulk: Mapping[int, float] = field(default_factory=dict)
@@ -61,6 +61,8 @@ _STORES = ("store", "shared_store", "cluster_store", "shared_atomic", "atomic", 
 _STORING = (*_STORES, *_WAITING, "fence", "object_arrive")
 _COPYING = ("async_copy", "async_commit", "async_arrive", "async_wait", "bulk_copy", "bulk_store")
 _NEVER = -math.inf
+_NOWHERE = -1
+"""No register holds the address."""
 
 
 class _Copies:
@@ -93,12 +95,12 @@ class _Copies:
         for times in (*self.groups.values(), self.phases):
             times += times[-1:] * min(_MOST_STAGES - len(times), int(rounds)) if times and rounds > 0 else []
 
-    def expect(self, arrive: Instruction, now: float) -> None:
+    def expect(self, arrive: TimedInstruction, now: float) -> None:
         """A barrier object is told of copies: they are a phase of their own."""
-        if "expect_tx" in arrive.opcode:
+        if arrive.expects_bytes:
             self.phases.append(now)
 
-    def arrived(self, wait: Instruction) -> float:
+    def arrived(self, wait: TimedInstruction) -> float:
         """When the oldest phase that nobody has waited for is complete."""
         return self.phases.pop(0) if self.phases and wait.line in self._awaited else _NEVER
 
@@ -113,7 +115,7 @@ class _Copies:
         else:
             self.phases.append(arrival)
 
-    def through_engine(self, copy: Instruction, now: float, rate: float) -> float:
+    def through_engine(self, copy: TimedInstruction, now: float, rate: float) -> float:
         """When the last byte of a bulk copy to global memory has left; they go one after the other."""
         self._engine = max(now, self._engine) + self._bytes.get(copy.line, 0.0) / rate
         return self._engine
@@ -145,13 +147,13 @@ class _Walk:
         self._costs = costs
         self._copies = _Copies(path)
         self.now = 0.0
-        self.ready: dict[str, float] = {}
+        self.ready: dict[int, float] = {}
         self._tick = 0.0
-        self._stores: dict[tuple[str, str], float] = {}
+        self._stores: dict[tuple[int, str], float] = {}
         """When the last store through each register began; loads do not pass stores that may be to the same word."""
 
-    def _stored(self, load: Instruction) -> float:
-        base = load.address[0] if load.address else ""
+    def _stored(self, load: TimedInstruction) -> float:
+        base = load.address[0] if load.address else _NOWHERE
         here = load.kind == "shared_load"
         return max(
             (
@@ -162,11 +164,11 @@ class _Walk:
             default=0.0,
         )
 
-    def _note_store(self, store: Instruction, begin: float) -> None:
+    def _note_store(self, store: TimedInstruction, begin: float) -> None:
         if store.kind in _WAITING or store.kind == "fence":
-            self._stores[("", "all")] = begin
+            self._stores[(_NOWHERE, "all")] = begin
             return
-        base = store.address[0] if store.address else ""
+        base = store.address[0] if store.address else _NOWHERE
         self._stores[(base, "shared" if store.kind.startswith("shared") else "global")] = begin
 
     def run(self, first: int, end: int, entered: float, depth: int) -> None:
@@ -195,7 +197,7 @@ class _Walk:
         rounds = self._visits[head] / entered if entered else 0.0
         if not rounds:
             return
-        if self._blocks[head].looks:
+        if self._blocks[head].polls_grid:
             rounds = 1.0
         single = end == head + 1
         repeats = self._blocks[head].repeats if single else 1
@@ -254,7 +256,7 @@ class _Walk:
         if share < 0.999:
             self._move(start + share * (self.now - start))
 
-    def _block(self, block: Block, times: int) -> None:
+    def _block(self, block: TimedBlock, times: int) -> None:
         ready, latency = self.ready, self._latency
         start = self.now
         latest, issued, floor = start, 0.0, start
@@ -305,9 +307,9 @@ class _Walk:
                     ready[register] = begin + latency[kind]
         self.now = max(latest, start + issued)
 
-    def _copy(self, each: Instruction, begin: float, floor: float) -> tuple[float, float]:
+    def _copy(self, each: TimedInstruction, begin: float, floor: float) -> tuple[float, float]:
         """Play an instruction of asynchronous copies: when it begins, and from when on others may."""
-        copies, kind, bulk = self._copies, each.kind, "bulk" in each.opcode
+        copies, kind, bulk = self._copies, each.kind, each.bulk
         if kind == "async_copy":
             copies.start(False, begin + self._latency[kind])
         elif kind == "bulk_copy":

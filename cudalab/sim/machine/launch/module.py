@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable
-from functools import cached_property
 from typing import Protocol
 
 from cudalab.sim.abi import Space
@@ -19,7 +18,6 @@ from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.launch.clusters import APART, Together, check_together
 from cudalab.sim.machine.launch.configuration import check_configuration
 from cudalab.sim.machine.launch.limits import DeviceLimits
-from cudalab.sim.machine.launch.longest_path import longest_path
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.memory.parameter_pointers import Pointers
 
@@ -211,11 +209,6 @@ class LoadedKernel:
                 self._pointers.clear()
             known = self._pointers[args] = Pointers(self, args)
         return known
-
-    @cached_property
-    def longest_path(self) -> int:
-        """PTX instructions that a thread executes at most; 0 when nothing bounds them."""
-        return longest_path(self.module.program, self.kernel)
 
     def entry(self, variant: str) -> Callable[[int, int, int], int]:
         """The native entry point of one variant."""

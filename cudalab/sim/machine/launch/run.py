@@ -128,7 +128,7 @@ def launch(
     clustered = cluster_of(kernel.kernel, together) != (1, 1, 1)
     workers = 1 if hold_stores or clustered or kernel.kernel.poll_points else max(1, min(workers, blocks))
     if workers == 1 and together is APART and not (hold_stores or footprint or variant or clustered):
-        path = kernel.longest_path
+        path = kernel.kernel.longest_path
         if path and path * blocks * block_[0] * block_[1] * block_[2] <= AT_ONCE:
             return _launch_at_once(kernel, grid_, block_, args, shared, blocks, clock_ns)
     if not variant and footprint:
@@ -268,7 +268,7 @@ class Running:
         spaces, context = self._spaces, self._spaces[0].context
         residents = self._residents
         if residents is None:
-            path = self.kernel.longest_path
+            path = self.kernel.kernel.longest_path
             if len(spaces) == 1 and 0 < path * self._blocks * context.threads <= AT_ONCE:
                 return [self._entry(spaces[0].address, 0, self._blocks)]
             return supervision.run(self._entry, spaces, self._blocks, self._time_limit, self._interruptible)

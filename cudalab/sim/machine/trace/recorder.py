@@ -255,7 +255,7 @@ class Tracer:
     ) -> int:
         """Run blocks under supervision; those that cannot take long, in this thread."""
         entry = entry or self._entry
-        if 0 < self.kernel.longest_path * self.threads * (end - first) <= _AT_ONCE:
+        if 0 < self.kernel.kernel.longest_path * self.threads * (end - first) <= _AT_ONCE:
             return entry(self._space.address, first, end)
         return run_blocks(entry, self._space, first, end, time_limit=time_limit)
 

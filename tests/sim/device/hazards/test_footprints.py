@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from cudalab.sim.compiler import compile
-from cudalab.sim.device.hazards.footprints import is_steady
 from tests.sim.device.conftest import Bench
 
 SOURCE = r"""
@@ -61,11 +60,7 @@ def program():
 
 
 def test_steady_kernels(program):
-    assert {name for name in program.kernels if is_steady(program.ptx, name)} == STEADY
-
-
-def test_a_name_that_is_not_there_is_not_steady(program):
-    assert not is_steady(program.ptx, "nobody") and not is_steady("", "axpy")
+    assert {name for name, kernel in program.kernels.items() if kernel.steady} == STEADY
 
 
 @pytest.fixture

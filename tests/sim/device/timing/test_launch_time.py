@@ -10,8 +10,7 @@ import pytest
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import Device
-from cudalab.sim.device.timing.instructions import mix, read_code
-from cudalab.sim.device.timing.pipes import classify
+from cudalab.sim.device.timing.launch_time import mix
 
 SOURCE = r"""
 extern "C" {
@@ -135,55 +134,13 @@ def test_a_long_chain_takes_as_long_as_its_rounds(lab):
 # -- instructions ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("opcode", "operands", "kind"),
-    [
-        ("fma.rn.f32", "", "float"),
-        ("mul.f64", "", "double"),
-        ("mad.lo.s32", "", "multiply"),
-        ("mul.lo.s64", "", "multiply_long"),
-        ("mul.wide.s32", "", "multiply"),
-        ("add.s32", "", "add"),
-        ("add.s64", "", "long"),
-        ("xor.b32", "", "logic"),
-        ("setp.lt.f32", "", "logic"),
-        ("div.rn.f32", "", "divide_float"),
-        ("div.full.f32", "", "special"),
-        ("rem.u32", "", "divide_unsigned"),
-        ("div.s32", "", "divide_integer"),
-        ("div.rn.f64", "", "divide_double"),
-        ("sqrt.rn.f32", "", "root_float"),
-        ("ex2.approx.ftz.f32", "", "special"),
-        ("popc.b32", "", "special"),
-        ("cvt.rn.f32.s32", "", "convert"),
-        ("cvt.f64.f32", "", "convert_double"),
-        ("cvt.u64.u32", "", "free"),
-        ("shfl.sync.bfly.b32", "", "shuffle"),
-        ("ld.param.u64", "", "free"),
-        ("ld.global.f32", "", "load"),
-        ("ld.volatile.shared.f32", "", "shared_load"),
-        ("ld.const.f32", "", "constant_load"),
-        ("st.shared.f32", "", "shared_store"),
-        ("red.global.add.u32", "", "store"),
-        ("atom.global.add.u32", "", "atomic"),
-        ("bar.sync", "0", "barrier"),
-        ("bar.warp.sync", "", "shuffle"),
-        ("mov.u32", "%r1, %tid.x", "register"),
-        ("mov.u32", "%r1, %r2", "free"),
-        ("bra.uni", "$L", "branch"),
-    ],
-)
-def test_what_an_instruction_is(opcode, operands, kind):
-    assert classify(opcode, operands) == kind
-
-
 def test_which_kernels_follow_their_data(program):
-    follows = {name: read_code(program.ptx, kernel).follows_data for name, kernel in program.kernels.items()}
+    follows = {name: kernel.timed.follows_data for name, kernel in program.kernels.items()}
     assert follows == {"add": False, "histogram": True, "choose": True, "chain": False, "divide": False, "tile": False}
 
 
 def test_a_countable_loop_is_unrolled(program):
-    code = read_code(program.ptx, program.kernels["chain"])
+    code = program.kernels["chain"].timed
     loop = next(block for block in code.blocks if block.repeats > 1)
     assert [each.kind for each in loop.instructions].count("float") == 4
     assert sum(each.control for each in loop.instructions) >= 2
@@ -193,5 +150,5 @@ def test_a_countable_loop_is_unrolled(program):
 
 
 def test_neighbouring_shared_loads_become_one(program):
-    code = read_code(program.ptx, program.kernels["tile"])
+    code = program.kernels["tile"].timed
     assert [len(group) for group in code.wide_loads] == [4] * 8

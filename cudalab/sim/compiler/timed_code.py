@@ -1,0 +1,60 @@
+"""A kernel's instructions as the time model wants them: plain data, made by ``passes.timed_code``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class TimedInstruction:
+    """One PTX instruction.
+
+    Registers are numbers, counted over the kernel and the functions that it may call; symbols and special registers
+    that are read have numbers, too."""
+
+    kind: str
+    """Its class (``passes.instruction_classes``): which pipe it takes, and how long its result takes."""
+    writes: tuple[int, ...]
+    reads: tuple[int, ...]
+    """The guard is the last of them."""
+    line: int
+    """In the PTX, counted from 1."""
+    address: tuple[int, int] | None = None
+    """Of accesses: the register that holds the address, and the offset in bytes."""
+    control: bool = False
+    """Does it only count a loop's rounds? A loop that is unrolled needs it once."""
+    behind: int = 0
+    """Of a wait for groups of copies: how many of the latest may still be in flight; -1: not even copies that no group
+    has been made of."""
+    bulk: bool = False
+    """Of groups of copies: those of bulk copies."""
+    expects_bytes: bool = False
+    """Of arrivals at an mbarrier: copies will complete its phase."""
+
+
+@dataclass(slots=True)
+class TimedBlock:
+    """A basic block of machine code."""
+
+    site: int
+    """Index of its site in the kernel."""
+    instructions: tuple[TimedInstruction, ...]
+    target: int = -1
+    """Position of the block, this one or one before it, that it may branch to; -1: none."""
+    repeats: int = 1
+    """How many rounds of a loop the assembler makes one of."""
+    polls_grid: bool = False
+    """Does it poll the barrier of the grid? How long that takes, the barrier's latency says."""
+
+
+@dataclass(frozen=True)
+class TimedCode:
+    """The basic blocks of one kernel, in the order of the PTX."""
+
+    blocks: tuple[TimedBlock, ...] = ()
+    follows_data: bool = False
+    """Do addresses or branches depend on what was loaded? Then a launch may take another time with other data."""
+    wide_loads: tuple[tuple[int, ...], ...] = ()
+    """PTX lines of 4-byte shared loads that the assembler makes one of 8 or 16 bytes."""
+    loops: tuple[tuple[int, int], ...] = ()
+    """Positions of the first and last blocks of each loop; by the first, the outer ones of those first."""
