@@ -20,8 +20,10 @@ from bench.programs import Case, cases
 from bench.speed import best_of, geometric_mean
 from cudalab.sim.compiler import compile
 from cudalab.sim.compiler.build import generate
+from cudalab.sim.device.profile import load
+from cudalab.sim.machine.launch.configuration import Launch
+from cudalab.sim.machine.launch.execution import execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
-from cudalab.sim.machine.launch.run import launch
 from cudalab.sim.machine.memory.allocations import Memory
 
 TARGET = ("vector add", "naive matmul", "tiled matmul")
@@ -35,16 +37,14 @@ def _put(memory: Memory, array: np.ndarray) -> int:
 
 
 def _prepare(memory: Memory, case: Case) -> tuple[LoadedKernel, bytes]:
-    kernel = Module(compile(case.cuda), memory).kernel("kernel")
+    kernel = Module(compile(case.cuda), memory, load().launch_limits).kernel("kernel")
     inputs, output = case.arrays(case.size)
     pointers = [_put(memory, array) for array in (*inputs, output)]
     return kernel, struct.pack(f"<{len(pointers)}Qi", *pointers, case.size)
 
 
-def _times(
-    kernel: LoadedKernel, grid: tuple[int, ...], block: tuple[int, ...], args: bytes, options: argparse.Namespace
-) -> dict[str, float]:
-    run = functools.partial(launch, kernel, grid, block, args, workers=options.workers)
+def _times(launch: Launch, options: argparse.Namespace) -> dict[str, float]:
+    run = functools.partial(execute, launch, workers=options.workers)
     return best_of({"plain": run, "footprint": functools.partial(run, footprint=True)}, options.repeats)  # type: ignore[dict-item]
 
 
@@ -59,7 +59,7 @@ def main() -> None:
         memory = Memory(2 << 30)
         kernel, args = _prepare(memory, case)
         grid, block = case.launch(case.size)
-        took = _times(kernel, grid, block, args, options)
+        took = _times(kernel.launch(grid, block, args), options)
         ratios.append(took["footprint"] / took["plain"])
         aim = "  (aim: 2)" if case.name.startswith(TARGET) else ""
         print(
@@ -68,7 +68,7 @@ def main() -> None:
     print(f"geometric mean {geometric_mean(ratios):.2f}, largest {max(ratios):.2f}")
     memory = Memory(2 << 30)
     kernel, args = _prepare(memory, cases()[0])
-    took = _times(kernel, (1,), (32,), args, options)
+    took = _times(kernel.launch(1, 32, args), options)
     print(f"one block: {took['plain'] * 1e3:.0f} us plain, {took['footprint'] * 1e3:.0f} us with a footprint")
     for case in (c for c in cases() if c.name.startswith(TARGET)):
         ptx = compile(case.cuda).ptx

@@ -39,8 +39,7 @@ from bench.programs import cases  # noqa: E402
 from bench.speed import geometric_mean  # noqa: E402
 from cudalab.analysis.mirror import mirrored  # noqa: E402
 from cudalab.analysis.profile import profile  # noqa: E402
-from cudalab.sim.machine.launch.configuration import check_configuration  # noqa: E402
-from cudalab.sim.machine.launch.run import launch  # noqa: E402
+from cudalab.sim.machine.launch.execution import execute  # noqa: E402
 from cudalab.sim.machine.trace.recorder import Tracer  # noqa: E402
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -128,7 +127,7 @@ def _threads(entry: Launch) -> int:
 def is_alive(entry: Launch) -> bool:
     """Does a launch still find its memory? A notebook may hand over addresses that no array owns."""
     with mirrored(entry.kernel, entry.grid, entry.block, entry.args, entry.shared, "bench") as found:
-        return launch(found.kernel, found.grid, found.block, found.args, found.shared).fault is None
+        return execute(found).fault is None
 
 
 def measure(entry: Launch, repeats: int, clock: Callable[[], float] = time.perf_counter) -> dict[str, Any]:
@@ -176,9 +175,8 @@ class Spent:
         """Count what happens in the calls that run something, while this lasts."""
         module = sys.modules["cudalab.analysis.profile"]
         with contextlib.ExitStack() as stack:
-            for name in ("__init__", "__enter__", "__exit__", "run", "run_batch", "run_together", "take_back"):
+            for name in ("__init__", "__enter__", "__exit__", "run", "run_batch", "run_concurrently", "take_back"):
                 stack.enter_context(mock.patch.object(Tracer, name, self._counted(getattr(Tracer, name))))
-            stack.enter_context(mock.patch.object(module, "check_configuration", self._counted(check_configuration)))
             stack.enter_context(mock.patch.object(module, "mirrored", self._mirrored))
             yield
 

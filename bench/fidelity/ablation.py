@@ -80,7 +80,7 @@ class _Recorder(Timer):
 def workloads(experiments: Iterable[Experiment]) -> dict[str, dict[str, Workload]]:
     """What the launches of experiments with one launch a variant ask of the device."""
     device = Device()
-    recorder = device.state.timer = _Recorder(device.profile, device.limits)
+    recorder = device.state.timer = _Recorder(device.profile)
     before = set_current_device(device)
     found: dict[str, dict[str, Workload]] = {}
     try:

@@ -12,38 +12,32 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from cudalab.sim.machine.launch.configuration import extent
-from cudalab.sim.machine.launch.limits import H200, DeviceLimits
+from cudalab.sim.device.profile import load
+from cudalab.sim.machine.launch.configuration import Launch
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
 from cudalab.sim.machine.memory.allocations import Memory
-from cudalab.sim.machine.reports.finding import Triple
 
 
 class MirrorError(ValueError):
     """The launch cannot be brought to the simulator; the message names the argument and says what to pass instead."""
 
 
-@dataclass(frozen=True)
-class MirroredLaunch:
-    """A launch that the simulator can run."""
-
-    kernel: LoadedKernel
-    grid: Triple
-    block: Triple
-    args: bytes
-    shared: int
-    limits: DeviceLimits
-
-
 @contextmanager
 def mirrored(
-    kernel: Any, grid: Any, block: Any, args: Sequence[Any], shared: int, what: str
-) -> Iterator[MirroredLaunch]:
+    kernel: Any,
+    grid: Any,
+    block: Any,
+    args: Sequence[Any],
+    shared: int,
+    what: str,
+    *,
+    cluster: Any = None,
+    cooperative: bool | None = None,
+) -> Iterator[Launch]:
     """Bring a launch to the simulator for as long as the block runs.
 
     Args:
@@ -53,8 +47,11 @@ def mirrored(
         args: the kernel's arguments, as for a launch.
         shared: dynamic shared memory a block, bytes.
         what: who asks, for messages.
+        cluster: blocks of a cluster, one to three numbers; without it as the kernel says.
+        cooperative: all blocks are resident at once; by default as the kernel was made (``enable_cooperative_groups``).
 
     Raises:
+        LaunchError: a configuration that CUDA refuses.
         TypeError: `kernel` is no kernel, or the arguments do not fit its declaration.
         MirrorError: an argument cannot be copied to the simulator.
         CompileError: the source does not compile.
@@ -64,18 +61,18 @@ def mirrored(
             f"{what}: expected a kernel (a RawKernel, a function of a RawModule, or what %%cuda bound), got "
             f"{type(kernel).__name__}"
         )
-    grid_, block_ = extent(grid, "grid"), extent(block, "block")
+    if cooperative is None:
+        cooperative = bool(getattr(kernel, "enable_cooperative_groups", False))
     if type(kernel).__module__.startswith("cudalab.sim."):
-        with _simulated(kernel, grid_, block_, tuple(args), int(shared), checked=what == "sanitize") as launch:
-            yield launch
+        with _simulated(kernel, tuple(args), checked=what == "sanitize") as (loaded, buffer):
+            yield loaded.launch(grid, block, buffer, int(shared), cluster=cluster, cooperative=cooperative)
     else:
-        yield _copied(kernel, grid_, block_, tuple(args), int(shared), what)
+        loaded, buffer = _copied(kernel, tuple(args), what)
+        yield loaded.launch(grid, block, buffer, int(shared), cluster=cluster, cooperative=cooperative)
 
 
 @contextmanager
-def _simulated(
-    kernel: Any, grid: Triple, block: Triple, args: tuple[Any, ...], shared: int, *, checked: bool
-) -> Iterator[MirroredLaunch]:
+def _simulated(kernel: Any, args: tuple[Any, ...], *, checked: bool) -> Iterator[tuple[LoadedKernel, bytes]]:
     """``checked``: memory that a pool has back counts as freed. A launch that is counted may use it, as on a GPU."""
     from cudalab.sim.cupy._core.arguments import pack
     from cudalab.sim.cupy._core.call import device
@@ -87,16 +84,16 @@ def _simulated(
     device().synchronize()
     pooled = [address for address, _ in resting()] if checked else []
     if not pooled:  # else the launch finds another memory, and looks its pointers up anew
-        yield MirroredLaunch(loaded, grid, block, buffer, shared, device().limits)
+        yield loaded, buffer
         return
     with loaded.module.memory.set_aside(pooled, "given back to CuPy's memory pool: no array owns it"):
-        yield MirroredLaunch(loaded, grid, block, buffer, shared, device().limits)
+        yield loaded, buffer
 
 
 # -- from a real GPU --------------------------------------------------------------------------------------------------
 
 
-def _copied(kernel: Any, grid: Triple, block: Triple, args: tuple[Any, ...], shared: int, what: str) -> MirroredLaunch:
+def _copied(kernel: Any, args: tuple[Any, ...], what: str) -> tuple[LoadedKernel, bytes]:
     from cudalab.sim.compiler import compile
     from cudalab.sim.cupy._core.arguments import pack
 
@@ -104,7 +101,7 @@ def _copied(kernel: Any, grid: Triple, block: Triple, args: tuple[Any, ...], sha
         raise MirrorError(f"{what}: kernel {kernel.name!r} was made from a file of machine code; its source is needed")
     expressions = tuple(getattr(kernel, "name_expressions", ()) or ())
     program = compile(kernel.code, options=_options(kernel), name_expressions=expressions)
-    loaded = Module(program, Memory()).kernel(kernel.name)
+    loaded = Module(program, Memory(), load().launch_limits).kernel(kernel.name)
     copies = _Copies(loaded, what)
     values = [copies.argument(index, value) for index, value in enumerate(args)]
     buffer = pack(kernel.name, loaded.kernel.parameters, values, loaded.kernel.parameter_bytes)
@@ -112,7 +109,7 @@ def _copied(kernel: Any, grid: Triple, block: Triple, args: tuple[Any, ...], sha
     copies.check_contents()
     copies.variables(kernel)
     loaded.max_dynamic_shared = int(getattr(kernel, "max_dynamic_shared_size_bytes", 0)) or None
-    return MirroredLaunch(loaded, grid, block, buffer, shared, H200)
+    return loaded, buffer
 
 
 def _options(kernel: Any) -> tuple[str, ...]:

@@ -20,13 +20,11 @@ from cudalab.sim.compiler.machine_code.assembly import assembly
 from cudalab.sim.compiler.machine_code.listing import listing
 from cudalab.sim.compiler.program import Kernel, Program, Resources
 from cudalab.sim.machine.counters.metrics import AccessCounts, Counts, SharedCounts
-from cudalab.sim.machine.counters.occupancy import Occupancy, kernel_occupancy, occupancy_curve
+from cudalab.sim.machine.counters.occupancy import Occupancy, kernel_occupancy
 from cudalab.sim.machine.counters.requests import KeptRequests
 from cudalab.sim.machine.counters.sampling import count_launch
-from cudalab.sim.machine.launch.clusters import Together
-from cudalab.sim.machine.launch.configuration import check_configuration
+from cudalab.sim.machine.launch.configuration import Dim3
 from cudalab.sim.machine.launch.limits import DeviceLimits
-from cudalab.sim.machine.reports.finding import Triple
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,8 @@ class Profile:
     """What `cudalab.profile` counted. The counters are attributes: ``profile.global_loads.sectors_per_request``."""
 
     kernel: str
-    grid: Triple
-    block: Triple
+    grid: Dim3
+    block: Dim3
     shared: int
     """Dynamic shared memory a block, bytes."""
     counts: Counts
@@ -120,7 +118,7 @@ class Profile:
 
     def occupancy_curve(self, threads: Iterable[int] = range(32, 1025, 32)) -> list[Occupancy]:
         """Occupancy of this kernel with other block sizes, at the same dynamic shared memory a block."""
-        return occupancy_curve(self.compiled, threads, self.shared, limits=self.limits)
+        return [kernel_occupancy(self.compiled, count, self.shared, self.limits) for count in threads]
 
     def source(self) -> KernelSource:
         """The source with its PTX and these counts: ``cudalab.source(kernel, profile=p)``."""
@@ -295,34 +293,22 @@ def profile(
     if sample is not None and sample < 1:
         raise ValueError(f"profile: sample must be at least 1 block (got {sample})")
     with mirrored(kernel, grid, block, args, shared, "profile") as launch:
-        loaded = launch.kernel
-        check_configuration(
-            loaded.kernel,
-            launch.grid,
-            launch.block,
-            launch.shared,
-            max_dynamic_shared=loaded.max_dynamic_shared,
-            limits=launch.limits,
-        )
-        together = Together(None, bool(getattr(kernel, "enable_cooperative_groups", False)))
-        counts = count_launch(
-            loaded, launch.grid, launch.block, launch.args, launch.shared, blocks=sample, together=together
-        )
+        loaded, config = launch.kernel, launch.config
+        counts = count_launch(launch, blocks=sample)
         program = loaded.module.program
         code = assembly(program, loaded.kernel)
-        x, y, z = launch.block
         return Profile(
             loaded.name,
-            launch.grid,
-            launch.block,
-            launch.shared,
+            config.grid,
+            config.block,
+            config.shared,
             counts,
-            kernel_occupancy(loaded.kernel, x * y * z, launch.shared, limits=launch.limits),
+            kernel_occupancy(loaded.kernel, config.threads_per_block, config.shared, loaded.limits),
             line_table(counts, program, code, listing(program, loaded.kernel)),
             merged_accesses(counts, program, loaded.kernel),
             code.missing,
             loaded.kernel.resources,
             program,
             loaded.kernel,
-            launch.limits,
+            loaded.limits,
         )

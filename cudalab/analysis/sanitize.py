@@ -27,9 +27,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cudalab.analysis.mirror import mirrored
-from cudalab.sim.machine.launch.clusters import Together
-from cudalab.sim.machine.launch.configuration import extent
-from cudalab.sim.machine.reports.finding import Finding, Triple
+from cudalab.sim.machine.launch.configuration import Dim3
+from cudalab.sim.machine.reports.finding import Finding
 from cudalab.sim.machine.sanitizer.sanitize import TOOLS, check_launch
 
 
@@ -38,8 +37,8 @@ class Report:
     """What `cudalab.sanitize` found in one launch. Print it, or go through ``findings``."""
 
     kernel: str
-    grid: Triple
-    block: Triple
+    grid: Dim3
+    block: Dim3
     tools: tuple[str, ...]
     findings: tuple[Finding, ...]
     """Each mistake once, with how often it was seen: ``rule``, ``tool``, ``line``, ``source``, ``block``, ``thread``,
@@ -131,25 +130,12 @@ def sanitize(
     """
     if isinstance(tools, str):
         tools = (tools,)
-    if cooperative is None:
-        cooperative = bool(getattr(kernel, "enable_cooperative_groups", False))
-    with mirrored(kernel, grid, block, args, shared, "sanitize") as launch:
-        checked = check_launch(
-            launch.kernel,
-            launch.grid,
-            launch.block,
-            launch.args,
-            launch.shared,
-            tools=tools,
-            seed=seed,
-            time_limit=time_limit,
-            together=Together(extent(cluster, "cluster") if cluster is not None else None, cooperative),
-            limits=launch.limits,
-        )
+    with mirrored(kernel, grid, block, args, shared, "sanitize", cluster=cluster, cooperative=cooperative) as launch:
+        checked = check_launch(launch, tools=tools, seed=seed, time_limit=time_limit)
         return Report(
             launch.kernel.name,
-            launch.grid,
-            launch.block,
+            launch.config.grid,
+            launch.config.block,
             tuple(tools),
             tuple(checked.findings),
             checked.blocks,

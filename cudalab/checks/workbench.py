@@ -14,10 +14,11 @@ import numpy as np
 
 from cudalab.checks.bench import Bench, agree, is_poison, poison
 from cudalab.sim.compiler import CompileError, compile
+from cudalab.sim.device.profile import load
 from cudalab.sim.machine.counters.sampling import count_launch
-from cudalab.sim.machine.launch.configuration import LaunchError, extent
+from cudalab.sim.machine.launch.execution import execute
 from cudalab.sim.machine.launch.module import Module
-from cudalab.sim.machine.launch.run import launch
+from cudalab.sim.machine.launch.validation import LaunchError
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
 
@@ -103,7 +104,8 @@ class Workbench(Bench):
         self._case, self._ran = case, False
         packed = self._pack(arguments)
         try:
-            checked = check_launch(self._kernel, grid, block, packed, time_limit=TIME_LIMIT)
+            launch = self._kernel.launch(grid, block, packed)
+            checked = check_launch(launch, time_limit=TIME_LIMIT)
             for found in checked.findings:
                 where = f" (line {found.line}: {found.source})" if found.line else ""
                 self.find("soundness", found.rule, f"{found.headline}{where}. {found.detail}", look=found.advice)
@@ -113,7 +115,7 @@ class Workbench(Bench):
                 if any(found.rule == "endless loop" for found in stopped):
                     raise _Stop
                 return
-            outcome = launch(self._kernel, grid, block, packed, time_limit=TIME_LIMIT)
+            outcome = execute(launch, time_limit=TIME_LIMIT)
         except LaunchError as error:
             self.find("correctness", "launch refused", str(error))
             return
@@ -162,10 +164,8 @@ class Workbench(Bench):
     def profile(self, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Any], case: str) -> Counts:
         """Count every block of a launch; its stores are taken back."""
         self._case = case
-        blocks = int(np.prod(grid))
-        return count_launch(
-            self._kernel, extent(grid, "grid"), extent(block, "block"), self._pack(arguments), blocks=blocks
-        )
+        launch = self._kernel.launch(grid, block, self._pack(arguments))
+        return count_launch(launch, blocks=launch.config.blocks)
 
     def gate(
         self, name: str, value: float, limit: float, *, baseline: float, at_least: bool = False, look: str = ""
@@ -195,7 +195,7 @@ class Workbench(Bench):
                 look=f'the name, and whether it says extern "C" __global__ void {self.exercise.kernel}(…)',
             )
             raise _Stop
-        self._kernel = Module(program, self._memory).kernel(self.exercise.kernel)
+        self._kernel = Module(program, self._memory, load().launch_limits).kernel(self.exercise.kernel)
 
     def _buffer(
         self, name: str, shape: Sequence[int], dtype: np.dtype, pitch: int, values: np.ndarray | None, *, is_input: bool

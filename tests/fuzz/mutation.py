@@ -8,13 +8,14 @@ import re
 from functools import cache
 
 from cudalab.sim.compiler import CompileError, compile, compile_ptx
-from cudalab.sim.machine.launch.configuration import LaunchError
+from cudalab.sim.machine.launch.execution import execute
 from cudalab.sim.machine.launch.module import Module
-from cudalab.sim.machine.launch.run import launch
+from cudalab.sim.machine.launch.validation import LaunchError
 from cudalab.sim.machine.memory.allocations import Memory
 from tests.fuzz.comparison import OPTIONS
 from tests.fuzz.emit import module
 from tests.fuzz.generator import generate
+from tests.sim.h200 import LIMITS
 
 _WORD = re.compile(r"\s+|[%\w.$]+|.")
 _NUMBERS = [
@@ -178,7 +179,7 @@ def outcome(seed: int, is_ptx: bool) -> str:
         program = compile_ptx(text) if is_ptx else compile(text, options=OPTIONS, name="fuzz.cu")
     except CompileError as error:
         return f"refused: {error}"
-    loaded = Module(program, _memory())
+    loaded = Module(program, _memory(), LIMITS)
     try:
         return _launched(loaded)
     except CompileError as error:
@@ -200,7 +201,7 @@ def _launched(loaded: Module) -> str:
                 pointers.append(_memory().allocate(_BUFFER, "device", parameter.name))
                 _memory().view(pointers[-1], _BUFFER)[:] = bytes(_BUFFER)
                 buffer[parameter.offset : parameter.offset + 8] = pointers[-1].to_bytes(8, "little")
-        done = launch(kernel, 2, 32, bytes(buffer), 1024, time_limit=0.5, interruptible=False)
+        done = execute(kernel.launch(2, 32, bytes(buffer), 1024), time_limit=0.5, interruptible=False)
         return f"fault: {done.fault}" if done.fault is not None else "ran"
     except LaunchError as error:
         return f"launch: {error}"

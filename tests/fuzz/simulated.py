@@ -11,8 +11,8 @@ import numpy as np
 
 from cudalab.sim.compiler import CompileError, compile
 from cudalab.sim.compiler.program import VARIANTS as WAYS
+from cudalab.sim.machine.launch.execution import execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
-from cudalab.sim.machine.launch.run import launch
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
 from tests.fuzz import program as p
@@ -20,6 +20,7 @@ from tests.fuzz.comparison import OPTIONS, compare, reference, struct_value
 from tests.fuzz.data import initial
 from tests.fuzz.emit import dynamic_bytes, module, ordered_parameters
 from tests.fuzz.scalar import Array
+from tests.sim.h200 import LIMITS
 
 VARIANTS = tuple(name for name in WAYS if not name.startswith("sanitize"))
 """The kinds of native code that a launch may ask for; those of the sanitizer are asked for by ``check_launch``."""
@@ -48,7 +49,7 @@ class Batch:
 
     def __init__(self, programs: Sequence[p.Program]) -> None:
         self.programs = list(programs)
-        self.module = Module(compile(module(programs), options=OPTIONS, name="fuzz.cu"), _memory())
+        self.module = Module(compile(module(programs), options=OPTIONS, name="fuzz.cu"), _memory(), LIMITS)
 
     def __enter__(self) -> Batch:
         return self
@@ -75,12 +76,8 @@ class Batch:
 
     def _run(self, program: p.Program, kernel: LoadedKernel, expected: dict[str, Array], variant: str) -> str:
         with _Arguments(program, kernel) as arguments:
-            outcome = launch(
-                kernel,
-                program.grid,
-                program.block,
-                arguments.packed,
-                dynamic_bytes(program),
+            outcome = execute(
+                kernel.launch(program.grid, program.block, arguments.packed, dynamic_bytes(program)),
                 variant=variant,
                 workers=2 if "atomic" in variant else 1,
                 time_limit=TIME_LIMIT,
@@ -97,7 +94,9 @@ class Batch:
             dynamic = dynamic_bytes(program)
             for seed in (None, program.seed):
                 checked = check_launch(
-                    kernel, program.grid, program.block, arguments.packed, dynamic, seed=seed, time_limit=TIME_LIMIT
+                    kernel.launch(program.grid, program.block, arguments.packed, dynamic),
+                    seed=seed,
+                    time_limit=TIME_LIMIT,
                 )
                 if checked.findings:
                     return f"false alarm, order {seed}: {checked.findings[0]}"

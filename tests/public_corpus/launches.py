@@ -18,9 +18,8 @@ import numpy as np
 
 from cudalab.sim.compiler.program import Kernel, Parameter
 from cudalab.sim.device import Device
-from cudalab.sim.machine.launch.clusters import Together
-from cudalab.sim.machine.launch.configuration import LaunchError
 from cudalab.sim.machine.launch.module import LoadedKernel
+from cudalab.sim.machine.launch.validation import LaunchError
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
 from tests.public_corpus.images import Image, assignments, is_handle, simulated
 
@@ -143,7 +142,7 @@ class Trial:
                 self.device.memory.free(value)
 
 
-def find(loaded: LoadedKernel, device: Device, flat: bool, together: Together) -> Launch | None:
+def find(loaded: LoadedKernel, device: Device, flat: bool, cooperative: bool) -> Launch | None:
     """The first sound configuration, else the first without a fault, else None. `flat`: the kernel knows x only."""
     kernel, fallback = loaded.kernel, None
     end = time.monotonic() + MOST_SECONDS
@@ -155,14 +154,15 @@ def find(loaded: LoadedKernel, device: Device, flat: bool, together: Together) -
             try:
                 packed = pack(kernel, trial.values, launch.size)
                 checked = check_launch(
-                    loaded, launch.grid, launch.block, packed, launch.shared, time_limit=TIME_LIMIT, together=together
+                    loaded.launch(launch.grid, launch.block, packed, launch.shared, cooperative=cooperative),
+                    time_limit=TIME_LIMIT,
                 )
             except LaunchError:
                 continue
             finally:
                 trial.close()
             rules = tuple(sorted({f.rule for f in checked.findings}))
-            launch = replace(launch, images=images, cooperative=together.cooperative)
+            launch = replace(launch, images=images, cooperative=cooperative)
             if not rules and not checked.notes:
                 return launch
             if fallback is None and not any(f.tool == "memcheck" for f in checked.findings):

@@ -15,9 +15,8 @@ import numpy as np
 
 from cudalab.sim.compiler import CompileError, Program, compile
 from cudalab.sim.device import Device, reset
-from cudalab.sim.machine.launch.clusters import Together
+from cudalab.sim.machine.launch.execution import execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
-from cudalab.sim.machine.launch.run import launch as run_launch
 from tests.public_corpus import launches, written
 from tests.public_corpus.device_code import LIMITS, NAME, OPTIONS, Source, prepare, why
 from tests.public_corpus.images import is_handle, measured
@@ -146,9 +145,9 @@ def _instances(path: Path, source: Source, file: str) -> tuple[list[str], list[O
 def _kernel(file: str, name: str, source: Source, program: Program, gpu: Any, compiled: Any) -> Outcome:
     device = Device()
     try:
-        loaded = Module(program, device.memory).kernel(name)
+        loaded = Module(program, device.memory, device.limits).kernel(name)
         flat = not re.search(r"threadIdx\.y|blockIdx\.y|tid\.y", source.text)
-        found = launches.find(loaded, device, flat, Together(cooperative="this_grid(" in source.text))
+        found = launches.find(loaded, device, flat, "this_grid(" in source.text)
         if found is None:
             return Outcome(file, name, "failed", "no launch found that the sanitizer lets pass")
         ours = _simulate(loaded, device, found)
@@ -167,14 +166,9 @@ def _kernel(file: str, name: str, source: Source, program: Program, gpu: Any, co
 def _simulate(loaded: LoadedKernel, device: Device, found: launches.Launch) -> list[np.ndarray | None] | str:
     trial = launches.Trial(device, loaded.kernel, found.images)
     packed = launches.pack(loaded.kernel, trial.values, found.size)
-    outcome = run_launch(
-        loaded,
-        found.grid,
-        found.block,
-        packed,
-        found.shared,
+    outcome = execute(
+        loaded.launch(found.grid, found.block, packed, found.shared, cooperative=found.cooperative),
         time_limit=launches.TIME_LIMIT,
-        together=Together(cooperative=found.cooperative),
     )
     return str(outcome.fault).splitlines()[0] if outcome.fault is not None else trial.results()
 

@@ -14,7 +14,6 @@ from cudalab.dev.calibrate.microbenchmark import Buffer, Microbenchmark
 from cudalab.sim.compiler import compile
 from cudalab.sim.device.profile import Constant, Profile
 from cudalab.sim.device.timing.cost import Workload, kernel_time
-from cudalab.sim.machine.launch.clusters import APART, Together
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.memory.arena import Arena
@@ -24,25 +23,27 @@ class Model:
     """Modelled times of microbenchmarks, for any constants."""
 
     def __init__(self, profile: Profile, benchmarks: Iterable[Microbenchmark]) -> None:
-        from cudalab.sim.device.state import limits_of
         from cudalab.sim.device.timing.launch_time import Timer
 
         self.profile = profile
         self._work: dict[str, Workload] = {}
         memory = Memory(1 << 42, arena=Arena())
-        timer = Timer(profile, limits_of(profile))
+        timer = Timer(profile)
         chosen = list(benchmarks)
         wanted = {each.module for each in chosen}
-        modules = {name: Module(compile(code), memory) for name, code in module_sources().items() if name in wanted}
+        modules = {
+            name: Module(compile(code), memory, profile.launch_limits)
+            for name, code in module_sources().items()
+            if name in wanted
+        }
         for each in chosen:
             sizes = {value.name: value.size for value in each.arguments if isinstance(value, Buffer)}
             addresses = {name: memory.allocate(size) for name, size in sizes.items()}
-            grid, block = (each.blocks, 1, 1), (each.threads, 1, 1)
             kernel = modules[each.module].kernel(each.kernel)
             kernel.max_dynamic_shared = max(kernel.max_dynamic_shared or 0, each.shared)
-            together = Together(None, cooperative=True) if each.module == COOPERATIVE else APART
-            packed = pack(each, addresses)
-            self._work[each.name] = timer.workload(kernel, grid, block, packed, each.shared, together)
+            args, cooperative = pack(each, addresses), each.module == COOPERATIVE
+            launch = kernel.launch(each.blocks, each.threads, args, each.shared, cooperative=cooperative)
+            self._work[each.name] = timer.workload(launch)
             for address in addresses.values():
                 memory.free(address)
 

@@ -12,9 +12,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from typing import Any
+
+from cudalab.sim.machine.launch.limits import DeviceLimits
 
 DEFAULT = "h200"
 
@@ -47,6 +49,10 @@ class Profile:
     """``CUdevice_attribute`` values that the runtime does not have; without ``CU_DEVICE_ATTRIBUTE_``."""
     limits: Mapping[str, int]
     """``cudaLimit`` values at start; without ``cudaLimit``."""
+    sm: Mapping[str, Any]
+    """What ``cudaDeviceProp`` lacks of an SM: ``schedulers``; ``register_unit`` and ``shared_unit``, in multiples of
+    which a warp gets registers and a block shared memory; ``groups``, the SMs of each group that a cluster runs on,
+    derived from what ``cuOccupancyMaxActiveClusters`` said on one H200 for 12 cluster sizes (2026-11-21)."""
     engines: Mapping[str, Any]
     """``copy``: number of copy engines (0, 1 or 2); ``copy_queue``: ``ready`` or ``issue``, the order in which an
     engine takes copies; ``concurrent_kernels``; ``max_resident_grids``; devices of old: ``dependency_checks``, and
@@ -68,6 +74,11 @@ class Profile:
     @property
     def sms(self) -> int:
         return int(self.properties["multiProcessorCount"])
+
+    @cached_property
+    def launch_limits(self) -> DeviceLimits:
+        """What an SM and a launch may hold."""
+        return DeviceLimits.of(self.properties, self.sm)
 
     def attribute(self, name: str) -> int:
         return int(self.attributes[name])
@@ -95,6 +106,7 @@ def load(name: str = DEFAULT) -> Profile:
         attributes=data["attributes"],
         driver_attributes=data["driver_attributes"],
         limits=data["limits"],
+        sm=data["sm"],
         engines=data["engines"],
         priorities=data["priorities"],
         versions=data["versions"],

@@ -29,8 +29,6 @@ from cudalab.sim.device.queue.host_thread import HostThread
 from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.device.queue.scheduler import Scheduler
 from cudalab.sim.device.timing.launch_time import Timer
-from cudalab.sim.machine.launch.clusters import sm_groups
-from cudalab.sim.machine.launch.limits import DeviceLimits
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.memory.host_watch import HostWatch
 from cudalab.sim.machine.memory.page_trap import Frames
@@ -67,7 +65,7 @@ class DeviceState:
     ) -> None:
         self.profile = profile
         self.memory = memory
-        self.limits = limits_of(profile)
+        self.limits = profile.launch_limits
         self.settings = settings
         self.recorder = recorder
         recorder.log.launch_blocking = settings.launch_blocking
@@ -100,7 +98,7 @@ class DeviceState:
         """Forget everything but settings and the memory, which the caller has freed."""
         self.lost = None
         self.scheduler = Scheduler(self.profile, self.memory, self.fault, self._end, self.observers)
-        self.timer = Timer(self.profile, self.limits)
+        self.timer = Timer(self.profile)
         for observer in self.observers:
             observer.reset()
         for reset in self.on_reset:
@@ -201,26 +199,3 @@ class DeviceState:
         for ended in self.on_end:
             ended(operation)
         self.recorder.ended(operation.sequence, operation.kind, operation.name, operation.start, operation.end)
-
-
-def limits_of(profile: Profile) -> DeviceLimits:
-    """The limits of launches, as the profile has them."""
-    p = profile.properties
-    return DeviceLimits(
-        name=p["name"],
-        multiprocessors=p["multiProcessorCount"],
-        warp_size=p["warpSize"],
-        grid=tuple(p["maxGridSize"]),
-        block=tuple(p["maxThreadsDim"]),
-        threads_per_block=p["maxThreadsPerBlock"],
-        threads_per_sm=p["maxThreadsPerMultiProcessor"],
-        blocks_per_sm=p["maxBlocksPerMultiProcessor"],
-        warps_per_sm=p["maxThreadsPerMultiProcessor"] // p["warpSize"],
-        registers_per_sm=p["regsPerMultiprocessor"],
-        registers_per_block=p["regsPerBlock"],
-        shared_per_sm=p["sharedMemPerMultiprocessor"],
-        shared_per_block=p["sharedMemPerBlock"],
-        shared_per_block_optin=p["sharedMemPerBlockOptin"],
-        shared_reserved=p["reservedSharedMemPerBlock"],
-        sm_groups=sm_groups(p["multiProcessorCount"]),
-    )

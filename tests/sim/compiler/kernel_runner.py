@@ -12,9 +12,10 @@ import numpy as np
 from cudalab.sim.compiler import build
 from cudalab.sim.compiler.loader import load
 from cudalab.sim.compiler.program import Program
+from cudalab.sim.machine.launch.execution import Outcome, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
-from cudalab.sim.machine.launch.run import Outcome, launch
 from cudalab.sim.machine.memory.allocations import Memory
+from tests.sim.h200 import LIMITS
 
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"
 
@@ -54,7 +55,7 @@ class Compiled:
 
     def __init__(self, ptx: str, source: str = "") -> None:
         self.program = build.build_program(ptx, source)
-        self.module = Module(self.program, memory(), linker=_link)
+        self.module = Module(self.program, memory(), LIMITS, linker=_link)
 
     def kernel(self, name: str) -> LoadedKernel:
         return self.module.kernel(name)
@@ -78,11 +79,21 @@ class Compiled:
         return bytes(buffer), copies
 
     def run(
-        self, name: str, grid: Any, block: Any, *arguments: Any, shared: int = 0, variant: str = "plain", **options: Any
+        self,
+        name: str,
+        grid: Any,
+        block: Any,
+        *arguments: Any,
+        shared: int = 0,
+        cluster: Any = None,
+        cooperative: bool = False,
+        variant: str = "plain",
+        **options: Any,
     ) -> Outcome:
         """Launch, and copy arrays back. The outcome may hold a fault."""
         packed, copies = self.pack(name, arguments)
-        outcome = launch(self.module.kernel(name), grid, block, packed, shared, variant=variant, **options)
+        launch = self.kernel(name).launch(grid, block, packed, shared, cluster=cluster, cooperative=cooperative)
+        outcome = execute(launch, variant=variant, **options)
         for array, pointer in copies:
             array[...] = np.frombuffer(bytes(memory().view(pointer, array.nbytes)), array.dtype).reshape(array.shape)
             memory().free(pointer)

@@ -36,6 +36,7 @@ from cudalab.sim.compiler.program import (
 from cudalab.sim.machine.launch.module import ENTRY, LoadedKernel, Module
 from cudalab.sim.machine.launch.workspace import DRAIN
 from cudalab.sim.machine.memory.allocations import Memory
+from tests.sim.h200 import LIMITS
 
 SOURCE = "\n".join(f"line {n};" for n in range(1, 21))
 
@@ -222,7 +223,7 @@ def make(
     )
     program = Program(source, "", "", {name: kernel}, {g.name: g for g in globals}, {}, f"{name}-{id(body)}")
     memory = memory or Memory(1 << 30)
-    module = Module(program, memory, linker=lambda program, variant: PythonCode(program, {name: body}, variant))
+    module = Module(program, memory, LIMITS, linker=lambda program, variant: PythonCode(program, {name: body}, variant))
     return module.kernel(name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -14,32 +15,21 @@ from cudalab.sim.device.calls.textures import TextureCalls
 from cudalab.sim.device.declaration import Waits
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.byte_extent import Extent
-from cudalab.sim.device.queue.kernel_launch import Launch, Surroundings
+from cudalab.sim.device.queue.kernel_launch import KernelLaunch, Surroundings
 from cudalab.sim.device.queue.operation import Range
 from cudalab.sim.device.queue.transfer import ArrayOperation
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.device.timing import cost
 from cudalab.sim.device.timing.cost import KernelTime
 from cudalab.sim.machine.counters.occupancy import kernel_occupancy
-from cudalab.sim.machine.launch.clusters import (
-    APART,
-    Together,
-    check_together,
-    clusters_that_fit,
-    launched_block,
-    launched_grid,
-    limits_of_cluster,
-    max_active_clusters,
-    volume,
-)
-from cudalab.sim.machine.launch.configuration import LaunchError
+from cudalab.sim.machine.launch.clusters import clusters_that_fit, max_active_clusters
+from cudalab.sim.machine.launch.configuration import Dim3, Launch
 from cudalab.sim.machine.launch.module import LoadedKernel, Module, RefusedKernel
+from cudalab.sim.machine.launch.validation import LaunchError, check_residency
 from cudalab.sim.machine.memory import host_watch
 
 MAX_DYNAMIC_SHARED, CARVEOUT = 8, 9  # cudaFuncAttribute, and CUfunction_attribute
 REQUIRED_CLUSTER, NON_PORTABLE_CLUSTER, CLUSTER_POLICY = (11, 12, 13), 14, 15
-
-Dimensions = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -53,7 +43,7 @@ class FunctionInfo:
     max_dynamic_shared: int
     """Bytes of dynamic shared memory a launch may ask for; more after opting in."""
     preferred_carveout: int = -1
-    required_cluster: Dimensions = (0, 0, 0)
+    required_cluster: Dim3 = (0, 0, 0)
     """Blocks of a cluster as the kernel, or an attribute, says; zeros when neither does."""
     non_portable_clusters: bool = False
 
@@ -84,7 +74,7 @@ class KernelCalls(CallGroup):
         waits for the whole device, which nobody should rely on."""
         self.state.wait_for_all(seen=False)
         handle = self._handle()
-        self._modules[handle] = Module(program, self.state.memory)
+        self._modules[handle] = Module(program, self.state.memory, self.state.limits)
         prefetch(program)  # object code is made in the background until the first launch asks for it
         return handle
 
@@ -211,28 +201,25 @@ class KernelCalls(CallGroup):
             raise invalid_value(f"occupancy of blocks of {block_threads} threads with {shared} bytes of shared memory")
         if block_threads > kernel.max_threads:
             return 0
-        return kernel_occupancy(kernel, block_threads, shared, limits=self.state.limits).blocks_per_sm
+        return kernel_occupancy(kernel, block_threads, shared, self.state.limits).blocks_per_sm
 
     @call("cuOccupancyMaxActiveClusters")
-    def cluster_occupancy(
-        self, function: int, grid: Dimensions, block: Dimensions, shared: int, cluster: Dimensions | None
-    ) -> int:
+    def cluster_occupancy(self, function: int, grid: Dim3, block: Dim3, shared: int, cluster: Dim3 | None) -> int:
         """``cuOccupancyMaxActiveClusters``: how many clusters of a launch are on the device at once."""
         kernel = self._function(function)
-        together = Together(cluster or kernel.kernel.cluster or (1, 1, 1))
+        config = kernel.resolve(grid, block, shared, cluster or kernel.kernel.cluster or (1, 1, 1), False)
         try:
-            check_together(kernel, launched_grid(kernel.kernel, grid), block, shared, together, self.state.limits)
+            check_residency(kernel, config)
         except LaunchError as error:
             raise CudaError(cudaError_t(error.driver_code), error.message) from None
-        assert together.cluster is not None
-        return max_active_clusters(kernel.kernel, block, shared, together.cluster, self.state.limits)
+        return max_active_clusters(kernel, config)
 
     @call("cuOccupancyMaxPotentialClusterSize")
-    def largest_cluster(self, function: int, block: Dimensions, shared: int) -> int:
+    def largest_cluster(self, function: int, block: Dim3, shared: int) -> int:
         """``cuOccupancyMaxPotentialClusterSize``: blocks of the largest cluster that a launch may have."""
         kernel = self._function(function)
-        each = kernel_occupancy(kernel.kernel, volume(block), shared, limits=self.state.limits).blocks_per_sm
-        sizes = range(limits_of_cluster(kernel), 0, -1)
+        each = kernel_occupancy(kernel.kernel, math.prod(block), shared, self.state.limits).blocks_per_sm
+        sizes = range(kernel.max_cluster_blocks, 0, -1)
         return next((size for size in sizes if clusters_that_fit(each, size, self.state.limits.sm_groups)), 0)
 
     # -- launches ------------------------------------------------------------------------------------------------------
@@ -241,13 +228,13 @@ class KernelCalls(CallGroup):
     def launch(
         self,
         function: int,
-        grid: Dimensions,
-        block: Dimensions,
+        grid: Dim3,
+        block: Dim3,
         args: bytes,
         shared: int = 0,
         stream: int = 0,
         cooperative: bool = False,
-        cluster: Dimensions | None = None,
+        cluster: Dim3 | None = None,
     ) -> None:
         """Enqueue a kernel. ``args`` is the parameter buffer laid out by ``Kernel.parameters``. ``cluster``: blocks of
         a cluster; without it as the kernel says. The grid of a kernel with ``__block_size__`` counts clusters.
@@ -260,20 +247,8 @@ class KernelCalls(CallGroup):
         self.state.spend(host["launch"] + len(kernel.kernel.parameters) * host["launch_argument"])
         self.state.flush_prints()
         queue = self.state.scheduler.streams.find(stream)
-        grid, block = launched_grid(kernel.kernel, grid), launched_block(kernel.kernel, block)
-        together = Together(cluster, cooperative) if cooperative or cluster is not None else APART
-        self._check(kernel, grid, block, args, shared, together)
-        launch = Launch(
-            kernel,
-            queue,
-            grid,
-            block,
-            args,
-            shared,
-            self._surroundings(),
-        )
-        if together is not APART or kernel.kernel.cluster is not None:
-            launch.set_together(together)
+        configured = self._configured(kernel, grid, block, args, shared, cluster, cooperative)
+        launch = KernelLaunch(configured, queue, self._surroundings())
         if self._carveouts:
             launch.carveout = self._carveouts.get(function, -1)
         if kernel.kernel.uses_heap:
@@ -288,49 +263,42 @@ class KernelCalls(CallGroup):
         state, known = self.state, self._around
         limit, workers = state.settings.time_limit, state.settings.workers
         if known is None or known.time_limit != limit or known.workers != workers:
-            known = self._around = Surroundings(
-                state.memory, state.limits, state.timer.launch, state.printed, limit, workers
-            )
+            known = self._around = Surroundings(state.memory, state.timer.time, state.printed, limit, workers)
         return known
 
-    def _check(
+    def _configured(
         self,
         kernel: LoadedKernel,
-        grid: Dimensions,
-        block: Dimensions,
+        grid: Dim3,
+        block: Dim3,
         args: bytes,
         shared: int,
-        together: Together = APART,
-    ) -> None:
+        cluster: Dim3 | None,
+        cooperative: bool,
+    ) -> Launch:
+        """The launch, if the device allows it."""
         self._textures.destroy_unused()
         try:
-            kernel.check(grid, block, shared, self.state.limits, together)
+            return kernel.launch(grid, block, args, shared, cluster=cluster, cooperative=cooperative)
         except LaunchError as error:
             raise CudaError(cudaError_t(error.driver_code), error.message) from None
-        if len(args) != kernel.kernel.parameter_bytes:
-            raise invalid_value(
-                f"kernel {kernel.name} takes {kernel.kernel.parameter_bytes} bytes of parameters (got {len(args)})"
-            )
 
     def time_launch(
         self,
         function: int,
-        grid: Dimensions,
-        block: Dimensions,
+        grid: Dim3,
+        block: Dim3,
         args: bytes,
         shared: int = 0,
         *,
         cooperative: bool = False,
-        cluster: Dimensions | None = None,
+        cluster: Dim3 | None = None,
     ) -> KernelTime:
         """The modelled time of a launch, alone on the device, from sampled blocks. No call: memory, clock and stream
         stay as they are. Raises ``CudaError`` when the configuration is not allowed."""
         with self.state.lock, host_watch.paused():
             kernel = self._function(function)
-            grid, block = launched_grid(kernel.kernel, grid), launched_block(kernel.kernel, block)
-            together = Together(cluster, cooperative) if cooperative or cluster is not None else APART
-            self._check(kernel, grid, block, args, shared, together)
-            return self.state.timer.time(kernel, grid, block, args, shared, together)
+            return self.state.timer.time(self._configured(kernel, grid, block, args, shared, cluster, cooperative))
 
     # -- array operations ----------------------------------------------------------------------------------------------
 

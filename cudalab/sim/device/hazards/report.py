@@ -30,7 +30,7 @@ from cudalab.sim.device.hazards.hazard import Hazard, HazardWarning, Kind, Party
 from cudalab.sim.device.hazards.host import HostSide, Shared, Touch, Watch
 from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.queue.byte_extent import Extent, Runs, end_of, runs_of
-from cudalab.sim.device.queue.kernel_launch import Launch
+from cudalab.sim.device.queue.kernel_launch import KernelLaunch
 from cudalab.sim.device.queue.operation import NOTHING, Operation
 from cudalab.sim.device.queue.transfer import HostFunction
 from cudalab.sim.machine.memory.allocations import Memory
@@ -64,7 +64,7 @@ class HazardReport(Observer):
         self._fresh: list[Hazard] = []
         self._shared_memory = False
         self._footprints = Footprints()
-        self._launches: dict[Stamp, Launch] = {}
+        self._launches: dict[Stamp, KernelLaunch] = {}
         """Kernels in flight of which it is not known what they will touch."""
         self._told_order = False
         self._void_waits: list[tuple[Place, int]] = []
@@ -88,7 +88,7 @@ class HazardReport(Observer):
     def enqueued(self, operation: Operation, waits: Sequence[tuple[Operation, str]]) -> None:
         stamp = self._clocks.enqueue(operation, waits)
         if operation.kind == "kernel":
-            assert isinstance(operation, Launch)
+            assert isinstance(operation, KernelLaunch)
             self._launched(operation, stamp)
             return
         if operation.kind == "wait":
@@ -110,7 +110,7 @@ class HazardReport(Observer):
         if shared:
             self._host.expect(stamp, tuple(shared))
 
-    def _launched(self, launch: Launch, stamp: Stamp) -> None:
+    def _launched(self, launch: KernelLaunch, stamp: Stamp) -> None:
         known = self._footprints.of(launch.kernel)
         key = key_of(launch)
         placement = known.placements.get(key)

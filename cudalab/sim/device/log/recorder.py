@@ -26,7 +26,7 @@ from cudalab.sim.machine.memory.allocations import Memory
 
 if TYPE_CHECKING:
     from cudalab.sim.device.declaration import Call
-    from cudalab.sim.device.queue.kernel_launch import Launch
+    from cudalab.sim.device.queue.kernel_launch import KernelLaunch
     from cudalab.sim.device.queue.transfer import ArrayOperation, Copy
 
 VERSION = 1
@@ -180,7 +180,7 @@ class Recorder:
         if not copy.destination.on_device or kind_of(memory, copy.destination.address) == "pinned":
             copy.on_deliver = deliver
 
-    def watch_launch(self, launch: Launch, memory: Memory) -> None:
+    def watch_launch(self, launch: KernelLaunch, memory: Memory) -> None:
         """A kernel was enqueued."""
         if not self.on:
             return

@@ -23,7 +23,7 @@ from cudalab.sim.machine.memory.allocations import Memory
 
 if TYPE_CHECKING:
     from cudalab.sim.device.device import Device
-    from cudalab.sim.device.queue.kernel_launch import Launch
+    from cudalab.sim.device.queue.kernel_launch import KernelLaunch
     from cudalab.sim.device.queue.transfer import ArrayOperation, Copy
 
 _CALLS = frozenset(
@@ -232,7 +232,7 @@ class _Player(Recorder):
         if not copy.destination.on_device or kind_of(memory, copy.destination.address) == "pinned":
             copy.on_deliver = deliver
 
-    def watch_launch(self, launch: Launch, memory: Memory) -> None:
+    def watch_launch(self, launch: KernelLaunch, memory: Memory) -> None:
         blocks = self._source.taken.get(launch.sequence, [])
 
         def take() -> None:

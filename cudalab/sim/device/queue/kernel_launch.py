@@ -21,11 +21,8 @@ from cudalab.sim.device.queue.operation import NO_TERMS, NOTHING, Operation, Ran
 from cudalab.sim.device.queue.publication import publications
 from cudalab.sim.device.queue.stream import Stream
 from cudalab.sim.device.timing.cost import KernelTime
-from cudalab.sim.machine.launch.clusters import APART, Together, cluster_of, volume
-from cudalab.sim.machine.launch.limits import DeviceLimits
-from cudalab.sim.machine.launch.module import LoadedKernel
-from cudalab.sim.machine.launch.run import Outcome, Running
-from cudalab.sim.machine.launch.run import launch as run_kernel
+from cudalab.sim.machine.launch.configuration import Launch
+from cudalab.sim.machine.launch.execution import Execution, Outcome, execute
 from cudalab.sim.machine.memory.allocations import Memory
 
 _TRACED_STORE_COST = 64  # comparing this many bytes costs about what tracing one thread's stores does
@@ -36,7 +33,6 @@ class Surroundings:
     """What the launches of one device have in common."""
 
     memory: Memory
-    limits: DeviceLimits
     timer: Callable[[Launch], KernelTime]
     """Gives the modelled time of a launch; asked at its start."""
     show: Callable[[str], None]
@@ -46,7 +42,7 @@ class Surroundings:
     workers: int
 
 
-class Launch(Operation):
+class KernelLaunch(Operation):
     """One launch. Many may be queued, so it is kept small."""
 
     kind = "kernel"
@@ -59,36 +55,23 @@ class Launch(Operation):
     wants_footprint: Callable[[], bool] = bool
     """Asked when it runs: should it note every byte that it touches? That takes longer."""
     _touched: Touched | None = None
-    _waiting: Running | None = None
+    _waiting: Execution | None = None
     _waited = False
-    together = APART
 
-    def __init__(
-        self,
-        kernel: LoadedKernel,
-        stream: Stream,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        args: bytes,
-        shared: int,
-        surroundings: Surroundings,
-    ) -> None:
-        super().__init__(kernel.name, stream)
-        self.kernel, self.grid, self.block, self.args, self.shared = kernel, grid, block, args, shared
-        self.blocks = grid[0] * grid[1] * grid[2]
+    def __init__(self, launch: Launch, stream: Stream, surroundings: Surroundings) -> None:
+        super().__init__(launch.kernel.name, stream)
+        self.launch, self.kernel = launch, launch.kernel
+        self.blocks = launch.config.blocks
+        if launch.config.cluster is not None:
+            self.cluster_blocks = launch.config.cluster_blocks
         self._around = surroundings
-        if kernel.kernel.poll_points:
+        if launch.kernel.kernel.poll_points:
             self.visible_at_once = True
-
-    def set_together(self, together: Together) -> None:
-        """Its blocks run in clusters, or all at once."""
-        self.together = together
-        self.cluster_blocks = volume(cluster_of(self.kernel.kernel, together))
 
     def begin(self) -> int:
         if self.on_take is not None:
             self.on_take()
-        self._time = self._around.timer(self)
+        self._time = self._around.timer(self.launch)
         # the host can change page-locked, managed and registered memory without a call
         if self.visible_at_once or self._reaches_registered() or self.host_visible():
             self.starts_at_once = True
@@ -100,9 +83,9 @@ class Launch(Operation):
 
     @property
     def block_shape(self) -> tuple[int, int, int]:  # type: ignore[override]
-        kernel, block = self.kernel.kernel, self.block
+        kernel, config = self.kernel.kernel, self.launch.config
         registers = kernel.resources.registers if kernel.resources else 0
-        return block[0] * block[1] * block[2], registers, kernel.static_shared + self.shared
+        return config.threads_per_block, registers, kernel.static_shared + config.shared
 
     @property
     def terms(self) -> Mapping[str, float]:  # type: ignore[override]
@@ -129,7 +112,7 @@ class Launch(Operation):
         return self._time.needed if self._time is not None else 1.0
 
     def run(self) -> None:
-        self._check(self._launch())
+        self._check(self._execute())
 
     def run_held(self) -> Callable[[], None]:
         if self.visible_at_once:
@@ -140,7 +123,7 @@ class Launch(Operation):
         reach = self.writes()
         published = self._published()
         if published or self._is_much_memory(reach):
-            outcome = self._launch(hold_stores=True, published=published)
+            outcome = self._execute(hold_stores=True, published=published)
             self._check(outcome)
             assert outcome.held is not None
             self.publications = publications(self._memory, outcome.held.history)
@@ -149,9 +132,8 @@ class Launch(Operation):
 
     def _is_much_memory(self, reach: Reach) -> bool:
         """Does comparing what it may write before and after take longer than tracing its stores?"""
-        threads = self.blocks * self.block[0] * self.block[1] * self.block[2]
         written = self._memory.in_use if reach is None else sum(size for _, size in reach)
-        return self._reaches_registered() or written > threads * _TRACED_STORE_COST
+        return self._reaches_registered() or written > self.launch.config.threads * _TRACED_STORE_COST
 
     def _published(self) -> list[Range]:
         """Memory that the host can read while the kernel writes it for others to see."""
@@ -160,15 +142,11 @@ class Launch(Operation):
         ranges = self.may_touch() if self._reaches_registered() else []
         return self.host_visible() + [entry for entry in ranges if entry in self._memory.ranges]
 
-    def _launch(
+    def _execute(
         self, *, hold_stores: bool = False, resumable: bool = False, published: Sequence[Range] = ()
     ) -> Outcome:
-        return run_kernel(
-            self.kernel,
-            self.grid,
-            self.block,
-            self.args,
-            self.shared,
+        return execute(
+            self.launch,
             workers=self._around.workers,
             time_limit=self._around.time_limit,
             clock_ns=self.start,
@@ -176,8 +154,6 @@ class Launch(Operation):
             footprint=self.wants_footprint(),
             published=published,
             resumable=resumable,
-            together=self.together,
-            limits=self._around.limits,
         )
 
     def _check(self, outcome: Outcome) -> None:
@@ -199,7 +175,7 @@ class Launch(Operation):
 
     # -- waiting for memory to change (polling.py) ---------------------------------------------------------------------
 
-    def _wait_with(self, running: Running | None) -> None:
+    def _wait_with(self, running: Execution | None) -> None:
         """Its threads wait for memory to change (``None``: no more)."""
         self._waiting = running
         self.polling = running is not None
@@ -221,7 +197,7 @@ class Launch(Operation):
         only_atomics = self._only_atomics()
         traced = not only_atomics and self._is_much_memory(reach)
         before = [] if only_atomics or traced else snapshot(self._memory, reach)
-        outcome = self._launch(hold_stores=traced, resumable=True)
+        outcome = self._execute(hold_stores=traced, resumable=True)
         if outcome.waiting is not None:
             outcome.waiting.keep_stores()
             self._waited = True
@@ -267,11 +243,11 @@ class Launch(Operation):
 
     def _addresses(self) -> list[int]:
         """Values of the parameters that may be addresses."""
-        return self.kernel.pointers(self.args).addresses
+        return self.kernel.pointers(self.launch.args).addresses
 
     def reads(self) -> Reach:
         if not self._reach_known:
-            self._reach, self._reach_known = self.kernel.pointers(self.args).reach, True
+            self._reach, self._reach_known = self.kernel.pointers(self.launch.args).reach, True
         return self._reach
 
     def writes(self) -> Reach:
@@ -282,11 +258,11 @@ class Launch(Operation):
         return self._touched
 
     def _reaches_registered(self) -> bool:
-        return bool(self._memory.ranges) and self.kernel.pointers(self.args).registered
+        return bool(self._memory.ranges) and self.kernel.pointers(self.launch.args).registered
 
     def host_visible(self) -> list[tuple[int, int]]:
         """Pinned and managed memory that it may read: the host can change it without a call."""
-        return self.kernel.pointers(self.args).host_visible
+        return self.kernel.pointers(self.launch.args).host_visible
 
     def points_into(self, start: int, end: int) -> bool:
         """Was it given an address of these bytes?"""

@@ -23,7 +23,7 @@ from cudalab.sim.device.queue.event_loop import Event, EventLoop
 
 if TYPE_CHECKING:
     from cudalab.sim.device.queue.effect import Effects
-    from cudalab.sim.device.queue.kernel_launch import Launch
+    from cudalab.sim.device.queue.kernel_launch import KernelLaunch
     from cudalab.sim.device.queue.operation import Operation
 
 FEW_ROUNDS, MANY_ROUNDS = 2, 4096
@@ -37,7 +37,7 @@ class _Waiting:
 
     __slots__ = ("event", "launch", "rounds")
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: KernelLaunch) -> None:
         self.launch = launch
         self.rounds = FEW_ROUNDS
         self.event: Event | None = None
@@ -63,7 +63,7 @@ class Polling:
         self.waiting: list[_Waiting] = []
         self._looking = self._due = False
 
-    def started(self, launch: Launch) -> None:
+    def started(self, launch: KernelLaunch) -> None:
         """A launch has begun and found that it must wait; it may have set what others wait for."""
         entry = _Waiting(launch)
         self.waiting.append(entry)
@@ -161,7 +161,7 @@ class Polling:
         self._due = False
 
 
-def _why(launch: Launch, others: list[str], pending: Iterable[Operation]) -> tuple[str, str]:
+def _why(launch: KernelLaunch, others: list[str], pending: Iterable[Operation]) -> tuple[str, str]:
     """Why nobody changes the memory any more, and what to try."""
     seen: list[str] = []
     behind = launch

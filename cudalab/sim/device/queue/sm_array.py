@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING
 from cudalab.sim.device.queue.event_loop import EventLoop
 from cudalab.sim.device.queue.grid_waves import Grid, Wave
 from cudalab.sim.device.queue.operation import Operation
-from cudalab.sim.device.queue.sm_residency import BlockNeeds, Residency, SmRoom
-from cudalab.sim.machine.launch.clusters import clusters_that_fit, sm_groups
+from cudalab.sim.device.queue.sm_residency import BlockNeeds, Residency, block_needs
+from cudalab.sim.machine.launch.clusters import clusters_that_fit
 
 if TYPE_CHECKING:
     from cudalab.sim.device.profile import Profile
@@ -68,9 +68,9 @@ class SmArray:
         self._most = int(engines["max_resident_grids"]) if engines["concurrent_kernels"] else 1
         self._bandwidth = profile.device["dram_bandwidth"] * 1e3  # bytes a ns
         self._sms = profile.sms
-        self._room = SmRoom.of(profile)
+        self._limits = profile.launch_limits
         self._all_started = all_started
-        self.residency = Residency(profile.sms, self._room)
+        self.residency = Residency(self._limits)
         self._known_needs: dict[tuple[int, int, int], BlockNeeds] = {}
         self._line: list[Grid] = []
         self._running: dict[Grid, None] = {}
@@ -135,7 +135,7 @@ class SmArray:
     def _needs(self, shape: tuple[int, int, int]) -> BlockNeeds:
         known = self._known_needs.get(shape)
         if known is None:
-            known = self._known_needs[shape] = self._room.needs(*shape)
+            known = self._known_needs[shape] = block_needs(self._limits, *shape)
         return known
 
     def _dispatch(self) -> None:
@@ -207,7 +207,7 @@ class SmArray:
         """Blocks that are resident at once when the launch is alone."""
         if cluster == 1:
             return needs.each * self._sms
-        return clusters_that_fit(needs.each, cluster, sm_groups(self._sms)) * cluster
+        return clusters_that_fit(needs.each, cluster, self._limits.sm_groups) * cluster
 
     def _started(self, grid: Grid) -> int:
         """The operation begins; returns its duration alone (ns)."""

@@ -13,15 +13,10 @@ blocks are spread.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from cudalab.sim.device.profile import Profile
-
-_REGISTER_UNIT = 256
-_SCHEDULERS = 4
-_SHARED_UNIT = 128
-_WARP = 32
+from cudalab.sim.machine.counters.occupancy import occupancy
+from cudalab.sim.machine.launch.limits import DeviceLimits
 
 
 class BlockNeeds(NamedTuple):
@@ -36,48 +31,20 @@ class BlockNeeds(NamedTuple):
     """Blocks that fit on an idle SM."""
 
 
-@dataclass(frozen=True)
-class SmRoom:
-    """What one SM has."""
+def block_needs(limits: DeviceLimits, threads: int, registers: int, shared: int) -> BlockNeeds:
+    """Of a block of ``threads`` threads with ``registers`` each and ``shared`` bytes of shared memory.
 
-    warps: int
-    registers: int
-    shared: int
-    slots: int
-    shared_reserved: int
-    """Bytes that the system takes of each block."""
-
-    @staticmethod
-    def of(profile: Profile) -> SmRoom:
-        p = profile.properties
-        return SmRoom(
-            warps=p["maxThreadsPerMultiProcessor"] // p["warpSize"],
-            registers=p["regsPerMultiprocessor"],
-            shared=p["sharedMemPerMultiprocessor"],
-            slots=p["maxBlocksPerMultiProcessor"],
-            shared_reserved=p["reservedSharedMemPerBlock"],
-        )
-
-    def needs(self, threads: int, registers: int, shared: int) -> BlockNeeds:
-        """Of a block of ``threads`` threads with ``registers`` each and ``shared`` bytes of shared memory.
-
-        The register file is split among the schedulers, and what is left over in a part is of no use; so a warp is
-        charged its even share of a part that is full of such warps. Raises ``ValueError`` when not even one block fits.
-        """
-        warps = -(-threads // _WARP)
-        each = -(-registers * _WARP // _REGISTER_UNIT) * _REGISTER_UNIT
-        if each:
-            part = self.registers // _SCHEDULERS
-            if each > part:
-                raise ValueError(f"{registers} registers a thread are more than a scheduler has for one warp")
-            each = part // (part // each)
-        total = -(-(shared + self.shared_reserved) // _SHARED_UNIT) * _SHARED_UNIT
-        fit = min(self.slots, self.warps // warps, self.shared // total)
-        if each:
-            fit = min(fit, self.registers // (warps * each))
-        if not fit:
-            raise ValueError(f"a block of {threads} threads, {registers} registers and {shared} bytes fits no SM")
-        return BlockNeeds(warps, warps * each, total, fit)
+    The register file is split among the schedulers, and what is left over in a part is of no use; so a warp is charged
+    its even share of a part that is full of such warps. Raises ``ValueError`` when not even one block fits.
+    """
+    fit = occupancy(threads, registers, shared, limits=limits).blocks_per_sm
+    if not fit:
+        raise ValueError(f"a block of {threads} threads, {registers} registers and {shared} bytes fits no SM")
+    warps, each = -(-threads // limits.warp_size), limits.registers_of_warp(registers)
+    if each:
+        part = limits.registers_per_sm // limits.schedulers
+        each = part // (part // each)
+    return BlockNeeds(warps, warps * each, limits.shared_of_block(shared), fit)
 
 
 class _Group:
@@ -119,9 +86,9 @@ class _Group:
 class Residency:
     """The blocks on all SMs. A *holder* is whoever placed blocks; it takes them away again."""
 
-    def __init__(self, sms: int, room: SmRoom) -> None:
-        self.sms, self.room = sms, room
-        self._groups = [_Group(sms, room.warps, room.registers, room.shared, room.slots, {})]
+    def __init__(self, limits: DeviceLimits) -> None:
+        self._limits = limits
+        self.clear()
 
     @property
     def idle(self) -> int:
@@ -190,8 +157,17 @@ class Residency:
         return sum(group.count for group in self._groups if any(holder in group.residents for holder in holders))
 
     def clear(self) -> None:
-        room = self.room
-        self._groups = [_Group(self.sms, room.warps, room.registers, room.shared, room.slots, {})]
+        limits = self._limits
+        self._groups = [
+            _Group(
+                limits.multiprocessors,
+                limits.warps_per_sm,
+                limits.registers_per_sm,
+                limits.shared_per_sm,
+                limits.blocks_per_sm,
+                {},
+            )
+        ]
 
     def __iter__(self) -> Iterator[tuple[int, dict[Hashable, int]]]:
         """``(SMs, {holder: blocks on each})`` of every group."""

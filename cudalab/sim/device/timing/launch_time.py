@@ -22,21 +22,17 @@ from typing import NamedTuple
 import numpy as np
 
 from cudalab.sim.abi import WARP, SiteKind, Space
-from cudalab.sim.compiler.program import Kernel, Site
+from cudalab.sim.compiler.program import Site
 from cudalab.sim.compiler.timed_code import TimedCode
 from cudalab.sim.device.profile import Profile
-from cudalab.sim.device.queue.kernel_launch import Launch
 from cudalab.sim.device.timing.cost import GRANULE, LINE, SECTOR, KernelTime, Workload, kernel_time
 from cudalab.sim.device.timing.warp_path import Path
 from cudalab.sim.machine.counters.metrics import Counts
 from cudalab.sim.machine.counters.occupancy import kernel_occupancy
 from cudalab.sim.machine.counters.sampling import loaded_by_all, sample
-from cudalab.sim.machine.launch.clusters import APART, Together, cluster_of, volume
-from cudalab.sim.machine.launch.limits import DeviceLimits
-from cudalab.sim.machine.launch.module import LoadedKernel
+from cudalab.sim.machine.launch.configuration import Launch
 from cudalab.sim.machine.memory.allocations import Memory
 
-Dimensions = tuple[int, int, int]
 _REMEMBERED = 4096
 _NEIGHBOURS = 8
 """Blocks of one SM that are looked at for what they load in common."""
@@ -81,90 +77,50 @@ class _Known(NamedTuple):
 class Timer:
     """Times launches on one device."""
 
-    def __init__(self, profile: Profile, limits: DeviceLimits) -> None:
-        self._profile, self._limits = profile, limits
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
         self._known: OrderedDict[tuple[object, ...], _Known] = OrderedDict()
 
-    def launch(self, launch: Launch) -> KernelTime:
-        """The time of a launch that starts now."""
-        return self.time(launch.kernel, launch.grid, launch.block, launch.args, launch.shared, launch.together)
-
-    def time(
-        self,
-        kernel: LoadedKernel,
-        grid: Dimensions,
-        block: Dimensions,
-        args: bytes,
-        shared: int,
-        together: Together = APART,
-    ) -> KernelTime:
-        """The time of a launch of this shape, alone on the device; the configuration must be allowed."""
+    def time(self, launch: Launch) -> KernelTime:
+        """The time of a launch, alone on the device."""
+        kernel, args = launch.kernel, launch.args
         code = kernel.kernel.timed
-        what = args if code.follows_data else kernel.pointers(args).normalised
-        key = (kernel, grid, block, shared, what, together)
+        key = (kernel, launch.config, args if code.follows_data else kernel.pointers(args).normalised)
         known = self._known.get(key)
         if known is None or (known.watched is not None and not known.watched.same()):
-            counts = sample(
-                kernel, grid, block, args, shared, remember=False, watch=code.follows_data, together=together
-            )
+            counts = sample(launch, remember=False, watch=code.follows_data)
             watched = _Watched(kernel.module.memory, counts.words_loaded) if code.follows_data else None
-            work = self._shared_by_blocks(kernel, counts, grid, block, args, shared, together)
+            work = self._shared_by_blocks(launch, counts)
             known = self._known[key] = _Known(kernel_time(self._profile, work), watched)
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
         return known.time
 
-    def workload(
-        self,
-        kernel: LoadedKernel,
-        grid: Dimensions,
-        block: Dimensions,
-        args: bytes,
-        shared: int,
-        together: Together = APART,
-    ) -> Workload:
-        """What a launch of this shape asks of the device, from blocks sampled now."""
-        counts = sample(kernel, grid, block, args, shared, remember=False, together=together)
-        return self._shared_by_blocks(kernel, counts, grid, block, args, shared, together)
+    def workload(self, launch: Launch) -> Workload:
+        """What a launch asks of the device, from blocks sampled now."""
+        return self._shared_by_blocks(launch, sample(launch, remember=False))
 
-    def _shared_by_blocks(
-        self,
-        kernel: LoadedKernel,
-        counts: Counts,
-        grid: Dimensions,
-        block: Dimensions,
-        args: bytes,
-        shared: int,
-        together: Together,
-    ) -> Workload:
+    def _shared_by_blocks(self, launch: Launch, counts: Counts) -> Workload:
         """The workload of a sample, with what neighbours on an SM share where blocks run for themselves."""
-        work = workload(kernel.kernel, kernel.kernel.timed, counts, self._limits, shared, together)
-        if together is not APART or kernel.kernel.cluster is not None:
+        work = workload(launch, launch.kernel.kernel.timed, counts)
+        if launch.config.cooperative or launch.config.cluster is not None:
             return work
-        return self._with_neighbours(work, kernel, grid, block, args, shared)
+        return self._with_neighbours(work, launch)
 
-    def _with_neighbours(
-        self,
-        work: Workload,
-        kernel: LoadedKernel,
-        grid: Dimensions,
-        block: Dimensions,
-        args: bytes,
-        shared: int,
-    ) -> Workload:
+    def _with_neighbours(self, work: Workload, launch: Launch) -> Workload:
         """Blocks that share an SM share its L1: what several of them load comes from the L2 once. Looked at only where
         the exchange with the L2 counts, because it takes some more sampled blocks."""
         sms = self._profile.sms
-        together = min(work.blocks_per_sm, work.blocks // sms, _NEIGHBOURS)
-        if together < 2 or not work.loads:
+        neighbours = min(work.blocks_per_sm, work.blocks // sms, _NEIGHBOURS)
+        if neighbours < 2 or not work.loads:
             return work
         time = kernel_time(self._profile, work)
         if time.terms["L2"] < _COUNTS * time.ns:
             return work
         middle = (work.blocks - 1) // 2 // sms * sms
-        first = max(0, min(middle, work.blocks - 1 - (together - 1) * sms))
-        blocks = [first + index * sms for index in range(together)]
-        part = loaded_by_all(kernel, grid, block, args, shared, blocks)
+        first = max(0, min(middle, work.blocks - 1 - (neighbours - 1) * sms))
+        blocks = [first + index * sms for index in range(neighbours)]
+        part = loaded_by_all(launch, blocks)
         loaded = work.loaded_sectors * (1.0 - part)
         return replace(
             work,
@@ -178,14 +134,13 @@ class Timer:
         self._known.clear()
 
 
-def workload(
-    kernel: Kernel, code: TimedCode, counts: Counts, limits: DeviceLimits, shared: int, together: Together = APART
-) -> Workload:
+def workload(launch: Launch, code: TimedCode, counts: Counts) -> Workload:
     """What sampled counters say that a launch asks of the device.
 
     Blocks that touch the same bytes find them in the L2: no launch moves more different bytes than its parameters'
     allocations have.
     """
+    kernel = launch.kernel.kernel
     loads, stores, atomics = counts.global_loads, counts.global_stores, counts.global_atomics
     kinds = mix(code, counts.visits)
     # what a block knows of global memory is out of date when the grid has met: its L1 is emptied
@@ -203,11 +158,12 @@ def workload(
     bulk = [entry for entry in counts.sites if entry.site.semantics.bulk]
     bulk_loaded = sum(entry.sectors for entry in bulk if entry.site.kind == SiteKind.LOAD)
     bulk_stored = sum(entry.sectors for entry in bulk if entry.site.kind == SiteKind.STORE)
+    resident = kernel_occupancy(kernel, counts.threads, launch.config.shared, launch.kernel.limits)
     passes = atomics.sectors / atomics.accesses if atomics.accesses else 0.0
     return Workload(
         blocks=counts.blocks,
         threads=counts.threads,
-        blocks_per_sm=kernel_occupancy(kernel, counts.threads, shared, limits=limits).blocks_per_sm,
+        blocks_per_sm=resident.blocks_per_sm,
         kinds=kinds,
         path=Path(
             code,
@@ -248,7 +204,7 @@ def workload(
         lines_a_warp=loads.lines / max(1, counts.blocks * -(-counts.threads // WARP)),
         turns_a_load=loads.turns / loads.requests if loads.requests else 1.0,
         arrivals=counts.barriers,
-        cluster=volume(cluster_of(kernel, together)),
+        cluster=launch.config.cluster_blocks,
         distributed=counts.distributed.sectors + counts.distributed_atomics.sectors,
         distributed_atomics=counts.distributed_atomics.sectors,
         heap_calls=heap[0],
@@ -324,8 +280,8 @@ def _saved(code: TimedCode, counts: Counts) -> float:
         entries = [by_line[line] for line in group if line in by_line]
         if len(entries) == len(group) and entries[0].aligned:
             apart = sum(entry.wavefronts for entry in entries)
-            together = max(max(entry.wavefronts for entry in entries), sum(entry.words for entry in entries) / 32)
-            saved += max(0.0, apart - together)
+            merged = max(max(entry.wavefronts for entry in entries), sum(entry.words for entry in entries) / 32)
+            saved += max(0.0, apart - merged)
     return saved
 
 

@@ -14,12 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cudalab.sim.machine.launch.limits import H200, DeviceLimits
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from cudalab.sim.compiler.program import Kernel
+    from cudalab.sim.machine.launch.limits import DeviceLimits
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Occupancy:
         )
 
 
-def occupancy(threads: int, registers: int = 0, shared: int = 0, *, limits: DeviceLimits = H200) -> Occupancy:
+def occupancy(threads: int, registers: int = 0, shared: int = 0, *, limits: DeviceLimits) -> Occupancy:
     """Occupancy of blocks of `threads` threads.
 
     Args:
@@ -62,24 +59,16 @@ def occupancy(threads: int, registers: int = 0, shared: int = 0, *, limits: Devi
     warps = -(-threads // limits.warp_size)
     bounds = {"warps": limits.warps_per_sm // warps, "blocks": limits.blocks_per_sm}
     if registers:
-        each = -(-registers * limits.warp_size // limits.register_unit) * limits.register_unit
-        per_scheduler = limits.registers_per_sm // limits.schedulers // each
+        per_scheduler = limits.registers_per_sm // limits.schedulers // limits.registers_of_warp(registers)
         bounds["registers"] = per_scheduler * limits.schedulers // warps
-    needed = -(-(shared + limits.shared_reserved) // limits.shared_unit) * limits.shared_unit
-    bounds["shared memory"] = limits.shared_per_sm // needed if shared <= limits.shared_per_block_optin else 0
+    fits = shared <= limits.shared_per_block_optin
+    bounds["shared memory"] = limits.shared_per_sm // limits.shared_of_block(shared) if fits else 0
     limiter = min(bounds, key=lambda name: bounds[name])
     blocks = bounds[limiter]
     return Occupancy(threads, blocks, blocks * warps, blocks * warps / limits.warps_per_sm, limiter, bounds)
 
 
-def kernel_occupancy(kernel: Kernel, threads: int, dynamic: int = 0, *, limits: DeviceLimits = H200) -> Occupancy:
+def kernel_occupancy(kernel: Kernel, threads: int, dynamic: int, limits: DeviceLimits) -> Occupancy:
     """Occupancy of a compiled kernel launched with `threads` threads and `dynamic` bytes of shared memory a block."""
     registers = kernel.resources.registers if kernel.resources else 0
     return occupancy(threads, registers, kernel.static_shared + dynamic, limits=limits)
-
-
-def occupancy_curve(
-    kernel: Kernel, threads: Iterable[int] = range(32, 1025, 32), dynamic: int = 0, *, limits: DeviceLimits = H200
-) -> list[Occupancy]:
-    """Occupancy at each of the given block sizes."""
-    return [kernel_occupancy(kernel, count, dynamic, limits=limits) for count in threads]

@@ -20,8 +20,6 @@ from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.counters.collection import count, join
 from cudalab.sim.machine.counters.merged_accesses import Merging, merging
 from cudalab.sim.machine.counters.metrics import SECTOR, Counts, add, scale, snap, stretch
-from cudalab.sim.machine.launch.clusters import APART, Together
-from cudalab.sim.machine.launch.configuration import extent
 from cudalab.sim.machine.launch.sleep import asleep
 from cudalab.sim.machine.trace.async_records import as_accesses, waits_for_copies
 from cudalab.sim.machine.trace.recorder import Tracer
@@ -29,6 +27,7 @@ from cudalab.sim.machine.trace.recorder import Tracer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cudalab.sim.machine.launch.configuration import Launch
     from cudalab.sim.machine.launch.module import LoadedKernel
     from cudalab.sim.machine.trace.recorder import BlockTrace
 
@@ -47,7 +46,7 @@ NEARBY = 1 << 14
 """Records of each block that are compared for what blocks of one SM load in common."""
 SECONDS = 1.0
 """A sampled block that runs longer is cut: it waits for another block, or is very long."""
-TOGETHER_SECONDS = 10.0
+CONCURRENT_SECONDS = 10.0
 """The same for blocks that wait for each other: they run to their ends, or what they would have done is not known."""
 MEMORY = 512
 """Samples remembered."""
@@ -73,19 +72,14 @@ _remembered: OrderedDict[tuple[object, ...], Counts] = OrderedDict()
 
 
 def sample(
-    kernel: LoadedKernel,
-    grid: Sequence[int] | int,
-    block: Sequence[int] | int,
-    args: bytes,
-    shared: int = 0,
+    launch: Launch,
     *,
     remember: bool = True,
     watch: bool = False,
-    together: Together = APART,
 ) -> Counts:
     """Count what a launch would do, from one or two of its blocks.
 
-    The configuration must be allowed (:func:`check_configuration`). Results are remembered by kernel, configuration and
+    Results are remembered by kernel, configuration and
     parameters, so a kernel whose work depends on the data is sampled once for the same pointers; with
     ``remember=False`` it is sampled again. With ``watch=True`` the counts name words that the sampled blocks loaded
     (``words_loaded``): while those are the same, so are the counts.
@@ -94,15 +88,13 @@ def sample(
         Counts scaled to the grid. ``complete`` is False where a block was cut short or faulted. Never raises for
         what a kernel does.
     """
-    grid_, block_ = extent(grid, "grid"), extent(block, "block")
-    key = _key(kernel, grid_, block_, args, shared, together)
+    key = _key(launch)
     if remember and key in _remembered:
         _remembered.move_to_end(key)
         return _remembered[key]
-    blocks = grid_[0] * grid_[1] * grid_[2]
-    with Tracer(kernel, grid_, block_, args, shared, records=RECORDS, together=together) as tracer:
-        counts = _sampled(kernel, tracer, blocks, watch)
-    counts.blocks = blocks
+    with Tracer(launch, records=RECORDS) as tracer:
+        counts = _sampled(tracer, watch)
+    counts.blocks = launch.config.blocks
     if remember:
         _remembered[key] = counts
         if len(_remembered) > MEMORY:
@@ -110,15 +102,9 @@ def sample(
     return counts
 
 
-def _key(
-    kernel: LoadedKernel,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    args: bytes,
-    shared: int,
-    together: Together,
-) -> tuple[object, ...]:
-    return (kernel.module.program.key, kernel.name, id(kernel.module.memory), grid, block, shared, args, together)
+def _key(launch: Launch) -> tuple[object, ...]:
+    module = launch.kernel.module
+    return (module.program.key, launch.kernel.name, id(module.memory), launch.config, launch.args)
 
 
 def forget() -> None:
@@ -127,35 +113,31 @@ def forget() -> None:
 
 
 def count_launch(
-    kernel: LoadedKernel,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    args: bytes,
-    shared: int = 0,
+    launch: Launch,
     *,
     blocks: int | None = None,
     merged: Merging | None = None,
-    together: Together = APART,
 ) -> Counts:
     """Count a launch from `blocks` of its blocks, spread evenly; by default all of them, if that is not too many. With
     ``merged``, shared accesses are counted as the machine code has them."""
-    total = grid[0] * grid[1] * grid[2]
+    kernel, config = launch.kernel, launch.config
+    total = config.blocks
     if merged is None:
         merged = merging_of(kernel)
-    with Tracer(kernel, grid, block, args, shared, records=PROFILE_RECORDS, together=together) as tracer:
+    with Tracer(launch, records=PROFILE_RECORDS) as tracer:
         first = None
         if blocks is None:
-            each = _records_expected(_remembered.get(_key(kernel, grid, block, args, shared, together)))
-            alone = together is APART and not kernel.kernel.poll_points and not tracer.in_clusters
+            each = _records_expected(_remembered.get(_key(launch)))
+            alone = not (config.cooperative or tracer.in_clusters or kernel.kernel.poll_points)
             if alone and 0 < each * total <= ALWAYS_WHOLE / 2:
-                counts = _count(kernel, tracer, range(total), [1.0] * total, PROFILE_SECONDS, merged, at_once=total)
+                counts = _count(tracer, range(total), [1.0] * total, PROFILE_SECONDS, merged, at_once=total)
                 counts.blocks = total
                 snap(counts)
                 return counts
             first = tracer.run((total - 1) // 2 if each > WHOLE // 4 else 0, time_limit=PROFILE_SECONDS)
             if first.timed_out or total == 1 and first.status != Status.YIELDED:
                 # an endless loop, of which what it did so far has to do; or this is all there is
-                counter = _Counter(kernel, tracer, merged=merged)
+                counter = _Counter(tracer, merged=merged)
                 counter.take(first, float(total), wanted=True)
                 counts = counter.finish()
                 counts.blocks = total
@@ -163,7 +145,7 @@ def count_launch(
                 return counts
             if first.status == Status.YIELDED:
                 tracer.take_back()
-                return _count_together(kernel, tracer, total, merged)
+                return _count_concurrently(tracer, merged)
             blocks = _profiled_blocks(kernel, first, total)
         chosen = [(total - 1) // 2]
         if blocks > 1:
@@ -171,7 +153,7 @@ def count_launch(
         if first is not None and (first.block != chosen[0] or first.status != Status.DONE):
             tracer.take_back()  # blocks run in order
             first = None
-        counts = _count(kernel, tracer, chosen, _weights(chosen, total), PROFILE_SECONDS, merged, first)
+        counts = _count(tracer, chosen, _weights(chosen, total), PROFILE_SECONDS, merged, first)
     counts.blocks = total
     snap(counts)
     return counts
@@ -205,11 +187,12 @@ def merging_of(kernel: LoadedKernel) -> Merging:
     return merging(compiled.sites, listing(program, compiled) if code.known else (), code)
 
 
-def _count_together(kernel: LoadedKernel, tracer: Tracer, total: int, merged: Merging | None) -> Counts:
+def _count_concurrently(tracer: Tracer, merged: Merging | None) -> Counts:
     """Count a launch whose blocks wait for each other: all of them run, and as many are counted as there is room."""
-    traces = tracer.run_together(range(total), range(total), time_limit=PROFILE_SECONDS, most=PROFILE_RECORDS)
+    total = tracer.launch.config.blocks
+    traces = tracer.run_concurrently(range(total), range(total), time_limit=PROFILE_SECONDS, most=PROFILE_RECORDS)
     traces = [trace for trace in traces if len(trace.records)]
-    counter = _Counter(kernel, tracer, merged=merged)
+    counter = _Counter(tracer, merged=merged)
     for index, trace in enumerate(traces):
         counter.take(trace, total / len(traces), wanted=index < PICTURED)
     counts = counter.finish()
@@ -217,18 +200,19 @@ def _count_together(kernel: LoadedKernel, tracer: Tracer, total: int, merged: Me
     return counts
 
 
-def _sampled(kernel: LoadedKernel, tracer: Tracer, blocks: int, watch: bool = False) -> Counts:
+def _sampled(tracer: Tracer, watch: bool) -> Counts:
     """Count a block from the middle for the grid; in a small grid of short blocks the last one for itself. Atomics to
     global memory need some more blocks: how many of them meet at an address?"""
-    counter = _Counter(kernel, tracer, watch)
+    kernel, blocks = tracer.launch.kernel, tracer.launch.config.blocks
+    counter = _Counter(tracer, watch)
     middle = tracer.run((blocks - 1) // 2, time_limit=SECONDS)
     if middle.status == Status.YIELDED:  # it waits for other blocks, or for somebody else
         tracer.take_back()
         chosen = (blocks - 1) // 2
-        together = tracer.run_together(
-            range(blocks), {chosen}, time_limit=TOGETHER_SECONDS, most=RECORDS, patient=False
+        found = tracer.run_concurrently(
+            range(blocks), {chosen}, time_limit=CONCURRENT_SECONDS, most=RECORDS, patient=False
         )
-        for trace in together or [middle]:
+        for trace in found or [middle]:
             counter.take(trace, float(blocks))
         return counter.finish()
     short = len(middle.records) <= SHORT and middle.status == Status.DONE
@@ -245,17 +229,13 @@ def _sampled(kernel: LoadedKernel, tracer: Tracer, blocks: int, watch: bool = Fa
 
 
 def loaded_by_all(
-    kernel: LoadedKernel,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    args: bytes,
-    shared: int,
+    launch: Launch,
     blocks: Sequence[int],
 ) -> float:
     """How many different sectors these blocks load, over the sum of what each of them loads: 1 when they share none."""
-    loads = _global_loads(kernel)
+    loads = _global_loads(launch.kernel)
     union, total = np.zeros(0, np.uint64), 0
-    with Tracer(kernel, grid, block, args, shared, records=NEARBY) as tracer:
+    with Tracer(launch, records=NEARBY) as tracer:
         for index in blocks:
             records = as_accesses(tracer.run(index, time_limit=SECONDS).records)
             sectors = np.unique(records["address"][loads[records["site"]]] // np.uint64(SECTOR))
@@ -313,9 +293,8 @@ def _whole_warps(found: BlockTrace, threads: int) -> tuple[np.ndarray, float, fl
 class _Counter:
     """Counts traced blocks, some at a time."""
 
-    def __init__(
-        self, kernel: LoadedKernel, tracer: Tracer, watch: bool = False, merged: Merging | None = None
-    ) -> None:
+    def __init__(self, tracer: Tracer, watch: bool = False, merged: Merging | None = None) -> None:
+        kernel = tracer.launch.kernel
         self._kernel, self._tracer, self._merging = kernel, tracer, merged
         self._wanted: list[int] = []
         self._loads = _global_loads(kernel) if watch else None
@@ -387,7 +366,6 @@ class _Counter:
 
 
 def _count(
-    kernel: LoadedKernel,
     tracer: Tracer,
     chosen: Sequence[int],
     weights: Sequence[float],
@@ -399,7 +377,7 @@ def _count(
     """Run the chosen blocks and count; block *i* stands for ``weights[i]`` blocks of the grid. The first block that
     does not come to its end is the last one. ``first``: the first of them, which has run just now. ``at_once``: how
     many may run side by side before it is known how long they are."""
-    counter = _Counter(kernel, tracer, merged=merged)
+    counter = _Counter(tracer, merged=merged)
     pictured = {chosen[len(chosen) * part // PICTURED] for part in range(PICTURED)}
     done, position, size = 0.0, 0, at_once
     while position < len(chosen):

@@ -1,56 +1,32 @@
-"""Is a launch configuration allowed? Checked before anything runs, as the driver does.
+"""What a kernel is launched with: the launch configuration, and a launch of one kernel with its arguments.
 
-The codes are those of the CUDA runtime (``<<<…>>>``), which tells a bad configuration (9) from a bad value (1). A
-launch through the driver, which is what CuPy does, reports most of them as ``CUDA_ERROR_INVALID_VALUE`` (1):
-:attr:`LaunchError.driver_code` holds that one.
-
-Source: CUDA C++ Programming Guide, "Compute Capabilities"; CUDA Driver API, ``cuLaunchKernel``.
+A configuration is what ``<<<grid, block, shared>>>`` and the attributes of ``cuLaunchKernelEx`` say. It is made by
+:meth:`LoadedKernel.configure`, which refuses what the device does not allow and fills in what the kernel itself says
+(``__cluster_dims__``, ``__block_size__``), and is passed whole from there on.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cudalab.sim.machine.launch.limits import H200, DeviceLimits
+from cudalab.sim.abi import WARP
 
 if TYPE_CHECKING:
-    from cudalab.sim.compiler.program import Kernel
+    from cudalab.sim.machine.launch.module import LoadedKernel
 
-INVALID_VALUE = 1
-INVALID_CONFIGURATION = 9
-OUT_OF_RESOURCES = 701
-COOPERATIVE_TOO_LARGE = 720
-INVALID_CLUSTER_SIZE = 912
-
-NAMES = {
-    INVALID_VALUE: "cudaErrorInvalidValue",
-    INVALID_CONFIGURATION: "cudaErrorInvalidConfiguration",
-    OUT_OF_RESOURCES: "cudaErrorLaunchOutOfResources",
-    COOPERATIVE_TOO_LARGE: "cudaErrorCooperativeLaunchTooLarge",
-    INVALID_CLUSTER_SIZE: "cudaErrorInvalidClusterSize",
-}
+Dim3 = tuple[int, int, int]
+"""Numbers in x, y and z."""
 
 
-class LaunchError(Exception):
-    """The launch was refused; nothing ran.
+def dim3(value: Sequence[int] | int, what: str) -> Dim3:
+    """The size of a grid, block or cluster as three numbers; missing ones are 1.
 
-    Attributes:
-        code: ``cudaError_t`` that the runtime's launch reports; ``name`` is its name.
-        driver_code: ``CUresult`` that ``cuLaunchKernel`` reports.
-        message: which limit, which value, what to try.
-    """
-
-    def __init__(self, code: int, message: str, driver_code: int | None = None) -> None:
-        super().__init__(f"{NAMES[code]}: {message}")
-        self.code = code
-        self.name = NAMES[code]
-        self.message = message
-        self.driver_code = INVALID_VALUE if driver_code is None else driver_code
-
-
-def extent(value: Sequence[int] | int, what: str) -> tuple[int, int, int]:
-    """A grid or block size as three numbers, missing ones 1.
+    Args:
+        value: one to three numbers.
+        what: whose size it is, for the message.
 
     Raises:
         ValueError: more than three numbers, or none.
@@ -64,102 +40,52 @@ def extent(value: Sequence[int] | int, what: str) -> tuple[int, int, int]:
     return x, y, z
 
 
-def check_configuration(
-    kernel: Kernel,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    shared: int,
-    *,
-    max_dynamic_shared: int | None = None,
-    limits: DeviceLimits = H200,
-) -> None:
-    """Raise LaunchError unless the launch is allowed.
+@dataclass(frozen=True, slots=True)
+class LaunchConfig:
+    """A launch configuration (CUDA C++ Programming Guide, "Execution Configuration")."""
 
-    Args:
-        kernel: the compiled kernel.
-        grid: blocks in x, y, z.
-        block: threads in x, y, z.
-        shared: dynamic shared memory a block, bytes.
-        max_dynamic_shared: what the kernel was opted in to, bytes; None when it was not.
-        limits: the device's.
-    """
-    _check_extent("grid", grid, limits.grid, "blocks")
-    _check_extent("block", block, limits.block, "threads")
-    threads = block[0] * block[1] * block[2]
-    if threads > limits.threads_per_block:
-        x, y, z = block
-        raise LaunchError(
-            INVALID_CONFIGURATION,
-            f"a block of {x} x {y} x {z} = {threads} threads is larger than the {limits.threads_per_block} that "
-            "a block may have. Use smaller blocks and more of them.",
-        )
-    _check_registers(kernel, threads, limits)
-    _check_shared(kernel, shared, max_dynamic_shared, limits)
+    grid: Dim3
+    """Blocks in x, y, z."""
+    block: Dim3
+    """Threads of a block in x, y, z."""
+    shared: int = 0
+    """Dynamic shared memory a block, bytes."""
+    cluster: Dim3 | None = None
+    """Blocks of a cluster in x, y, z; None without clusters."""
+    cooperative: bool = False
+    """All blocks are resident at once, so the grid may synchronise."""
 
+    @property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        x, y, z = self.grid
+        return x * y * z
 
-def _check_extent(what: str, value: tuple[int, int, int], most: tuple[int, int, int], unit: str) -> None:
-    for axis, number, limit in zip("xyz", value, most, strict=True):
-        if number < 1:
-            raise LaunchError(
-                INVALID_CONFIGURATION,
-                f"{what} {value} has {number} {unit} in {axis}; every dimension must be at least 1. "
-                "An empty array needs no launch: skip it.",
-            )
-        if number > limit:
-            advice = (
-                "Let each thread handle several elements (a grid-stride loop), or use x, which allows 2147483647."
-                if what == "grid"
-                else "Put the long dimension in x or y."
-            )
-            if what == "block" and axis != "z":
-                advice = "Use smaller blocks and more of them."
-            raise LaunchError(
-                INVALID_CONFIGURATION,
-                f"{what} {value} has {number} {unit} in {axis}, more than the limit of {limit}. {advice}",
-            )
+    @property
+    def threads_per_block(self) -> int:
+        x, y, z = self.block
+        return x * y * z
+
+    @property
+    def threads(self) -> int:
+        """Threads of the grid."""
+        return self.blocks * self.threads_per_block
+
+    @property
+    def warps_per_block(self) -> int:
+        return -(-self.threads_per_block // WARP)
+
+    @property
+    def cluster_blocks(self) -> int:
+        """Blocks of a cluster; 1 without clusters."""
+        return math.prod(self.cluster) if self.cluster is not None else 1
 
 
-def _check_registers(kernel: Kernel, threads: int, limits: DeviceLimits) -> None:
-    if threads > kernel.max_threads:
-        raise LaunchError(
-            OUT_OF_RESOURCES,
-            f"kernel {kernel.name} was compiled with __launch_bounds__({kernel.max_threads}) and is launched with "
-            f"blocks of {threads} threads. Use at most {kernel.max_threads}, or raise the bound.",
-            driver_code=INVALID_VALUE,
-        )
-    registers = kernel.resources.registers if kernel.resources else 0
-    warps = -(-threads // limits.warp_size)
-    each = -(-registers * limits.warp_size // limits.register_unit) * limits.register_unit
-    # Each scheduler has its own share of the registers.
-    most = limits.registers_per_block // limits.schedulers // each * limits.schedulers if each else warps
-    if warps > most:
-        fitting = most * limits.warp_size
-        raise LaunchError(
-            OUT_OF_RESOURCES,
-            f"kernel {kernel.name} uses {registers} registers a thread; {threads} threads need {warps * each}, and a "
-            f"block has {limits.registers_per_block}. Use at most {fitting} threads a block, or compile with "
-            f"__launch_bounds__({threads}).",
-            driver_code=OUT_OF_RESOURCES,
-        )
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A kernel with what it is launched with. :meth:`LoadedKernel.launch` makes it."""
 
-
-def _check_shared(kernel: Kernel, shared: int, opted_in: int | None, limits: DeviceLimits) -> None:
-    if shared < 0:
-        raise LaunchError(INVALID_VALUE, f"shared memory must not be negative (got {shared} bytes)")
-    total = kernel.static_shared + shared
-    static = f"{kernel.static_shared} bytes static + " if kernel.static_shared else ""
-    if total > limits.shared_per_block_optin:
-        raise LaunchError(
-            INVALID_VALUE,
-            f"a block asks for {static}{shared} bytes of shared memory; the device has at most "
-            f"{limits.shared_per_block_optin} (227 KB) a block. Use a smaller tile.",
-        )
-    allowed = max(limits.shared_per_block - kernel.static_shared, opted_in or 0)
-    if shared > allowed:
-        raise LaunchError(
-            INVALID_VALUE,
-            f"a block asks for {static}{shared} bytes of dynamic shared memory; without opting in a block may use "
-            f"{limits.shared_per_block} (48 KB) in all. Set the kernel's limit first: "
-            f"kernel.max_dynamic_shared_size_bytes = {shared} in CuPy, or "
-            "cudaFuncAttributeMaxDynamicSharedMemorySize.",
-        )
+    kernel: LoadedKernel
+    config: LaunchConfig
+    args: bytes
+    """The parameter buffer, laid out by ``Kernel.parameters``."""

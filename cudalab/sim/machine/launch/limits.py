@@ -1,53 +1,90 @@
-"""What a streaming multiprocessor and a launch may hold: the fixed limits of compute capability 9.0.
+"""What a streaming multiprocessor and a launch may hold: the device's profile as the machine needs it.
 
-Source: CUDA C++ Programming Guide, "Compute Capabilities", tables of feature support and technical specifications.
-The allocation granularities (registers by warp, shared memory by 128 bytes, 1 KB of it reserved a block) are those of
-the occupancy calculator for 9.0.
+Source: CUDA C++ Programming Guide, "Compute Capabilities", tables of feature support and technical specifications; the
+granularities are those of the occupancy calculator.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """Limits of one device; the defaults are an H200's."""
+    """Limits of one device."""
 
-    name: str = "NVIDIA H200"
-    multiprocessors: int = 132
-    warp_size: int = 32
+    name: str
+    multiprocessors: int
+    warp_size: int
 
-    grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
-    block: tuple[int, int, int] = (1024, 1024, 64)
-    threads_per_block: int = 1024
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    threads_per_block: int
 
-    threads_per_sm: int = 2048
-    blocks_per_sm: int = 32
-    warps_per_sm: int = 64
+    blocks_per_sm: int
+    warps_per_sm: int
 
-    registers_per_sm: int = 65536
-    registers_per_block: int = 65536
-    registers_per_thread: int = 255
-    register_unit: int = 256
-    """Registers are given to a warp in multiples of this."""
-    schedulers: int = 4
-    """Warps are spread over the schedulers, each with its share of the registers."""
+    registers_per_sm: int
+    registers_per_block: int
 
-    shared_per_sm: int = 233472
+    shared_per_sm: int
     """Bytes; 228 KB on compute capability 9.0."""
-    shared_per_block: int = 49152
+    shared_per_block: int
     """Bytes a block may use without opting in."""
-    shared_per_block_optin: int = 232448
-    """Bytes a block may use after opting in: 227 KB."""
-    shared_reserved: int = 1024
+    shared_per_block_optin: int
+    """Bytes a block may use after opting in: 227 KB on compute capability 9.0."""
+    shared_reserved: int
     """Bytes that the system takes of each resident block."""
-    shared_unit: int = 128
+
+    schedulers: int
+    """Warps are distributed over the schedulers, each with its share of the registers."""
+    register_unit: int
+    """Registers are given to a warp in multiples of this."""
+    shared_unit: int
     """Shared memory is given to a block in multiples of this."""
+    sm_groups: tuple[int, ...]
+    """SMs of each group (GPC); a cluster runs on the SMs of one group."""
 
-    sm_groups: tuple[int, ...] = (18, 18, 16, 16, 16, 16, 16, 8, 2, 2, 2, 2)
-    """SMs that a cluster may be spread over, group by group. Derived from what ``cuOccupancyMaxActiveClusters`` said on
-    one H200 for 12 cluster sizes (2026-11-21): together.py."""
+    @staticmethod
+    def of(properties: Mapping[str, Any], sm: Mapping[str, Any]) -> DeviceLimits:
+        """From a profile's ``properties``, named as in ``cudaDeviceProp``, and what it says of an SM.
 
+        Which SMs form a group differs between devices of one kind; without a list that covers this device's SMs they
+        are taken to be groups of 16.
+        """
+        p, groups = properties, tuple(sm["groups"])
+        if sum(groups) != p["multiProcessorCount"]:
+            whole, rest = divmod(p["multiProcessorCount"], 16)
+            groups = (16,) * whole + ((rest,) if rest else ())
+        x, y, z = p["maxGridSize"]
+        width, height, depth = p["maxThreadsDim"]
+        return DeviceLimits(
+            name=p["name"],
+            multiprocessors=p["multiProcessorCount"],
+            warp_size=p["warpSize"],
+            grid=(x, y, z),
+            block=(width, height, depth),
+            threads_per_block=p["maxThreadsPerBlock"],
+            blocks_per_sm=p["maxBlocksPerMultiProcessor"],
+            warps_per_sm=p["maxThreadsPerMultiProcessor"] // p["warpSize"],
+            registers_per_sm=p["regsPerMultiprocessor"],
+            registers_per_block=p["regsPerBlock"],
+            shared_per_sm=p["sharedMemPerMultiprocessor"],
+            shared_per_block=p["sharedMemPerBlock"],
+            shared_per_block_optin=p["sharedMemPerBlockOptin"],
+            shared_reserved=p["reservedSharedMemPerBlock"],
+            schedulers=sm["schedulers"],
+            register_unit=sm["register_unit"],
+            shared_unit=sm["shared_unit"],
+            sm_groups=groups,
+        )
 
-H200 = DeviceLimits()
+    def registers_of_warp(self, registers: int) -> int:
+        """Registers given to a warp whose threads use so many each."""
+        return -(-registers * self.warp_size // self.register_unit) * self.register_unit
+
+    def shared_of_block(self, shared: int) -> int:
+        """Bytes of an SM's shared memory given to a block that uses so many."""
+        return -(-(shared + self.shared_reserved) // self.shared_unit) * self.shared_unit

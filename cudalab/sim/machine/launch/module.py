@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from cudalab.sim.abi import Space
 from cudalab.sim.compiler.program import GlobalVariable, Kernel, Program, Site
 from cudalab.sim.compiler.semantics import Operation
-from cudalab.sim.machine.launch.clusters import APART, Together, check_together
-from cudalab.sim.machine.launch.configuration import check_configuration
+from cudalab.sim.machine.launch.configuration import Dim3, Launch, LaunchConfig, dim3
 from cudalab.sim.machine.launch.limits import DeviceLimits
+from cudalab.sim.machine.launch.validation import INVALID_VALUE, LaunchError, check
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.memory.parameter_pointers import Pointers
 
-Extent = tuple[int, int, int]
 _REMEMBERED = 1024
 ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
 """``int32 run(Context *, uint64 first_block, uint64 end_block)``; ctypes releases the GIL around it."""
@@ -57,17 +56,21 @@ def link_with_compiler(program: Program, variant: str) -> NativeCode:
 
 
 class Module:
-    """One program loaded into one memory.
+    """One program loaded into the memory of one device.
 
     Args:
         program: what the compiler made.
         memory: where global variables live.
+        limits: what an SM and a launch of the device may hold.
         linker: makes native code of a variant; by default the compiler's.
     """
 
-    def __init__(self, program: Program, memory: Memory, *, linker: Linker = link_with_compiler) -> None:
+    def __init__(
+        self, program: Program, memory: Memory, limits: DeviceLimits, *, linker: Linker = link_with_compiler
+    ) -> None:
         self.program = program
         self.memory = memory
+        self.limits = limits
         self._linker = linker
         self._native: dict[str, NativeCode] = {}
         self._kernels: dict[str, LoadedKernel] = {}
@@ -156,12 +159,13 @@ class LoadedKernel:
     def __init__(self, module: Module, kernel: Kernel) -> None:
         self.module = module
         self.kernel = kernel
+        self.limits = module.limits
         self.max_dynamic_shared: int | None = None
         self.non_portable_clusters = False
         self.threads_launched = 0
         self.required_cluster = [0, 0, 0]
         self._entries: dict[str, Callable[[int, int, int], int]] = {}
-        self._allowed: dict[tuple[object, ...], DeviceLimits] = {}
+        self._configurations: dict[tuple[object, ...], LaunchConfig] = {}
         self._pointers: dict[bytes, Pointers] = {}
         self.images: dict[tuple[object, ...], bytes] = {}
         """What a workspace's context looked like when a launch had been laid out in it (workspace.py)."""
@@ -190,16 +194,73 @@ class LoadedKernel:
     def name(self) -> str:
         return self.kernel.name
 
-    def check(self, grid: Extent, block: Extent, shared: int, limits: DeviceLimits, together: Together = APART) -> None:
-        """Raise LaunchError unless a launch of this configuration is allowed; remembered when it is."""
-        key = (grid, block, shared, self.max_dynamic_shared, together, self.non_portable_clusters)
-        if self._allowed.get(key) is limits:
-            return
-        check_configuration(self.kernel, grid, block, shared, max_dynamic_shared=self.max_dynamic_shared, limits=limits)
-        check_together(self, grid, block, shared, together, limits)
-        if len(self._allowed) >= _REMEMBERED:
-            self._allowed.clear()
-        self._allowed[key] = limits
+    @property
+    def max_cluster_blocks(self) -> int:
+        """Blocks that a cluster of it may have."""
+        return 16 if self.non_portable_clusters else 8
+
+    def launch(
+        self,
+        grid: Sequence[int] | int,
+        block: Sequence[int] | int,
+        args: bytes,
+        shared: int = 0,
+        *,
+        cluster: Sequence[int] | int | None = None,
+        cooperative: bool = False,
+    ) -> Launch:
+        """A launch of the kernel: as for :meth:`configure`, and ``args``, the parameter buffer."""
+        config = self.configure(grid, block, shared, cluster=cluster, cooperative=cooperative)
+        if len(args) != self.kernel.parameter_bytes:
+            raise LaunchError(
+                INVALID_VALUE,
+                f"kernel {self.name} takes {self.kernel.parameter_bytes} bytes of parameters (got {len(args)})",
+            )
+        return Launch(self, config, args)
+
+    def configure(
+        self,
+        grid: Sequence[int] | int,
+        block: Sequence[int] | int,
+        shared: int = 0,
+        *,
+        cluster: Sequence[int] | int | None = None,
+        cooperative: bool = False,
+    ) -> LaunchConfig:
+        """The configuration of a launch, remembered when it is allowed.
+
+        Args:
+            grid: blocks, one to three numbers; clusters when the kernel has ``__block_size__``.
+            block: threads a block, one to three numbers; of a kernel with ``__block_size__`` 1 stands for its own.
+            shared: dynamic shared memory a block, bytes.
+            cluster: blocks of a cluster, one to three numbers; None: as the kernel says.
+            cooperative: all blocks are resident at once.
+
+        Raises:
+            LaunchError: the device does not allow it.
+            ValueError: a size has more than three numbers, or none.
+        """
+        grid, block = dim3(grid, "grid"), dim3(block, "block")
+        cluster = dim3(cluster, "cluster") if cluster is not None else None
+        key = (grid, block, shared, cluster, cooperative, self.max_dynamic_shared, self.non_portable_clusters)
+        known = self._configurations.get(key)
+        if known is None:
+            known = self.resolve(grid, block, shared, cluster, cooperative)
+            check(self, known)
+            if len(self._configurations) >= _REMEMBERED:
+                self._configurations.clear()
+            self._configurations[key] = known
+        return known
+
+    def resolve(self, grid: Dim3, block: Dim3, shared: int, cluster: Dim3 | None, cooperative: bool) -> LaunchConfig:
+        """The configuration of a launch with what the kernel itself says of it; it need not be allowed."""
+        kernel = self.kernel
+        if kernel.blocks_are_clusters and kernel.cluster is not None:
+            (x, y, z), (width, height, depth) = grid, kernel.cluster
+            grid = (x * width, y * height, z * depth)
+            if kernel.required_block is not None and block == (1, 1, 1):
+                block = kernel.required_block
+        return LaunchConfig(grid, block, shared, cluster or kernel.cluster, cooperative)
 
     def pointers(self, args: bytes) -> Pointers:
         """What the pointers in these parameters point to now."""

@@ -17,6 +17,10 @@ import re
 import struct
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cudalab.sim.machine.memory.allocations import Memory
 
 ENTRY_HEADER = struct.Struct("<QIIQ")
 """block, thread, bytes of arguments, address of the format."""
@@ -205,3 +209,16 @@ def _pad(text: bytes, width: int | None, flags: str, prefix: bytes = b"") -> byt
     if "0" in flags:
         return prefix + b"0" * missing + text
     return b" " * missing + prefix + text
+
+
+def read_string(memory: Memory, address: int, most: int = 1 << 16) -> bytes:
+    """The NUL-terminated bytes at a device address; ``(null)`` as C libraries print it, or what the address is."""
+    if address == 0:
+        return b"(null)"
+    allocation = memory.find(address)
+    if allocation is None:
+        return f"<{address:#x} is no device memory>".encode()
+    size = min(allocation.end - address, most)
+    text = bytes(memory.view(address, size, write=False))
+    end = text.find(b"\0")
+    return text if end < 0 else text[:end]

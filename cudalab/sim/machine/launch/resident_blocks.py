@@ -19,7 +19,7 @@ does not.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,12 +27,11 @@ import numpy as np
 
 from cudalab.sim.abi import RESERVED_SHARED_BYTES, WARP, Cluster, Progress, Status
 from cudalab.sim.compiler.runtime.layout import BARRIER_TABLE_BYTES
-from cudalab.sim.machine.launch.clusters import volume
+from cudalab.sim.machine.launch.clusters import max_resident_blocks
 
 if TYPE_CHECKING:
-    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.launch.configuration import Launch
     from cudalab.sim.machine.launch.workspace import Workspace
-    from cudalab.sim.machine.reports.finding import Triple
 
 FEW_ROUNDS = 2
 """Rounds that a loop polls before its thread steps aside, while things happen."""
@@ -77,21 +76,6 @@ class _Cluster:
             self.record.shared[rank] = place.addresses[0]
 
 
-def in_clusters(blocks: Iterable[int], grid: Triple, cluster: Triple) -> list[int]:
-    """The blocks, each with all of its cluster behind it by rank; clusters in the order of their first block."""
-    found: dict[tuple[int, int, int], None] = {}
-    for block in blocks:
-        x, rest = block % grid[0], block // grid[0]
-        y, z = rest % grid[1], rest // grid[1]
-        found[x // cluster[0], y // cluster[1], z // cluster[2]] = None
-    ranks = [(x, y, z) for z in range(cluster[2]) for y in range(cluster[1]) for x in range(cluster[0])]
-    return [
-        cx * cluster[0] + x + grid[0] * (cy * cluster[1] + y + grid[1] * (cz * cluster[2] + z))
-        for cx, cy, cz in found
-        for x, y, z in ranks
-    ]
-
-
 @dataclass(frozen=True)
 class Wait:
     """A thread that waits for memory to change."""
@@ -104,33 +88,33 @@ class Wait:
     """Where it looked last, as native code addresses it; 0 when it has not looked."""
 
 
-class Residents:
+class ResidentBlocks:
     """Runs the blocks of a prepared launch, ``0 … end`` in ``context.block_order``, as far as they come.
 
-    ``capacity`` is how many blocks fit on the device at once. With a ``cluster`` of several blocks,
-    ``context.block_order`` has the blocks of each cluster side by side, by rank (:func:`in_clusters`).
+    With clusters of several blocks ``context.block_order`` has the blocks of each cluster side by side, in order of
+    rank (:func:`in_clusters`).
     ``on_slice(position, status)`` is called whenever a block has run: traced code then has its records to itself. With
     ``survive`` as well, a block that ends with a fault has simply ended, and the others go on.
     """
 
     def __init__(
         self,
-        kernel: LoadedKernel,
+        launch: Launch,
         entry: Callable[[int, int, int], int],
         space: Workspace,
         end: int,
-        capacity: int,
         on_slice: Callable[[int, int], None] | None = None,
-        cluster: Triple = (1, 1, 1),
         *,
         survive: bool = False,
     ) -> None:
         self._ended = (Status.DONE, Status.FAULT) if survive and on_slice is not None else (Status.DONE,)
-        self.kernel, self.capacity, self.end = kernel, max(1, capacity), end
+        self.kernel, self.end = launch.kernel.kernel, end
+        self.capacity = max(1, max_resident_blocks(launch.kernel, launch.config))
+        """How many blocks fit on the device at once."""
         self._entry, self._space = entry, space
         self._next = 0
         self._on_slice = on_slice
-        self._cluster_blocks = volume(cluster)
+        self._cluster_blocks = launch.config.cluster_blocks
         self._own_cluster = space.context.cluster
         self._waiting: list[Place] = []
         self._home = Place(tuple(getattr(space.context, area) for area in _AREAS))
@@ -151,8 +135,8 @@ class Residents:
         return self.end - self._next
 
     @property
-    def resident(self) -> int:
-        """Blocks that wait in their places."""
+    def waiting_blocks(self) -> int:
+        """Blocks that are resident and wait."""
         return len(self._waiting)
 
     def run(self, *, patient: bool = True, rounds: int = FEW_ROUNDS, most: int = LONG) -> int:
@@ -229,7 +213,7 @@ class Residents:
     def _start_clusters(self) -> int:
         """The same where blocks start by clusters."""
         context, size = self._space.context, self._cluster_blocks
-        while self._next < self.end and (self.resident + size <= self.capacity or not self._waiting):
+        while self._next < self.end and (self.waiting_blocks + size <= self.capacity or not self._waiting):
             places = [self._free.pop() if self._free else self._new_place() for _ in range(size)]
             _Cluster(self._next // size, places, context.threads)
             for place in places:
@@ -299,7 +283,7 @@ class Residents:
         context.cluster = self._own_cluster if cluster is None else ctypes.addressof(cluster.record)
 
     def _new_place(self) -> Place:
-        context, kernel = self._space.context, self.kernel.kernel
+        context, kernel = self._space.context, self.kernel
         sizes = (
             RESERVED_SHARED_BYTES + context.shared_size,
             context.warps * WARP * context.local_size,
@@ -318,7 +302,7 @@ class Residents:
     def first_wait(self) -> Wait | None:
         """The first thread, by block and thread, that waits for memory to change; or else for others in a loop that
         does."""
-        kernel, context = self.kernel.kernel, self._space.context
+        kernel, context = self.kernel, self._space.context
         for polling in (True, False):
             for place in self._waiting:
                 points = self._points(place)
@@ -336,7 +320,7 @@ class Residents:
         for place in self._waiting:
             points, counts = np.unique(self._points(place), return_counts=True)
             for point, count in zip(points.tolist(), counts.tolist(), strict=True):
-                if point in self.kernel.kernel.poll_points:
+                if point in self.kernel.poll_points:
                     found[point] = found.get(point, 0) + count
         return found
 

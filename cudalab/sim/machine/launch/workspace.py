@@ -15,10 +15,10 @@ import numpy as np
 
 from cudalab.sim.abi import GRID_WORKSPACE_BYTES, RESERVED_SHARED_BYTES, WARP, Buffer, Cluster, Context
 from cudalab.sim.compiler.runtime.layout import ASYNC_RINGS, BARRIER_TABLE_BYTES, SCRATCH_BYTES
-from cudalab.sim.machine.launch.clusters import APART, Together, cluster_of
 from cudalab.sim.machine.launch.printf import FIFO_BYTES, MOST_PRINTED
 
 if TYPE_CHECKING:
+    from cudalab.sim.machine.launch.configuration import Launch, LaunchConfig
     from cudalab.sim.machine.launch.module import LoadedKernel
     from cudalab.sim.machine.memory.allocations import Allocation
 
@@ -87,28 +87,14 @@ class Workspace:
         self._drain = DRAIN(self._take_prints)
         self._drain_address = ctypes.cast(self._drain, ctypes.c_void_p).value or 0
 
-    def prepare(
-        self,
-        loaded: LoadedKernel,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        args: bytes,
-        shared: int,
-        *,
-        clock: int = 0,
-        prints: bool = True,
-        together: Together = APART,
-    ) -> None:
+    def prepare(self, launch: Launch, *, clock: int = 0, prints: bool = True) -> None:
         """Fill the context for one launch."""
+        loaded, config, args = launch.kernel, launch.config, launch.args
         kernel, memory = loaded.kernel, loaded.module.memory
         context = self.context
-        if len(args) != kernel.parameter_bytes:
-            raise ValueError(
-                f"kernel {kernel.name} takes {kernel.parameter_bytes} bytes of parameters (got {len(args)})"
-            )
-        image = loaded.images.get((self._state, grid, block, shared, prints, memory.stack_limit))
+        image = loaded.images.get((self._state, config, prints, memory.stack_limit))
         if image is None:
-            self._lay_out(loaded, grid, block, shared, prints)
+            self._lay_out(loaded, config, prints)
         else:
             ctypes.memmove(self.address, image, len(image))
         # what differs from one launch of this configuration to the next
@@ -118,12 +104,8 @@ class Workspace:
         context.ranges, context.range_count = memory.range_address, len(memory.ranges)
         context.clock = clock
         context.images, context.image_count = memory.images.address, memory.images.count
-        if together is not APART or kernel.cluster is not None:
-            context.cluster_dims[:] = cluster_of(kernel, together)
-            context.cluster_explicit = int(together.cluster is not None or kernel.cluster is not None)
-            if together.cooperative:
-                self.grid[:] = 0
-                context.grid_workspace = self.grid.ctypes.data
+        if config.cooperative:
+            self.grid[:] = 0
         ctypes.memmove(self.parameters.address, args, len(args))
         pointers = loaded.pointers(args)
         self.allocations = pointers.allocations
@@ -135,14 +117,7 @@ class Workspace:
         self._loaded = loaded
         self._keep = (loaded.module, memory.range_table, args)
 
-    def _lay_out(
-        self,
-        loaded: LoadedKernel,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared: int,
-        prints: bool,
-    ) -> None:
+    def _lay_out(self, loaded: LoadedKernel, config: LaunchConfig, prints: bool) -> None:
         """Fill in all that is the same for every launch of this configuration, and remember how that looks."""
         kernel, module = loaded.kernel, loaded.module
         context, arena = self.context, loaded.module.memory.arena
@@ -151,16 +126,15 @@ class Workspace:
         context.params = self.parameters.reserve(kernel.parameter_bytes)
         context.roots = self.roots.reserve(len(loaded.root_plan) * 16)
         context.globals = ctypes.addressof(module.global_table)
-        context.grid[:] = grid
-        context.block[:] = block
-        threads = block[0] * block[1] * block[2]
-        warps = -(-threads // WARP)
-        context.threads, context.warps = threads, warps
-        dynamic = kernel.static_shared
-        context.shared_size = dynamic + shared
+        context.grid[:] = config.grid
+        context.block[:] = config.block
+        context.threads, warps = config.threads_per_block, config.warps_per_block
+        context.warps = warps
+        shared = kernel.static_shared + config.shared
+        context.shared_size = shared
         # what the system reserves of a block's shared memory lies before the block's own
-        context.shared = self.shared.reserve(RESERVED_SHARED_BYTES + dynamic + shared) + RESERVED_SHARED_BYTES
-        context.dynamic_offset = dynamic
+        context.shared = self.shared.reserve(RESERVED_SHARED_BYTES + shared) + RESERVED_SHARED_BYTES
+        context.dynamic_offset = kernel.static_shared
         context.local_size = max(kernel.local_bytes, module.memory.stack_limit * kernel.dynamic_stack)
         context.local = self.local.reserve(warps * WARP * context.local_size)
         context.frames = self.frames.reserve(warps * kernel.frame_bytes)
@@ -168,7 +142,10 @@ class Workspace:
         context.scratch = self.scratch.reserve(warps * kernel.scratch_bytes)
         context.fuel = FUEL
         context.cluster = ctypes.addressof(self.cluster)
-        context.cluster_dims[:] = (1, 1, 1)
+        context.cluster_dims[:] = config.cluster or (1, 1, 1)
+        context.cluster_explicit = config.cluster is not None
+        if config.cooperative:
+            context.grid_workspace = self.grid.ctypes.data
         context.heap_malloc = ctypes.cast(self._malloc, ctypes.c_void_p).value or 0
         context.heap_free = ctypes.cast(self._free, ctypes.c_void_p).value or 0
         if prints:
@@ -181,7 +158,7 @@ class Workspace:
             self._places, self._state = places, next(_states)
         if len(loaded.images) >= _IMAGES:
             loaded.images.clear()
-        key = (self._state, grid, block, shared, prints, module.memory.stack_limit)
+        key = (self._state, config, prints, module.memory.stack_limit)
         loaded.images[key] = ctypes.string_at(self.address, ctypes.sizeof(context))
 
     def _take_prints(self, _context: object, buffer: ctypes._Pointer[Buffer]) -> None:

@@ -11,11 +11,12 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import SiteKind
-from cudalab.sim.machine.reports.finding import Triple, place_of, triple
+from cudalab.sim.machine.reports.finding import place_of, triple
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context
     from cudalab.sim.compiler.program import Kernel, Site
+    from cudalab.sim.machine.launch.configuration import Dim3
     from cudalab.sim.machine.launch.module import LoadedKernel
 
 
@@ -24,7 +25,7 @@ FLAGS = 0x6000_0000
 """Bits that the block driver adds to a resume point: ready to go on, or held back."""
 
 
-def who_waits(states: int, context: Context, kernel: LoadedKernel, block: Triple) -> str:
+def who_waits(states: int, context: Context, kernel: LoadedKernel, block: Dim3) -> str:
     """A sentence a place: how many threads wait there, and the first of them; at warp operations, with which mask.
 
     Args:

@@ -15,14 +15,15 @@ from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.reports import cluster_faults
 from cudalab.sim.machine.reports.barrier_faults import site_of_state
 from cudalab.sim.machine.reports.faults import LAUNCH_TIMEOUT, Fault
-from cudalab.sim.machine.reports.finding import Finding, Triple, place_of, triple
+from cudalab.sim.machine.reports.finding import Finding, place_of, triple
 from cudalab.sim.machine.reports.mbarrier_faults import Mbarrier
 from cudalab.sim.machine.reports.nearest_allocation import Subject
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context
+    from cudalab.sim.machine.launch.configuration import Launch
     from cudalab.sim.machine.launch.module import LoadedKernel
-    from cudalab.sim.machine.launch.resident_blocks import Residents, Wait
+    from cudalab.sim.machine.launch.resident_blocks import ResidentBlocks, Wait
 
 RULE = "endless wait"
 _ALONE = (
@@ -32,25 +33,23 @@ _ALONE = (
 
 
 def waiting_fault(
-    residents: Residents,
+    resident: ResidentBlocks,
     context: Context,
-    kernel: LoadedKernel,
-    grid: Triple,
-    block: Triple,
-    args: bytes,
+    launch: Launch,
     why: tuple[str, str] | None = None,
 ) -> Fault:
     """The fault of a launch whose threads wait for memory that nobody changes any more.
 
     ``why`` are two sentences: why nobody else can, and what to try; by default, that no other thread of the launch can.
     """
-    first = residents.first_wait()
+    kernel, config = launch.kernel, launch.config
+    first = resident.first_wait()
     site = site_of_state(first.point, kernel.kernel) if first is not None else None
     for_cluster = site is not None and site.waits_for_cluster
     if for_cluster:
-        why = _cluster(residents, first) or why
-    elif residents.unstarted:
-        why = _too_large(residents, why)
+        why = _cluster(resident, first) or why
+    elif resident.unstarted:
+        why = _too_large(resident, why)
     cause, advice = why or _ALONE
     code = LAUNCH_TIMEOUT
     if first is None:  # cannot be, but an explanation must never fail
@@ -59,8 +58,8 @@ def waiting_fault(
     access = _access(kernel, site)
     size = access.size or 8 if access is not None else 4
     place = place_of(site.location, kernel.module.program) if site is not None else None
-    address, what = _what(first, size, residents, context, kernel, args, access)
-    detail = [f"It polls {what}." if what else "", _others(residents, kernel), cause]
+    address, what = _what(first, size, resident, context, kernel, launch.args, access)
+    detail = [f"It polls {what}." if what else "", _others(resident, kernel), cause]
     detail.append("A GPU waits for ever here, and so does the call that waits for the kernel.")
     finding = Finding(
         rule=RULE,
@@ -69,8 +68,8 @@ def waiting_fault(
         else "A thread waits for memory to change, and nobody is left to change it",
         kernel=kernel.name,
         place=place,
-        block=triple(first.block, grid),
-        thread=triple(first.thread, block),
+        block=triple(first.block, config.grid),
+        thread=triple(first.thread, config.block),
         address=address,
         size=size,
         detail="\n".join(line for line in detail if line),
@@ -79,22 +78,22 @@ def waiting_fault(
     return Fault(code.number, code.name, code.text, finding, FaultKind.NONE)
 
 
-def _cluster(residents: Residents, wait: Wait | None) -> tuple[str, str] | None:
+def _cluster(resident: ResidentBlocks, wait: Wait | None) -> tuple[str, str] | None:
     """Who has not come to the barrier of the cluster."""
-    record = residents.cluster_of(wait.block) if wait is not None else None
+    record = resident.cluster_of(wait.block) if wait is not None else None
     if record is None:
         return None
     return cluster_faults.cluster_wait(record.blocks, record.pending, record.live)
 
 
-def _too_large(residents: Residents, why: tuple[str, str] | None) -> tuple[str, str]:
+def _too_large(resident: ResidentBlocks, why: tuple[str, str] | None) -> tuple[str, str]:
     """Blocks wait, in all places there are, while others have not started."""
     cause = (
-        f"{residents.unstarted} blocks of the grid have not started: {residents.capacity} fit on the device at once, "
+        f"{resident.unstarted} blocks of the grid have not started: {resident.capacity} fit on the device at once, "
         "and each of those waits in its place."
     )
     advice = (
-        f"launch at most {residents.capacity} blocks where blocks wait for each other (blocks an SM by the occupancy "
+        f"launch at most {resident.capacity} blocks where blocks wait for each other (blocks an SM by the occupancy "
         "calculator, times SMs), and let each do more; or end the kernel where all must meet, and launch another."
     )
     return (f"{cause} {why[0]}" if why else cause), advice
@@ -111,7 +110,7 @@ def _access(kernel: LoadedKernel, site: Site | None) -> Site | None:
 def _what(
     wait: Wait,
     size: int,
-    residents: Residents,
+    resident: ResidentBlocks,
     context: Context,
     kernel: LoadedKernel,
     args: bytes,
@@ -120,7 +119,7 @@ def _what(
     """The address as the kernel sees it, and the bytes there in words."""
     if not wait.address:
         return None, ""
-    offset = wait.address - residents.shared_of(wait.block)
+    offset = wait.address - resident.shared_of(wait.block)
     memory = kernel.module.memory
     allocation = memory.find(wait.address)
     if access is not None and access.semantics.operation is Operation.MBARRIER and 0 <= offset < context.shared_size:
@@ -145,10 +144,10 @@ def _value(address: int, size: int) -> int:
     return int.from_bytes(ctypes.string_at(address, size), "little")
 
 
-def _others(residents: Residents, kernel: LoadedKernel) -> str:
+def _others(resident: ResidentBlocks, kernel: LoadedKernel) -> str:
     """How many wait, and where."""
-    found = residents.count_waits()
-    threads, blocks = sum(found.values()), residents.resident
+    found = resident.count_waits()
+    threads, blocks = sum(found.values()), resident.waiting_blocks
     if threads == 1:
         return ""
     lines: Counter[str] = Counter()

@@ -18,14 +18,16 @@ from typing import TYPE_CHECKING
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Context, FaultKind, SiteKind, Space
 from cudalab.sim.compiler.program import Location, Site
 from cudalab.sim.compiler.semantics import Operation
+from cudalab.sim.machine.launch.printf import read_string
 from cudalab.sim.machine.memory.textures import image_problem, surface_problem
 from cudalab.sim.machine.reports import barrier_faults, cluster_faults
-from cudalab.sim.machine.reports.finding import Finding, Place, Triple, place_of, triple
+from cudalab.sim.machine.reports.finding import Finding, Place, place_of, triple
 from cudalab.sim.machine.reports.mbarrier_faults import barrier_problem, copy_problem
 from cudalab.sim.machine.reports.mbarrier_faults import waits as mbarrier_waits
 from cudalab.sim.machine.reports.nearest_allocation import Subject, access_problem
 
 if TYPE_CHECKING:
+    from cudalab.sim.machine.launch.configuration import Dim3, Launch
     from cudalab.sim.machine.launch.module import LoadedKernel
 
 
@@ -102,11 +104,11 @@ class Fault:
         return self.finding.source
 
     @property
-    def block(self) -> Triple | None:
+    def block(self) -> Dim3 | None:
         return self.finding.block
 
     @property
-    def thread(self) -> Triple | None:
+    def thread(self) -> Dim3 | None:
         return self.finding.thread
 
     @property
@@ -122,15 +124,9 @@ class Fault:
         )
 
 
-def from_context(
-    context: Context,
-    kernel: LoadedKernel,
-    grid: Triple,
-    block: Triple,
-    args: bytes,
-    raw: ctypes.Structure | None = None,
-) -> Fault:
+def from_context(context: Context, launch: Launch, raw: ctypes.Structure | None = None) -> Fault:
     """Explain the fault that native code left in its context, or ``raw``, an ``abi.Fault``."""
+    kernel, grid, block = launch.kernel, launch.config.grid, launch.config.block
     raw = context.fault if raw is None else raw
     kind = FaultKind(raw.kind)
     site = _site(kernel, raw.site)
@@ -146,7 +142,7 @@ def from_context(
         code = ILLEGAL_ADDRESS if cluster_faults.is_far_outside(raw.address) else LAUNCH_FAILURE
     assertion = ""
     if kind in (FaultKind.OUT_OF_BOUNDS, FaultKind.MISALIGNED, FaultKind.READ_ONLY):
-        finding = _access_finding(kind, raw, context, kernel, site, where, args)
+        finding = _access_finding(kind, raw, context, kernel, site, where, launch.args)
     elif kind == FaultKind.ASSERT:
         finding, assertion = _assert_finding(raw, kernel, where)
     elif kind in (FaultKind.BAD_IMAGE, FaultKind.OUTSIDE_SURFACE):
@@ -180,22 +176,23 @@ def from_context(
     return Fault(code.number, code.name, code.text, finding, kind, assertion)
 
 
-def time_limit_fault(context: Context, kernel: LoadedKernel, grid: Triple, block: Triple, limit: float) -> Fault:
+def time_limit_fault(context: Context, launch: Launch, limit: float) -> Fault:
     """The launch was stopped because no block had finished for `limit` seconds."""
+    kernel, config = launch.kernel, launch.config
     raw = context.fault
     known = raw.site < len(kernel.kernel.sites)  # where the loop was when it was stopped
     place = place_of(_site(kernel, raw.site).location, kernel.module.program) if known else None
     if place is None:  # stopped between two passes of a loop through a barrier
         waiting = barrier_faults.waiting_sites(0, context, kernel.kernel)
         place = place_of((waiting[0] if waiting else kernel.kernel).location, kernel.module.program)
-    thread = triple(raw.thread, block) if known else None
+    thread = triple(raw.thread, config.block) if known else None
     running = raw.block if known else context.blocks_done
     finding = Finding(
         rule="endless loop",
         headline=f"No block finished for {limit:g} seconds",
         kernel=kernel.name,
         place=place,
-        block=triple(running, grid),
+        block=triple(running, config.grid),
         thread=thread,
         detail=(
             "The launch was stopped. A GPU that drives no display has no such limit: there the call that waits for the "
@@ -212,8 +209,8 @@ def time_limit_fault(context: Context, kernel: LoadedKernel, grid: Triple, block
 class _Where:
     kernel: str
     place: Place | None
-    block: Triple
-    thread: Triple
+    block: Dim3
+    thread: Dim3
 
     def finding(self, rule: str, headline: str, detail: str = "", advice: str = "") -> Finding:
         return Finding(
@@ -315,8 +312,6 @@ def _image_finding(kind: FaultKind, raw: ctypes.Structure, kernel: LoadedKernel,
 
 def _assert_finding(raw: ctypes.Structure, kernel: LoadedKernel, where: _Where) -> tuple[Finding, str]:
     memory = kernel.module.memory
-    from cudalab.sim.machine.launch.run import read_string  # which imports this module
-
     words = (ctypes.c_uint64 * 5).from_address(raw.detail) if raw.detail else raw.extra
     message, file, function = (read_string(memory, words[index]).decode("utf-8", "replace") for index in (0, 1, 3))
     line = int(words[2]) & 0xFFFF_FFFF
@@ -340,7 +335,7 @@ def _assert_finding(raw: ctypes.Structure, kernel: LoadedKernel, where: _Where) 
     return finding, text
 
 
-def _deadlock_finding(states: int, context: Context, kernel: LoadedKernel, where: _Where, block: Triple) -> Finding:
+def _deadlock_finding(states: int, context: Context, kernel: LoadedKernel, where: _Where, block: Dim3) -> Finding:
     # Where a warp operation waits for lanes that are elsewhere, its mask is to blame, not the barrier they wait at.
     waiting = barrier_faults.waiting_sites(states, context, kernel.kernel)
     first = next((site for site in waiting if site.kind == SiteKind.WARP), None)
@@ -360,7 +355,7 @@ def _deadlock_finding(states: int, context: Context, kernel: LoadedKernel, where
 
 
 def _endless_phase(
-    states: int, context: Context, kernel: LoadedKernel, where: _Where, block: Triple, site: Site
+    states: int, context: Context, kernel: LoadedKernel, where: _Where, block: Dim3, site: Site
 ) -> Finding:
     """A deadlock in which threads wait for a phase of an mbarrier."""
     values = (ctypes.c_uint32 * context.threads).from_address(states or context.states)

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from cudalab.sim.abi import SHARED_WINDOW, WINDOW_SIZE
 from cudalab.sim.compiler.program import Location, Program
-
-Triple = tuple[int, int, int]
+from cudalab.sim.machine.launch.configuration import Dim3
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,8 @@ class Finding:
     """One line, as compute-sanitizer would put it: ``Invalid __global__ write of size 4 bytes``."""
     kernel: str
     place: Place | None = None
-    block: Triple | None = None
-    thread: Triple | None = None
+    block: Dim3 | None = None
+    thread: Dim3 | None = None
     address: int | None = None
     size: int = 0
     detail: str = ""
@@ -153,7 +152,7 @@ _ADVICE = "margin-top:4px;padding-left:6px;border-left:3px solid #009E73"
 _COLORS = {"memcheck": "#D55E00", "racecheck": "#0072B2", "initcheck": "#A8558A", "synccheck": "#5A5A5A"}
 
 
-def _tuple(value: Triple | None) -> str:
+def _tuple(value: Dim3 | None) -> str:
     return "({}, {}, {})".format(*value) if value is not None else ""
 
 
@@ -185,7 +184,7 @@ def _is_own(file: str) -> bool:
     return "/" not in file and "\\" not in file and file != _BUILT_IN
 
 
-def triple(index: int, extent: Triple) -> Triple:
+def triple(index: int, size: Dim3) -> Dim3:
     """A linear index as x, y, z."""
-    x, y, _ = extent
+    x, y, _ = size
     return index % x, index // x % y, index // (x * y)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import SHARED_WINDOW, SiteKind, Space, SyncRule
-from cudalab.sim.machine.reports.finding import Finding, Triple, place_of, triple
+from cudalab.sim.machine.reports.finding import Finding, place_of, triple
 from cudalab.sim.machine.sanitizer.initcheck import UninitialisedRead
 from cudalab.sim.machine.sanitizer.mask_mismatch import MaskMismatch
 from cudalab.sim.machine.sanitizer.racecheck import Race
 from cudalab.sim.machine.sanitizer.synccheck import SyncError
 
 if TYPE_CHECKING:
-    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.launch.configuration import Dim3, Launch
 
 
 _RULES = {
@@ -42,8 +43,8 @@ _RULES = {
 class Wording:
     """Puts what the checks found into words."""
 
-    def __init__(self, kernel: LoadedKernel, grid: Triple, block: Triple) -> None:
-        self._kernel, self._grid, self._block = kernel, grid, block
+    def __init__(self, launch: Launch) -> None:
+        self._kernel, self._grid, self._block = launch.kernel, launch.config.grid, launch.config.block
 
     def _finding(
         self, tool: str, rule: str, headline: str, site: int, block: int, thread: int, **more: object
@@ -160,7 +161,7 @@ class Wording:
             )
             headline, advice = "Divergent threads in block", "move the barrier out of the condition."
         else:
-            total = self._block[0] * self._block[1] * self._block[2]
+            total = math.prod(self._block)
             detail = f"{error.arrived} of {total} threads wait{self._at(error.site)}; the others have returned."
             headline = "Barrier reached after threads have exited"
             advice = "guard the work, not the barrier: let all threads reach it, and return after the last one."
@@ -204,5 +205,5 @@ def lane_ranges(lanes: int) -> str:
     return ", ".join(parts)
 
 
-def _tuple(value: Triple) -> str:
+def _tuple(value: Dim3) -> str:
     return "({},{},{})".format(*value)

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cudalab.sim import abi
-from cudalab.sim.machine.launch.clusters import APART, Together, cluster_of
-from cudalab.sim.machine.launch.limits import DeviceLimits
 from cudalab.sim.machine.reports import notes
 from cudalab.sim.machine.reports.faults import from_context
-from cudalab.sim.machine.reports.finding import Finding, Triple
+from cudalab.sim.machine.reports.finding import Finding
 from cudalab.sim.machine.sanitizer.shadow_cells import MOST_SKIPPED, AttachedCells
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context
+    from cudalab.sim.machine.launch.configuration import Launch, LaunchConfig
     from cudalab.sim.machine.launch.module import LoadedKernel
 
 
@@ -60,29 +59,27 @@ class SanitizerResult:
 class CheckedLaunch:
     """A launch, and how to check it."""
 
-    kernel: LoadedKernel
-    grid: Triple
-    block: Triple
-    args: bytes
-    shared: int
+    launch: Launch
     tools: Sequence[str]
     seed: int | None
     time_limit: float
-    limits: DeviceLimits
-    together: Together = APART
 
     @property
-    def cluster(self) -> Triple:
-        """Blocks of a cluster."""
-        return cluster_of(self.kernel.kernel, self.together)
+    def kernel(self) -> LoadedKernel:
+        return self.launch.kernel
+
+    @property
+    def config(self) -> LaunchConfig:
+        return self.launch.config
 
     @property
     def blocks(self) -> int:
-        return self.grid[0] * self.grid[1] * self.grid[2]
+        return self.config.blocks
 
     @property
     def threads(self) -> int:
-        return self.block[0] * self.block[1] * self.block[2]
+        """Threads a block."""
+        return self.config.threads_per_block
 
     def block_order(self) -> np.ndarray:
         if self.seed is None:
@@ -108,7 +105,7 @@ def add_skipped_accesses(
     for number in np.argsort(example):
         own = skipped[group == number]
         raw = abi.Fault.from_buffer_copy(own[0].tobytes())
-        finding = from_context(context, launch.kernel, launch.grid, launch.block, launch.args, raw).finding
+        finding = from_context(context, launch.launch, raw).finding
         threads = np.unique(own["block"] * np.uint64(1024) + own["thread"])
         result.add(
             replace(

@@ -112,23 +112,10 @@ def check_exactly(launch: CheckedLaunch, result: SanitizerResult, suspects: Susp
         first = suspects.blocks.tolist()
         chosen = set(first)
         order = [*first, *(index for index in order if index not in chosen)]
-    kernel = launch.kernel
-    with Tracer(
-        kernel,
-        launch.grid,
-        launch.block,
-        launch.args,
-        launch.shared,
-        records=BLOCK_RECORDS,
-        seed=launch.seed,
-        variant="sanitize_trace",
-        together=launch.together,
-    ) as tracer:
+    with Tracer(launch.launch, records=BLOCK_RECORDS, seed=launch.seed, variant="sanitize_trace") as tracer:
         if _blocks_interact(launch):
             most = min(MOST_RECORDS, BLOCK_RECORDS * launch.blocks)
-            ran = tracer.run_together(
-                order, order, time_limit=launch.time_limit, most=most, survive=True, limits=launch.limits
-            )
+            ran = tracer.run_concurrently(order, order, time_limit=launch.time_limit, most=most, survive=True)
             if tracer.stuck is not None:
                 if any(trace.status == Status.FAULT for trace in ran):
                     result.note(notes.WAITED_FOR_FAULT)
@@ -149,7 +136,8 @@ def check_exactly(launch: CheckedLaunch, result: SanitizerResult, suspects: Susp
 
 def _blocks_interact(launch: CheckedLaunch) -> bool:
     """May blocks wait for each other?"""
-    return bool(launch.kernel.kernel.poll_points) or launch.cluster != (1, 1, 1) or launch.together.cooperative
+    config = launch.config
+    return bool(launch.kernel.kernel.poll_points) or config.cluster_blocks > 1 or config.cooperative
 
 
 class _ExactCheck:
@@ -158,8 +146,8 @@ class _ExactCheck:
     def __init__(self, launch: CheckedLaunch, result: SanitizerResult, suspects: Suspects | None) -> None:
         kernel = launch.kernel
         self.launch, self.result, self.suspects = launch, result, suspects
-        self.clustered = launch.cluster != (1, 1, 1)
-        self.fine = has_fine_synchronisation(kernel.kernel) or self.clustered or launch.together.cooperative
+        self.clustered = launch.config.cluster_blocks > 1
+        self.fine = has_fine_synchronisation(kernel.kernel) or self.clustered or launch.config.cooperative
         """Threads are ordered by more than barriers of the whole block and operations of whole warps."""
         self._pending: list[tuple[int, np.ndarray, bool]] = []
         self._pending_records = 0
@@ -173,13 +161,13 @@ class _ExactCheck:
         self._initialised = InitialisationCheck(kernel.kernel, kernel.module.memory, touched)
         self._between_blocks = InterBlockRaces(kernel.kernel)
         self._unit = unit_of(kernel.kernel)
-        clusters = Clusters(launch.grid, launch.cluster)
+        clusters = Clusters(launch.config.grid, launch.config.cluster or (1, 1, 1))
         self._detector = (
             VectorClockDetector(kernel.kernel, launch.threads, clusters=clusters, unit=self._unit)
             if self.fine
             else None
         )
-        self._wording = Wording(kernel, launch.grid, launch.block)
+        self._wording = Wording(launch.launch)
         self._races: list[tuple[Race, bool]] = []
         self._uninitialised: list[UninitialisedRead] = []
         self._racing: set[tuple[int, int]] = set()
@@ -194,13 +182,11 @@ class _ExactCheck:
         if self.suspects is None:
             result.blocks += 1
             if trace.status == Status.FAULT:
-                fault = trace.explained or from_context(
-                    tracer.context, launch.kernel, launch.grid, launch.block, launch.args, trace.fault
-                )
+                fault = trace.explained or from_context(tracer.context, launch.launch, trace.fault)
                 if "memcheck" in launch.tools or fault.rule == "deadlock":
                     result.add(fault.finding)
             elif trace.timed_out:
-                fault = time_limit_fault(tracer.context, launch.kernel, launch.grid, launch.block, launch.time_limit)
+                fault = time_limit_fault(tracer.context, launch.launch, launch.time_limit)
                 result.add(fault.finding)
         if trace.lost:
             result.note(notes.block_too_long(trace.block, len(trace.records)))

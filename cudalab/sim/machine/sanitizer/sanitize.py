@@ -30,9 +30,6 @@ from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import FaultKind, SiteKind, Space, Status, Stop
 from cudalab.sim.machine.launch import workspace as workspaces
-from cudalab.sim.machine.launch.clusters import APART, Together
-from cudalab.sim.machine.launch.configuration import extent
-from cudalab.sim.machine.launch.limits import H200, DeviceLimits
 from cudalab.sim.machine.launch.supervision import NotStopped, run_blocks
 from cudalab.sim.machine.memory import host_watch
 from cudalab.sim.machine.memory.undo_log import UndoLog
@@ -43,6 +40,7 @@ from cudalab.sim.machine.sanitizer.checked_launch import CheckedLaunch, Sanitize
 from cudalab.sim.machine.sanitizer.shadow_cells import AttachedCells, SavedAllocations, shadow_cells_of
 
 if TYPE_CHECKING:
+    from cudalab.sim.machine.launch.configuration import Launch
     from cudalab.sim.machine.launch.module import LoadedKernel
 
 _SKIPPED = (FaultKind.OUT_OF_BOUNDS, FaultKind.MISALIGNED, FaultKind.READ_ONLY)
@@ -52,50 +50,38 @@ MOST_ENDED = 1000
 
 
 def check_launch(
-    kernel: LoadedKernel,
-    grid: Sequence[int] | int,
-    block: Sequence[int] | int,
-    args: bytes,
-    shared: int = 0,
+    launch: Launch,
     *,
     tools: Sequence[str] = TOOLS,
     seed: int | None = None,
     time_limit: float = 10.0,
     exact: bool = False,
-    together: Together = APART,
-    limits: DeviceLimits = H200,
 ) -> SanitizerResult:
     """Run a launch under the sanitizer and roll its stores back.
 
     Args:
-        kernel: from :meth:`Module.kernel`.
-        grid, block, args, shared: as for :func:`launch`.
+        launch: from :meth:`LoadedKernel.launch`.
         tools: which checks: any of ``TOOLS``.
         seed: shuffle blocks and threads by it.
         time_limit: seconds that one block may take.
         exact: check every access of the trace, not only the suspects. The findings are the same; it takes much
             longer.
-        together: clusters, or a cooperative launch.
-        limits: the device's.
 
     Raises:
-        LaunchError: the configuration is not allowed.
         ValueError: an unknown tool.
         MemoryError: no addresses are left for shadow memory.
     """
     unknown = [tool for tool in tools if tool not in TOOLS]
     if unknown:
         raise ValueError(f"tools must be among {', '.join(TOOLS)} (got {unknown[0]!r})")
-    grid_, block_ = extent(grid, "grid"), extent(block, "block")
-    kernel.check(grid_, block_, shared, limits, together)
-    launch = CheckedLaunch(kernel, grid_, block_, args, shared, tuple(tools), seed, time_limit, limits, together)
-    result = SanitizerResult(grid_blocks=launch.blocks)
-    if exact or needs_exact_check(kernel) or together.cooperative or launch.cluster != (1, 1, 1):
-        exact_check.check_exactly(launch, result)
+    config, checked = launch.config, CheckedLaunch(launch, tuple(tools), seed, time_limit)
+    result = SanitizerResult(grid_blocks=config.blocks)
+    if exact or needs_exact_check(launch.kernel) or config.cooperative or config.cluster_blocks > 1:
+        exact_check.check_exactly(checked, result)
         return result
-    suspects = _run_native(launch, result)
+    suspects = _run_native(checked, result)
     if suspects is not None:
-        exact_check.check_exactly(launch, result, suspects)
+        exact_check.check_exactly(checked, result, suspects)
     return result
 
 
@@ -131,7 +117,7 @@ def _attempt(launch: CheckedLaunch, result: SanitizerResult, variant: str) -> ex
     stopped = True
     with host_watch.paused():
         try:
-            space.prepare(kernel, launch.grid, launch.block, launch.args, launch.shared, prints=False)
+            space.prepare(launch.launch, prints=False)
             context = space.context
             shadow = shadow_cells_of(memory).attach(kernel, space)
             saved = SavedAllocations(memory, shadow.written)
@@ -184,11 +170,9 @@ def _run_all(
             break
         if status == Status.STOPPED:
             if context.stop == Stop.TIMEOUT:
-                result.add(
-                    time_limit_fault(context, launch.kernel, launch.grid, launch.block, launch.time_limit).finding
-                )
+                result.add(time_limit_fault(context, launch.launch, launch.time_limit).finding)
             break
-        fault = from_context(context, launch.kernel, launch.grid, launch.block, launch.args)
+        fault = from_context(context, launch.launch)
         if "memcheck" in launch.tools or fault.rule == "deadlock":
             result.add(fault.finding)
         position, ended = position + 1, ended + 1

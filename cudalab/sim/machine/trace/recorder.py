@@ -17,9 +17,8 @@ import numpy as np
 from cudalab.sim.abi import Fault, Status, Stop
 from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.launch import workspace as workspaces
-from cudalab.sim.machine.launch.clusters import APART, Together, cluster_of, resident_blocks
-from cudalab.sim.machine.launch.limits import H200, DeviceLimits
-from cudalab.sim.machine.launch.resident_blocks import Residents, in_clusters
+from cudalab.sim.machine.launch.clusters import in_clusters
+from cudalab.sim.machine.launch.resident_blocks import ResidentBlocks
 from cudalab.sim.machine.launch.supervision import NotStopped, run_blocks
 from cudalab.sim.machine.memory import host_watch
 from cudalab.sim.machine.memory.undo_log import UndoLog
@@ -30,9 +29,8 @@ from cudalab.sim.machine.trace.elided_records import RECORD, Spread, spread_of
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context
-    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.launch.configuration import Launch
     from cudalab.sim.machine.reports.faults import Fault as ExplainedFault
-    from cudalab.sim.machine.reports.finding import Triple
     from cudalab.sim.machine.sanitizer.shadow_cells import AttachedCells
 
 _FUEL = 1 << 12
@@ -113,35 +111,24 @@ class Tracer:
     Use it as a context manager: on leaving it, all stores to global memory are taken back.
 
     Args:
-        kernel: the kernel.
-        grid: blocks in x, y, z.
-        block: threads in x, y, z.
-        args: the parameter buffer.
-        shared: dynamic shared memory a block, bytes.
+        launch: what is launched.
         records: most records kept of one block; further ones are counted only.
         seed: shuffle the order of threads by it.
         prepare: called with the context before each block, to set it up further.
         variant: ``traced``, or ``sanitize_trace``, which goes on after an access that is not allowed.
-        together: clusters, or a cooperative launch.
     """
 
     def __init__(
         self,
-        kernel: LoadedKernel,
-        grid: Triple,
-        block: Triple,
-        args: bytes,
-        shared: int = 0,
+        launch: Launch,
         *,
         records: int = 1 << 20,
         seed: int | None = None,
         prepare: Callable[[Context], None] | None = None,
         variant: str = "traced",
-        together: Together = APART,
     ) -> None:
-        self._together = together
-        self._cluster = cluster_of(kernel.kernel, together)
-        self.kernel, self.grid, self.block, self.args, self.shared = kernel, grid, block, args, shared
+        kernel = launch.kernel
+        self.launch = launch
         self._entry = kernel.entry(variant)
         self._skips = variant == "sanitize_trace"
         self._has_barriers = any(site.semantics.operation is Operation.MBARRIER for site in kernel.kernel.sites)
@@ -156,13 +143,12 @@ class Tracer:
         self._records = records
         self._order: np.ndarray | None = None
         self.sequence: list[tuple[int, np.ndarray]] = []
-        """After :meth:`run_together`: blocks and their records as native code wrote them, in the order in which it all
-        happened."""
+        """After :meth:`run_concurrently`: blocks and their records as native code wrote them, in the order of
+        execution."""
         self.stuck: ExplainedFault | None = None
-        """Why the last :meth:`run_together` came to no end: all blocks wait for memory to change."""
+        """Why the last :meth:`run_concurrently` came to no end: all blocks wait for memory to change."""
         if seed is not None:
-            threads = block[0] * block[1] * block[2]
-            self._order = np.random.default_rng(seed).permutation(threads).astype(np.uint32)
+            self._order = np.random.default_rng(seed).permutation(self.threads).astype(np.uint32)
 
     def __enter__(self) -> Tracer:
         self._quiet.__enter__()
@@ -184,7 +170,7 @@ class Tracer:
     def run(self, index: int, *, time_limit: float = 10.0) -> BlockTrace:
         """Run block `index` and return what it did. The records are valid until the next run. A block that waits for
         memory to change, which others would do, ends with ``YIELDED``. In a cluster the blocks beside it run, too."""
-        if self._cluster != (1, 1, 1):
+        if self.in_clusters:
             return self._run_cluster(index, time_limit)
         context = self._space.context
         self._begin()
@@ -208,8 +194,7 @@ class Tracer:
         )
 
     def _run_cluster(self, index: int, time_limit: float) -> BlockTrace:
-        blocks = in_clusters([index], self.grid, self._cluster)
-        found = self.run_together(blocks, {index}, time_limit=time_limit, patient=False)
+        found = self.run_concurrently(self._whole_clusters([index]), {index}, time_limit=time_limit, patient=False)
         return found[0] if found else BlockTrace(index, self._buffer[:0], 0, Status.YIELDED)
 
     def run_batch(self, blocks: Sequence[int], *, time_limit: float = 10.0) -> list[BlockTrace]:
@@ -219,7 +204,7 @@ class Tracer:
             A trace for each, valid until the next run; empty where that cannot be told, because not all blocks came to
             their end or not all records fitted. What they stored is then taken back, with all that was stored before.
         """
-        if self._cluster != (1, 1, 1):
+        if self.in_clusters:
             self.take_back()
             return []
         context = self._space.context
@@ -255,11 +240,11 @@ class Tracer:
     ) -> int:
         """Run blocks under supervision; those that cannot take long, in this thread."""
         entry = entry or self._entry
-        if 0 < self.kernel.kernel.longest_path * self.threads * (end - first) <= _AT_ONCE:
+        if 0 < self.launch.kernel.kernel.longest_path * self.threads * (end - first) <= _AT_ONCE:
             return entry(self._space.address, first, end)
         return run_blocks(entry, self._space, first, end, time_limit=time_limit)
 
-    def run_together(
+    def run_concurrently(
         self,
         order: Sequence[int],
         keep: Container[int],
@@ -268,7 +253,6 @@ class Tracer:
         most: int = 1 << 24,
         patient: bool = True,
         survive: bool = False,
-        limits: DeviceLimits = H200,
     ) -> list[BlockTrace]:
         """Run the blocks of a kernel that polls memory, as many side by side as fit on the device.
 
@@ -279,7 +263,6 @@ class Tracer:
             most: records kept in all.
             patient: go on while threads only count rounds, look at the clock, or tell others something again and again.
             survive: a block that ends with a fault leaves the others running.
-            limits: the device's.
 
         Returns:
             Traces in order; those of blocks that did not come to their end have another status than ``DONE``. Where no
@@ -287,8 +270,7 @@ class Tracer:
         """
         space, context = self._space, self._space.context
         self._begin()
-        if self._cluster != (1, 1, 1):
-            order = in_clusters(order, self.grid, self._cluster)
+        order = self._whole_clusters(order)
         sequence = np.array(order, np.uint64)
         context.block_order = sequence.ctypes.data
         self.sequence = []
@@ -308,7 +290,7 @@ class Tracer:
             if status == Status.FAULT:
                 trace.fault = Fault.from_buffer_copy(context.fault)
                 if survive:  # others are about to use the memory that tells where its threads were
-                    trace.explained = from_context(context, self.kernel, self.grid, self.block, self.args)
+                    trace.explained = from_context(context, self.launch)
             trace.lose(lost)
             trace.lost_inside = trace.lost_inside or lost > 0
             here = self._spread.length(self._buffer[:used]) if self._spread is not None else used
@@ -321,19 +303,16 @@ class Tracer:
                 self.sequence.append((block, piece))
                 kept += here
 
-        capacity = resident_blocks(self.kernel.kernel, self.block, self.shared, self._cluster, limits)
-        residents = Residents(
-            self.kernel, self._entry, space, len(order), capacity, take, self._cluster, survive=survive
-        )
+        resident = ResidentBlocks(self.launch, self._entry, space, len(order), take, survive=survive)
         self._undo.attach(context)
         try:
-            status = run_blocks(lambda *_: residents.run(patient=patient), space, 0, len(order), time_limit=time_limit)
+            status = run_blocks(lambda *_: resident.run(patient=patient), space, 0, len(order), time_limit=time_limit)
             self.stuck = None
             if status == Status.YIELDED:
-                self.stuck = waiting_fault(residents, context, self.kernel, self.grid, self.block, self.args)
+                self.stuck = waiting_fault(resident, context, self.launch)
         finally:
             self._undo.detach(context)
-            residents.leave()
+            resident.leave()
             context.block_order = 0
         for block, trace in found.items():
             if block in parts:
@@ -344,7 +323,7 @@ class Tracer:
     def _begin(self) -> None:
         """Prepare the context for a run."""
         space, context = self._space, self._space.context
-        space.prepare(self.kernel, self.grid, self.block, self.args, self.shared, prints=False, together=self._together)
+        space.prepare(self.launch, prints=False)
         context.fuel = _FUEL
         if self._order is not None:
             context.thread_order = self._order.ctypes.data
@@ -352,7 +331,8 @@ class Tracer:
         context.trace.capacity = self._records * RECORD.itemsize
         if self._skips:
             if self.shadow is None:
-                self.shadow = shadow_cells_of(self.kernel.module.memory).attach(self.kernel, space)
+                kernel = self.launch.kernel
+                self.shadow = shadow_cells_of(kernel.module.memory).attach(kernel, space)
             self.shadow.resume()
         if self._prepare is not None:
             self._prepare(context)
@@ -364,12 +344,17 @@ class Tracer:
     @property
     def in_clusters(self) -> bool:
         """Do its blocks run in clusters?"""
-        return self._cluster != (1, 1, 1)
+        return self.launch.config.cluster_blocks > 1
+
+    def _whole_clusters(self, blocks: Sequence[int]) -> Sequence[int]:
+        """The blocks, with the rest of their clusters."""
+        config = self.launch.config
+        return in_clusters(blocks, config.grid, config.cluster) if config.cluster is not None else blocks
 
     @property
     def threads(self) -> int:
         """Threads a block."""
-        return self.block[0] * self.block[1] * self.block[2]
+        return self.launch.config.threads_per_block
 
     @property
     def footprint(self) -> int:
@@ -383,11 +368,7 @@ class Tracer:
 
 
 def trace(
-    kernel: LoadedKernel,
-    grid: Triple,
-    block: Triple,
-    args: bytes,
-    shared: int = 0,
+    launch: Launch,
     *,
     blocks: Sequence[int] | None = None,
     seed: int | None = None,
@@ -399,10 +380,10 @@ def trace(
     Stores are seen by later blocks, and taken back when the iteration ends. With `seed`, threads and blocks run in a
     shuffled order.
     """
-    order = list(blocks) if blocks is not None else list(range(grid[0] * grid[1] * grid[2]))
+    order = list(blocks) if blocks is not None else list(range(launch.config.blocks))
     if seed is not None:
         np.random.default_rng(seed).shuffle(order)
-    with Tracer(kernel, grid, block, args, shared, records=records, seed=seed) as tracer:
+    with Tracer(launch, records=records, seed=seed) as tracer:
         for index in order:
             yield tracer.run(index, time_limit=time_limit)
 

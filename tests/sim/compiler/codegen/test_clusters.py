@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cudalab.sim.machine.launch.clusters import Together
 from tests.sim.compiler.kernel_runner import Compiled, cuda
 
 CLUSTER = r"""
@@ -51,8 +50,7 @@ def test_values_passed_round_a_cluster_come_back(code: Compiled, variant: str, s
     out, rounds = np.zeros_like(x), 5
     options = {"footprint": True} if variant == "footprint" else {}
     variant = "" if options else variant
-    together = Together((size, 1, 1))
-    code("k", 2 * size, 96, x, out, rounds, shared=4 * 96, together=together, variant=variant, **options)
+    code("k", 2 * size, 96, x, out, rounds, shared=4 * 96, cluster=size, variant=variant, **options)
     wanted = np.roll(x.reshape(2, size, 96), rounds, axis=1).reshape(x.shape) + rounds
     assert (out == wanted).all()
 
@@ -84,7 +82,7 @@ def test_threads_that_leave_inside_a_called_function_count_as_arrived() -> None:
         }"""
     )
     out = np.zeros(256, np.int32)
-    cuda(source)("k", 4, 64, out, together=Together((4, 1, 1)))
+    cuda(source)("k", 4, 64, out, cluster=4)
     assert (out == (np.arange(256) % 64 % 3 != 0)).all()
 
 
@@ -108,7 +106,7 @@ def test_the_barrier_works_in_loops_with_block_barriers_and_warp_operations() ->
         }"""
     )
     out = np.zeros((2, 64), np.int32)
-    cuda(source)("k", 2, 64, out, together=Together((2, 1, 1)))
+    cuda(source)("k", 2, 64, out, cluster=2)
     for block in (0, 1):
         values = np.array([[i * 64 + 63 - t + (block ^ 1) for t in range(64)] for i in range(6)])
         warps = values.reshape(6, 2, 32).sum(axis=(0, 2))
@@ -118,5 +116,5 @@ def test_the_barrier_works_in_loops_with_block_barriers_and_warp_operations() ->
 def test_a_kernel_that_only_arrives_need_not_wait() -> None:
     source = CLUSTER + r"""extern "C" __global__ void k(int* out) { out[blockIdx.x] = 7; arrive(); }"""
     out = np.zeros(4, np.int32)
-    cuda(source)("k", 4, 32, out, together=Together((2, 1, 1)))
+    cuda(source)("k", 4, 32, out, cluster=2)
     assert (out == 7).all()

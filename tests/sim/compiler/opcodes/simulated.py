@@ -9,12 +9,13 @@ from functools import cache
 import numpy as np
 
 from cudalab.sim.compiler import compile_ptx
+from cudalab.sim.machine.launch.execution import Outcome, execute
 from cudalab.sim.machine.launch.module import Module
-from cudalab.sim.machine.launch.run import Outcome, launch
 from cudalab.sim.machine.memory.allocations import Memory
 from tests.sim.compiler.opcodes import suite
 from tests.sim.compiler.opcodes.image import on_simulated
 from tests.sim.compiler.opcodes.kernel import Kernel, module_text
+from tests.sim.h200 import LIMITS
 
 
 class Device:
@@ -22,7 +23,7 @@ class Device:
 
     def __init__(self, kernels: Sequence[Kernel]) -> None:
         self.memory = Memory(1 << 28)
-        self.module = Module(compile_ptx(module_text(kernels)), self.memory)
+        self.module = Module(compile_ptx(module_text(kernels)), self.memory, LIMITS)
 
     def run(self, kernel: Kernel, variant: str = "plain") -> np.ndarray:
         """The output, as bytes.
@@ -43,7 +44,9 @@ class Device:
             output[:] = kernel.output
             handles = struct.pack(f"<{len(images)}Q", *(handle for handle, _ in images))
             arguments = struct.pack("<QQ", source, target) + kernel.arguments + handles
-            outcome = launch(self.module.kernel(kernel.name), kernel.grid, kernel.block, arguments, variant=variant)
+            outcome = execute(
+                self.module.kernel(kernel.name).launch(kernel.grid, kernel.block, arguments), variant=variant
+            )
             return outcome, output.copy()
         finally:
             self.memory.free(source)

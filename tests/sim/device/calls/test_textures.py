@@ -235,15 +235,15 @@ def grid_of(desk: Desk) -> Any:
 
 
 def test_the_footprint_holds_the_texels_read_and_written(desk: Desk) -> None:
-    from cudalab.sim.machine.launch.run import launch
+    from cudalab.sim.machine.launch.execution import execute
 
     grid = grid_of(desk)
     kernel = desk.device.loaded_kernel(desk.function("look"))
-    read = launch(kernel, 1, 5, struct.pack("<QQ", desk.texture, desk.out), footprint=True).footprint
+    read = execute(kernel.launch(1, 5, struct.pack("<QQ", desk.texture, desk.out)), footprint=True).footprint
     assert read is not None
     assert read.reads == ((grid.data + grid.pitch, 20),) and read.writes == ((desk.out, 20),)
     kernel = desk.device.loaded_kernel(desk.function("keep"))
-    written = launch(kernel, 1, 5, struct.pack("<QQ", desk.surface, desk.out), footprint=True).footprint
+    written = execute(kernel.launch(1, 5, struct.pack("<QQ", desk.surface, desk.out)), footprint=True).footprint
     assert written is not None
     assert set(written.writes) == {(grid.data + grid.pitch, 20), (desk.out, 20)}
     assert written.reads == ((grid.data, 4),)
@@ -275,7 +275,7 @@ def test_an_unordered_copy_to_the_array_is_a_hazard(desk: Desk) -> None:
 
 def test_the_sanitizer_finds_two_blocks_that_write_one_texel(desk: Desk) -> None:
     kernel = desk.device.loaded_kernel(desk.function("keep"))
-    found = check_launch(kernel, 2, 8, struct.pack("<QQ", desk.surface, desk.out))
+    found = check_launch(kernel.launch(2, 8, struct.pack("<QQ", desk.surface, desk.out)))
     assert any(finding.rule == "race" and finding.line == 12 for finding in found.findings)
 
 
@@ -283,14 +283,14 @@ def test_uninitialised_texels_are_found(desk: Desk) -> None:
     array = desk.device.malloc_array(FLOAT, (8, 4, 0))
     texture = desk.device.create_texture(array, CLAMP)
     kernel = desk.device.loaded_kernel(desk.function("look"))
-    found = check_launch(kernel, 1, 8, struct.pack("<QQ", texture, desk.out))
+    found = check_launch(kernel.launch(1, 8, struct.pack("<QQ", texture, desk.out)))
     assert [(finding.rule, finding.line) for finding in found.findings] == [("uninitialised read", 3)]
-    assert not check_launch(kernel, 1, 8, struct.pack("<QQ", desk.texture, desk.out)).findings
+    assert not check_launch(kernel.launch(1, 8, struct.pack("<QQ", desk.texture, desk.out))).findings
 
 
 def test_a_sampled_launch_takes_its_surface_writes_back(desk: Desk) -> None:
     kernel = desk.device.loaded_kernel(desk.function("keep"))
-    list(trace(kernel, (1, 1, 1), (8, 1, 1), struct.pack("<QQ", desk.surface, desk.out)))
+    list(trace(kernel.launch((1, 1, 1), (8, 1, 1), struct.pack("<QQ", desk.surface, desk.out))))
     grid = grid_of(desk)
     assert desk.device.memory.array(grid.data, 64, np.float32)[16:24].tolist() == desk.host[8:16].tolist()
 

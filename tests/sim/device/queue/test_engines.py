@@ -11,9 +11,10 @@ from cudalab.sim.device.queue.copy_engine import CopyEngine
 from cudalab.sim.device.queue.event_loop import EventLoop
 from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.device.queue.sm_array import SmArray
-from cudalab.sim.device.queue.sm_residency import Residency, SmRoom
+from cudalab.sim.device.queue.sm_residency import Residency, block_needs
 from cudalab.sim.device.queue.stream import Stream
 from cudalab.sim.machine.counters.occupancy import occupancy
+from tests.sim.h200 import LIMITS
 
 SMS = 132
 
@@ -83,42 +84,39 @@ def array():
 @pytest.mark.parametrize("threads", [1, 32, 33, 96, 128, 256, 768, 1024])
 @pytest.mark.parametrize("shared", [0, 1000, 40_000, 232_448])
 def test_alone_as_many_blocks_are_resident_as_occupancy_says(threads, registers, shared):
-    expected = occupancy(threads, registers, shared).blocks_per_sm
-    room = SmRoom.of(load("h200"))
+    expected = occupancy(threads, registers, shared, limits=LIMITS).blocks_per_sm
     if not expected:
         with pytest.raises(ValueError, match="fits no SM"):
-            room.needs(threads, registers, shared)
+            block_needs(LIMITS, threads, registers, shared)
         return
-    residency = Residency(SMS, room)
-    assert residency.place("all", room.needs(threads, registers, shared), 10**6) == expected * SMS
+    residency = Residency(LIMITS)
+    assert residency.place("all", block_needs(LIMITS, threads, registers, shared), 10**6) == expected * SMS
     assert list(residency) == [(SMS, {"all": expected})]
 
 
 def test_blocks_are_spread_over_the_sms_first():
-    room = SmRoom.of(load("h200"))
-    residency = Residency(SMS, room)
-    residency.place("a", room.needs(128, 32, 0), 100)
-    residency.place("b", room.needs(128, 32, 0), 100)
+    residency = Residency(LIMITS)
+    residency.place("a", block_needs(LIMITS, 128, 32, 0), 100)
+    residency.place("b", block_needs(LIMITS, 128, 32, 0), 100)
     held = [(count, sum(holders.values())) for count, holders in residency]
     assert sum(count * blocks for count, blocks in held) == 200
     assert {blocks for _, blocks in held} == {1, 2}
     assert residency.sms_with(["a"]) == 100
     assert residency.sms_with(["a", "b"]) == SMS
-    residency.release("a", room.needs(128, 32, 0))
-    residency.release("b", room.needs(128, 32, 0), 60)
+    residency.release("a", block_needs(LIMITS, 128, 32, 0))
+    residency.release("b", block_needs(LIMITS, 128, 32, 0), 60)
     assert [count * blocks for count, holders in residency for blocks in holders.values()] == [40]
-    residency.release("b", room.needs(128, 32, 0))
+    residency.release("b", block_needs(LIMITS, 128, 32, 0))
     assert list(residency) == [(SMS, {})]
 
 
 def test_what_one_kernel_leaves_another_takes():
-    room = SmRoom.of(load("h200"))
-    residency = Residency(SMS, room)
-    large, small = room.needs(1024, 32, 0), room.needs(256, 32, 0)
+    residency = Residency(LIMITS)
+    large, small = block_needs(LIMITS, 1024, 32, 0), block_needs(LIMITS, 256, 32, 0)
     assert residency.place("large", large, SMS) == SMS
     assert residency.place("small", small, 10**6) == 4 * SMS
-    assert not residency.fits(room.needs(32, 32, 0))
-    shared = room.needs(32, 32, 200_000)
+    assert not residency.fits(block_needs(LIMITS, 32, 32, 0))
+    shared = block_needs(LIMITS, 32, 32, 200_000)
     residency.clear()
     assert residency.place("one", shared, 10**6) == SMS
     assert residency.place("two", shared, 1) == 0

@@ -9,9 +9,10 @@ import cudalab
 from cudalab.sim import cupy as cp
 from cudalab.sim.compiler import compile
 from cudalab.sim.machine.counters.sampling import count_launch
+from cudalab.sim.machine.launch.execution import execute
 from cudalab.sim.machine.launch.module import Module
-from cudalab.sim.machine.launch.run import launch
 from cudalab.sim.machine.memory.allocations import Memory
+from tests.sim.h200 import LIMITS
 
 CG = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
 
@@ -114,9 +115,9 @@ def test_distributed_shared_memory_is_counted_as_what_it_is():
     }"""
     )
     memory = Memory(1 << 30)
-    kernel = Module(compile(text), memory).kernel("k")
+    kernel = Module(compile(text), memory, LIMITS).kernel("k")
     args = memory.allocate(512).to_bytes(8, "little")
-    counts = count_launch(kernel, (4, 1, 1), (32, 1, 1), args)
+    counts = count_launch(kernel.launch((4, 1, 1), (32, 1, 1), args))
     assert counts.distributed.requests == 4 and counts.distributed.sectors == 4 * 4
     assert counts.distributed.bytes == 4 * 32 * 4
     assert counts.distributed_atomics.accesses == 4 * 32
@@ -128,11 +129,13 @@ def test_distributed_shared_memory_is_counted_as_what_it_is():
 def test_the_heap_may_lie_beyond_all_memory_so_far():
     """The first ``malloc`` of a kernel takes new device memory, which the kernel reaches at once."""
     memory = Memory(1 << 40)
-    kernel = Module(compile('extern "C" __global__ void k(int* y) { int* p = new int(7); *y = *p; delete p; }'), memory)
+    kernel = Module(
+        compile('extern "C" __global__ void k(int* y) { int* p = new int(7); *y = *p; delete p; }'), memory, LIMITS
+    )
     step = 64 << 20
     while memory.arena.extent - memory._cursor > 2 << 20 or memory.arena.extent < step:
         memory.allocate(1 << 20)
     y = memory.allocate(4)
-    outcome = launch(kernel.kernel("k"), (1, 1, 1), (1, 1, 1), y.to_bytes(8, "little"))
+    outcome = execute(kernel.kernel("k").launch((1, 1, 1), (1, 1, 1), y.to_bytes(8, "little")))
     assert outcome.fault is None
     assert memory.array(y, 1, np.int32)[0] == 7

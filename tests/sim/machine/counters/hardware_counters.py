@@ -17,6 +17,7 @@ from cudalab.sim.machine.counters.metrics import Counts
 from cudalab.sim.machine.counters.sampling import count_launch
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.memory.allocations import Memory
+from tests.sim.h200 import LIMITS
 from tests.sim.machine.counters.counter_programs import Program, programs
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "ncu_h200.json").read_text())
@@ -32,7 +33,7 @@ def memory() -> Memory:
 def counts_of(name: str) -> Counts:
     """Counters of one program, by name."""
     program = PROGRAMS[name]
-    kernel = Module(compile(program.code), memory()).kernel("k")
+    kernel = Module(compile(program.code), memory(), LIMITS).kernel("k")
     values = []
     for value in program.args:
         if isinstance(value, np.ndarray):
@@ -43,7 +44,7 @@ def counts_of(name: str) -> Counts:
     args = pack("k", kernel.kernel.parameters, values, kernel.kernel.parameter_bytes)
     grid, block = (*program.grid, 1, 1)[:3], (*program.block, 1, 1)[:3]
     total = grid[0] * grid[1] * grid[2]
-    counts = count_launch(kernel, grid, block, args, blocks=program.blocks or total)
+    counts = count_launch(kernel.launch(grid, block, args), blocks=program.blocks or total)
     assert counts.complete and counts.sampled == (program.blocks or total)
     return counts
 

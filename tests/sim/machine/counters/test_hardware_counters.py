@@ -12,6 +12,7 @@ import pytest
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.machine.counters.occupancy import kernel_occupancy
+from tests.sim.h200 import LIMITS
 from tests.sim.machine.counters import report_counters
 from tests.sim.machine.counters.hardware_counters import PROGRAMS, RECORDED, counted, counts_of, expected
 
@@ -35,7 +36,7 @@ def test_occupancy_equals_the_hardware_s(name: str) -> None:
     chose for the launch, and never the one that counts. A thread has at least 16 registers."""
     program, found = PROGRAMS[name], RECORDED["counters"][name]
     kernel = compile(program.code).kernels["k"]
-    ours = kernel_occupancy(kernel, int(np.prod(program.block)))
+    ours = kernel_occupancy(kernel, int(np.prod(program.block)), 0, LIMITS)
     assert kernel.resources is not None
     assert max(16, kernel.resources.registers) == found["launch__registers_per_thread"]
     for bound in ("warps", "blocks", "registers"):

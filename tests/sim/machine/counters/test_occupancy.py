@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cudalab.sim.machine.counters.occupancy import kernel_occupancy, occupancy, occupancy_curve
+from cudalab.sim.machine.counters.occupancy import kernel_occupancy, occupancy
+from tests.sim.h200 import LIMITS
 from tests.sim.machine.handmade import make
 
 
@@ -26,28 +27,30 @@ from tests.sim.machine.handmade import make
     ],
 )
 def test_residency(threads: int, registers: int, shared: int, blocks: int, warps: int, limiter: str) -> None:
-    found = occupancy(threads, registers, shared)
+    found = occupancy(threads, registers, shared, limits=LIMITS)
     assert (found.blocks_per_sm, found.warps_per_sm, found.limiter) == (blocks, warps, limiter)
     assert found.fraction == warps / 64
 
 
 def test_nothing_fits() -> None:
-    assert occupancy(32, 16, 228 * 1024).blocks_per_sm == 0
+    assert occupancy(32, 16, 228 * 1024, limits=LIMITS).blocks_per_sm == 0
 
 
 def test_text_names_the_limiter() -> None:
-    assert str(occupancy(256, 64)) == ("50% occupancy: 4 blocks of 256 threads an SM (32 warps), limited by registers")
+    assert str(occupancy(256, 64, limits=LIMITS)) == (
+        "50% occupancy: 4 blocks of 256 threads an SM (32 warps), limited by registers"
+    )
 
 
 @pytest.mark.parametrize("threads", [0, 1025, -1])
 def test_bad_block_sizes(threads: int) -> None:
     with pytest.raises(ValueError, match="threads must be 1 to 1024"):
-        occupancy(threads)
+        occupancy(threads, limits=LIMITS)
 
 
-def test_curve() -> None:
+def test_registers_and_shared_memory_of_a_kernel() -> None:
     kernel = make(lambda block: None, registers=40, static_shared=1024).kernel
-    curve = occupancy_curve(kernel)
-    assert [o.threads for o in curve] == list(range(32, 1025, 32))
-    assert kernel_occupancy(kernel, 256) == curve[7]
-    assert max(o.fraction for o in curve) <= 1.0
+    for threads in range(32, 1025, 32):
+        found = kernel_occupancy(kernel, threads, 512, LIMITS)
+        assert found == occupancy(threads, 40, 1536, limits=LIMITS)
+        assert found.threads == threads and found.fraction <= 1.0

@@ -9,9 +9,10 @@ import numpy as np
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.compiler.program import Program
+from cudalab.sim.machine.launch.execution import Outcome, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
-from cudalab.sim.machine.launch.run import Outcome, launch
 from cudalab.sim.machine.memory.allocations import Memory
+from tests.sim.h200 import LIMITS
 
 # Written with inline PTX: the headers of cuda::barrier take seconds to compile. The conformance programs use those.
 SOURCE = r"""
@@ -230,7 +231,7 @@ class Run:
 
     def __init__(self, memory: Memory, name: str, out: int, values: np.ndarray, n: int = 0) -> None:
         self.memory, self.out = memory, out
-        self.kernel: LoadedKernel = Module(program(), memory).kernel(name)
+        self.kernel: LoadedKernel = Module(program(), memory, LIMITS).kernel(name)
         self.values = np.asarray(values, np.int32)
         self.target, self.source = memory.allocate(4 * out), memory.allocate(self.values.nbytes)
         memory.array(self.source, self.values.size, np.int32)[:] = self.values
@@ -238,7 +239,7 @@ class Run:
         self.args = struct.pack("<QQi", self.target, self.source, n)
 
     def __call__(self, grid: int = 1, block: int = 64, **options: object) -> Outcome:
-        return launch(self.kernel, grid, block, self.args, **options)  # type: ignore[arg-type]
+        return execute(self.kernel.launch(grid, block, self.args), **options)  # type: ignore[arg-type]
 
     @property
     def result(self) -> np.ndarray:

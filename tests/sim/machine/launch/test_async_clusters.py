@@ -12,6 +12,7 @@ from cudalab.sim.compiler import compile
 from cudalab.sim.compiler.program import Program
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.memory.allocations import Memory
+from tests.sim.h200 import LIMITS
 from tests.sim.machine.launch.async_kernels import SOURCE, WHOLE, Run, numbers
 
 
@@ -105,7 +106,7 @@ def clustered() -> Program:
 class ClusterRun(Run):
     def __init__(self, memory: Memory, name: str, out: int, values: np.ndarray, n: int = 0) -> None:
         super().__init__(memory, "late", out, values, n)
-        self.kernel = Module(clustered(), memory).kernel(name)
+        self.kernel = Module(clustered(), memory, LIMITS).kernel(name)
 
 
 def test_stores_and_copies_into_another_block(memory: Memory) -> None:
@@ -150,7 +151,7 @@ def test_copies_within_shared_memory_need_a_launch_with_clusters(memory: Memory)
     }"""
     )
     run = Run(memory, "late", 64, WHOLE)
-    run.kernel = Module(compile(code), memory).kernel("k")
+    run.kernel = Module(compile(code), memory, LIMITS).kernel("k")
     fault = run(block=1).fault
     assert fault is not None
     assert (fault.rule, fault.code) == ("no cluster", 715)

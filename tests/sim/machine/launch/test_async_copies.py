@@ -97,7 +97,7 @@ def test_copies_count_as_loads_from_global_memory_and_stores_to_shared_memory(
     memory: Memory, stride: int, sectors: int
 ) -> None:
     run = Run(memory, "strided", 64, numbers(64 * stride), stride)
-    counts = count_launch(run.kernel, (1, 1, 1), (64, 1, 1), run.args, 0)
+    counts = count_launch(run.kernel.launch((1, 1, 1), (64, 1, 1), run.args))
     assert (counts.global_loads.requests, counts.global_loads.sectors) == (2, sectors)
     assert (counts.shared_stores.requests, counts.shared_stores.wavefronts) == (2, 2)
 
@@ -105,7 +105,7 @@ def test_copies_count_as_loads_from_global_memory_and_stores_to_shared_memory(
 def test_a_bulk_copy_counts_the_sectors_that_it_reads(memory: Memory) -> None:
     for name, n, sectors in (("bulk", 1008, 32), ("fetched", 1024, 96)):
         run = Run(memory, name, 768, numbers(768), n)
-        counts = count_launch(run.kernel, (1, 1, 1), (64, 1, 1), run.args, 0)
+        counts = count_launch(run.kernel.launch((1, 1, 1), (64, 1, 1), run.args))
         assert counts.global_loads.sectors == sectors
         assert counts.shared_stores.wavefronts == sectors // 4
 
@@ -199,7 +199,7 @@ def test_a_copy_by_a_tensor_map_is_refused_by_name() -> None:
 
 def findings(memory: Memory, name: str) -> list[tuple[str, int]]:
     run = Run(memory, name, 256, numbers(256), {"bulk": 1024}.get(name, 4))
-    checked = check_launch(run.kernel, 1, 64, run.args)
+    checked = check_launch(run.kernel.launch(1, 64, run.args))
     return [(finding.headline, finding.line) for finding in checked.findings]
 
 

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from cudalab.sim.machine.counters.sampling import count_launch, sample
-from cudalab.sim.machine.launch.clusters import Together, clusters_that_fit
-from cudalab.sim.machine.launch.configuration import LaunchError
-from cudalab.sim.machine.launch.limits import H200
+from cudalab.sim.machine.launch.clusters import clusters_that_fit
+from cudalab.sim.machine.launch.validation import LaunchError
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
 from tests.sim.compiler.codegen.test_clusters import CLUSTER
 from tests.sim.compiler.kernel_runner import Compiled, cuda, memory
+from tests.sim.h200 import LIMITS
 
-PAIR = Together((2, 1, 1))
 SOURCE = (
     CLUSTER
     + r"""
@@ -70,13 +69,13 @@ def code() -> Compiled:
 )
 def test_a_refused_cluster_says_why(code: Compiled, grid: int, cluster: int, message: str) -> None:
     with pytest.raises(LaunchError, match=message) as caught:
-        code.run("swap", grid, 32, np.zeros(1, np.int32), together=Together((cluster, 1, 1)))
+        code.run("swap", grid, 32, np.zeros(1, np.int32), cluster=cluster)
     assert caught.value.driver_code == 912
 
 
 def test_a_cooperative_launch_that_does_not_fit_is_refused(code: Compiled) -> None:
     with pytest.raises(LaunchError, match="132 blocks of 1024 threads fit|264 blocks of 1024 threads fit") as caught:
-        code.run("swap", 1000, 1024, np.zeros(1, np.int32), together=Together(cooperative=True))
+        code.run("swap", 1000, 1024, np.zeros(1, np.int32), cooperative=True)
     assert caught.value.driver_code == 720
 
 
@@ -91,7 +90,7 @@ def test_a_cooperative_launch_that_does_not_fit_is_refused(code: Compiled) -> No
     ],
 )
 def test_a_fault_explains_itself(code: Compiled, kernel: str, code_number: int, rule: str, words: str) -> None:
-    fault = code.run(kernel, 2, 32, np.zeros(64, np.int32), together=PAIR).fault
+    fault = code.run(kernel, 2, 32, np.zeros(64, np.int32), cluster=2).fault
     assert fault is not None and (fault.code, fault.rule) == (code_number, rule)
     assert fault.line > 0
     import re
@@ -107,8 +106,8 @@ def test_a_rank_without_a_cluster_is_named_as_such(code: Compiled) -> None:
 def test_samples_and_counts_run_whole_clusters(code: Compiled) -> None:
     args, copies = code.pack("swap", (np.zeros(4096 * 32, np.int32),))
     kernel = code.kernel("swap")
-    counts = sample(kernel, 4096, 32, args, remember=False, together=PAIR)
-    whole = count_launch(kernel, (8, 1, 1), (32, 1, 1), args, together=PAIR)
+    counts = sample(kernel.launch(4096, 32, args, cluster=2), remember=False)
+    whole = count_launch(kernel.launch((8, 1, 1), (32, 1, 1), args, cluster=2))
     assert counts.complete and counts.blocks == 4096
     assert whole.complete and whole.global_stores.requests == 8
     for _, pointer in copies:
@@ -118,7 +117,7 @@ def test_samples_and_counts_run_whole_clusters(code: Compiled) -> None:
 @pytest.mark.parametrize(("kernel", "races"), [("swap", 0), ("racy", 1)])
 def test_the_sanitizer_knows_the_order_that_the_cluster_barrier_makes(code: Compiled, kernel: str, races: int) -> None:
     args, copies = code.pack(kernel, (np.zeros(128, np.int32),))
-    checked = check_launch(code.kernel(kernel), 4, 32, args, together=PAIR)
+    checked = check_launch(code.kernel(kernel).launch(4, 32, args, cluster=2))
     found = [finding.headline for finding in checked.findings]
     assert len(found) == races, found
     for _, pointer in copies:
@@ -127,7 +126,7 @@ def test_the_sanitizer_knows_the_order_that_the_cluster_barrier_makes(code: Comp
 
 def test_stores_to_other_blocks_are_no_part_of_the_footprint(code: Compiled) -> None:
     out = np.zeros(64, np.int32)
-    footprint = code("swap", 2, 32, out, together=PAIR, variant="", footprint=True).footprint
+    footprint = code("swap", 2, 32, out, cluster=2, variant="", footprint=True).footprint
     assert footprint is not None and sum(size for _, size in footprint.writes) == out.nbytes
 
 
@@ -141,4 +140,4 @@ def test_stores_to_other_blocks_are_no_part_of_the_footprint(code: Compiled) -> 
     ],
 )
 def test_as_many_clusters_fit_as_on_an_h200(blocks_per_sm: int, expected: dict[int, int]) -> None:
-    assert {size: clusters_that_fit(blocks_per_sm, size, H200.sm_groups) for size in expected} == expected
+    assert {size: clusters_that_fit(blocks_per_sm, size, LIMITS.sm_groups) for size in expected} == expected

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from cudalab.sim.machine.launch.configuration import LaunchError, check_configuration, extent
+from cudalab.sim.machine.launch.configuration import dim3
+from cudalab.sim.machine.launch.validation import LaunchError
 from tests.sim.machine.handmade import make
 
 
 def check(grid=(1, 1, 1), block=(1, 1, 1), shared: int = 0, opted: int | None = None, **kernel: int) -> None:
-    check_configuration(make(lambda block: None, **kernel).kernel, grid, block, shared, max_dynamic_shared=opted)
+    loaded = make(lambda block: None, **kernel)
+    loaded.max_dynamic_shared = opted
+    loaded.configure(grid, block, shared)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +42,7 @@ def test_the_largest_are_allowed(grid, block) -> None:
         ((1, 1, 1), (32, 33, 1), r"32 x 33 x 1 = 1056 threads is larger than the 1024"),
     ],
 )
-def test_extents_over_the_limit(grid, block, words: str) -> None:
+def test_sizes_over_the_limit(grid, block, words: str) -> None:
     with pytest.raises(LaunchError, match=words) as error:
         check(grid, block)
     assert (error.value.code, error.value.name) == (9, "cudaErrorInvalidConfiguration")
@@ -82,8 +85,8 @@ def test_more_than_the_device_has() -> None:
         check(shared=227 * 1024 + 1, opted=300_000)
 
 
-def test_extent() -> None:
-    assert extent(5, "grid") == (5, 1, 1)
-    assert extent((5, 6), "grid") == (5, 6, 1)
+def test_one_to_three_numbers() -> None:
+    assert dim3(5, "grid") == (5, 1, 1)
+    assert dim3((5, 6), "grid") == (5, 6, 1)
     with pytest.raises(ValueError, match="grid must have one to three dimensions"):
-        extent((1, 2, 3, 4), "grid")
+        dim3((1, 2, 3, 4), "grid")

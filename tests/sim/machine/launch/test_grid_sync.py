@@ -9,11 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cudalab.sim.machine.launch.clusters import Together
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
 from tests.sim.compiler.kernel_runner import Compiled, cuda, memory
 
-ALL = Together(cooperative=True)
 SOURCE = r"""
 __device__ unsigned* workspace() {
     unsigned high, low;
@@ -64,7 +62,7 @@ def test_every_block_sees_what_the_others_wrote(code: Compiled, variant: str) ->
     start = np.random.default_rng(3).integers(0, 99, (20, 64)).astype(np.int32)
     a, b = start.copy(), np.zeros_like(start)
     options = {"footprint": True} if variant == "footprint" else {}
-    outcome = code("shift", 20, 64, a, b, 7, together=ALL, variant="" if options else variant, **options)
+    outcome = code("shift", 20, 64, a, b, 7, cooperative=True, variant="" if options else variant, **options)
     assert (a == np.roll(start, 7, axis=0) + 7).all()
     if outcome.footprint is not None:  # the workspace is the system's
         assert sum(size for _, size in outcome.footprint.writes) == a.nbytes + b.nbytes
@@ -72,9 +70,9 @@ def test_every_block_sees_what_the_others_wrote(code: Compiled, variant: str) ->
 
 def test_the_workspace_is_there_in_cooperative_launches_only(code: Compiled) -> None:
     seen = []
-    for together in (ALL, Together(), ALL):
+    for cooperative in (True, False, True):
         a = np.full(1, 9, np.int32)
-        code("valid", 1, 32, a, a.copy(), 0, together=together)
+        code("valid", 1, 32, a, a.copy(), 0, cooperative=cooperative)
         seen.append(int(a[0]))
     assert seen == [1, 0, 1]
 
@@ -86,7 +84,7 @@ def test_synchronising_without_a_cooperative_launch_says_how_to_launch(code: Com
 
 
 def test_a_block_that_never_comes_ends_as_an_endless_wait(code: Compiled) -> None:
-    fault = code.run("deserter", 4, 32, np.zeros(1, np.int32), np.zeros(1, np.int32), 1, together=ALL).fault
+    fault = code.run("deserter", 4, 32, np.zeros(1, np.int32), np.zeros(1, np.int32), 1, cooperative=True).fault
     assert fault is not None and (fault.code, fault.rule) == (702, "endless wait")
 
 
@@ -94,7 +92,7 @@ def test_a_block_that_never_comes_ends_as_an_endless_wait(code: Compiled) -> Non
 def test_the_sanitizer_knows_the_order_that_the_grid_barrier_makes(code: Compiled, kernel: str, races: int) -> None:
     a = np.zeros(4 * 32, np.int32)
     args, copies = code.pack(kernel, (a, a.copy(), 2))
-    checked = check_launch(code.kernel(kernel), 4, 32, args, tools=("racecheck",), together=ALL)
+    checked = check_launch(code.kernel(kernel).launch(4, 32, args, cooperative=True), tools=("racecheck",))
     assert len(checked.findings) == races, [str(finding) for finding in checked.findings]
     for _, pointer in copies:
         memory().free(pointer)

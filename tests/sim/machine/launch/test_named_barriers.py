@@ -94,7 +94,7 @@ def test_what_cannot_complete_is_explained(code: Compiled, kernel: str, number: 
 def test_the_sanitizer_knows_who_took_part(code: Compiled, kernel: str, races: int) -> None:
     x = np.zeros(9 * 32, np.int32)
     args, copies = code.pack(kernel, (x, x.copy(), 9, 0))
-    checked = check_launch(code.kernel(kernel), 1, 64, args, tools=("racecheck",))
+    checked = check_launch(code.kernel(kernel).launch(1, 64, args), tools=("racecheck",))
     assert len(checked.findings) == races, [str(finding) for finding in checked.findings]
     for _, pointer in copies:
         memory().free(pointer)

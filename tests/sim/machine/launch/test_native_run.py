@@ -13,9 +13,10 @@ import pytest
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.machine.counters.sampling import forget, sample
+from cudalab.sim.machine.launch.execution import Outcome, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
-from cudalab.sim.machine.launch.run import Outcome, launch
 from cudalab.sim.machine.memory.allocations import Memory
+from tests.sim.h200 import LIMITS
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def memory() -> Iterator[Memory]:
 
 
 def load(memory: Memory, code: str, name: str = "k") -> LoadedKernel:
-    return Module(compile(code), memory).kernel(name)
+    return Module(compile(code), memory, LIMITS).kernel(name)
 
 
 def put(memory: Memory, array: np.ndarray) -> int:
@@ -60,7 +61,7 @@ def test_vector_add(memory: Memory, n: int, workers: int) -> None:
     a, b = rng.random(n, np.float32), rng.random(n, np.float32)
     out = put(memory, np.zeros(n, np.float32))
     args = pack(put(memory, a), put(memory, b), out, n)
-    outcome = launch(load(memory, ADD), -(-n // 128), 128, args, workers=workers)
+    outcome = execute(load(memory, ADD).launch(-(-n // 128), 128, args), workers=workers)
     assert outcome.fault is None
     assert np.array_equal(memory.array(out, n, np.float32), a + b)
 
@@ -68,7 +69,7 @@ def test_vector_add(memory: Memory, n: int, workers: int) -> None:
 def test_atomics_of_several_workers_add_up(memory: Memory) -> None:
     code = 'extern "C" __global__ void k(int* n) { atomicAdd(n, 1); }'
     out = put(memory, np.zeros(1, np.int32))
-    launch(load(memory, code), 500, 256, pack(out), workers=2)
+    execute(load(memory, code).launch(500, 256, pack(out)), workers=2)
     assert memory.array(out, 1, np.int32)[0] == 500 * 256
 
 
@@ -90,7 +91,7 @@ def endless(memory: Memory, form: str) -> tuple[LoadedKernel, bytes]:
 def test_endless_loops_meet_the_time_limit(memory: Memory, form: str) -> None:
     kernel, args = endless(memory, form)
     start = time.monotonic()
-    fault = launch(kernel, 2, 64, args, time_limit=0.1).fault
+    fault = execute(kernel.launch(2, 64, args), time_limit=0.1).fault
     assert fault is not None
     rule = "endless wait" if form in ("volatile", "spin") else "endless loop"
     assert (fault.code, fault.error, fault.rule, fault.line) == (702, "cudaErrorLaunchTimeout", rule, 1)
@@ -105,10 +106,10 @@ def test_endless_loops_can_be_interrupted(memory: Memory, form: str, workers: in
     timer = threading.Timer(0.2, _thread.interrupt_main)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        launch(kernel, 4, 64, args, workers=workers)
+        execute(kernel.launch(4, 64, args), workers=workers)
     timer.join()
     a = put(memory, np.ones(32, np.float32))
-    assert launch(load(memory, ADD), 1, 32, pack(a, a, a, 32)).fault is None
+    assert execute(load(memory, ADD).launch(1, 32, pack(a, a, a, 32))).fault is None
 
 
 def test_a_huge_grid_of_tiny_blocks_can_be_stopped(memory: Memory) -> None:
@@ -119,7 +120,7 @@ def test_a_huge_grid_of_tiny_blocks_can_be_stopped(memory: Memory) -> None:
     timer.start()
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        launch(kernel, (2**31 - 1, 1000), 32, args)
+        execute(kernel.launch((2**31 - 1, 1000), 32, args))
     timer.join()
     assert time.monotonic() - start < 3
 
@@ -131,7 +132,7 @@ extern "C" __global__ void k(int* a) {
         printf("block %d thread %2u: %s %.2f %lld %c|%5d|%-5d|%#x %%\n", blockIdx.x, threadIdx.x, "text", 1.5f + a[0],
                1ll << 40, 'z', 42, 42, 255);
 }"""
-    outcome = launch(load(memory, code), 2, 32, pack(put(memory, np.ones(1, np.int32))))
+    outcome = execute(load(memory, code).launch(2, 32, pack(put(memory, np.ones(1, np.int32)))))
     expected = [
         f"block {b} thread {t:2}: text 2.50 {1 << 40} z|   42|42   |0xff %\n" for b in range(2) for t in (0, 16)
     ]
@@ -140,7 +141,7 @@ extern "C" __global__ void k(int* a) {
 
 def fault_of(memory: Memory, body: str, *, threads: int = 32, setup: str = "") -> Outcome:
     code = f'{setup}\nextern "C" __global__ void k(int* a) {{\n    {body}\n}}'
-    return launch(load(memory, code), 1, threads, pack(put(memory, np.zeros(64, np.int32))), time_limit=1.0)
+    return execute(load(memory, code).launch(1, threads, pack(put(memory, np.zeros(64, np.int32)))), time_limit=1.0)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +201,7 @@ def test_arrays_of_threads_and_blocks(memory: Memory, body: str, words: str) -> 
 def test_held_stores(memory: Memory) -> None:
     n = 1000
     a, out = put(memory, np.arange(n, dtype=np.float32)), put(memory, np.zeros(n, np.float32))
-    held = launch(load(memory, ADD), 8, 128, pack(a, a, out, n), hold_stores=True).held
+    held = execute(load(memory, ADD).launch(8, 128, pack(a, a, out, n)), hold_stores=True).held
     assert held is not None and not memory.array(out, n, np.float32).any()
     held.apply()
     assert np.array_equal(memory.array(out, n, np.float32), 2 * np.arange(n, dtype=np.float32))
@@ -209,7 +210,7 @@ def test_held_stores(memory: Memory) -> None:
 def test_a_sample_leaves_memory_alone_and_scales(memory: Memory) -> None:
     n = 100_000
     a, out = put(memory, np.arange(n, dtype=np.float32)), put(memory, np.zeros(n, np.float32))
-    counts = sample(load(memory, ADD), -(-n // 256), 256, pack(a, a, out, n))
+    counts = sample(load(memory, ADD).launch(-(-n // 256), 256, pack(a, a, out, n)))
     assert counts.complete and counts.sampled == 1 and counts.blocks == 391
     assert counts.global_stores.accesses == pytest.approx(n, rel=1e-3)
     assert counts.global_loads.sectors_per_request == 4
@@ -220,7 +221,7 @@ def test_a_sample_leaves_memory_alone_and_scales(memory: Memory) -> None:
 @pytest.mark.parametrize("n", [100, 300, 1000])
 def test_a_sample_of_a_small_grid_counts_the_guard_of_its_last_block(memory: Memory, n: int) -> None:
     a, out = put(memory, np.ones(n, np.float32)), put(memory, np.zeros(n, np.float32))
-    counts = sample(load(memory, ADD), -(-n // 256), 256, pack(a, a, out, n))
+    counts = sample(load(memory, ADD).launch(-(-n // 256), 256, pack(a, a, out, n)))
     assert counts.sampled == min(2, -(-n // 256))
     assert counts.global_stores.accesses == n
 
@@ -228,11 +229,11 @@ def test_a_sample_of_a_small_grid_counts_the_guard_of_its_last_block(memory: Mem
 def test_samples_are_remembered_until_forgotten(memory: Memory) -> None:
     a = put(memory, np.zeros(256, np.float32))
     kernel, args = load(memory, ADD), pack(a, a, a, 256)
-    first = sample(kernel, 2, 128, args)
-    assert sample(kernel, 2, 128, args) is first
-    assert sample(kernel, 2, 128, args, remember=False) is not first
+    first = sample(kernel.launch(2, 128, args))
+    assert sample(kernel.launch(2, 128, args)) is first
+    assert sample(kernel.launch(2, 128, args), remember=False) is not first
     forget()
-    assert sample(kernel, 2, 128, args) is not first
+    assert sample(kernel.launch(2, 128, args)) is not first
 
 
 def test_a_sample_of_a_long_block_is_extrapolated(memory: Memory) -> None:
@@ -241,18 +242,18 @@ extern "C" __global__ void k(volatile int* a, int n) {
     for (int i = 0; i < n; i++) a[threadIdx.x] = i;
 }"""
     kernel = load(memory, code)
-    counts = sample(kernel, 1, 32, pack(put(memory, np.zeros(32, np.int32)), 20_000))
+    counts = sample(kernel.launch(1, 32, pack(put(memory, np.zeros(32, np.int32)), 20_000)))
     assert not counts.complete
     assert counts.global_stores.requests == pytest.approx(20_000, rel=0.02)  # the first lanes stand for their warp
 
 
 def test_a_sample_never_raises_for_what_the_kernel_does(memory: Memory) -> None:
     a = put(memory, np.zeros(64, np.float32))
-    counts = sample(load(memory, ADD.replace("if (i < n)", "")), 4, 32, pack(a, a, a, 64))
+    counts = sample(load(memory, ADD.replace("if (i < n)", "")).launch(4, 32, pack(a, a, a, 64)))
     assert not counts.complete and counts.global_loads.requests > 0
 
 
 def test_a_sample_prints_nothing(memory: Memory, capsys: pytest.CaptureFixture[str]) -> None:
     kernel = load(memory, 'extern "C" __global__ void k(int* a) { printf("hello"); }')
-    sample(kernel, 4, 32, pack(put(memory, np.zeros(1, np.int32))))
+    sample(kernel.launch(4, 32, pack(put(memory, np.zeros(1, np.int32)))))
     assert capsys.readouterr().out == ""

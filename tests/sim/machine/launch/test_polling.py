@@ -13,10 +13,11 @@ import pytest
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.machine.counters.sampling import count_launch, sample
+from cudalab.sim.machine.launch.execution import Outcome, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
-from cudalab.sim.machine.launch.run import Outcome, launch
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
+from tests.sim.h200 import LIMITS
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def memory() -> Iterator[Memory]:
 
 
 def load(memory: Memory, code: str) -> LoadedKernel:
-    return Module(compile(code), memory).kernel("k")
+    return Module(compile(code), memory, LIMITS).kernel("k")
 
 
 class Run:
@@ -42,7 +43,7 @@ class Run:
             memory.array(pointer, array.size, np.int32)[:] = array
 
     def __call__(self, grid: int, block: int, **options: object) -> Outcome:
-        return launch(self.kernel, grid, block, self.args, **options)  # type: ignore[arg-type]
+        return execute(self.kernel.launch(grid, block, self.args), **options)  # type: ignore[arg-type]
 
     def __getitem__(self, index: int) -> list[int]:
         return self.memory.array(self.pointers[index], self.arrays[index].size, np.int32).tolist()
@@ -413,11 +414,11 @@ extern "C" __global__ void k(int* lock, int* at, int* order) {
 def test_samples_profiles_and_checks_of_blocks_that_wait_for_each_other(memory: Memory) -> None:
     blocks = 40
     run = Run(memory, GRID_BARRIER, 0, [0] * blocks, [0] * blocks, ints=(2,))
-    counts = sample(run.kernel, blocks, 64, run.args, remember=False)
-    whole = count_launch(run.kernel, (blocks, 1, 1), (64, 1, 1), run.args)
+    counts = sample(run.kernel.launch(blocks, 64, run.args), remember=False)
+    whole = count_launch(run.kernel.launch((blocks, 1, 1), (64, 1, 1), run.args))
     assert counts.complete and whole.complete and whole.sampled == blocks
     assert whole.global_stores.accesses == 2 * 2 * blocks
-    checked = check_launch(run.kernel, blocks, 64, run.args)
+    checked = check_launch(run.kernel.launch(blocks, 64, run.args))
     assert checked.findings == [] and checked.blocks == blocks
     assert run[0] == [0] and run[2] == [0] * blocks
 
@@ -425,8 +426,8 @@ def test_samples_profiles_and_checks_of_blocks_that_wait_for_each_other(memory: 
 def test_a_sample_of_a_wait_for_others_ends(memory: Memory) -> None:
     run = Run(memory, FLAG, 0, [0, 0])
     begin = time.monotonic()
-    assert not sample(run.kernel, 1, 1, run.args, remember=False).complete
-    assert not count_launch(run.kernel, (1, 1, 1), (1, 1, 1), run.args).complete
-    assert [finding.rule for finding in check_launch(run.kernel, 1, 1, run.args).findings] == ["endless wait"]
+    assert not sample(run.kernel.launch(1, 1, run.args), remember=False).complete
+    assert not count_launch(run.kernel.launch((1, 1, 1), (1, 1, 1), run.args)).complete
+    assert [finding.rule for finding in check_launch(run.kernel.launch(1, 1, run.args)).findings] == ["endless wait"]
     assert time.monotonic() - begin < 3
     assert run[1] == [0, 0]

@@ -12,7 +12,8 @@ import pytest
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, FaultKind, SiteKind, Space
 from cudalab.sim.compiler.program import GlobalVariable
-from cudalab.sim.machine.launch.run import launch
+from cudalab.sim.machine.launch.execution import execute
+from cudalab.sim.machine.launch.validation import LaunchError
 from cudalab.sim.machine.memory.allocations import Memory
 from tests.sim.machine.handmade import Block, make, pack, pointer, site
 
@@ -45,14 +46,14 @@ def arrays(memory: Memory, n: int) -> tuple[int, int]:
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_a_launch_runs_every_block(memory: Memory, workers: int) -> None:
     a, out = arrays(memory, 256)
-    outcome = launch(add_kernel(memory), 8, 32, pack(a, out), workers=workers)
+    outcome = execute(add_kernel(memory).launch(8, 32, pack(a, out)), workers=workers)
     assert outcome.fault is None and outcome.blocks_done == 8
     assert np.array_equal(memory.array(out, 256, np.int32), np.arange(256) + 1)
 
 
 def test_an_overrun_is_explained(memory: Memory) -> None:
     a, out = arrays(memory, 1000)
-    fault = launch(add_kernel(memory), 32, 32, pack(a, out)).fault
+    fault = execute(add_kernel(memory).launch(32, 32, pack(a, out))).fault
     assert fault is not None
     assert (fault.code, fault.error, fault.rule) == (700, "cudaErrorIllegalAddress", "out of bounds")
     assert (fault.block, fault.thread, fault.line, fault.source) == ((31, 0, 0), (8, 0, 0), 3, "line 3;")
@@ -69,7 +70,7 @@ def fault_of(memory: Memory, address: int, args: bytes = b"", parameters=(), roo
         block.load(0, 5, address, root)
 
     kernel = make(body, sites=[site(SiteKind.LOAD, space, line=2)], parameters=parameters, memory=memory)
-    fault = launch(kernel, 1, 32, args).fault
+    fault = execute(kernel.launch(1, 32, args)).fault
     assert fault is not None
     return fault
 
@@ -134,7 +135,7 @@ def test_shared_overrun(memory: Memory) -> None:
 )
 def test_other_faults(memory: Memory, kind: FaultKind, code: int, error: str, rule: str) -> None:
     kernel = make(lambda block: block.fault(kind, 0, 33), sites=[LOAD], memory=memory)
-    fault = launch(kernel, (2, 2), (8, 8), b"").fault
+    fault = execute(kernel.launch((2, 2), (8, 8), b"")).fault
     assert fault is not None
     assert (fault.code, fault.error, fault.rule, fault.thread) == (code, error, rule, (1, 4, 0))
 
@@ -146,7 +147,7 @@ def test_assert_prints_what_cuda_prints(memory: Memory) -> None:
     words = memory.allocate(40)
     memory.array(words, 5, np.uint64)[:] = [texts[0], texts[1], 7, texts[2], 1]
     kernel = make(lambda block: block.fault(FaultKind.ASSERT, 0, 3, detail=words), sites=[LOAD], memory=memory)
-    fault = launch(kernel, 1, 32, b"").fault
+    fault = execute(kernel.launch(1, 32, b"")).fault
     assert fault is not None and (fault.code, fault.error, fault.line) == (710, "cudaErrorAssert", 7)
     assert fault.assertion == "kernel.cu:7: void k(int*): block: [0,0,0], thread: [3,0,0] Assertion `x > 0` failed."
 
@@ -161,7 +162,7 @@ def test_deadlock_says_who_waits_where(memory: Memory) -> None:
         block.fault(FaultKind.DEADLOCK, 0, 0, detail=block.context.states)
 
     sites = [site(SiteKind.BARRIER, line=5), site(SiteKind.WARP, line=9)]
-    fault = launch(make(body, sites=sites, memory=memory), 1, 64, b"").fault
+    fault = execute(make(body, sites=sites, memory=memory).launch(1, 64, b"")).fault
     assert fault is not None and (fault.code, fault.rule) == (702, "deadlock")
     assert "32 threads, the first (0,0,0), wait at kernel.cu:5: line 5;" in str(fault)
     assert "8 threads, the first (32,0,0), wait at kernel.cu:9: line 9;" in str(fault)
@@ -177,7 +178,7 @@ def spin(block: Block) -> None:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_endless_loop_meets_the_time_limit(memory: Memory, workers: int) -> None:
     start = time.monotonic()
-    fault = launch(make(spin, memory=memory), 4, 32, b"", time_limit=0.2, workers=workers).fault
+    fault = execute(make(spin, memory=memory).launch(4, 32, b""), time_limit=0.2, workers=workers).fault
     assert time.monotonic() - start < 2
     assert fault is not None and (fault.code, fault.error) == (702, "cudaErrorLaunchTimeout")
     assert fault.rule == "endless loop"
@@ -185,7 +186,7 @@ def test_an_endless_loop_meets_the_time_limit(memory: Memory, workers: int) -> N
 
 def test_slow_but_steady_launches_are_left_alone(memory: Memory) -> None:
     kernel = make(lambda block: time.sleep(0.05), memory=memory)
-    outcome = launch(kernel, 8, 1, b"", time_limit=0.2)
+    outcome = execute(kernel.launch(8, 1, b""), time_limit=0.2)
     assert outcome.fault is None and outcome.blocks_done == 8
 
 
@@ -195,11 +196,11 @@ def test_an_interrupt_stops_the_launch(memory: Memory, workers: int) -> None:
     timer.start()
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        launch(make(spin, memory=memory), 4, 32, b"", workers=workers)
+        execute(make(spin, memory=memory).launch(4, 32, b""), workers=workers)
     assert time.monotonic() - start < 2
     timer.join()
     a, out = arrays(memory, 32)  # the device goes on
-    assert launch(add_kernel(memory), 1, 32, pack(a, out)).blocks_done == 1
+    assert execute(add_kernel(memory).launch(1, 32, pack(a, out))).blocks_done == 1
 
 
 def test_an_interrupt_can_be_deferred(memory: Memory) -> None:
@@ -212,7 +213,7 @@ def test_an_interrupt_can_be_deferred(memory: Memory) -> None:
     timer = threading.Timer(0.02, _thread.interrupt_main)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        launch(make(body, memory=memory), 4, 1, b"", interruptible=False)
+        execute(make(body, memory=memory).launch(4, 1, b""), interruptible=False)
     timer.join()
     assert done == [0, 1, 2, 3]
 
@@ -225,7 +226,7 @@ def test_prints_come_in_block_order(memory: Memory) -> None:
         block.print(0, template, struct.pack("<i4xd", block.index, block.index / 2))
 
     for workers in (1, 3):
-        outcome = launch(make(body, memory=memory), 6, 1, b"", workers=workers)
+        outcome = execute(make(body, memory=memory).launch(6, 1, b""), workers=workers)
         assert outcome.text == "".join(f"block {i} {i / 2:g}\n" for i in range(6))
 
 
@@ -239,7 +240,7 @@ def test_prints_beyond_the_limit_are_counted(memory: Memory, monkeypatch: pytest
 
     full = 2 * ((1 << 20) // 24)
     monkeypatch.setattr("cudalab.sim.machine.launch.workspace.MOST_PRINTED", 1000)
-    outcome = launch(make(body, memory=memory), 90, 1024, b"")
+    outcome = execute(make(body, memory=memory).launch(90, 1024, b""))
     assert outcome.lost_prints == 90 * 1024 - full
     assert outcome.text.count("x\n") == full
     assert f"{outcome.lost_prints} more calls of printf are not shown" in outcome.text
@@ -252,18 +253,18 @@ def test_a_bad_string_is_named_not_followed(memory: Memory) -> None:
     def body(block: Block) -> None:
         block.print(0, template, struct.pack("<QQ", 0, 8))
 
-    assert launch(make(body, memory=memory), 1, 1, b"").text == "(null) <0x8 is no device memory>"
+    assert execute(make(body, memory=memory).launch(1, 1, b"")).text == "(null) <0x8 is no device memory>"
 
 
 def test_wrong_parameter_size(memory: Memory) -> None:
-    with pytest.raises(ValueError, match=r"takes 16 bytes of parameters \(got 8\)"):
-        launch(add_kernel(memory), 1, 1, pack(0))
+    with pytest.raises(LaunchError, match=r"takes 16 bytes of parameters \(got 8\)"):
+        add_kernel(memory).launch(1, 1, pack(0))
 
 
 def test_stores_can_be_held_back(memory: Memory) -> None:
     a, out = arrays(memory, 64)
     memory.array(out, 64, np.int32)[:] = -7
-    held = launch(add_kernel(memory), 2, 32, pack(a, out), hold_stores=True).held
+    held = execute(add_kernel(memory).launch(2, 32, pack(a, out)), hold_stores=True).held
     assert (memory.array(out, 64, np.int32) == -7).all()
     assert held is not None and len(held) == 256
     held.apply()
@@ -273,7 +274,7 @@ def test_stores_can_be_held_back(memory: Memory) -> None:
 def test_a_launch_marks_what_it_may_write(memory: Memory) -> None:
     a, out = arrays(memory, 32)
     assert memory.find(out).written.empty
-    launch(add_kernel(memory), 1, 32, pack(a, out))
+    execute(add_kernel(memory).launch(1, 32, pack(a, out)))
     assert memory.find(out).written.complete
 
 
@@ -282,7 +283,7 @@ def test_registered_host_memory_is_a_root(memory: Memory) -> None:
     out = memory.allocate(128)
     memory.register(host.ctypes.data, host.nbytes)
     try:
-        assert launch(add_kernel(memory), 1, 32, pack(host.ctypes.data, out)).fault is None
+        assert execute(add_kernel(memory).launch(1, 32, pack(host.ctypes.data, out))).fault is None
     finally:
         memory.unregister(host.ctypes.data)
     assert np.array_equal(memory.array(out, 32, np.int32), host + 1)
@@ -296,7 +297,7 @@ def test_local_memory_is_each_thread_s_own(memory: Memory) -> None:
             assert block.load(1, t, LOCAL_WINDOW + 4) == t
 
     sites = [site(SiteKind.STORE, Space.LOCAL), site(SiteKind.LOAD, Space.LOCAL)]
-    assert launch(make(body, sites=sites, local_bytes=16, memory=memory), 2, 40, b"").fault is None
+    assert execute(make(body, sites=sites, local_bytes=16, memory=memory).launch(2, 40, b"")).fault is None
 
 
 def test_module_globals(memory: Memory) -> None:
@@ -319,10 +320,10 @@ def test_launches_are_quick(memory: Memory) -> None:
     kernel = make(lambda block: None, memory=memory, parameters=[pointer(i, "abcd"[i]) for i in range(4)])
     a, out = arrays(memory, 32)
     args = pack(a, out, a, out)
-    launch(kernel, 1, 32, args)
+    execute(kernel.launch(1, 32, args))
     best = 1.0
     for _ in range(300):
         start = time.perf_counter()
-        launch(kernel, 1, 32, args)
+        execute(kernel.launch(1, 32, args))
         best = min(best, time.perf_counter() - start)
     assert best < 300e-6  # about 25 µs on a quiet machine; the Python body and busy hosts take more

@@ -15,6 +15,7 @@ import numpy as np
 from cudalab.sim.compiler import compile
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
 from cudalab.sim.machine.memory.allocations import Memory
+from tests.sim.h200 import LIMITS
 
 WORDS = 64
 BYTES = 256
@@ -131,5 +132,5 @@ class Arena:
             self.arrays.append(pointer)
 
     def load(self, drawn: Sample) -> tuple[LoadedKernel, bytes]:
-        module = Module(compile(drawn.source), self.memory)
+        module = Module(compile(drawn.source), self.memory, LIMITS)
         return module.kernel("k"), struct.pack("<QQQi", *self.arrays, 1)

@@ -11,6 +11,7 @@ from cudalab.sim.compiler import compile
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.sanitizer.sanitize import SanitizerResult, check_launch
+from tests.sim.h200 import LIMITS
 
 WORDS = 4096
 
@@ -22,14 +23,14 @@ def memory() -> Memory:
 
 def check(memory: Memory, source: str, grid: int, block: int, **options: object) -> SanitizerResult:
     """Launch ``k(int* data, int* flag, int* out)``; all arrays hold zeros."""
-    kernel = Module(compile(source), memory).kernel("k")
+    kernel = Module(compile(source), memory, LIMITS).kernel("k")
     pointers = []
     for _ in range(3):
         pointer = memory.allocate(4 * WORDS)
         memory.array(pointer, WORDS, np.int32)[:] = 0
         pointers.append(pointer)
     try:
-        return check_launch(kernel, grid, block, struct.pack("<QQQ", *pointers), **options)  # type: ignore[arg-type]
+        return check_launch(kernel.launch(grid, block, struct.pack("<QQQ", *pointers)), **options)  # type: ignore[arg-type]
     finally:
         for pointer in pointers:
             memory.free(pointer)

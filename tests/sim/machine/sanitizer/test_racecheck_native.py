@@ -24,7 +24,7 @@ def compare(arena: Arena, drawn: Sample) -> None:
     kernel, args = arena.load(drawn)
     found = []
     for exact in (False, True):
-        checked = check_launch(kernel, drawn.grid, drawn.block, args, exact=exact)
+        checked = check_launch(kernel.launch(drawn.grid, drawn.block, args), exact=exact)
         found.append(sorted((f.tool, f.rule, f.headline, f.line, f.count) for f in checked.findings))
     assert found[0] == found[1], drawn.source
     assert racing(arena, drawn) == {entry[2].split("__")[1] for entry in found[1] if entry[1] == "race"}, drawn.source
@@ -60,5 +60,5 @@ def test_the_samples_race_and_do_not(arena: Arena) -> None:
     racy = set()
     for seed in (0, 1, 2, 3):
         kernel, args = arena.load(sample(seed))
-        racy.add(bool(check_launch(kernel, 1, 32, args, tools=["racecheck"]).findings))
+        racy.add(bool(check_launch(kernel.launch(1, 32, args), tools=["racecheck"]).findings))
     assert racy == {True, False}

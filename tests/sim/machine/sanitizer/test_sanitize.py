@@ -21,7 +21,7 @@ def memory() -> Memory:
 
 def check(body, sites, *, memory: Memory, grid=1, block=64, args: bytes = b"", parameters=(), shared=4096, **options):
     kernel = make(body, sites=sites, parameters=parameters, static_shared=shared, memory=memory)
-    return check_launch(kernel, grid, block, args, exact=True, **options)  # these kernels keep no shadow cells
+    return check_launch(kernel.launch(grid, block, args), exact=True, **options)  # these kernels keep no shadow cells
 
 
 def rules(checked) -> list[tuple[str, int]]:

@@ -11,8 +11,7 @@ import cudalab
 from cudalab import cp
 from cudalab.analysis.mirror import mirrored
 from cudalab.sim.abi import LOCAL_WINDOW, WINDOW_SIZE, SiteKind, Status
-from cudalab.sim.machine.launch import run as machine
-from cudalab.sim.machine.launch.clusters import Together
+from cudalab.sim.machine.launch.execution import execute
 from cudalab.sim.machine.trace.recorder import BlockTrace, Tracer
 from tests.corpus.kernel import Entry, Launch, load_corpus
 from tests.corpus.run import module_of, run
@@ -41,12 +40,9 @@ def traces(kernel: Any, grid: Any, block: Any, args: Any, shared: int = 0, recor
     """A block from the middle in code that shares records, and in code that writes each of them."""
     found = []
     with mirrored(kernel, grid, block, args, shared, "test") as launch:
-        x, y, z = launch.grid
         for variant in ("traced", "sanitize_trace"):
-            with Tracer(
-                launch.kernel, launch.grid, launch.block, launch.args, launch.shared, variant=variant, records=records
-            ) as tracer:
-                trace = tracer.run((x * y * z - 1) // 2)
+            with Tracer(launch, variant=variant, records=records) as tracer:
+                trace = tracer.run((launch.config.blocks - 1) // 2)
                 _ = trace.total, trace.lost
                 trace.records = trace.records.copy()  # the buffer is used again
                 found.append(trace)
@@ -116,9 +112,8 @@ def compare_entry(entry: Entry) -> int:
         nonlocal compared
         if not launch.cooperative:
             compared += check(kernel, grid, block, args, launch.shared)
-        with mirrored(kernel, grid, block, args, launch.shared, "test") as found:
-            together = Together(None, launch.cooperative)
-            machine.launch(found.kernel, found.grid, found.block, found.args, found.shared, together=together)
+        with mirrored(kernel, grid, block, args, launch.shared, "test", cooperative=launch.cooperative) as found:
+            execute(found)
 
     for form in entry.forms():
         run(form, module_of([form]), launcher=watched)

@@ -14,12 +14,13 @@ import pytest
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler import compile, native
 from cudalab.sim.cupy._core.arguments import pack as pack_values
+from cudalab.sim.machine.launch.execution import Outcome, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
-from cudalab.sim.machine.launch.run import Outcome, launch
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.trace import footprint as footprints
 from cudalab.sim.machine.trace.footprint import Footprint
 from cudalab.sim.machine.trace.recorder import trace
+from tests.sim.h200 import LIMITS
 from tests.sim.machine.counters.counter_programs import programs
 
 HOW = {"one worker": {}, "two workers": {"workers": 2}, "held": {"hold_stores": True}}
@@ -39,7 +40,7 @@ def how(request: pytest.FixtureRequest) -> dict[str, object]:
 
 
 def load(memory: Memory, code: str, name: str = "k") -> LoadedKernel:
-    return Module(compile(code), memory).kernel(name)
+    return Module(compile(code), memory, LIMITS).kernel(name)
 
 
 def put(memory: Memory, array: np.ndarray) -> int:
@@ -108,7 +109,7 @@ extern "C" __global__ void k(const float* a, const float* b, float* c, int n) {
 @pytest.mark.parametrize("n", [1, 31, 256, 5000, 100_000])
 def test_vector_add(memory: Memory, n: int, how: dict) -> None:
     a, b, c = (room(memory, 4 * n) for _ in range(3))
-    outcome = launch(load(memory, ADD), -(-n // 256), 256, pack(a, b, c, n), footprint=True, **how)
+    outcome = execute(load(memory, ADD).launch(-(-n // 256), 256, pack(a, b, c, n)), footprint=True, **how)
     check(outcome, (at(a, range(n), 4), at(b, range(n), 4)), (at(c, range(n), 4),))
     assert outcome.fault is None
 
@@ -122,7 +123,7 @@ def test_strides_of_all_widths(memory: Memory, stride: int, ctype: str, width: i
     }}"""
     n = 500
     source, target = room(memory, n * stride * width), room(memory, n * width)
-    outcome = launch(load(memory, code), 2, 256, pack(source, target, stride, n), footprint=True)
+    outcome = execute(load(memory, code).launch(2, 256, pack(source, target, stride, n)), footprint=True)
     check(outcome, (at(source, np.arange(n) * stride, width),), (at(target, range(n), width),))
 
 
@@ -136,8 +137,8 @@ def test_rows_of_a_pitched_array_stay_apart(memory: Memory, how: dict) -> None:
     }"""
     width, height, pitch, first = 37, 300, 512, 50
     base = room(memory, pitch * height)
-    outcome = launch(
-        load(memory, code), (2, 38), (32, 8), pack(base, pitch, width, height, first), footprint=True, **how
+    outcome = execute(
+        load(memory, code).launch((2, 38), (32, 8), pack(base, pitch, width, height, first)), footprint=True, **how
     )
     y, x = np.mgrid[:height, :width]
     cell = y * (pitch // 4) + x
@@ -151,7 +152,8 @@ def test_interleaved_rows_of_two_launches_share_no_byte(memory: Memory) -> None:
     }"""
     base, kernel = room(memory, 4 * 96 * 400), load(memory, code)
     even, odd = (
-        footprint_of(launch(kernel, 200, 96, pack(base, 96, which), footprint=True)).write_runs for which in (0, 1)
+        footprint_of(execute(kernel.launch(200, 96, pack(base, 96, which)), footprint=True)).write_runs
+        for which in (0, 1)
     )
     assert even.shape == odd.shape == (200, 2) and even.dtype == np.uint64
     assert np.array_equal(odd[:, 0], even[:, 0] + np.uint64(4 * 96))
@@ -167,7 +169,7 @@ def test_gather_and_scatter(memory: Memory, how: dict) -> None:
     index = np.random.default_rng(5).integers(0, size, n).astype(np.int32)
     source, target = room(memory, 8 * size), room(memory, 2 * size)
     where = put(memory, index)
-    outcome = launch(load(memory, code), 24, 128, pack(where, source, target, n), footprint=True, **how)
+    outcome = execute(load(memory, code).launch(24, 128, pack(where, source, target, n)), footprint=True, **how)
     check(outcome, (at(where, range(n), 4), at(source, index, 8)), (at(target, index, 2),))
 
 
@@ -184,7 +186,7 @@ def test_members_of_structures(memory: Memory, how: dict) -> None:
     bodies = np.zeros(n, kind)
     bodies["alive"] = np.arange(n) % 3 == 0
     base = put(memory, bodies.view(np.uint8))
-    outcome = launch(load(memory, code), 6, 128, pack(base, n), footprint=True, **how)
+    outcome = execute(load(memory, code).launch(6, 128, pack(base, n)), footprint=True, **how)
     step = 24 * np.arange(n)
     alive = step[::3]
     flags, masses = base + 12 + step, (base + 16 + alive[:, None] + np.arange(8)).ravel()
@@ -199,7 +201,7 @@ def test_vector_loads_and_stores(memory: Memory, how: dict) -> None:
     i = np.array([i for i in range(256) if i % 3 != 1])
     a, b = room(memory, 16 * 512), room(memory, 8 * 256)
     kernel = load(memory, code)
-    outcome = launch(kernel, 2, 128, pack(a, b), footprint=True, **how)
+    outcome = execute(kernel.launch(2, 128, pack(a, b)), footprint=True, **how)
     check(outcome, (at(a, 2 * i, 16),), (at(b, i, 8),))
 
 
@@ -214,7 +216,7 @@ def test_atomics_of_all_kinds(memory: Memory, how: dict) -> None:
         count[20] = 1;
     }"""
     count, total, most, flag, d = (room(memory, 8 * 512) for _ in range(5))
-    outcome = launch(load(memory, code), 4, 64, pack(count, total, most, flag, d), footprint=True, **how)
+    outcome = execute(load(memory, code).launch(4, 64, pack(count, total, most, flag, d)), footprint=True, **how)
     odd = np.arange(1, 256, 2)
     check(
         outcome,
@@ -236,7 +238,7 @@ def test_pointers_found_in_memory(memory: Memory, how: dict) -> None:
         memory.array(node, 1, np.uint64)[0] = following
     tables = [room(memory, 4 * 200) for _ in range(3)]
     rows = put(memory, np.array(tables, np.uint64))
-    outcome = launch(load(memory, code), 3, 64, pack(nodes[0], rows), footprint=True, **how)
+    outcome = execute(load(memory, code).launch(3, 64, pack(nodes[0], rows)), footprint=True, **how)
     touched = [at(table, 3 * np.arange(64), 4) for table in tables]
     reads = [at(node, range(12), 1) for node in nodes] + [at(rows, range(3), 8), *touched]
     check(outcome, tuple(reads), (*touched, *(at(node, [0], 4, 12) for node in nodes)))
@@ -258,7 +260,7 @@ def test_variables_of_the_module(memory: Memory, how: dict) -> None:
     )
     target = room(memory, 64)
     memory.array(where, 1, np.uint64)[0] = target
-    outcome = launch(kernel, 1, 64, pack(target), footprint=True, **how)
+    outcome = execute(kernel.launch(1, 64, pack(target)), footprint=True, **how)
     check(
         outcome,
         (at(weights, range(32), 4), at(weights, [40], 4), at(where, [0], 8), at(target, [1], 4)),
@@ -281,7 +283,7 @@ def test_shared_and_local_memory_and_parameters_leave_nothing(memory: Memory, ho
     }"""
     out = room(memory, 4 * 64)
     args = struct.pack("<40i", *range(40)) + struct.pack("<Qi", out, 5)
-    outcome = launch(load(memory, code), 3, 256, args, 1024, footprint=True, **how)
+    outcome = execute(load(memory, code).launch(3, 256, args, 1024), footprint=True, **how)
     check(outcome, (), (at(out, 2 * np.arange(7), 4),))
 
 
@@ -299,7 +301,7 @@ def test_barriers_warps_and_functions(memory: Memory, how: dict) -> None:
     }"""
     n = 4321
     a, sums = room(memory, 4 * 5000), room(memory, 4 * 10)
-    outcome = launch(load(memory, code), 5, 128, pack(a, sums, n), footprint=True, **how)
+    outcome = execute(load(memory, code).launch(5, 128, pack(a, sums, n)), footprint=True, **how)
     index = np.arange(n)
     check(outcome, (at(a, index[index % 4 != 0], 4),), (at(sums, 2 * np.arange(5), 4),))
 
@@ -314,7 +316,7 @@ def test_lanes_switched_off_and_early_exits(memory: Memory, how: dict) -> None:
         if (v == 0 && i % 3 == 0) b[i + 1000] = v;
     }"""
     a, b = room(memory, 4 * 2000), room(memory, 4 * 2000)
-    outcome = launch(load(memory, code), 4, 200, pack(a, b, 600), footprint=True, **how)
+    outcome = execute(load(memory, code).launch(4, 200, pack(a, b, 600)), footprint=True, **how)
     i = np.arange(800)
     alive = i[i % 5 != 0]
     near = alive[alive <= 600]
@@ -333,7 +335,7 @@ def test_registered_memory_at_an_odd_address(memory: Memory, how: dict) -> None:
     memory.register(host, 70_000)
     memory.register(words, ints.nbytes)
     found = put(memory, np.array([words], np.uint64))
-    outcome = launch(load(memory, code), 4, 128, pack(host, words, found, n), footprint=True, **how)
+    outcome = execute(load(memory, code).launch(4, 128, pack(host, words, found, n)), footprint=True, **how)
     check(
         outcome,
         (at(host, 2 * np.arange(n), 1), at(found, [0], 8)),
@@ -350,10 +352,10 @@ def test_what_was_touched_before_a_fault(memory: Memory) -> None:
         b[i] = a[i * 2];
     }"""
     a, b = room(memory, 4 * 4000), room(memory, 4 * 1000)
-    outcome = launch(load(memory, code), 20, 64, pack(a, b, 0), footprint=True)
+    outcome = execute(load(memory, code).launch(20, 64, pack(a, b, 0)), footprint=True)
     assert outcome.fault is not None and outcome.fault.error == "cudaErrorIllegalAddress"
     check(outcome, (at(a, 2 * np.arange(1001), 4),), (at(b, range(1000), 4),))
-    again = launch(load(memory, code), 2, 64, pack(a, b, 0), footprint=True)
+    again = execute(load(memory, code).launch(2, 64, pack(a, b, 0)), footprint=True)
     check(again, (at(a, 2 * np.arange(128), 4),), (at(b, range(128), 4),))
 
 
@@ -368,15 +370,15 @@ def test_an_interrupt_leaves_no_marks_behind(memory: Memory, workers: int) -> No
     timer = threading.Timer(0.2, _thread.interrupt_main)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        launch(kernel, 4, 64, pack(a, 1), footprint=True, workers=workers)
+        execute(kernel.launch(4, 64, pack(a, 1)), footprint=True, workers=workers)
     timer.join()
-    check(launch(kernel, 4, 32, pack(a, 0), footprint=True, workers=workers), (), (at(a, range(32), 4),))
+    check(execute(kernel.launch(4, 32, pack(a, 0)), footprint=True, workers=workers), (), (at(a, range(32), 4),))
 
 
 def test_a_time_limit_keeps_what_was_touched(memory: Memory) -> None:
     code = 'extern "C" __global__ void k(int* a) { while (a[3] == 0) atomicAdd(&a[9], 1); }'
     a = room(memory, 64)
-    outcome = launch(load(memory, code), 1, 1, pack(a), footprint=True, time_limit=0.1)
+    outcome = execute(load(memory, code).launch(1, 1, pack(a)), footprint=True, time_limit=0.1)
     assert outcome.fault is not None and outcome.fault.error == "cudaErrorLaunchTimeout"
     check(outcome, (at(a, [3], 4),), (), (at(a, [9], 4),))
 
@@ -391,20 +393,22 @@ def test_successive_launches_do_not_mix(memory: Memory) -> None:
         live += [room(memory, 4 * n) for _ in range(3)]
         a, b, c = live[-3:]
         count = int(rng.integers(1, n + 1))
-        outcome = launch(kernel, -(-count // 64), 64, pack(a, b, c, count), footprint=True)
+        outcome = execute(kernel.launch(-(-count // 64), 64, pack(a, b, c, count)), footprint=True)
         check(outcome, (at(a, range(count), 4), at(b, range(count), 4)), (at(c, range(count), 4),))
         while len(live) > 9:
             memory.free(live.pop(0))
     big = memory.allocate(300 << 20)
     n = 70_000_000
-    outcome = launch(kernel, 1, 64, pack(big, big + 4 * (n - 64), big + 4096, 64), footprint=True)
+    outcome = execute(kernel.launch(1, 64, pack(big, big + 4 * (n - 64), big + 4096, 64)), footprint=True)
     check(outcome, (at(big, range(64), 4), at(big, range(n - 64, n), 4)), (at(big, range(64), 4, 4096),))
 
 
 def test_two_roots_in_one_allocation(memory: Memory, how: dict) -> None:
     n = 5000
     base = room(memory, 12 * n)
-    outcome = launch(load(memory, ADD), -(-n // 128), 128, pack(base, base + 4 * n, base + 4, n), footprint=True, **how)
+    outcome = execute(
+        load(memory, ADD).launch(-(-n // 128), 128, pack(base, base + 4 * n, base + 4, n)), footprint=True, **how
+    )
     check(outcome, (at(base, range(2 * n), 4),), (at(base, range(1, n + 1), 4),))
 
 
@@ -412,7 +416,7 @@ def test_many_runs_are_all_there(memory: Memory) -> None:
     """More than the buffer for them holds at first."""
     code = 'extern "C" __global__ void k(char* a) { a[2 * (blockIdx.x * blockDim.x + threadIdx.x)] = 1; }'
     base = room(memory, 1 << 19)
-    found = footprint_of(launch(load(memory, code), 1024, 256, pack(base), footprint=True))
+    found = footprint_of(execute(load(memory, code).launch(1024, 256, pack(base)), footprint=True))
     assert np.array_equal(found.write_runs[:, 0], base + 2 * np.arange(1 << 18, dtype=np.uint64))
     assert (found.write_runs[:, 1] == 1).all()
     assert found.reads == found.atomics == ()
@@ -425,9 +429,9 @@ def test_alignment_is_still_checked(memory: Memory) -> None:
     }"""
     a, out = room(memory, 4096), room(memory, 4096)
     kernel = load(memory, code)
-    outcome = launch(kernel, 1, 4, pack(a + 4, a + 4, out), footprint=True)
+    outcome = execute(kernel.launch(1, 4, pack(a + 4, a + 4, out)), footprint=True)
     assert outcome.fault is not None and outcome.fault.error == "cudaErrorMisalignedAddress"
-    assert launch(kernel, 1, 4, pack(a + 16, a + 4, out), footprint=True).fault is None
+    assert execute(kernel.launch(1, 4, pack(a + 16, a + 4, out)), footprint=True).fault is None
 
 
 def test_unlike_members_at_an_unknown_distance(memory: Memory, how: dict) -> None:
@@ -440,23 +444,23 @@ def test_unlike_members_at_an_unknown_distance(memory: Memory, how: dict) -> Non
     base = room(memory, 4096)
     offsets = np.arange(32) * 40
     where = put(memory, offsets.astype(np.int32))
-    outcome = launch(load(memory, code), 1, 32, pack(base, where), footprint=True, **how)
+    outcome = execute(load(memory, code).launch(1, 32, pack(base, where)), footprint=True, **how)
     assert outcome.fault is None
     check(
         outcome,
         (at(where, range(32), 4), (base + offsets[:, None] + 4 + np.arange(4)).ravel()),
         ((base + offsets[:, None] + 8 + np.arange(8)).ravel(),),
     )
-    assert launch(load(memory, code), 1, 32, pack(base, where)).fault is None
+    assert execute(load(memory, code).launch(1, 32, pack(base, where))).fault is None
     memory.array(where, 1, np.int32)[0] = 4
-    assert launch(load(memory, code), 1, 32, pack(base, where), footprint=True).fault is not None
-    assert launch(load(memory, code), 1, 32, pack(base, where)).fault is not None
+    assert execute(load(memory, code).launch(1, 32, pack(base, where)), footprint=True).fault is not None
+    assert execute(load(memory, code).launch(1, 32, pack(base, where))).fault is not None
 
 
 def test_results_are_those_of_plain_code(memory: Memory, how: dict) -> None:
     a = np.random.default_rng(3).random(1000, np.float32)
     x, y, out = put(memory, a), put(memory, a[::-1].copy()), room(memory, 4000)
-    outcome = launch(load(memory, ADD), 8, 128, pack(x, y, out, 1000), footprint=True, **how)
+    outcome = execute(load(memory, ADD).launch(8, 128, pack(x, y, out, 1000)), footprint=True, **how)
     if outcome.held is not None:
         assert not memory.array(out, 1000, np.float32).any()
         outcome.held.apply()
@@ -466,9 +470,9 @@ def test_results_are_those_of_plain_code(memory: Memory, how: dict) -> None:
 def test_footprint_code_is_made_only_when_asked_for(memory: Memory) -> None:
     code = ADD.replace("a[i] + b[i]", "a[i] - b[i] * 3.25f")
     program = compile(code)
-    kernel = Module(program, memory).kernel("k")
+    kernel = Module(program, memory, LIMITS).kernel("k")
     a = room(memory, 400)
-    assert launch(kernel, 1, 100, pack(a, a, a, 100)).footprint is None
+    assert execute(kernel.launch(1, 100, pack(a, a, a, 100))).footprint is None
     assert not footprints.is_ready(kernel)
     footprints.prepare(kernel)
     native(program, "footprint")
@@ -479,14 +483,14 @@ def test_footprint_code_is_made_only_when_asked_for(memory: Memory) -> None:
 def test_variants_that_do_not_fit_are_refused(memory: Memory, variant: str, footprint: bool) -> None:
     kernel, a = load(memory, ADD), room(memory, 400)
     with pytest.raises(ValueError, match=f"'{variant}'"):
-        launch(kernel, 1, 100, pack(a, a, a, 100), variant=variant, footprint=footprint)
+        execute(kernel.launch(1, 100, pack(a, a, a, 100)), variant=variant, footprint=footprint)
 
 
 def test_maps_of_large_launches_are_not_kept(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(footprints, "_KEPT", 1 << 16)
     kernel, a = load(memory, ADD), room(memory, 1 << 20)
     for count in (1 << 18, 64):
-        outcome = launch(kernel, -(-count // 256), 256, pack(a, a, a, count), footprint=True)
+        outcome = execute(kernel.launch(-(-count // 256), 256, pack(a, a, a, count)), footprint=True)
         check(outcome, (at(a, range(count), 4),), (at(a, range(count), 4),))
 
 
@@ -497,8 +501,8 @@ def test_address_space_may_be_short(memory: Memory, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(footprints.arenas, "reserve", refuse)
     kernel, a = load(memory, ADD), room(memory, 400)
     with pytest.raises(MemoryError, match="maps of a footprint"):
-        launch(kernel, 1, 100, pack(a, a, a, 100), footprint=True)
-    assert launch(kernel, 1, 100, pack(a, a, a, 100)).fault is None
+        execute(kernel.launch(1, 100, pack(a, a, a, 100)), footprint=True)
+    assert execute(kernel.launch(1, 100, pack(a, a, a, 100))).fault is None
 
 
 def test_a_stack_address_is_no_device_memory(memory: Memory) -> None:
@@ -507,7 +511,7 @@ def test_a_stack_address_is_no_device_memory(memory: Memory) -> None:
     here = ctypes.c_int(7)
     good = room(memory, 64)
     table = put(memory, np.array([good, ctypes.addressof(here)], np.uint64))
-    outcome = launch(load(memory, code), 1, 2, pack(table, good), footprint=True)
+    outcome = execute(load(memory, code).launch(1, 2, pack(table, good)), footprint=True)
     assert outcome.fault is not None
     check(outcome, (at(table, range(2), 8), at(good, [0], 4)), (at(good, [0], 4),))
 
@@ -520,7 +524,7 @@ def traced_bytes(memory: Memory, kernel: LoadedKernel, grid: tuple, block: tuple
     """Bytes of device memory that each kind of access touches, by the records of all blocks."""
     found: list[list[np.ndarray]] = [[], [], []]
     low, high = memory.arena.base, memory.arena.base + memory.arena.extent
-    for each in trace(kernel, grid, block, args):
+    for each in trace(kernel.launch(grid, block, args)):
         for number, site in enumerate(kernel.kernel.sites):
             if site.kind > SiteKind.ATOMIC or site.space not in (Space.GENERIC, Space.GLOBAL, Space.CONSTANT):
                 continue
@@ -539,4 +543,4 @@ def test_footprints_equal_the_trace(memory: Memory, name: str) -> None:
     args = pack_values("k", kernel.kernel.parameters, values, kernel.kernel.parameter_bytes)
     grid, block = (*program.grid, 1, 1)[:3], (*program.block, 1, 1)[:3]
     loads, stores, atomics = traced_bytes(memory, kernel, grid, block, args)
-    check(launch(kernel, grid, block, args, footprint=True), (loads,), (stores,), (atomics,))
+    check(execute(kernel.launch(grid, block, args), footprint=True), (loads,), (stores,), (atomics,))

@@ -21,11 +21,9 @@ from cudalab.sim.abi import Progress, Status, Stop
 from cudalab.sim.compiler.object_code import lanes_of_host
 from cudalab.sim.machine.launch import supervision
 from cudalab.sim.machine.launch import workspace as workspaces
-from cudalab.sim.machine.launch.clusters import APART, Together, cluster_of, resident_blocks
-from cudalab.sim.machine.launch.configuration import extent
-from cudalab.sim.machine.launch.limits import H200, DeviceLimits
-from cudalab.sim.machine.launch.printf import decode
-from cudalab.sim.machine.launch.resident_blocks import FEW_ROUNDS, LONG, Residents, in_clusters
+from cudalab.sim.machine.launch.clusters import in_clusters
+from cudalab.sim.machine.launch.printf import decode, read_string
+from cudalab.sim.machine.launch.resident_blocks import FEW_ROUNDS, LONG, ResidentBlocks
 from cudalab.sim.machine.memory.undo_log import HeldStores, UndoLog
 from cudalab.sim.machine.reports.endless_wait import waiting_fault
 from cudalab.sim.machine.reports.faults import Fault, from_context, time_limit_fault
@@ -35,6 +33,7 @@ from cudalab.sim.machine.trace.footprint import Footprint
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cudalab.sim.machine.launch.configuration import Launch
     from cudalab.sim.machine.launch.module import LoadedKernel
     from cudalab.sim.machine.launch.workspace import Workspace
     from cudalab.sim.machine.memory.allocations import Allocation, Memory
@@ -67,16 +66,12 @@ class Outcome:
     """With ``hold_stores``: the stores that were made and taken back."""
     footprint: Footprint | None = None
     """With ``footprint``: the bytes that were touched."""
-    waiting: Running | None = None
+    waiting: Execution | None = None
     """With ``resumable``: the launch has not ended, because its threads wait for memory to change."""
 
 
-def launch(
-    kernel: LoadedKernel,
-    grid: Sequence[int] | int,
-    block: Sequence[int] | int,
-    args: bytes,
-    shared: int = 0,
+def execute(
+    launch: Launch,
     *,
     variant: str = "",
     workers: int = 1,
@@ -87,17 +82,11 @@ def launch(
     footprint: bool = False,
     published: Sequence[tuple[int, int]] = (),
     resumable: bool = False,
-    together: Together = APART,
-    limits: DeviceLimits = H200,
 ) -> Outcome:
     """Run a kernel over a grid and wait for it.
 
     Args:
-        kernel: from :meth:`Module.kernel`.
-        grid: blocks, one to three numbers.
-        block: threads a block, one to three numbers.
-        args: the parameter buffer, laid out by ``Kernel.parameters``.
-        shared: dynamic shared memory a block, bytes.
+        launch: from :meth:`LoadedKernel.launch`.
         variant: native code to run; by default "plain", or "atomic" with several workers, for kernels with many
             threads "wide" and "wide_atomic". Only "traced",
             "footprint" and "footprint_atomic" give a footprint.
@@ -110,102 +99,84 @@ def launch(
         published: with ``hold_stores``: memory (address, bytes) to which stores are listed in order, too.
         resumable: come back when nothing goes on unless others change memory (``Outcome.waiting``); otherwise that is a
             fault.
-        together: clusters, or a cooperative launch.
-        limits: the device's.
 
     Returns:
         The outcome; a fault in the kernel is in ``Outcome.fault``, not raised.
 
     Raises:
-        LaunchError: the configuration is not allowed; nothing ran.
-        ValueError: `args` has the wrong length, or `variant` keeps no footprint.
+        ValueError: `variant` keeps no footprint.
         KeyboardInterrupt: interrupted; the launch has stopped, stores made so far stay.
         MemoryError: no addresses are left for the maps of a footprint.
     """
-    grid_, block_ = extent(grid, "grid"), extent(block, "block")
-    kernel.check(grid_, block_, shared, limits, together)
-    blocks = grid_[0] * grid_[1] * grid_[2]
-    clustered = cluster_of(kernel.kernel, together) != (1, 1, 1)
-    workers = 1 if hold_stores or clustered or kernel.kernel.poll_points else max(1, min(workers, blocks))
-    if workers == 1 and together is APART and not (hold_stores or footprint or variant or clustered):
+    kernel, config = launch.kernel, launch.config
+    alone = config.cluster_blocks == 1 and not kernel.kernel.poll_points
+    workers = max(1, min(workers, config.blocks)) if alone and not hold_stores else 1
+    if workers == 1 and config.cluster is None and not (config.cooperative or hold_stores or footprint or variant):
         path = kernel.kernel.longest_path
-        if path and path * blocks * block_[0] * block_[1] * block_[2] <= AT_ONCE:
-            return _launch_at_once(kernel, grid_, block_, args, shared, blocks, clock_ns)
+        if path and path * config.threads <= AT_ONCE:
+            return _execute_at_once(launch, clock_ns)
     if not variant and footprint:
         variant = footprints.variant_for(workers, hold_stores)
-    if not (variant or hold_stores) and is_large(kernel, blocks, block_):
+    if not (variant or hold_stores) and is_large(launch):
         variant = "wide_atomic" if workers > 1 else "wide"
     variant = variant or ("traced" if hold_stores else "atomic" if workers > 1 else "plain")
     if footprint and variant in ("plain", "atomic", "wide", "wide_atomic"):
         raise ValueError(f"code of the variant {variant!r} keeps no footprint; leave out `variant`")
     if not footprint and variant.startswith("footprint"):
         raise ValueError(f"code of the variant {variant!r} marks what it touches: ask for it with footprint=True")
-    run = Running(kernel, grid_, block_, args, shared, variant, workers, time_limit, interruptible, limits, together)
+    run = Execution(launch, variant, workers, time_limit, interruptible)
     run.begin(clock_ns, hold_stores=hold_stores, footprint=footprint, published=published)
     return run.go_on(patient=not resumable) if resumable else run.complete()
 
 
-def is_large(kernel: LoadedKernel, blocks: int, block: tuple[int, int, int]) -> bool:
+def is_large(launch: Launch) -> bool:
     """Count a launch's threads: have there been ``LARGE`` by now, and may the kernel have a form that fits a block?"""
+    kernel, config = launch.kernel, launch.config
     width = lanes_of_host()
-    if not kernel.kernel.wide or not width or block[0] % width:
+    if not kernel.kernel.wide or not width or config.block[0] % width:
         return False
-    kernel.threads_launched += blocks * block[0] * block[1] * block[2]
+    kernel.threads_launched += config.threads
     return kernel.threads_launched >= LARGE
 
 
-def _launch_at_once(
-    kernel: LoadedKernel,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    args: bytes,
-    shared: int,
-    blocks: int,
-    clock_ns: int,
-) -> Outcome:
+def _execute_at_once(launch: Launch, clock_ns: int) -> Outcome:
     """Run a launch that cannot take long right here, in the launching thread."""
+    kernel, blocks = launch.kernel, launch.config.blocks
     space = workspaces.borrow()
     try:
-        space.prepare(kernel, grid, block, args, shared, clock=clock_ns)
+        space.prepare(launch, clock=clock_ns)
         mark_reachable_written(kernel, space.allocations)
         status = kernel.entry("plain")(space.address, 0, blocks)
         if status == Status.DONE and not space.has_printed:
             return Outcome(blocks_done=blocks)
         outcome = Outcome(blocks_done=space.context.blocks_done)
-        outcome.fault = _fault(kernel, [space], [status], grid, block, args, 0.0)
+        outcome.fault = _fault(launch, [space], [status], 0.0)
         _collect_prints(outcome, [space], kernel.module.memory)
         return outcome
     finally:
         workspaces.give_back(space)
 
 
-class Running:
+class Execution:
     """A launch under way: what it has borrowed, and how it goes on when it waits for memory to change."""
 
     def __init__(
         self,
-        kernel: LoadedKernel,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        args: bytes,
-        shared: int,
+        launch: Launch,
         variant: str,
         workers: int,
         time_limit: float,
         interruptible: bool,
-        limits: DeviceLimits,
-        together: Together = APART,
     ) -> None:
-        self._together = together
-        self.kernel, self.grid, self.block, self.args, self.shared = kernel, grid, block, args, shared
-        self._time_limit, self._interruptible, self._limits = time_limit, interruptible, limits
+        self._launch = launch
+        self._memory = launch.kernel.module.memory
+        self._time_limit, self._interruptible = time_limit, interruptible
         self._variant = variant
-        self._entry = kernel.entry(variant)
-        self._blocks = grid[0] * grid[1] * grid[2]
+        self._entry = launch.kernel.entry(variant)
         self._spaces = [workspaces.borrow() for _ in range(workers)]
         self._undo: UndoLog | None = None
         self._marks: footprints.Marks | None = None
-        self._residents: Residents | None = None
+        self._resident: ResidentBlocks | None = None
         self._order: np.ndarray | None = None
         self._spent = 0.0
         self._published: Sequence[tuple[int, int]] = ()
@@ -213,27 +184,23 @@ class Running:
     def begin(self, clock_ns: int, *, hold_stores: bool, footprint: bool, published: Sequence[tuple[int, int]]) -> None:
         """Prepare everything; nothing runs yet."""
         self._published = published
-        memory = self.kernel.module.memory
+        launch, kernel, config = self._launch, self._launch.kernel, self._launch.config
         try:
             for space in self._spaces:
-                space.prepare(
-                    self.kernel, self.grid, self.block, self.args, self.shared, clock=clock_ns, together=self._together
-                )
-            mark_reachable_written(self.kernel, self._spaces[0].allocations)
+                space.prepare(launch, clock=clock_ns)
+            space = self._spaces[0]
+            mark_reachable_written(kernel, space.allocations)
             if hold_stores:
-                self._undo = UndoLog(memory)
-                self._undo.attach(self._spaces[0].context)
+                self._undo = UndoLog(self._memory)
+                self._undo.attach(space.context)
             if footprint:
-                self._marks = footprints.borrow(memory)
-                self._marks.attach(self.kernel, self._variant, self._spaces)
-            cluster = cluster_of(self.kernel.kernel, self._together)
-            if self.kernel.kernel.poll_points or cluster != (1, 1, 1):
-                space = self._spaces[0]
-                capacity = resident_blocks(self.kernel.kernel, self.block, self.shared, cluster, self._limits)
-                if cluster != (1, 1, 1):
-                    self._order = np.array(in_clusters(range(self._blocks), self.grid, cluster), np.uint64)
-                    space.context.block_order = self._order.ctypes.data
-                self._residents = Residents(self.kernel, self._entry, space, self._blocks, capacity, cluster=cluster)
+                self._marks = footprints.borrow(self._memory)
+                self._marks.attach(kernel, self._variant, self._spaces)
+            if config.cluster is not None and config.cluster_blocks > 1:
+                self._order = np.array(in_clusters(range(config.blocks), config.grid, config.cluster), np.uint64)
+                space.context.block_order = self._order.ctypes.data
+            if kernel.kernel.poll_points or self._order is not None:
+                self._resident = ResidentBlocks(launch, self._entry, space, config.blocks)
         except BaseException:
             self.close()
             raise
@@ -266,35 +233,34 @@ class Running:
 
     def _run(self, clock_ns: int, patient: bool, rounds: int, most: int) -> list[int]:
         spaces, context = self._spaces, self._spaces[0].context
-        residents = self._residents
-        if residents is None:
-            path = self.kernel.kernel.longest_path
-            if len(spaces) == 1 and 0 < path * self._blocks * context.threads <= AT_ONCE:
-                return [self._entry(spaces[0].address, 0, self._blocks)]
-            return supervision.run(self._entry, spaces, self._blocks, self._time_limit, self._interruptible)
+        resident, config = self._resident, self._launch.config
+        if resident is None:
+            if len(spaces) == 1 and 0 < self._launch.kernel.kernel.longest_path * config.threads <= AT_ONCE:
+                return [self._entry(spaces[0].address, 0, config.blocks)]
+            return supervision.run(self._entry, spaces, config.blocks, self._time_limit, self._interruptible)
         context.clock = max(context.clock, clock_ns)
         done, began = context.blocks_done, time.monotonic()
         left = max(supervision.SLICE, self._time_limit - self._spent)
         statuses = supervision.run(
-            lambda *_: residents.run(patient=patient, rounds=rounds, most=most),
+            lambda *_: resident.run(patient=patient, rounds=rounds, most=most),
             spaces,
-            self._blocks,
+            config.blocks,
             left,
             self._interruptible,
         )
         self._spent += time.monotonic() - began
-        if context.blocks_done != done or residents.moved:
+        if context.blocks_done != done or resident.moved:
             self._spent = 0.0
         return statuses
 
     def _finish(self, statuses: list[int]) -> Outcome:
         spaces = self._spaces
         outcome = Outcome(blocks_done=sum(space.context.blocks_done for space in spaces))
-        outcome.fault = _fault(self.kernel, spaces, statuses, self.grid, self.block, self.args, self._time_limit)
+        outcome.fault = _fault(self._launch, spaces, statuses, self._time_limit)
         return self._close_with(outcome)
 
     def _close_with(self, outcome: Outcome) -> Outcome:
-        _collect_prints(outcome, self._spaces, self.kernel.module.memory)
+        _collect_prints(outcome, self._spaces, self._memory)
         if self._marks is not None:
             outcome.footprint = self._marks.collect()
         if self._undo is not None:
@@ -309,17 +275,17 @@ class Running:
     @property
     def only_others_can_help(self) -> bool:
         """Would its threads do the same again for ever, unless somebody else changes memory?"""
-        return self._residents is not None and not self._residents.progress & (Progress.REAL | Progress.OWN)
+        return self._resident is not None and not self._resident.progress & (Progress.REAL | Progress.OWN)
 
     @property
     def is_busy(self) -> bool:
         """Would it go on by itself, and has only come back so that time can pass for others?"""
-        return self._residents is not None and self._residents.is_busy
+        return self._resident is not None and self._resident.is_busy
 
     @property
     def moved(self) -> bool:
         """Has it done anything that others could see, the last time it went on?"""
-        return self._residents is not None and self._residents.moved
+        return self._resident is not None and self._resident.moved
 
     @property
     def clock_ns(self) -> int:
@@ -334,24 +300,24 @@ class Running:
 
     def give_up(self, why: tuple[str, str] | None = None) -> Outcome:
         """It can never end: stop it and explain. ``why``: why nobody else changes the memory, and what to try."""
-        assert self._residents is not None
+        assert self._resident is not None
         context = self._spaces[0].context
         outcome = Outcome(blocks_done=context.blocks_done)
-        outcome.fault = waiting_fault(self._residents, context, self.kernel, self.grid, self.block, self.args, why)
+        outcome.fault = waiting_fault(self._resident, context, self._launch, why)
         return self._close_with(outcome)
 
     def close(self) -> None:
         """Give back what was borrowed; stores that are still held are taken back for good."""
         if self._marks is not None:
-            footprints.wipe(self.kernel.module.memory, self._marks)
+            footprints.wipe(self._memory, self._marks)
             self._marks = None
         if self._undo is not None and self._spaces:
             self._undo.detach(self._spaces[0].context)
             self._undo.rollback()
             self._undo = None
-        if self._residents is not None:
-            self._residents.leave()
-            self._residents = None
+        if self._resident is not None:
+            self._resident.leave()
+            self._resident = None
         for space in self._spaces:
             workspaces.give_back(space)
         self._spaces = []
@@ -369,22 +335,14 @@ def mark_reachable_written(kernel: LoadedKernel, allocations: Sequence[Allocatio
             written.mark_all()
 
 
-def _fault(
-    kernel: LoadedKernel,
-    spaces: list[Workspace],
-    statuses: list[int],
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    args: bytes,
-    time_limit: float,
-) -> Fault | None:
+def _fault(launch: Launch, spaces: list[Workspace], statuses: list[int], time_limit: float) -> Fault | None:
     faulty = [space for space, status in zip(spaces, statuses, strict=True) if status == Status.FAULT]
     if faulty:
         first = min(faulty, key=lambda space: space.context.fault.block)
-        return from_context(first.context, kernel, grid, block, args)
+        return from_context(first.context, launch)
     for space, status in zip(spaces, statuses, strict=True):
         if status == Status.STOPPED and space.context.stop == Stop.TIMEOUT:
-            return time_limit_fault(space.context, kernel, grid, block, time_limit)
+            return time_limit_fault(space.context, launch, time_limit)
     return None
 
 
@@ -404,16 +362,3 @@ def _collect_prints(outcome: Outcome, spaces: list[Workspace], memory: Memory) -
             f"[{outcome.lost_prints} more calls of printf are not shown: the launch printed more than 64 MB; "
             "print from fewer threads]\n"
         )
-
-
-def read_string(memory: Memory, address: int, most: int = 1 << 16) -> bytes:
-    """The NUL-terminated bytes at a device address; ``(null)`` as C libraries print it, or what the address is."""
-    if address == 0:
-        return b"(null)"
-    allocation = memory.find(address)
-    if allocation is None:
-        return f"<{address:#x} is no device memory>".encode()
-    size = min(allocation.end - address, most)
-    text = bytes(memory.view(address, size, write=False))
-    end = text.find(b"\0")
-    return text if end < 0 else text[:end]
