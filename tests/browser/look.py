@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.browser.notebook_page import NotebookPage, notebook_page, screenshot
+from tests.browser.notebook_page import NotebookPage, chromium, notebook_page, screenshot
 from tests.browser.server import serve
 
 
@@ -40,7 +40,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         # a copy, so that a run changes nothing
         shutil.copy(args.notebook, folder)
-        with serve(Path(folder), device=args.device) as server, notebook_page(server, width=args.width) as opened:
+        with (
+            serve(Path(folder), device=args.device) as server,
+            chromium() as browser,
+            notebook_page(browser, server, width=args.width) as opened,
+        ):
             opened.open(args.notebook.name)
             if args.run:
                 opened.run_all(timeout=args.timeout)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import ConsoleMessage, Locator, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, sync_playwright
 
 from tests.browser.chromium import FLAGS, NAMES, find
 from tests.browser.server import Server
@@ -107,23 +106,27 @@ class NotebookPage:
 
 
 @contextlib.contextmanager
-def notebook_page(server: Server, *, width: int = 1280, height: int = 900) -> Iterator[NotebookPage]:
-    """A fresh Chromium with an empty profile. Raises ``FileNotFoundError`` when no Chromium is installed."""
+def chromium() -> Iterator[Browser]:
+    """A headless Chromium. Raises ``FileNotFoundError`` when none is installed."""
     path = find()
     if path is None:
         raise FileNotFoundError(f"no Chromium found under any of the names {', '.join(NAMES)}")
-    with tempfile.TemporaryDirectory(prefix="cudalab-chromium-") as profile, sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
-            profile,
-            executable_path=path,
-            headless=True,
-            args=list(FLAGS),
-            viewport={"width": width, "height": height},
-        )
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, headless=True, args=list(FLAGS))
         try:
-            yield NotebookPage(context.pages[0] if context.pages else context.new_page(), server)
+            yield browser
         finally:
-            context.close()
+            browser.close()
+
+
+@contextlib.contextmanager
+def notebook_page(browser: Browser, server: Server, *, width: int = 1280, height: int = 900) -> Iterator[NotebookPage]:
+    """A page with an empty profile of its own: no cookies, caches or settings of other pages."""
+    context = browser.new_context(viewport={"width": width, "height": height})
+    try:
+        yield NotebookPage(context.new_page(), server)
+    finally:
+        context.close()
 
 
 def screenshot(opened: NotebookPage, path: Path, **options: Any) -> None:

@@ -53,11 +53,19 @@ def server(folder, chromium_path):
         yield running
 
 
+@pytest.fixture(scope="module")
+def browser(chromium_path):
+    from tests.browser.notebook_page import chromium
+
+    with chromium() as running:
+        yield running
+
+
 @pytest.fixture
-def page(server):
+def page(browser, server):
     from tests.browser.notebook_page import notebook_page
 
-    with notebook_page(server) as opened:
+    with notebook_page(browser, server) as opened:
         yield opened
 
 
