@@ -14,7 +14,7 @@ LONGEST = (
     "tests/notebooks/",
     "tests/conformance/test_conformance.py",
     "tests/checks/",
-    "tests/sim/compiler/opcodes/test_opcodes.py",
+    "tests/sim/compiler/opcodes/",
     "tests/planted/",
     "tests/corpus/",
 )
@@ -23,8 +23,9 @@ SPREAD = (
     "tests/notebooks/",
     "tests/conformance/test_conformance.py",
     "tests/checks/test_exercises.py",
-    "tests/sim/compiler/opcodes/test_opcodes.py",
 )
+#: Folders that stay together: their tests share kernels that take seconds to write.
+TOGETHER = ("tests/sim/compiler/opcodes/",)
 
 
 class Scheduling(LoadScopeScheduling):
@@ -36,7 +37,7 @@ class Scheduling(LoadScopeScheduling):
 
 def unit_of(nodeid: str) -> str:
     """The tests that run in one process with this one."""
-    path = nodeid.split("::")[0]
+    path = next((start for start in TOGETHER if nodeid.startswith(start)), nodeid.split("::")[0])
     parameter = re.search(r"\[([\w.]+)", nodeid)
     return f"{path}[{parameter[1]}" if parameter and path.startswith(SPREAD) else path
 

@@ -11,6 +11,7 @@ import pytest
 import cudalab.checks
 from cudalab.checks import Exercise, Mutant, check, exercises, find
 from cudalab.grading.generate import answer_source, solution
+from tests import slices
 
 ROOT = Path(__file__).parents[2]
 ALL = exercises()
@@ -40,8 +41,17 @@ def test_starter_runs_but_earns_nothing_for_what_it_lacks(exercise: Exercise) ->
     assert not refused & {f.rule for f in result.findings}, str(result)
 
 
-@pytest.mark.parametrize(("exercise", "mutant"), MUTANTS, ids=[f"{e.id} {m.name}" for e, m in MUTANTS])
-def test_mutant_is_rejected_for_the_right_reason(exercise: Exercise, mutant: Mutant) -> None:
+def _is_first(pair: tuple[Exercise, Mutant]) -> bool:
+    exercise, mutant = pair
+    return mutant is exercise.mutants[0]
+
+
+@pytest.mark.parametrize(
+    "pair",
+    slices.cases(MUTANTS, most=48, core=_is_first, ids=lambda pair: f"{pair[0].id} {pair[1].name}"),
+)
+def test_mutant_is_rejected_for_the_right_reason(pair: tuple[Exercise, Mutant]) -> None:
+    exercise, mutant = pair
     result = check(exercise.id, mutant.apply(source_of(exercise, "solutions")), seed=1)
     found = {(f.part, f.rule) for f in result.findings}
     assert (mutant.fails, mutant.rule) in found, str(result)

@@ -41,3 +41,8 @@ def test_the_commit_chooses_where_nothing_else_does(monkeypatch: pytest.MonkeyPa
     assert slices.chosen() == slices._head() and int(slices.chosen(), 16) >= 0
     monkeypatch.setenv(slices.VARIABLE, "c0ffee")
     assert slices.chosen() == "c0ffee"
+
+
+def test_a_slice_of_chosen_members_is_every_nth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(slices.VARIABLE, "5")
+    assert [n for n in range(9) if slices.is_in(n, 3)] == [2, 5, 8]

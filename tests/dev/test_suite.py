@@ -77,7 +77,7 @@ def test_a_chosen_file_is_no_full_run(suite):
 
 def test_the_schedule_names_files_that_are_there():
     files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")]
-    for start in (*scheduling.LONGEST, *scheduling.SPREAD):
+    for start in (*scheduling.LONGEST, *scheduling.SPREAD, *scheduling.TOGETHER):
         assert any(file.startswith(start) for file in files), start
 
 

@@ -21,8 +21,16 @@ from traitlets.config import Config
 
 import cudalab
 from cudalab.dev import notebook_format as rules
+from tests import slices
 
 ROOT = Path(__file__).parents[2]
+#: Mistakes made, and cells run by themselves, in one run of the tests, of all chapters together.
+MUTATIONS_A_RUN, CELLS_A_RUN = 60, 36
+
+
+def _each(count: int) -> int:
+    """A chapter's part of what one run does."""
+    return max(1, count // len(rules.course_notebooks(ROOT)))
 
 
 @dataclass(frozen=True)
@@ -102,9 +110,6 @@ class ComparedCells:
     mutations: ClassVar[Sequence[Mutation]]
     least: ClassVar[int]
     """Compared cells that the chapter has at least."""
-    one_mutation_a_cell = False
-    """Whether only the first mistake of each cell is made in every run, and the others in the long one."""
-
     in_words: ClassVar[Sequence[str]] = ()
     """Compared cells that print what happened in which order, a line an event."""
 
@@ -115,16 +120,11 @@ class ComparedCells:
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "mutation" in metafunc.fixturenames:
-            metafunc.parametrize("mutation", [*self._slices()], ids=str)
+            metafunc.parametrize("mutation", slices.cases(self.mutations, most=_each(MUTATIONS_A_RUN), ids=str))
+        elif "cell" in metafunc.fixturenames:
+            metafunc.parametrize("cell", slices.cases(self.chapter.compared, most=_each(CELLS_A_RUN)))
         elif "name" in metafunc.fixturenames:
             metafunc.parametrize("name", self.chapter.compared)
-
-    def _slices(self) -> Iterator[Any]:
-        seen = set()
-        for mutation in self.mutations:
-            later = self.one_mutation_a_cell and mutation.compared in seen
-            yield pytest.param(mutation, marks=[pytest.mark.long] * later)
-            seen.add(mutation.compared)
 
     def test_there_are_enough(self) -> None:
         assert sorted(self.chapter.compared) == sorted(self.chapter.needs)
@@ -133,8 +133,9 @@ class ComparedCells:
     def test_each_is_mutated(self) -> None:
         assert {mutation.compared for mutation in self.mutations} == set(self.chapter.compared)
 
-    def test_it_prints_what_is_stored(self, shell: InteractiveShell, name: str) -> None:
-        assert self.chapter.run(shell, name) == self.chapter.stored(name)
+    def test_it_prints_what_is_stored(self, shell: InteractiveShell, cell: str) -> None:
+        """Also with no other cells run than those it needs; test_notebooks.py runs the whole chapter."""
+        assert self.chapter.run(shell, cell) == self.chapter.stored(cell)
 
     def test_it_notices_a_mistake(self, shell: InteractiveShell, mutation: Mutation) -> None:
         printed = self.chapter.run(shell, mutation.compared, mutation)

@@ -68,4 +68,3 @@ MUTATIONS = [
 
 class TestComparedCells(ComparedCells):
     chapter, mutations, least = CHAPTER, MUTATIONS, LEAST_COMPARED
-    one_mutation_a_cell = True

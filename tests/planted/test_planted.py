@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 import cudalab
 from cudalab import cp, cudart
+from tests import slices
 from tests.planted.bugs import BUGS
 from tests.planted.planted import Array, Planted
 from tests.planted.record import DATA, found
@@ -58,13 +58,7 @@ def test_the_bug_is_found_on_its_line(bug: Planted) -> None:
     assert named, f"{bug.wrong}\n{[(f.rule, f.line, f.detail) for f in findings]}"
 
 
-def _every_second() -> Iterator[object]:
-    """Half of them in every run, the others in the long one."""
-    for number, bug in enumerate(BUGS):
-        yield pytest.param(bug, id=bug.name, marks=[pytest.mark.long] * (number % 2))
-
-
-@pytest.mark.parametrize("bug", [*_every_second()])
+@pytest.mark.parametrize("bug", slices.cases(BUGS, most=27, ids=lambda bug: bug.name))
 def test_the_mended_kernel_is_clean(bug: Planted) -> None:
     found = report(bug, bug.right)
     assert found.ok, f"{bug.right}\n{found}"

@@ -56,14 +56,19 @@ class Device:
                 self.memory.free(pointer)
 
 
+def kernels(family: str, whole: bool) -> tuple[Kernel, ...]:
+    """All kernels of a family, or those of this run."""
+    return suite.kernels(family) if whole else suite.part(family)
+
+
 @cache
-def device(family: str) -> Device:
+def device(family: str, whole: bool) -> Device:
     """The module of a family."""
-    return Device(suite.kernels(family))
+    return Device(kernels(family, whole))
 
 
 @cache
-def outputs(family: str, variant: str = "plain") -> dict[str, np.ndarray]:
+def outputs(family: str, variant: str, whole: bool) -> dict[str, np.ndarray]:
     """What each kernel of a family gave."""
-    loaded = device(family)
-    return {kernel.name: loaded.run(kernel, variant) for kernel in suite.kernels(family)}
+    loaded = device(family, whole)
+    return {kernel.name: loaded.run(kernel, variant) for kernel in kernels(family, whole)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
+from tests import slices
 from tests.sim.compiler.opcodes import (
     approximate,
     async_copy,
@@ -61,6 +62,7 @@ _KERNELS = {
     "async_copy": async_copy.kernels,
     "wide": wide.kernels,
 }
+_SLICES = 3
 FAMILIES = (*dict.fromkeys([*_CASES, *_KERNELS]), "flushing", "constant", "flushing_constant")
 ALL_VARIANTS = ("memory", "atomic", "warp", "cluster", "control", "parameter", "texture", "wide")
 """Families whose instructions are lowered in another way in some variant of the native code."""
@@ -80,6 +82,20 @@ def kernels(family: str) -> tuple[Kernel, ...]:
         found += batches(family, _CASES[family]())
     if family in _KERNELS:
         found += _KERNELS[family]()
+    return tuple(found)
+
+
+@cache
+def part(family: str) -> tuple[Kernel, ...]:
+    """The kernels of a family that every run takes: a slice, and the first that has each instruction (``add``, ``cvt``,
+    …), so that none is without a test."""
+    seen: set[str] = set()
+    found = []
+    for position, kernel in enumerate(kernels(family)):
+        names = {opcode.split(".")[0] for opcode in kernel.opcodes}
+        if names - seen or slices.is_in(position, _SLICES):
+            found.append(kernel)
+        seen |= names
     return tuple(found)
 
 

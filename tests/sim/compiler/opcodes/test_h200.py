@@ -12,8 +12,8 @@ ANSWERS, ABOUT = hardware.load()
 ADVICE = "run `python -m tests.sim.compiler.opcodes.record` on a GPU"
 
 
-def _recorded(family: str) -> list[Kernel]:
-    return [kernel for kernel in suite.kernels(family) if kernel.recorded]
+def _recorded(family: str, whole: bool = True) -> list[Kernel]:
+    return [kernel for kernel in simulated.kernels(family, whole) if kernel.recorded]
 
 
 def test_the_answers_are_of_these_kernels() -> None:
@@ -38,10 +38,13 @@ def _same(output: Output, index: int, here: int, there: int) -> bool:
 
 
 @pytest.mark.parametrize("family", suite.FAMILIES)
-def test_the_simulated_device_answers_as_the_h200(family: str) -> None:
-    outputs = simulated.outputs(family)
+@pytest.mark.parametrize(
+    "whole", [pytest.param(False, id="slice"), pytest.param(True, marks=pytest.mark.long, id="whole")]
+)
+def test_the_simulated_device_answers_as_the_h200(family: str, whole: bool) -> None:
+    outputs = simulated.outputs(family, "plain", whole)
     problems = []
-    for kernel in _recorded(family):
+    for kernel in _recorded(family, whole):
         for output, there in hardware.unpack(kernel, ANSWERS[kernel.name]):
             if output.unlike:
                 continue

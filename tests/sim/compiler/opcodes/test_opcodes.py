@@ -10,26 +10,33 @@ from tests.sim.compiler.opcodes import control, convert, floating, simulated, su
 from tests.sim.compiler.opcodes.batch import batches
 from tests.sim.compiler.opcodes.kernel import Kernel, differences, module_text
 
+whole_or_slice = pytest.mark.parametrize(
+    "whole", [pytest.param(False, id="slice"), pytest.param(True, marks=pytest.mark.long, id="whole")]
+)
+
 
 def _report(problems: list[str]) -> str:
     return f"{len(problems)} elements differ:\n" + "\n".join(problems[:40])
 
 
-def _check(family: str, variant: str) -> None:
-    outputs = simulated.outputs(family, variant)
-    problems = [line for kernel in suite.kernels(family) for line in differences(kernel, outputs[kernel.name])]
+def _check(family: str, variant: str, whole: bool) -> None:
+    outputs = simulated.outputs(family, variant, whole)
+    kernels = simulated.kernels(family, whole)
+    problems = [line for kernel in kernels for line in differences(kernel, outputs[kernel.name])]
     assert not problems, _report(problems)
 
 
 @pytest.mark.parametrize("family", suite.FAMILIES)
-def test_instructions_follow_the_isa(family: str) -> None:
-    _check(family, "plain")
+@whole_or_slice
+def test_instructions_follow_the_isa(family: str, whole: bool) -> None:
+    _check(family, "plain", whole)
 
 
 @pytest.mark.parametrize("variant", [pytest.param("atomic", marks=pytest.mark.long), "traced"])
 @pytest.mark.parametrize("family", suite.ALL_VARIANTS)
-def test_instructions_follow_the_isa_in_other_variants(family: str, variant: str) -> None:
-    _check(family, variant)
+@whole_or_slice
+def test_instructions_follow_the_isa_in_other_variants(family: str, variant: str, whole: bool) -> None:
+    _check(family, variant, whole)
 
 
 def test_a_module_that_flushes_everywhere_uses_the_processor_where_it_can() -> None:

@@ -11,6 +11,7 @@ from cudalab.sim.compiler import CompileError, compile_ptx
 from cudalab.sim.compiler.build import build_program
 from cudalab.sim.compiler.lowering import TABLE, Row
 from cudalab.sim.compiler.ptx.errors import UnsupportedInstruction
+from tests import slices
 from tests.sim.compiler.opcodes import control, suite
 from tests.sim.compiler.opcodes.kernel import HEAD
 
@@ -72,6 +73,18 @@ def test_every_tested_opcode_is_of_exactly_one_row() -> None:
 def test_a_row_without_a_test_is_noticed() -> None:
     row = Row("add.<u8|u16>", "add", ((True, ("u8", "u16")),), lambda e, i, f: None)
     assert missing(row) == ["add.u8"]
+
+
+def test_each_instruction_is_in_every_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    for family in suite.FAMILIES:
+        names = {opcode.split(".")[0] for kernel in suite.kernels(family) for opcode in kernel.opcodes}
+        covered: set[str] = set()
+        for turn in range(3):
+            monkeypatch.setenv(slices.VARIABLE, str(turn))
+            taken = suite.part.__wrapped__(family)
+            assert {opcode.split(".")[0] for kernel in taken for opcode in kernel.opcodes} == names
+            covered |= {kernel.name for kernel in taken}
+        assert covered == {kernel.name for kernel in suite.kernels(family)}
 
 
 MODULE = (
