@@ -20,7 +20,7 @@ MANY = ("ld", "ldu", "st", "atom", "red", "set", *[name for name in TABLE.rows i
 
 
 @cache
-def tested() -> frozenset[str]:
+def opcodes_with_a_test() -> frozenset[str]:
     """The opcodes of all kernels under test."""
     return frozenset().union(*(kernel.opcodes for kernel in [*suite.every_kernel(), *control.stopping()]))
 
@@ -29,8 +29,10 @@ def missing(row: Row) -> list[str]:
     """What of a row no test has: opcodes; of the many, an alternative of a slot, and of atomics an operation with a
     type (the last two slots that must be filled)."""
     if row.name not in MANY:
-        return [opcode for opcode in row.opcodes() if opcode not in tested()]
-    named = [_slots(row, opcode.split(".")) for opcode in tested() if row.match(opcode.split(".")) is not None]
+        return [opcode for opcode in row.opcodes() if opcode not in opcodes_with_a_test()]
+    named = [
+        _slots(row, opcode.split(".")) for opcode in opcodes_with_a_test() if row.match(opcode.split(".")) is not None
+    ]
     named = [chosen for chosen in named if chosen[0] == row.name]
     wanted: list[tuple[int, ...]] = [(place,) for place, (_, alternatives) in enumerate(row.slots, 1)]
     if row.name in ("atom", "red"):
@@ -62,7 +64,7 @@ def test_every_row_is_tested(row: Row) -> None:
 
 def test_every_tested_opcode_is_of_exactly_one_row() -> None:
     wrong = {}
-    for opcode in tested():
+    for opcode in opcodes_with_a_test():
         parts = opcode.split(".")
         rows = [row.pattern for row in TABLE.rows.get(parts[0], ()) if row.match(parts) is not None]
         if len(rows) != 1:
