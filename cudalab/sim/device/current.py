@@ -12,7 +12,8 @@ import threading
 from cudalab.sim.device.device import Device
 from cudalab.sim.device.profile import DEFAULT
 
-_lock = threading.Lock()
+_lock = threading.RLock()
+"""Re-entrant: to make a device allocates, so the garbage collector may run a destructor that asks for the device."""
 _current: Device | None = None
 
 
@@ -25,9 +26,14 @@ def profile_name() -> str:
 def current_device() -> Device:
     """The device of this process."""
     global _current
+    device = _current
+    if device is not None:
+        return device
     with _lock:
         if _current is None:
-            _current = Device(profile_name())
+            made = Device(profile_name())
+            if _current is None:  # a destructor, meanwhile, may have asked for one
+                _current = made
         return _current
 
 

@@ -244,7 +244,7 @@ def _forward(method: weakref.WeakMethod[Callable[[Allocation], None]]) -> Callab
 _watches: weakref.WeakSet[HostWatch] = weakref.WeakSet()
 _opened: dict[int, HostWatch] = {}
 """Slots whose pages the simulator itself has opened, or a touch that was not of interest: to be protected again."""
-_depth = threading.Lock()
+_depth = threading.RLock()  # a destructor may make a call while this thread counts
 
 
 def _name_arenas(trap: PageTrap) -> None:
