@@ -299,9 +299,9 @@ class Trial:
         found = []
         for entry in self.device.log.entries[self._entered :]:
             if entry.name == "event_record" and not entry.error:
-                last[entry.arguments[0]] = next(records)
+                last[entry.arguments["event"]] = next(records)
             elif entry.name == "event_elapsed" and not entry.error:
-                found.append((last[entry.arguments[0]], last[entry.arguments[1]], float(entry.result)))
+                found.append((last[entry.arguments["start"]], last[entry.arguments["end"]], float(entry.result)))
         return found
 
     def kernels(self, name: str = "") -> list[Operation]:

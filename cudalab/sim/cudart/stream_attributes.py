@@ -47,12 +47,14 @@ def fill(
     """The structure with those numbers; the last three arguments are the module's enums."""
     if attribute == WINDOW:
         window = value.accessPolicyWindow
+        assert len(numbers) == 5
         pointer, size, ratio, hit, miss = numbers
         window.base_ptr, window.num_bytes, window.hitRatio = int(pointer), int(size), ratio
         window.hitProp, window.missProp = access(int(hit)), access(int(miss))
     elif attribute == POLICY:
         value.syncPolicy = policy(int(numbers[0]))
     elif attribute == DOMAIN_MAP:
+        assert len(numbers) == 2
         value.memSyncDomainMap.default_, value.memSyncDomainMap.remote = int(numbers[0]), int(numbers[1])
     elif attribute == DOMAIN:
         value.memSyncDomain = domain(int(numbers[0]))

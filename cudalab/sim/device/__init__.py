@@ -4,7 +4,7 @@ from cudalab.sim.device.current import clock, current_device, host_work, reset, 
 from cudalab.sim.device.device import Device, FunctionInfo, LaunchTime
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.hazards import Hazard, HazardWarning
-from cudalab.sim.device.log.recorder import Log
+from cudalab.sim.device.log.log import Log
 from cudalab.sim.device.log.replay import ReplayError, replay
 
 __all__ = [

@@ -30,6 +30,7 @@ class Role(Enum):
 
 Address = Annotated[int, Role.ADDRESS]
 Handle = Annotated[int, Role.HANDLE]
+AddressOrHandle = Annotated[int, Role.ADDRESS, Role.HANDLE]
 PackedBytes = Annotated[bytes, Role.PACKED]
 HostCallback = Annotated[Callable[[], None], Role.LOCAL]
 StatusCallback = Annotated[Callable[[int], None], Role.LOCAL]

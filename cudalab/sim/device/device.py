@@ -28,7 +28,8 @@ from cudalab.sim.device.calls.streams import StreamCalls
 from cudalab.sim.device.calls.textures import TextureCalls
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.hazards import Hazard
-from cudalab.sim.device.log.recorder import Log, Recorder
+from cudalab.sim.device.log.log import Log
+from cudalab.sim.device.log.recorder import Recorder
 from cudalab.sim.device.profile import Profile, load
 from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.device.state import DeviceState, Settings

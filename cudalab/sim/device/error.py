@@ -83,6 +83,11 @@ class LastErrors:
         """What this thread's last error means: where, which rule, which value, what to try."""
         return self._notes.get(threading.get_ident(), "")
 
+    @property
+    def in_driver_call(self) -> bool:
+        """Does this thread make a call of the driver API?"""
+        return threading.get_ident() in self._driver_threads
+
     @contextmanager
     def driver_call(self) -> Iterator[None]:
         """Calls made inside come from the driver API, whose errors ``cudaGetLastError`` does not know."""

@@ -19,7 +19,7 @@ from cuda.bindings.runtime import cudaError_t
 from cudalab.sim.device import host_address
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.placement import is_managed, placed
-from cudalab.sim.device.declaration import Waits
+from cudalab.sim.device.declaration import Address, Handle, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.copy_region import Region
 from cudalab.sim.device.queue.stream import Stream
@@ -40,7 +40,7 @@ class CopyCalls(CallGroup):
 
     @call("cudaMemcpy", "cuMemcpy", cost=None, waits=Waits.OWN_WORK)
     def memcpy(
-        self, dst: int, src: int, size: int, kind: int = DEFAULT, stream: int = 0, asynchronous: bool = False
+        self, dst: Address, src: Address, size: int, kind: int = DEFAULT, stream: Handle = 0, asynchronous: bool = False
     ) -> None:
         """``cudaMemcpy`` and ``cudaMemcpyAsync`` of ``size`` bytes; ``kind`` is a ``cudaMemcpyKind`` number."""
         self.copy("cudaMemcpy", Region(dst, size), Region(src, size), kind, stream, asynchronous)
@@ -48,14 +48,14 @@ class CopyCalls(CallGroup):
     @call("cudaMemcpy2D", "cuMemcpy2D", cost=None, waits=Waits.OWN_WORK)
     def memcpy_2d(
         self,
-        dst: int,
+        dst: Address,
         dst_pitch: int,
-        src: int,
+        src: Address,
         src_pitch: int,
         width: int,
         height: int,
         kind: int = DEFAULT,
-        stream: int = 0,
+        stream: Handle = 0,
         asynchronous: bool = False,
     ) -> None:
         """``cudaMemcpy2D``: ``height`` rows of ``width`` bytes, ``pitch`` bytes apart on each side."""
@@ -77,11 +77,11 @@ class CopyCalls(CallGroup):
     @call("cudaMemcpy3D", "cuMemcpy3D", cost=None, waits=Waits.OWN_WORK)
     def memcpy_3d(
         self,
-        dst: tuple[int, int, int],
-        src: tuple[int, int, int],
+        dst: tuple[Address, int, int],
+        src: tuple[Address, int, int],
         extent: tuple[int, int, int],
         kind: int = DEFAULT,
-        stream: int = 0,
+        stream: Handle = 0,
         asynchronous: bool = False,
     ) -> None:
         """``cudaMemcpy3D``. ``dst`` and ``src`` are ``(address of the first byte, pitch, bytes from slice to slice)``,
@@ -104,7 +104,7 @@ class CopyCalls(CallGroup):
 
     @call("cudaMemset", "cuMemsetD8", cost=None, waits=Waits.OWN_WORK)
     def memset(
-        self, pointer: int, value: int, count: int, stream: int = 0, asynchronous: bool = False, element: int = 1
+        self, pointer: Address, value: int, count: int, stream: Handle = 0, asynchronous: bool = False, element: int = 1
     ) -> None:
         """``cudaMemset`` and ``cuMemsetD8/16/32``: ``count`` elements of ``element`` bytes (1, 2 or 4)."""
         self._memset("cudaMemset", Region(pointer, count * element), value, element, stream, asynchronous)
@@ -112,12 +112,12 @@ class CopyCalls(CallGroup):
     @call("cudaMemset2D", "cudaMemset3D", "cuMemsetD2D8", cost=None, waits=Waits.OWN_WORK)
     def memset_3d(
         self,
-        pointer: int,
+        pointer: Address,
         pitch: int,
         slice_pitch: int,
         value: int,
         extent: tuple[int, int, int],
-        stream: int = 0,
+        stream: Handle = 0,
         asynchronous: bool = False,
         element: int = 1,
     ) -> None:
@@ -228,15 +228,10 @@ class CopyCalls(CallGroup):
 
     def _take(self, name: str, region: Region) -> np.ndarray:
         """Bytes of pageable host memory, now."""
-        replayed = self.state.recorder.bring()
-        if replayed is not None:
-            return replayed
         try:
-            data = region.gather(self.state.memory)
+            return self.state.recorder.take_from_host(region, self.state.memory)
         except host_address.UnmappedAddress as error:
             raise invalid_value(f"{name}: {error}") from None
-        self.state.recorder.brought(data)
-        return data
 
     def _memset(self, name: str, region: Region, value: int, element: int, handle: int, asynchronous: bool) -> None:
         stream = self.state.scheduler.streams.find(handle)

@@ -74,7 +74,9 @@ def call(
                     state.enter(declared)
                     began = state.scheduler.host_ns
                     recorder = state.recorder
-                    entry = recorder.open(declared, args, kwargs) if recorder.on else None
+                    entry = None
+                    if recorder.on:
+                        entry = recorder.open(declared, args, kwargs, by_driver=state.errors.in_driver_call)
                     try:
                         if cost is not None:
                             state.spend(state.profile.host[cost], even_if_lost=when_lost)

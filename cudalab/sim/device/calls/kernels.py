@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuda.bindings.runtime import cudaError_t
@@ -12,7 +12,7 @@ from cudalab.sim.compiler import prefetch
 from cudalab.sim.compiler.program import Kernel, Program
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.textures import TextureCalls
-from cudalab.sim.device.declaration import Waits
+from cudalab.sim.device.declaration import Address, Handle, HostCallback, PackedBytes, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.byte_extent import Extent
 from cudalab.sim.device.queue.kernel_launch import KernelLaunch, Surroundings
@@ -69,7 +69,7 @@ class KernelCalls(CallGroup):
     # -- modules -------------------------------------------------------------------------------------------------------
 
     @call("cuModuleLoadData", cost=None, waits=Waits.DEVICE)
-    def load_module(self, program: Program) -> int:
+    def load_module(self, program: Program) -> Handle:
         """Load a compiled program: a handle. Its global variables are allocated and initialised. As on an H200 this
         waits for the whole device, which nobody should rely on."""
         self.state.wait_for_all(seen=False)
@@ -79,7 +79,7 @@ class KernelCalls(CallGroup):
         return handle
 
     @call("cuModuleUnload", waits=Waits.DEVICE)
-    def unload_module(self, module: int) -> None:
+    def unload_module(self, module: Handle) -> None:
         """``cuModuleUnload``: frees its variables when the device has done what it was given."""
         loaded = self._module(module)
         self.state.wait_for_all()
@@ -89,7 +89,7 @@ class KernelCalls(CallGroup):
         self._functions = {handle: entry for handle, entry in self._functions.items() if entry[0] != module}
 
     @call("cuModuleGetFunction")
-    def get_function(self, module: int, name: str) -> int:
+    def get_function(self, module: Handle, name: str) -> Handle:
         """A handle of the kernel called ``name``, as in the PTX or as a name expression of the program.
 
         ``cudaErrorSymbolNotFound`` when there is none; the note lists those there are. ``cudaErrorNotSupported`` when
@@ -110,7 +110,7 @@ class KernelCalls(CallGroup):
         return handle
 
     @call("cuModuleGetGlobal")
-    def get_global(self, module: int, name: str) -> tuple[int, int]:
+    def get_global(self, module: Handle, name: str) -> tuple[Address, int]:
         """``(pointer, size)`` of a ``__device__`` or ``__constant__`` variable; ``cudaErrorSymbolNotFound``."""
         try:
             address, size = self._module(module).global_variable(name)
@@ -162,7 +162,7 @@ class KernelCalls(CallGroup):
         )
 
     @call("cuFuncSetAttribute")
-    def function_set_attribute(self, function: int, attribute: int, value: int) -> None:
+    def function_set_attribute(self, function: Handle, attribute: int, value: int) -> None:
         """``cuFuncSetAttribute``: 8 is the largest dynamic shared size (bytes), 9 the carve-out (-1 to 100), 11 to 13
         the size of its clusters, 14 whether they may have more than 8 blocks, 15 a preference for where they go."""
         kernel = self._function(function)
@@ -194,7 +194,7 @@ class KernelCalls(CallGroup):
             raise invalid_value(f"function attribute {attribute} cannot be set")
 
     @call("cuOccupancyMaxActiveBlocksPerMultiprocessor")
-    def occupancy(self, function: int, block_threads: int, shared: int = 0) -> int:
+    def occupancy(self, function: Handle, block_threads: int, shared: int = 0) -> int:
         """``cuOccupancyMaxActiveBlocksPerMultiprocessor``: resident blocks an SM; 0 when not even one fits."""
         kernel = self._function(function).kernel
         if block_threads <= 0 or shared < 0:
@@ -204,7 +204,7 @@ class KernelCalls(CallGroup):
         return kernel_occupancy(kernel, block_threads, shared, self.state.limits).blocks_per_sm
 
     @call("cuOccupancyMaxActiveClusters")
-    def cluster_occupancy(self, function: int, grid: Dim3, block: Dim3, shared: int, cluster: Dim3 | None) -> int:
+    def cluster_occupancy(self, function: Handle, grid: Dim3, block: Dim3, shared: int, cluster: Dim3 | None) -> int:
         """``cuOccupancyMaxActiveClusters``: how many clusters of a launch are on the device at once."""
         kernel = self._function(function)
         config = kernel.resolve(grid, block, shared, cluster or kernel.kernel.cluster or (1, 1, 1), False)
@@ -215,7 +215,7 @@ class KernelCalls(CallGroup):
         return max_active_clusters(kernel, config)
 
     @call("cuOccupancyMaxPotentialClusterSize")
-    def largest_cluster(self, function: int, block: Dim3, shared: int) -> int:
+    def largest_cluster(self, function: Handle, block: Dim3, shared: int) -> int:
         """``cuOccupancyMaxPotentialClusterSize``: blocks of the largest cluster that a launch may have."""
         kernel = self._function(function)
         each = kernel_occupancy(kernel.kernel, math.prod(block), shared, self.state.limits).blocks_per_sm
@@ -227,12 +227,12 @@ class KernelCalls(CallGroup):
     @call("cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel", cost=None, waits=Waits.OWN_WORK)
     def launch(
         self,
-        function: int,
+        function: Handle,
         grid: Dim3,
         block: Dim3,
-        args: bytes,
+        args: PackedBytes,
         shared: int = 0,
-        stream: int = 0,
+        stream: Handle = 0,
         cooperative: bool = False,
         cluster: Dim3 | None = None,
     ) -> None:
@@ -306,10 +306,10 @@ class KernelCalls(CallGroup):
     def array_operation(
         self,
         name: str,
-        run: Callable[[], None] | None,
-        reads: Iterable[Range],
-        writes: Iterable[Range],
-        stream: int = 0,
+        run: HostCallback | None,
+        reads: Sequence[Range],
+        writes: Sequence[Range],
+        stream: Handle = 0,
         *,
         flops: float = 0.0,
         exact: tuple[tuple[Extent, ...], tuple[Extent, ...]] | None = None,

@@ -17,6 +17,7 @@ from cuda.bindings.runtime import cudaError_t, cudaMemLocationType, cudaMemoryAd
 
 from cudalab.sim.device.calls.allocator import Allocator
 from cudalab.sim.device.calls.group import CallGroup, call
+from cudalab.sim.device.declaration import Address, Handle
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.device.queue.stream import Stream
@@ -89,7 +90,7 @@ class ManagedCalls(CallGroup):
 
     @call("cudaMemPrefetchAsync", "cuMemPrefetchAsync", cost="memcpy_async")
     def prefetch(
-        self, pointer: int, size: int, location_type: int, location: int, flags: int = 0, stream: int = 0
+        self, pointer: Address, size: int, location_type: int, location: int, flags: int = 0, stream: Handle = 0
     ) -> None:
         """``cudaMemPrefetchAsync``: bring the pages to the device or to the host, in stream order."""
         queue = self.state.scheduler.streams.find(stream)
@@ -106,7 +107,7 @@ class ManagedCalls(CallGroup):
         self.state.scheduler.enqueue(Prefetch(queue, engine if moved else "none", moved, duration))
 
     @call("cudaMemAdvise", "cuMemAdvise")
-    def advise(self, pointer: int, size: int, advice: int, location_type: int, location: int) -> None:
+    def advise(self, pointer: Address, size: int, advice: int, location_type: int, location: int) -> None:
         """``cudaMemAdvise``: a ``cudaMemoryAdvise`` number for a range of pages."""
         table, pages = self._managed_pages("cudaMemAdvise", pointer, size)
         try:
@@ -126,7 +127,7 @@ class ManagedCalls(CallGroup):
                 (table.by_host if place == HOST else table.by_device)[pages] = on
 
     @call("cudaMemRangeGetAttribute", "cuMemRangeGetAttribute")
-    def range_attribute(self, attribute: int, pointer: int, size: int, places: int = 1) -> list[int]:
+    def range_attribute(self, attribute: int, pointer: Address, size: int, places: int = 1) -> list[int]:
         """``cudaMemRangeGetAttribute``: one number, or for *AccessedBy* ``places`` device numbers. A number that all
         pages of the range have in common; 0 or ``cudaInvalidDeviceId`` (-2) where they differ."""
         table, pages = self._managed_pages("cudaMemRangeGetAttribute", pointer, size)
@@ -146,7 +147,7 @@ class ManagedCalls(CallGroup):
         raise invalid_value(f"{attribute} is no attribute of a range of memory")
 
     @call("cudaStreamAttachMemAsync", "cuStreamAttachMemAsync", cost="stream_wait_event")
-    def attach(self, stream: int, pointer: int, size: int = 0, flags: int = _SINGLE) -> None:
+    def attach(self, stream: Handle, pointer: Address, size: int = 0, flags: int = _SINGLE) -> None:
         """``cudaStreamAttachMemAsync``: which streams use an allocation. Devices of today let host and device use
         managed memory at the same time, so nothing depends on it."""
         queue = self.state.scheduler.streams.find(stream)

@@ -16,7 +16,7 @@ from cudalab.sim.device import host_address
 from cudalab.sim.device.calls.allocator import Allocator
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.pools import PoolCalls
-from cudalab.sim.device.declaration import Allocates, Waits
+from cudalab.sim.device.declaration import Address, Allocates, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.state import DeviceState
 
@@ -34,8 +34,8 @@ class PointerAttributes:
     type: int
     """0 unregistered, 1 host, 2 device, 3 managed."""
     device: int
-    device_pointer: int
-    host_pointer: int
+    device_pointer: Address
+    host_pointer: Address
 
 
 class MemoryCalls(CallGroup):
@@ -52,14 +52,14 @@ class MemoryCalls(CallGroup):
     # -- device memory -------------------------------------------------------------------------------------------------
 
     @call("cudaMalloc", "cuMemAlloc", cost=None, allocates=Allocates.DEVICE)
-    def malloc(self, size: int) -> int:
+    def malloc(self, size: int) -> Address:
         """``cudaMalloc``: the address of ``size`` bytes, aligned to 256; 0 for 0 bytes."""
         host = self.state.profile.host
         self.state.spend(host["malloc_small"] if size < _SMALL else host["malloc"] + size * host["malloc_byte"])
         return self._allocator.allocate(size, "device", "cudaMalloc")
 
     @call("cudaFree", "cuMemFree", cost=None, waits=Waits.DEVICE)
-    def free(self, pointer: int) -> None:
+    def free(self, pointer: Address) -> None:
         """``cudaFree``: waits for the whole device, then frees. 0 is allowed and does nothing."""
         host = self.state.profile.host
         if not pointer:
@@ -74,12 +74,12 @@ class MemoryCalls(CallGroup):
         return None
 
     @call("cudaMallocPitch", "cuMemAllocPitch", cost=None, allocates=Allocates.DEVICE)
-    def malloc_pitch(self, width: int, height: int) -> tuple[int, int]:
+    def malloc_pitch(self, width: int, height: int) -> tuple[Address, int]:
         """``cudaMallocPitch``: ``(pointer, pitch)`` for ``height`` rows of ``width`` bytes."""
         return self._pitched(width, height, 1, "cudaMallocPitch")
 
     @call("cudaMalloc3D", cost=None, allocates=Allocates.DEVICE)
-    def malloc_3d(self, width: int, height: int, depth: int) -> tuple[int, int]:
+    def malloc_3d(self, width: int, height: int, depth: int) -> tuple[Address, int]:
         """``cudaMalloc3D``: ``(pointer, pitch)`` for ``depth`` slices of ``height`` rows of ``width`` bytes."""
         return self._pitched(width, height, depth, "cudaMalloc3D")
 
@@ -93,7 +93,7 @@ class MemoryCalls(CallGroup):
         return (self._allocator.allocate(size, "device", name), pitch) if size else (0, 0)
 
     @call("cudaMallocManaged", "cuMemAllocManaged", cost=None, allocates=Allocates.MANAGED)
-    def malloc_managed(self, size: int, flags: int = 1) -> int:
+    def malloc_managed(self, size: int, flags: int = 1) -> Address:
         """``cudaMallocManaged``: memory that host and device use by one address. The host must wait for the device's
         work before it looks; nothing moves here, so there are no page faults to time."""
         self.state.spend(self.state.profile.host["malloc"])
@@ -111,7 +111,7 @@ class MemoryCalls(CallGroup):
         cost=None,
         allocates=Allocates.PAGE_LOCKED,
     )
-    def malloc_host(self, size: int, flags: int = 0) -> int:
+    def malloc_host(self, size: int, flags: int = 0) -> Address:
         """``cudaHostAlloc`` and ``cudaMallocHost``: page-locked memory, mapped for the device at the same address."""
         host = self.state.profile.host
         if flags & ~_HOST_ALLOC_FLAGS or flags < 0:
@@ -126,7 +126,7 @@ class MemoryCalls(CallGroup):
         return pointer
 
     @call("cudaFreeHost", "cuMemFreeHost", cost=None, waits=Waits.DEVICE)
-    def free_host(self, pointer: int) -> None:
+    def free_host(self, pointer: Address) -> None:
         """``cudaFreeHost``: waits for the device, then frees page-locked memory. 0 does nothing."""
         host = self.state.profile.host
         if not pointer:
@@ -139,7 +139,7 @@ class MemoryCalls(CallGroup):
         return None
 
     @call("cudaHostRegister", "cuMemHostRegister", cost=None, allocates=Allocates.REGISTERED)
-    def host_register(self, pointer: int, size: int, flags: int = 0) -> None:
+    def host_register(self, pointer: Address, size: int, flags: int = 0) -> None:
         """``cudaHostRegister``: page-lock memory that the host has, and map it for the device."""
         self.state.spend(self.state.profile.host["malloc_async"] + size * self.state.profile.host["host_register_byte"])
         if not pointer or size <= 0 or flags & ~_HOST_REGISTER_FLAGS or self.state.memory.find(pointer) is not None:
@@ -147,11 +147,10 @@ class MemoryCalls(CallGroup):
                 f"cudaHostRegister of {size} bytes at {pointer:#x} with flags {flags}: pass host memory that CUDA does "
                 "not own, a size above 0 and flags of cudaHostRegister…"
             )
-        if not self.state.recorder.replaying:
-            try:
-                host_address.check(pointer, size)
-            except host_address.UnmappedAddress as error:
-                raise invalid_value(str(error)) from None
+        try:
+            self.state.recorder.check_host(pointer, size)
+        except host_address.UnmappedAddress as error:
+            raise invalid_value(str(error)) from None
         try:
             self.state.memory.register(pointer, size)
         except ValueError as error:
@@ -160,7 +159,7 @@ class MemoryCalls(CallGroup):
         self.state.recorder.allocated(pointer, size)
 
     @call("cudaHostUnregister", "cuMemHostUnregister", cost=None, waits=Waits.DEVICE)
-    def host_unregister(self, pointer: int) -> None:
+    def host_unregister(self, pointer: Address) -> None:
         """``cudaHostUnregister``"""
         self.state.spend(self.state.profile.host["malloc_async"])
         if pointer not in self._registered and (not pointer or self._page_locked(pointer) is not None):
@@ -176,7 +175,7 @@ class MemoryCalls(CallGroup):
         self.state.memory.unregister(pointer)
 
     @call("cudaHostGetDevicePointer", "cuMemHostGetDevicePointer")
-    def host_get_device_pointer(self, pointer: int, flags: int = 0) -> int:
+    def host_get_device_pointer(self, pointer: Address, flags: int = 0) -> Address:
         """``cudaHostGetDevicePointer``: the address itself, because host and device share one address space."""
         if flags or self._page_locked(pointer) is None:
             raise invalid_value(
@@ -185,7 +184,7 @@ class MemoryCalls(CallGroup):
         return pointer
 
     @call("cudaHostGetFlags", "cuMemHostGetFlags")
-    def host_get_flags(self, pointer: int) -> int:
+    def host_get_flags(self, pointer: Address) -> int:
         """``cudaHostGetFlags``: the flags of a page-locked allocation; mapping is always on."""
         flags = self._page_locked(pointer)
         if flags is None:
@@ -212,7 +211,7 @@ class MemoryCalls(CallGroup):
         return max(0, min(total, self.state.memory.capacity) - self.state.memory.in_use), total
 
     @call("cudaPointerGetAttributes", "cuPointerGetAttribute", "cuPointerGetAttributes", when_lost=True)
-    def pointer_attributes(self, pointer: int) -> PointerAttributes:
+    def pointer_attributes(self, pointer: Address) -> PointerAttributes:
         """``cudaPointerGetAttributes``; any address is allowed."""
         allocation = self.state.memory.find(pointer)
         if allocation is None:

@@ -31,9 +31,9 @@ def placed(state: DeviceState, name: str, region: Region) -> tuple[Region, str]:
     if not address:
         raise invalid_value(f"{name}: a null pointer")
     registered = any(base <= address and address + span <= base + size for base, size in state.memory.ranges)
-    if not registered and not state.recorder.replaying:
+    if not registered:
         try:
-            host_address.check(address, span)
+            state.recorder.check_host(address, span)
         except host_address.UnmappedAddress as error:
             raise invalid_value(f"{name}: {error}") from None
     return region, "pinned" if registered else "pageable"

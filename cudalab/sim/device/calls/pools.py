@@ -13,7 +13,7 @@ from cuda.bindings.runtime import cudaError_t, cudaMemAllocationType, cudaMemLoc
 from cudalab.sim.device.calls.allocator import Allocator
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.pool_bookkeeping import Block, Pool, PoolFull
-from cudalab.sim.device.declaration import Allocates
+from cudalab.sim.device.declaration import Address, Allocates, Handle
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.device.queue.stream import Stream
@@ -71,12 +71,12 @@ class PoolCalls(CallGroup):
     # -- stream-ordered allocation -------------------------------------------------------------------------------------
 
     @call("cudaMallocAsync", "cuMemAllocAsync", cost="malloc_async", allocates=Allocates.POOLED)
-    def malloc_async(self, size: int, stream: int = 0) -> int:
+    def malloc_async(self, size: int, stream: Handle = 0) -> Address:
         """``cudaMallocAsync``: memory for later work of the stream, out of the device's current pool."""
         return self._lend(self._pool_now, size, stream, "cudaMallocAsync")
 
     @call("cudaMallocFromPoolAsync", "cuMemAllocFromPoolAsync", cost="malloc_async", allocates=Allocates.POOLED)
-    def malloc_from_pool(self, size: int, pool: int, stream: int = 0) -> int:
+    def malloc_from_pool(self, size: int, pool: Handle, stream: Handle = 0) -> Address:
         """``cudaMallocFromPoolAsync``: the same, out of a pool of your choice."""
         return self._lend(self._find_pool(pool), size, stream, "cudaMallocFromPoolAsync")
 
@@ -122,7 +122,7 @@ class PoolCalls(CallGroup):
         return False
 
     @call("cudaFreeAsync", "cuMemFreeAsync", cost="malloc_async")
-    def free_async(self, pointer: int, stream: int = 0) -> None:
+    def free_async(self, pointer: Address, stream: Handle = 0) -> None:
         """``cudaFreeAsync``: frees when the work that is in the stream now has ended. 0 does nothing."""
         queue = self.state.scheduler.streams.find(stream)
         if not pointer:
@@ -183,7 +183,7 @@ class PoolCalls(CallGroup):
     @call("cudaMemPoolCreate", "cuMemPoolCreate", cost="malloc_async")
     def pool_create(
         self, allocation_type: int, location_type: int, location: int, handle_types: int = 0, max_size: int = 0
-    ) -> int:
+    ) -> Handle:
         """``cudaMemPoolCreate``: a handle. Pools of the one device's own memory; ``max_size`` 0 is no limit."""
         if allocation_type != _PINNED or location_type != _ON_DEVICE or location != 0:
             raise invalid_value(
@@ -200,7 +200,7 @@ class PoolCalls(CallGroup):
         return pool.handle
 
     @call("cudaMemPoolDestroy", "cuMemPoolDestroy", cost="malloc_async")
-    def pool_destroy(self, pool: int) -> None:
+    def pool_destroy(self, pool: Handle) -> None:
         """``cudaMemPoolDestroy``: memory that is lent stays valid until it is freed."""
         found = self._find_pool(pool)
         if found is self._default_pool:
@@ -210,7 +210,7 @@ class PoolCalls(CallGroup):
             self._pool_now = self._default_pool
 
     @call("cudaMemPoolGetAttribute", "cuMemPoolGetAttribute")
-    def pool_get_attribute(self, pool: int, attribute: int) -> int:
+    def pool_get_attribute(self, pool: Handle, attribute: int) -> int:
         """``cudaMemPoolGetAttribute``: bytes, or 0 and 1 for a switch."""
         found = self._find_pool(pool)
         if attribute in _SWITCHES:
@@ -222,7 +222,7 @@ class PoolCalls(CallGroup):
         raise invalid_value(f"{attribute} is no attribute of a memory pool of this device")
 
     @call("cudaMemPoolSetAttribute", "cuMemPoolSetAttribute")
-    def pool_set_attribute(self, pool: int, attribute: int, value: int) -> None:
+    def pool_set_attribute(self, pool: Handle, attribute: int, value: int) -> None:
         """``cudaMemPoolSetAttribute``: the switches, the release threshold; the high marks can only be set to 0."""
         found = self._find_pool(pool)
         if attribute in _SWITCHES:
@@ -238,12 +238,12 @@ class PoolCalls(CallGroup):
             raise invalid_value(f"attribute {attribute} of a memory pool cannot be set")
 
     @call("cudaMemPoolTrimTo", "cuMemPoolTrimTo", cost="malloc_async")
-    def pool_trim(self, pool: int, keep: int) -> None:
+    def pool_trim(self, pool: Handle, keep: int) -> None:
         """``cudaMemPoolTrimTo``: give memory that nobody uses back to the device; ``keep`` bytes stay reserved."""
         self._find_pool(pool).release(keep)
 
     @call("cudaMemPoolSetAccess", "cuMemPoolSetAccess")
-    def pool_set_access(self, pool: int, places: Sequence[tuple[int, int, int]]) -> None:
+    def pool_set_access(self, pool: Handle, places: Sequence[tuple[int, int, int]]) -> None:
         """``cudaMemPoolSetAccess``: ``(location type, device, flags)`` each. There is one device, which has all access
         to its own pools."""
         found = self._find_pool(pool)
@@ -257,7 +257,7 @@ class PoolCalls(CallGroup):
             found.access[number] = flags
 
     @call("cudaMemPoolGetAccess", "cuMemPoolGetAccess")
-    def pool_get_access(self, pool: int, kind: int, number: int) -> int:
+    def pool_get_access(self, pool: Handle, kind: int, number: int) -> int:
         """``cudaMemPoolGetAccess``: 0 none, 1 read, 3 read and write."""
         found = self._find_pool(pool)
         if kind != _ON_DEVICE or number not in found.access:
@@ -265,17 +265,17 @@ class PoolCalls(CallGroup):
         return found.access[number]
 
     @call("cudaDeviceGetDefaultMemPool", "cuDeviceGetDefaultMemPool")
-    def default_pool(self) -> int:
+    def default_pool(self) -> Handle:
         """``cudaDeviceGetDefaultMemPool``: the pool that the device was made with."""
         return self._default_pool.handle
 
     @call("cudaDeviceGetMemPool", "cuDeviceGetMemPool")
-    def current_pool(self) -> int:
+    def current_pool(self) -> Handle:
         """``cudaDeviceGetMemPool``: the pool that ``cudaMallocAsync`` takes from."""
         return self._pool_now.handle
 
     @call("cudaDeviceSetMemPool", "cuDeviceSetMemPool")
-    def set_current_pool(self, pool: int) -> None:
+    def set_current_pool(self, pool: Handle) -> None:
         """``cudaDeviceSetMemPool``"""
         self._pool_now = self._find_pool(pool)
 

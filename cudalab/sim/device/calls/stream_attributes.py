@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from cuda.bindings.runtime import cudaStreamAttrID
 
 from cudalab.sim.device.calls.group import CallGroup, call
+from cudalab.sim.device.declaration import Address, Handle
 from cudalab.sim.device.error import invalid_value
 from cudalab.sim.device.queue.stream import Stream
 
@@ -23,8 +24,8 @@ DOMAIN_MAP = int(cudaStreamAttrID.cudaLaunchAttributeMemSyncDomainMap)
 DOMAIN = int(cudaStreamAttrID.cudaLaunchAttributeMemSyncDomain)
 _PERSISTING = 2
 _DOMAINS = 4
-Value = tuple[float, ...]
-"""The fields of an attribute in the order of its structure."""
+Value = tuple[Address, int, float, int, int] | tuple[int] | tuple[int, int]
+"""The fields of an attribute in the order of its structure: those of an access policy window, one, or two domains."""
 _FIRST: dict[int, Value] = {WINDOW: (0, 0, 0.0, 0, 0), POLICY: (1,), DOMAIN_MAP: (0, 1), DOMAIN: (0,)}
 
 
@@ -35,17 +36,17 @@ class StreamAttributeCalls(CallGroup):
         self._attributes: WeakKeyDictionary[Stream, dict[int, Value]] = WeakKeyDictionary()
 
     @call("cudaStreamGetAttribute", "cuStreamGetAttribute")
-    def stream_get_attribute(self, stream: int, attribute: int) -> Value:
+    def stream_get_attribute(self, stream: Handle, attribute: int) -> Value:
         """``cudaStreamGetAttribute``: the fields of the attribute with that ``cudaStreamAttrID``."""
         return self._attribute(self.state.scheduler.streams.find(stream), attribute)
 
     @call("cudaStreamSetAttribute", "cuStreamSetAttribute")
-    def stream_set_attribute(self, stream: int, attribute: int, value: Value) -> None:
+    def stream_set_attribute(self, stream: Handle, attribute: int, value: Value) -> None:
         """``cudaStreamSetAttribute``"""
         self._set_attribute(self.state.scheduler.streams.find(stream), attribute, value)
 
     @call("cudaStreamCopyAttributes", "cuStreamCopyAttributes")
-    def stream_copy_attributes(self, destination: int, source: int) -> None:
+    def stream_copy_attributes(self, destination: Handle, source: Handle) -> None:
         """``cudaStreamCopyAttributes``"""
         to, of = (self.state.scheduler.streams.find(handle) for handle in (destination, source))
         for attribute in (*_FIRST, PRIORITY):
@@ -73,9 +74,11 @@ class StreamAttributeCalls(CallGroup):
             raise invalid_value(f"{value[0]} is no cudaLaunchMemSyncDomain")
         elif attribute == DOMAIN_MAP and not all(0 <= domain < _DOMAINS for domain in value):
             raise invalid_value(f"memory synchronisation domains are 0 to {_DOMAINS - 1} (got {value})")
-        self._attributes.setdefault(stream, {})[attribute] = tuple(value)
+        self._attributes.setdefault(stream, {})[attribute] = value
 
     def _check_window(self, value: Value) -> None:
+        if len(value) != 5:
+            raise invalid_value(f"an access policy window has five fields (got {len(value)})")
         _, size, ratio, _, missing = value
         most = int(self.state.profile.properties["accessPolicyMaxWindowSize"])
         if size > most:

@@ -16,6 +16,7 @@ from cuda.bindings.runtime import cudaError_t
 from cudalab.sim.device import host_address
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.placement import placed
+from cudalab.sim.device.declaration import Address, Handle
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.copy_region import Region
 from cudalab.sim.device.queue.operation import Operation, Touched
@@ -90,7 +91,7 @@ class StreamValueCalls(CallGroup):
         self._value_waits: list[ValueWait] = []
 
     @call("cuStreamWriteValue32", "cuStreamWriteValue64", cost="memset")
-    def stream_write_value(self, stream: int, address: int, value: int, width: int, flags: int = 0) -> None:
+    def stream_write_value(self, stream: Handle, address: Address, value: int, width: int, flags: int = 0) -> None:
         """``cuStreamWriteValue32`` and ``64``: write ``value`` of ``width`` bytes in stream order."""
         queue = self.state.scheduler.streams.find(stream)
         if flags:
@@ -100,7 +101,7 @@ class StreamValueCalls(CallGroup):
         self.state.scheduler.enqueue(WriteValue(queue, self.state.memory, region, data))
 
     @call("cuStreamWaitValue32", "cuStreamWaitValue64", cost="stream_wait_event")
-    def stream_wait_value(self, stream: int, address: int, value: int, width: int, flags: int = 0) -> None:
+    def stream_wait_value(self, stream: Handle, address: Address, value: int, width: int, flags: int = 0) -> None:
         """``cuStreamWaitValue32`` and ``64``: later work of the stream waits until the value in memory is at least
         ``value`` in the order that wraps around (0), equals it (1), has a bit of it (2), or lacks one of its bits (3).
         """

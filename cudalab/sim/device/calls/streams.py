@@ -8,7 +8,7 @@ from collections.abc import Callable
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.device.calls.group import CallGroup, call
-from cudalab.sim.device.declaration import Waits
+from cudalab.sim.device.declaration import Handle, HostCallback, StatusCallback, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.operation import EventRecord, Operation
 from cudalab.sim.device.queue.stream import DISABLE_TIMING, INTERPROCESS, NON_BLOCKING, Event
@@ -28,7 +28,7 @@ class StreamCalls(CallGroup):
     # -- streams -------------------------------------------------------------------------------------------------------
 
     @call("cudaStreamCreateWithPriority", "cuStreamCreateWithPriority", cost="stream_create")
-    def stream_create(self, flags: int = 0, priority: int = 0) -> int:
+    def stream_create(self, flags: int = 0, priority: int = 0) -> Handle:
         """``cudaStreamCreateWithPriority``: a handle. ``flags`` 1 is non-blocking; the priority is clamped."""
         if flags not in (0, NON_BLOCKING):
             raise invalid_value(f"stream flags must be cudaStreamDefault (0) or cudaStreamNonBlocking (1), got {flags}")
@@ -36,12 +36,12 @@ class StreamCalls(CallGroup):
         return self.state.scheduler.streams.create(flags, min(max(priority, greatest), least)).handle
 
     @call("cudaStreamDestroy", "cuStreamDestroy", cost="stream_destroy")
-    def stream_destroy(self, stream: int) -> None:
+    def stream_destroy(self, stream: Handle) -> None:
         """``cudaStreamDestroy``: returns at once; work in the stream completes."""
         self.state.scheduler.streams.destroy(stream)
 
     @call("cudaStreamSynchronize", "cuStreamSynchronize", cost="synchronize", waits=Waits.STREAM)
-    def stream_synchronize(self, stream: int = 0) -> None:
+    def stream_synchronize(self, stream: Handle = 0) -> None:
         """``cudaStreamSynchronize``: wait until everything in the stream has ended. The legacy default stream counts as
         busy while any blocking stream is, for whatever comes next there would wait (seen on an H200)."""
         queue = self.state.scheduler.streams.find(stream)
@@ -53,7 +53,7 @@ class StreamCalls(CallGroup):
         self.state.scheduler.host_saw_stream(queue)
 
     @call("cudaStreamQuery", "cuStreamQuery", cost="stream_query")
-    def stream_query(self, stream: int = 0) -> bool:
+    def stream_query(self, stream: Handle = 0) -> bool:
         """``cudaStreamQuery``: has everything in the stream ended?"""
         queue = self.state.scheduler.streams.find(stream)
         if self.state.scheduler.implicit is not None:
@@ -69,7 +69,7 @@ class StreamCalls(CallGroup):
         return True
 
     @call("cudaStreamWaitEvent", "cuStreamWaitEvent", cost="stream_wait_event", orders_streams=True)
-    def stream_wait_event(self, stream: int, event: int, flags: int = 0) -> None:
+    def stream_wait_event(self, stream: Handle, event: Handle, flags: int = 0) -> None:
         """``cudaStreamWaitEvent``: later work of the stream waits for the event's last record so far."""
         queue = self.state.scheduler.streams.find(stream)
         record = self.state.scheduler.streams.find_event(event).record
@@ -78,17 +78,17 @@ class StreamCalls(CallGroup):
             self.state.scheduler.order(queue, record)
 
     @call("cudaStreamGetFlags", "cuStreamGetFlags")
-    def stream_get_flags(self, stream: int) -> int:
+    def stream_get_flags(self, stream: Handle) -> int:
         """``cudaStreamGetFlags``"""
         return self.state.scheduler.streams.find(stream).flags
 
     @call("cudaStreamGetPriority", "cuStreamGetPriority")
-    def stream_get_priority(self, stream: int) -> int:
+    def stream_get_priority(self, stream: Handle) -> int:
         """``cudaStreamGetPriority``"""
         return self.state.scheduler.streams.find(stream).priority
 
     @call("cudaStreamGetId", "cuStreamGetId")
-    def stream_get_id(self, stream: int) -> int:
+    def stream_get_id(self, stream: Handle) -> int:
         """``cudaStreamGetId``: a number that no other stream of the process has."""
         return self.state.scheduler.streams.find(stream).number
 
@@ -110,7 +110,7 @@ class StreamCalls(CallGroup):
         return round(self.state.profile.device["host_function_notice"])
 
     @call("cudaLaunchHostFunc", "cuLaunchHostFunc", cost="host_function")
-    def launch_host_function(self, function: Callable[[], None], stream: int = 0) -> None:
+    def launch_host_function(self, function: HostCallback, stream: Handle = 0) -> None:
         """``cudaLaunchHostFunc``: ``function()`` runs in another host thread when the work before it in the stream has
         ended; later work waits for it. It must not call CUDA. An exception that it raises is reported and goes no
         further. After a fault it is not called."""
@@ -118,7 +118,7 @@ class StreamCalls(CallGroup):
         self.state.scheduler.enqueue(HostFunction(queue, lambda: self._call_host(function), self._notice()))
 
     @call("cudaStreamAddCallback", "cuStreamAddCallback", cost="host_function")
-    def add_callback(self, function: Callable[[int], None], stream: int = 0) -> None:
+    def add_callback(self, function: StatusCallback, stream: Handle = 0) -> None:
         """``cudaStreamAddCallback``: the older form. ``function(status)`` is given 0, or the number of the error that
         ended all work: it is called in that case, too."""
         queue = self.state.scheduler.streams.find(stream)
@@ -147,7 +147,7 @@ class StreamCalls(CallGroup):
     # -- events --------------------------------------------------------------------------------------------------------
 
     @call("cudaEventCreateWithFlags", "cuEventCreate", cost="event_create")
-    def event_create(self, flags: int = 0) -> int:
+    def event_create(self, flags: int = 0) -> Handle:
         """``cudaEventCreateWithFlags``: a handle. 1 blocking sync, 2 no timing, 4 inter-process (needs 2)."""
         if flags & ~7 or (flags & INTERPROCESS and not flags & DISABLE_TIMING):
             raise invalid_value(
@@ -157,12 +157,12 @@ class StreamCalls(CallGroup):
         return self.state.scheduler.streams.create_event(flags).handle
 
     @call("cudaEventDestroy", "cuEventDestroy", cost="event_destroy")
-    def event_destroy(self, event: int) -> None:
+    def event_destroy(self, event: Handle) -> None:
         """``cudaEventDestroy``"""
         self.state.scheduler.streams.destroy_event(event)
 
     @call("cudaEventRecord", "cuEventRecord", cost="event_record")
-    def event_record(self, event: int, stream: int = 0, flags: int = 0) -> None:
+    def event_record(self, event: Handle, stream: Handle = 0, flags: int = 0) -> None:
         """``cudaEventRecord``: the event is complete when the work that is in the stream now has ended."""
         queue = self.state.scheduler.streams.find(stream)
         target = self.state.scheduler.streams.find_event(event)
@@ -172,7 +172,7 @@ class StreamCalls(CallGroup):
         target.record = record
 
     @call("cudaEventQuery", "cuEventQuery", cost="event_query")
-    def event_query(self, event: int) -> bool:
+    def event_query(self, event: Handle) -> bool:
         """``cudaEventQuery``: complete? An event that was never recorded is."""
         target = self.state.scheduler.streams.find_event(event)
         if target.record is not None and target.record.done:
@@ -180,12 +180,12 @@ class StreamCalls(CallGroup):
         return target.complete
 
     @call("cudaEventSynchronize", "cuEventSynchronize", cost="synchronize", waits=Waits.EVENT)
-    def event_synchronize(self, event: int) -> None:
+    def event_synchronize(self, event: Handle) -> None:
         """``cudaEventSynchronize``: wait until the event is complete."""
         self.state.wait(self.state.scheduler.streams.find_event(event).record)
 
     @call("cudaEventElapsedTime", "cuEventElapsedTime", cost="event_elapsed")
-    def event_elapsed(self, start: int, end: int) -> float:
+    def event_elapsed(self, start: Handle, end: Handle) -> float:
         """``cudaEventElapsedTime``: milliseconds between two recorded events, in steps of 32 ns."""
         events = [self.state.scheduler.streams.find_event(event) for event in (start, end)]
         if any(event.record is None or not event.timing for event in events):

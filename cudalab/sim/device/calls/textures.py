@@ -19,7 +19,7 @@ from cudalab.sim.abi import ImageShape, TexelFormat
 from cudalab.sim.device.calls.allocator import Allocator
 from cudalab.sim.device.calls.copies import CopyCalls
 from cudalab.sim.device.calls.group import CallGroup, call
-from cudalab.sim.device.declaration import Allocates, Waits
+from cudalab.sim.device.declaration import Address, AddressOrHandle, Allocates, Handle, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.copy_region import Region
 from cudalab.sim.device.state import DeviceState
@@ -46,7 +46,7 @@ _WORDS = (TexelFormat.S32, TexelFormat.U32)
 
 Channels = tuple[tuple[int, int, int, int], int]
 """Bits of each channel, and the ``cudaChannelFormatKind``."""
-Side = tuple[int, int, int] | tuple[int, int, int, int]
+Side = tuple[Address, int, int] | tuple[Handle, int, int, int]
 """One side of a copy. Memory: address of the first byte, pitch, bytes from slice to slice. An array: its handle and
 where the box begins: x in bytes, y, z or layer."""
 
@@ -76,7 +76,7 @@ class TextureCalls(CallGroup):
     # -- arrays --------------------------------------------------------------------------------------------------------
 
     @call("cudaMalloc3DArray", "cuArray3DCreate", cost=None, allocates=Allocates.DEVICE)
-    def malloc_array(self, channels: Channels, extent: tuple[int, int, int], flags: int = 0) -> int:
+    def malloc_array(self, channels: Channels, extent: tuple[int, int, int], flags: int = 0) -> Handle:
         """``cudaMalloc3DArray``: a handle. ``extent`` is width, height and depth (or layers) in texels; 0 for a
         dimension that the array does not have."""
         self.state.spend(self.state.profile.host["malloc_small"])
@@ -91,7 +91,7 @@ class TextureCalls(CallGroup):
         return self._array_handles
 
     @call("cudaFreeArray", "cuArrayDestroy", cost=None, waits=Waits.DEVICE)
-    def free_array(self, array: int) -> None:
+    def free_array(self, array: Handle) -> None:
         """``cudaFreeArray``: waits for the whole device, then frees. 0 does nothing. Objects made of it stay, and using
         one is a fault."""
         if not array:
@@ -105,7 +105,7 @@ class TextureCalls(CallGroup):
         return None
 
     @call("cudaArrayGetInfo", "cuArray3DGetDescriptor")
-    def array_info(self, array: int) -> tuple[Channels, tuple[int, int, int], int]:
+    def array_info(self, array: Handle) -> tuple[Channels, tuple[int, int, int], int]:
         """``cudaArrayGetInfo``: channels, extent and flags."""
         info = self._array("cudaArrayGetInfo", array)
         return info.channels, info.extent, info.flags
@@ -189,7 +189,7 @@ class TextureCalls(CallGroup):
         src: Side,
         extent: tuple[int, int, int],
         kind: int = 4,
-        stream: int = 0,
+        stream: Handle = 0,
         asynchronous: bool = False,
     ) -> None:
         """Copy a box where at least one side is an array: ``cudaMemcpy2DToArray``, ``cudaMemcpy3D`` and so on.
@@ -235,7 +235,7 @@ class TextureCalls(CallGroup):
     @call("cudaCreateTextureObject", "cuTexObjectCreate")
     def create_texture(
         self,
-        source: int,
+        source: AddressOrHandle,
         address: Sequence[int],
         linear: bool = False,
         fractions: bool = False,
@@ -244,7 +244,7 @@ class TextureCalls(CallGroup):
         channels: Channels | None = None,
         extent: tuple[int, int] = (0, 0),
         pitch: int = 0,
-    ) -> int:
+    ) -> Handle:
         """``cudaCreateTextureObject``: a handle.
 
         ``source`` is an array; with ``channels`` it is the address of linear memory of ``extent[0]`` bytes, and with a
@@ -278,17 +278,17 @@ class TextureCalls(CallGroup):
         return self._new_object(name, grid, sampling)
 
     @call("cudaDestroyTextureObject", "cuTexObjectDestroy")
-    def destroy_texture(self, texture: int) -> None:
+    def destroy_texture(self, texture: Handle) -> None:
         """``cudaDestroyTextureObject``; a handle that no object has is no error."""
         self._destroy(texture, "texture")
 
     @call("cudaCreateSurfaceObject", "cuSurfObjectCreate")
-    def create_surface(self, array: int) -> int:
+    def create_surface(self, array: Handle) -> Handle:
         """``cudaCreateSurfaceObject``: a handle, for an array."""
         return self._new_object("cudaCreateSurfaceObject", self._array("cudaCreateSurfaceObject", array).grid, None)
 
     @call("cudaDestroySurfaceObject", "cuSurfObjectDestroy")
-    def destroy_surface(self, surface: int) -> None:
+    def destroy_surface(self, surface: Handle) -> None:
         """``cudaDestroySurfaceObject``; a handle that no object has is no error."""
         self._destroy(surface, "surface")
 

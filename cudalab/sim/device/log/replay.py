@@ -12,60 +12,29 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
+from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.compiler.program import Program
+from cudalab.sim.device import host_address
+from cudalab.sim.device.declaration import CALLS, Allocates, Call
+from cudalab.sim.device.device import Device
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.log.recorder import Block, Entry, Log, Recorder, kind_of, revived
+from cudalab.sim.device.log.log import Block, Entry, Log, relocated, revived
+from cudalab.sim.device.log.recorder import Recorder, kind_of
 from cudalab.sim.machine.memory.allocations import Memory
 
 if TYPE_CHECKING:
-    from cudalab.sim.device.device import Device
+    from cudalab.sim.device.queue.copy_region import Region
     from cudalab.sim.device.queue.kernel_launch import KernelLaunch
     from cudalab.sim.device.queue.transfer import ArrayOperation, Copy
 
-_CALLS = frozenset(
-    """malloc free malloc_async malloc_from_pool free_async pool_create pool_destroy pool_get_attribute
-    pool_set_attribute pool_trim pool_set_access pool_get_access default_pool current_pool set_current_pool
-    prefetch advise range_attribute attach malloc_pitch malloc_3d malloc_managed malloc_host free_host
-    host_register host_unregister host_get_device_pointer host_get_flags memory_info pointer_attributes memcpy
-    memcpy_2d memcpy_3d memset memset_3d stream_create stream_destroy stream_synchronize stream_query
-    stream_wait_event stream_get_flags stream_get_priority stream_get_id stream_priority_range
-    stream_get_attribute stream_set_attribute stream_copy_attributes stream_write_value stream_wait_value
-    launch_host_function add_callback event_create event_destroy event_record event_query event_synchronize
-    event_elapsed malloc_array free_array array_info memcpy_array create_texture destroy_texture
-    create_surface destroy_surface load_module unload_module get_function get_global function_set_attribute
-    occupancy launch array_operation synchronize get_last_error peek_at_last_error reset host_work attribute
-    get_limit set_limit set_flags get_flags""".split()
-)
-_ADDRESS_ARGUMENTS = {
-    "free": (0,),
-    "free_async": (0,),
-    "free_host": (0,),
-    "host_register": (0,),
-    "host_unregister": (0,),
-    "host_get_device_pointer": (0,),
-    "host_get_flags": (0,),
-    "pointer_attributes": (0,),
-    "memcpy": (0, 1),
-    "memcpy_2d": (0, 2),
-    "memcpy_3d": (0, 1),
-    "memset": (0,),
-    "memset_3d": (0,),
-    "prefetch": (0,),
-    "advise": (0,),
-    "range_attribute": (1,),
-    "attach": (1,),
-    "stream_write_value": (1,),
-    "stream_wait_value": (1,),
-    "memcpy_array": (0, 1),
-    "create_texture": (0,),
-    "launch": (3,),
-    "array_operation": (2, 3),
-}
-_ADDRESS_KEYWORDS = frozenset({"pointer", "dst", "src", "args", "reads", "writes", "exact"})
+
+_PAGE = 4096
 
 
 class ReplayError(RuntimeError):
@@ -83,9 +52,7 @@ def replay(
     ``device`` is a new one of the log's profile unless given. ``load`` may replace each program before it is loaded; a
     grader compiles the source again there instead of trusting what the log says of it.
     """
-    from cudalab.sim.device.device import Device as NewDevice
-
-    target = device if device is not None else NewDevice(log.profile)
+    target = device if device is not None else Device(log.profile)
     player = _Player(log)
     target.state.recorder = player
     if target.hazard_report is not None:
@@ -100,28 +67,38 @@ def replay(
 def _repeat(
     device: Device, player: _Player, index: int, entry: Entry, load: Callable[[Program], Program] | None
 ) -> None:
-    if entry.name not in _CALLS:
+    call = CALLS.get(entry.name)
+    if call is None:
         raise ReplayError(f"call {index} of the log is {entry.name!r}, which is no runtime call")
-    positions = _ADDRESS_ARGUMENTS.get(entry.name, ())
-    arguments = [
-        player.addresses.value(revived(a)) if place in positions else revived(a)
-        for place, a in enumerate(entry.arguments)
-    ]
-    keywords = {
-        key: player.addresses.value(revived(a)) if key in _ADDRESS_KEYWORDS else revived(a)
-        for key, a in entry.keywords.items()
-    }
-    if entry.name == "load_module" and load is not None:
-        arguments = [load(a) if isinstance(a, Program) else a for a in arguments]
+    arguments = _arguments(call, player, index, entry, load)
     error = 0
     try:
-        getattr(device, entry.name)(*arguments, **keywords)
+        with device.driver_call() if entry.by_driver else nullcontext():
+            getattr(device, call.name)(**arguments)
     except CudaError as raised:
         error = int(raised.code)
     if error != entry.error:
         raise ReplayError(
             f"call {index} of the log, {entry.name}, returned error {entry.error} when it was recorded and {error} now"
         )
+
+
+def _arguments(
+    call: Call, player: _Player, index: int, entry: Entry, load: Callable[[Program], Program] | None
+) -> dict[str, Any]:
+    """The arguments of a call, of the types that it declares, with addresses of this process."""
+    try:
+        arguments = {
+            name: relocated(revived(value, call.parameters[name]), call.parameters[name], player.addresses)
+            for name, value in entry.arguments.items()
+        }
+    except (KeyError, msgspec.ValidationError) as error:
+        raise ReplayError(f"call {index} of the log, {entry.name}, has arguments of another kind: {error}") from None
+    if call.allocates is Allocates.REGISTERED and not entry.error:
+        arguments["pointer"] = player.host_memory(arguments["pointer"], arguments["size"])
+    if load is not None:
+        arguments = {name: load(a) if isinstance(a, Program) else a for name, a in arguments.items()}
+    return arguments
 
 
 class _Addresses:
@@ -148,8 +125,8 @@ class _Addresses:
             self._starts.insert(place, old)
             self._ranges.insert(place, (old, size, address))
 
-    def one(self, address: int) -> int:
-        """An address of the log, as it is here; what is no address stays. One past the end belongs to its range."""
+    def address(self, address: int) -> int:
+        """An address of the log, as it is here; what is none stays. One past the end belongs to its range."""
         place = bisect_right(self._starts, address)
         if place:
             old, size, new = self._ranges[place - 1]
@@ -157,20 +134,12 @@ class _Addresses:
                 return new + address - old
         return address
 
-    def value(self, value: Any) -> Any:
-        """The same for numbers, tuples of them (ranges: only their first), and packed parameters."""
-        if isinstance(value, int) and not isinstance(value, bool):
-            return self.one(value)
-        if isinstance(value, tuple):
-            if value and all(isinstance(entry, int) for entry in value):
-                return (self.one(value[0]), *value[1:])
-            return tuple(self.value(entry) for entry in value)
-        if isinstance(value, bytes):
-            return self.data(np.frombuffer(value, np.uint8)).tobytes()
-        return value
+    def packed(self, data: bytes) -> bytes:
+        """Bytes with every aligned 8-byte word that is an address of the log translated."""
+        return self.data(np.frombuffer(data, np.uint8)).tobytes()
 
     def data(self, data: np.ndarray) -> np.ndarray:
-        """Bytes with every aligned 8-byte word that is an address of the log translated."""
+        """The same for an array of bytes."""
         if not self._ranges or data.size < 8:
             return data
         words = np.frombuffer(data[: data.size // 8 * 8].tobytes(), np.uint64)
@@ -182,7 +151,7 @@ class _Addresses:
             return data
         moved = words.copy()
         for index in np.flatnonzero(inside):
-            moved[index] = self.one(int(words[index]))
+            moved[index] = self.address(int(words[index]))
         result = data.copy()
         result[: moved.nbytes] = moved.view(np.uint8)
         return result
@@ -198,19 +167,34 @@ class _Player(Recorder):
         self._source = log
         self.addresses = _Addresses(log.allocations)
         self._bytes: list[bytes] = []
+        self._refused = False
+        """Was the call refused when it was recorded?"""
+        self._host_memory: list[np.ndarray] = []
 
     def begin(self, entry: Entry) -> None:
-        self._bytes = list(entry.brought)
+        """The next call of the log."""
+        self._bytes, self._refused = list(entry.brought), entry.error == cudaError_t.cudaErrorInvalidValue
 
     def allocated(self, address: int, size: int) -> None:
         super().allocated(address, size)
         self.addresses.made(address, size)
 
-    def bring(self) -> np.ndarray | None:
+    def host_memory(self, address: int, size: int) -> int:
+        """Memory that stands for what the program had registered, at the same place in its page. It lives as long as
+        the replay."""
+        memory = np.zeros(size + _PAGE, np.uint8)
+        self._host_memory.append(memory)
+        return int(memory.ctypes.data) + (address - int(memory.ctypes.data)) % _PAGE
+
+    def check_host(self, address: int, size: int) -> None:
+        if self._refused and not self._bytes:
+            raise host_address.UnmappedAddress("memory that the recorded program did not have")
+
+    def take_from_host(self, region: Region, memory: Memory) -> np.ndarray:
         if not self._bytes:
             raise ReplayError("the log lacks the bytes that a copy took from host memory")
         data = self.addresses.data(np.frombuffer(self._bytes.pop(0), np.uint8))
-        self.brought(data)
+        self._keep(data)
         return data
 
     def watch_copy(self, copy: Copy, memory: Memory) -> None:
@@ -256,9 +240,12 @@ class _Player(Recorder):
 
     def _here(self, blocks: list[Block]) -> list[Block]:
         addresses = self.addresses
-        return [(addresses.one(a), addresses.data(np.frombuffer(data, np.uint8)).tobytes()) for a, data in blocks]
+        return [(addresses.address(a), addresses.packed(data)) for a, data in blocks]
 
 
 def _write(memory: Memory, blocks: list[Block]) -> None:
     for address, data in blocks:
-        memory.view(address, len(data))[:] = data
+        if (address, len(data)) in memory.ranges:  # what stands for registered memory
+            host_address.write(address, np.frombuffer(data, np.uint8))
+        else:
+            memory.view(address, len(data))[:] = data

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-Extent = tuple[int, int, tuple[tuple[int, int], ...]]
+from cudalab.sim.device.declaration import Address
+
+Extent = tuple[Address, int, tuple[tuple[int, int], ...]]
 """``(address, width, ((count, stride), ...))``: ``width`` bytes at ``address + sum of index * stride``, for every index
 below each count. No pairs: one run. Strides are positive, the first pair's is the largest."""
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cudalab.sim.device.caller import UNKNOWN, Place
+from cudalab.sim.device.declaration import Address
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.queue.byte_extent import Extent
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from cudalab.sim.device.queue.publication import Publication
     from cudalab.sim.device.queue.stream import Stream
 
-Range = tuple[int, int]
+Range = tuple[Address, int]
 """``(address, bytes)``"""
 
 Reach = tuple[Range, ...] | None

@@ -324,7 +324,7 @@ def test_a_recorded_launch_replays(program):
     result = kernels.download(c, n, np.float32)
     kernels.run("overrun", 1, 64, "Q", kernels.device.malloc(256))
     assert code_of(kernels.device.synchronize) == cudaError_t.cudaErrorIllegalAddress
-    twin = replay(Log.from_json(kernels.device.log.to_json()))
+    twin = replay(Log.from_bytes(kernels.device.log.to_bytes()))
     assert twin.log.spans == kernels.device.log.spans
     assert [e.host_ns for e in twin.log.entries] == [e.host_ns for e in kernels.device.log.entries]
     (delivered,) = [data for blocks in twin.log.delivered.values() for _, data in blocks]
@@ -338,7 +338,7 @@ def test_mapped_memory_in_a_kernel_replays(program):
     kernels.run("increment", 1, 64, "Qi", pinned, 64)
     kernels.device.synchronize()
     assert view.tolist() == [42.0] * 64
-    twin = replay(Log.from_json(kernels.device.log.to_json()))
+    twin = replay(Log.from_bytes(kernels.device.log.to_bytes()))
     (allocation,) = [a for a in twin.memory if a.kind == "pinned"]
     assert np.frombuffer(twin.view(allocation.pointer, 256), np.float32).tolist() == [42.0] * 64
 

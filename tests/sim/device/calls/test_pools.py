@@ -188,6 +188,6 @@ def test_a_replay_lends_the_same_memory_again():
     device.memset(last, 5, 256, stream, True)
     device.stream_synchronize(stream)
     bench.download(last, 256)
-    twin = replay(Log.from_json(device.log.to_json()))
+    twin = replay(Log.from_bytes(device.log.to_bytes()))
     assert twin.log.spans == device.log.spans
     assert [data for blocks in twin.log.delivered.values() for _, data in blocks] == [bytes([5]) * 256]

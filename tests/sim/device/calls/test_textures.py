@@ -310,7 +310,7 @@ def test_a_replay_makes_the_same_arrays_objects_and_bytes() -> None:
     take(desk.device, desk.out, 8)
     desk.device.destroy_surface(desk.surface)
     desk.device.free_array(desk.array)
-    again = replay(Log.from_json(desk.device.log.to_json()))
+    again = replay(Log.from_bytes(desk.device.log.to_bytes()))
     assert [e.error for e in again.log.entries] == [0] * len(desk.device.log.entries)
     assert again.log.spans == desk.device.log.spans
     ours, theirs = (

@@ -119,7 +119,7 @@ def test_a_replay_finds_the_same_hazards():
     assert not recorded.hazards
     race(recorded, (one, other), pointer)
     recorded.synchronize()
-    again = replay(Log.from_json(recorded.log.to_json()))
+    again = replay(Log.from_bytes(recorded.log.to_bytes()))
     assert [(h.kind, h.bytes) for h in again.hazards] == [(h.kind, h.bytes) for h in recorded.hazards]
     assert len(again.hazards) == 1
 

@@ -335,7 +335,7 @@ def test_launches_block_when_the_environment_says_so(program, monkeypatch):
     device.memcpy(device.malloc_host(SIZE), bench.data, SIZE, 2, streams[0], True)
     assert not device.stream_query(streams[0]), "copies are as asynchronous as ever"
     device.synchronize()
-    twin = replay(Log.from_json(device.log.to_json()))
+    twin = replay(Log.from_bytes(device.log.to_bytes()))
     assert twin.log.spans == device.log.spans
     small = device.malloc(256)
     with pytest.raises(CudaError, match="past the end") as caught:

@@ -221,7 +221,7 @@ def check_repeats(profile, steps):
     one, two = run(profile, steps), run(profile, steps)
     assert one.device.log.spans == two.device.log.spans
     assert one.bytes == two.bytes
-    twin = replay(Log.from_json(one.device.log.to_json()))
+    twin = replay(Log.from_bytes(one.device.log.to_bytes()))
     assert same(one.device.log, twin.log)
     allocations = [a for a in twin.memory if a.kind == "device" and a.size == BYTES]
     allocations.sort(key=lambda a: a.serial)

@@ -1,0 +1,380 @@
+"""Every runtime call that is declared is recorded, stored and replayed: same result, error, clock and memory."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from cuda.bindings import driver, runtime
+from cuda.bindings.runtime import cudaDeviceAttr, cudaLimit, cudaMemoryAdvise, cudaMemPoolAttr, cudaMemRangeAttribute
+
+from cudalab.sim import cudart
+from cudalab.sim import driver as sim_driver
+from cudalab.sim.compiler import compile
+from cudalab.sim.device import CudaError, Device, Log, replay
+from cudalab.sim.device.calls import stream_attributes
+from cudalab.sim.device.declaration import CALLS, Call, Waits
+from cudalab.sim.device.log.log import relocated, revived
+from cudalab.sim.device.observer import Observer
+from cudalab.sim.device.queue.scheduler import Scheduler
+
+SIZE = 4096
+ON_DEVICE = (1, 0)
+FLOAT_CHANNELS = ((32, 0, 0, 0), 2)
+SOURCE = """
+__device__ float factor = 2.0f;
+extern "C" __global__ void copy(float *x, const float *y) { x[threadIdx.x] = y[threadIdx.x]; }
+extern "C" __global__ void scale(float *x) { x[threadIdx.x] *= factor; }
+"""
+
+
+class Kit:
+    """A device whose calls are recorded, and what programs need of it."""
+
+    def __init__(self) -> None:
+        self.device = Device(record=True)
+        self.host = np.arange(SIZE, dtype=np.uint8)
+        self.kept: list[object] = []
+
+    def memory(self, size: int = SIZE) -> int:
+        """Device memory that has been written."""
+        pointer = self.device.malloc(size)
+        self.device.memset(pointer, 7, size)
+        return pointer
+
+    def keep_busy(self) -> None:
+        """Work that has not ended when the next calls are made, and moves no bytes here."""
+        size = 256 << 20
+        self.device.prefetch(self.device.malloc_managed(size), size, *ON_DEVICE)
+
+    def function(self) -> int:
+        return self.device.get_function(self.device.load_module(compile(SOURCE)), "scale")
+
+    def pool(self) -> int:
+        return self.device.pool_create(1, *ON_DEVICE)
+
+    def array(self) -> int:
+        array = self.device.malloc_array(FLOAT_CHANNELS, (16, 8, 0))
+        self.device.memcpy_array((array, 0, 0, 0), (self.host.ctypes.data, 64, 64 * 8), (64, 8, 1))
+        return array
+
+    def recorded_event(self) -> int:
+        event = self.device.event_create()
+        self.device.event_record(event)
+        return event
+
+    def attach(self) -> None:
+        device = self.device
+        device.attach(device.stream_create(1), device.malloc_managed(SIZE))
+
+    def register(self) -> None:
+        """Registered memory, which a copy and a kernel read."""
+        device, host = self.device, self.host.ctypes.data
+        device.host_register(host, SIZE)
+        device.memcpy(self.memory(), host, SIZE)
+        function = device.get_function(device.load_module(compile(SOURCE)), "copy")
+        self.host[:] = 9
+        device.launch(function, (1, 1, 1), (32, 1, 1), struct.pack("QQ", self.memory(), host))
+        device.synchronize()
+
+    def unregister(self) -> None:
+        self.register()
+        self.keep_busy()
+        self.device.host_unregister(self.host.ctypes.data)
+
+    def unload(self) -> None:
+        module = self.device.load_module(compile(SOURCE))
+        self.keep_busy()
+        self.device.unload_module(module)
+
+    def launch(self) -> None:
+        self.device.launch(self.function(), (1, 1, 1), (32, 1, 1), struct.pack("Q", self.memory()))
+
+    def square(self) -> None:
+        pointer = self.memory(64)
+
+        def work() -> None:
+            np.frombuffer(self.device.view(pointer, 64), np.uint8)[:] = 49
+
+        extents = ((pointer, 64, ()),)
+        self.device.array_operation(
+            "square", work, [(pointer, 64)], [(pointer, 64)], flops=16.0, exact=(extents, extents)
+        )
+
+    def window(self) -> None:
+        device, stream = self.device, self.device.stream_create()
+        device.stream_set_attribute(stream, stream_attributes.WINDOW, (self.memory(), SIZE, 0.5, 2, 1))
+        device.stream_get_attribute(stream, stream_attributes.WINDOW)
+
+    def wait_for_value(self) -> None:
+        device, pointer, stream = self.device, self.memory(), self.device.stream_create(1)
+        device.stream_wait_value(stream, pointer, 5, 4)
+        device.stream_write_value(0, pointer, 5, 4)
+        device.stream_synchronize(stream)
+
+    def linear_texture(self) -> None:
+        self.device.create_texture(self.memory(), (1, 1, 1), channels=FLOAT_CHANNELS, extent=(SIZE, 0))
+        self.device.create_texture(self.array(), (1, 1, 1), linear=True)
+
+
+def copied(kit: Kit) -> None:
+    """Each way that bytes go, blocking and not."""
+    device, pointer, host = kit.device, kit.memory(), kit.host.ctypes.data
+    pinned = device.malloc_host(SIZE)
+    kit.device.view(pinned, SIZE)[:] = bytes(SIZE)
+    for asynchronous in (False, True):
+        for dst, src in ((pointer, host), (pointer, pinned), (host, pointer), (pinned, pointer), (host, pinned)):
+            device.memcpy(dst, src, SIZE, 4, 0, asynchronous)
+    device.memcpy(pointer, pointer + SIZE // 2, SIZE // 2, 3)
+
+
+PROGRAMS: dict[str, Callable[[Kit], Any]] = {
+    "add_callback": lambda kit: kit.device.add_callback(kit.kept.append),
+    "advise": lambda kit: kit.device.advise(
+        kit.device.malloc_managed(SIZE), SIZE, int(cudaMemoryAdvise.cudaMemAdviseSetReadMostly), *ON_DEVICE
+    ),
+    "array_info": lambda kit: kit.device.array_info(kit.array()),
+    "array_operation": Kit.square,
+    "attach": Kit.attach,
+    "attribute": lambda kit: kit.device.attribute(int(cudaDeviceAttr.cudaDevAttrWarpSize)),
+    "cluster_occupancy": lambda kit: kit.device.cluster_occupancy(kit.function(), (8, 1, 1), (32, 1, 1), 0, (2, 1, 1)),
+    "create_surface": lambda kit: kit.device.create_surface(kit.array()),
+    "create_texture": Kit.linear_texture,
+    "current_pool": lambda kit: kit.device.current_pool(),
+    "default_pool": lambda kit: kit.device.default_pool(),
+    "destroy_surface": lambda kit: kit.device.destroy_surface(kit.device.create_surface(kit.array())),
+    "destroy_texture": lambda kit: kit.device.destroy_texture(kit.device.create_texture(kit.array(), (1, 1, 1))),
+    "event_create": lambda kit: kit.device.event_create(2),
+    "event_destroy": lambda kit: kit.device.event_destroy(kit.recorded_event()),
+    "event_elapsed": lambda kit: (
+        kit.launch(),
+        events := (kit.recorded_event(), kit.memory(1 << 20), kit.recorded_event()),
+        kit.device.synchronize(),
+        kit.device.event_elapsed(events[0], events[2]),
+    ),
+    "event_query": lambda kit: (kit.memory(1 << 24), kit.device.event_query(kit.recorded_event())),
+    "event_record": lambda kit: kit.device.event_record(kit.device.event_create(), kit.device.stream_create()),
+    "event_synchronize": lambda kit: (kit.memory(1 << 24), kit.device.event_synchronize(kit.recorded_event())),
+    "free": lambda kit: kit.device.free(kit.memory()),
+    "free_array": lambda kit: kit.device.free_array(kit.array()),
+    "free_async": lambda kit: kit.device.free_async(kit.memory()),
+    "free_host": lambda kit: (kit.memory(1 << 24), kit.device.free_host(kit.device.malloc_host(SIZE))),
+    "function_set_attribute": lambda kit: kit.device.function_set_attribute(kit.function(), 8, 100_000),
+    "get_flags": lambda kit: kit.device.get_flags(),
+    "get_function": Kit.function,
+    "get_global": lambda kit: kit.device.get_global(kit.device.load_module(compile(SOURCE)), "factor"),
+    "get_last_error": lambda kit: (fails(kit), kit.device.get_last_error()),
+    "get_limit": lambda kit: kit.device.get_limit(int(cudaLimit.cudaLimitStackSize)),
+    "host_get_device_pointer": lambda kit: kit.device.host_get_device_pointer(kit.device.malloc_host(SIZE)),
+    "host_get_flags": lambda kit: kit.device.host_get_flags(kit.device.malloc_host(SIZE)),
+    "host_register": Kit.register,
+    "host_unregister": Kit.unregister,
+    "host_work": lambda kit: kit.device.host_work(1000),
+    "largest_cluster": lambda kit: kit.device.largest_cluster(kit.function(), (32, 1, 1), 0),
+    "launch": Kit.launch,
+    "launch_host_function": lambda kit: kit.device.launch_host_function(lambda: kit.kept.append(1)),
+    "load_module": lambda kit: (kit.memory(1 << 24), kit.device.load_module(compile(SOURCE))),
+    "malloc": Kit.memory,
+    "malloc_3d": lambda kit: kit.device.malloc_3d(100, 3, 2),
+    "malloc_array": Kit.array,
+    "malloc_async": lambda kit: kit.device.malloc_async(SIZE),
+    "malloc_from_pool": lambda kit: kit.device.malloc_from_pool(SIZE, kit.pool()),
+    "malloc_host": lambda kit: kit.device.malloc_host(SIZE),
+    "malloc_managed": lambda kit: kit.device.malloc_managed(SIZE),
+    "malloc_pitch": lambda kit: kit.device.malloc_pitch(100, 3),
+    "memcpy": copied,
+    "memcpy_2d": lambda kit: kit.device.memcpy_2d(kit.memory(), 64, kit.host.ctypes.data, 32, 32, 8),
+    "memcpy_3d": lambda kit: kit.device.memcpy_3d((kit.memory(), 64, 256), (kit.host.ctypes.data, 32, 128), (32, 4, 2)),
+    "memcpy_array": lambda kit: kit.device.memcpy_array((kit.memory(), 64, 512), (kit.array(), 0, 0, 0), (64, 8, 1)),
+    "memory_info": lambda kit: kit.device.memory_info(),
+    "memset": lambda kit: kit.device.memset(kit.device.malloc_managed(SIZE), 3, SIZE // 4, element=4),
+    "memset_3d": lambda kit: kit.device.memset_3d(kit.device.malloc_host(SIZE), 64, 512, 1, (32, 8, 2)),
+    "occupancy": lambda kit: kit.device.occupancy(kit.function(), 256),
+    "peek_at_last_error": lambda kit: (fails(kit), kit.device.peek_at_last_error()),
+    "pointer_attributes": lambda kit: kit.device.pointer_attributes(kit.device.malloc_host(SIZE) + 8),
+    "pool_create": Kit.pool,
+    "pool_destroy": lambda kit: kit.device.pool_destroy(kit.pool()),
+    "pool_get_access": lambda kit: kit.device.pool_get_access(kit.pool(), *ON_DEVICE),
+    "pool_get_attribute": lambda kit: kit.device.pool_get_attribute(
+        kit.pool(), int(cudaMemPoolAttr.cudaMemPoolAttrUsedMemCurrent)
+    ),
+    "pool_set_access": lambda kit: kit.device.pool_set_access(kit.pool(), [(*ON_DEVICE, 3)]),
+    "pool_set_attribute": lambda kit: kit.device.pool_set_attribute(
+        kit.pool(), int(cudaMemPoolAttr.cudaMemPoolAttrReleaseThreshold), 1 << 64 - 1
+    ),
+    "pool_trim": lambda kit: kit.device.pool_trim(kit.pool(), 0),
+    "prefetch": lambda kit: kit.device.prefetch(kit.device.malloc_managed(SIZE), SIZE, *ON_DEVICE),
+    "range_attribute": lambda kit: kit.device.range_attribute(
+        int(cudaMemRangeAttribute.cudaMemRangeAttributeReadMostly), kit.device.malloc_managed(SIZE), SIZE
+    ),
+    "reset": lambda kit: (kit.memory(1 << 24), kit.device.reset()),
+    "set_current_pool": lambda kit: kit.device.set_current_pool(kit.pool()),
+    "set_flags": lambda kit: kit.device.set_flags(1),
+    "set_limit": lambda kit: (kit.memory(1 << 24), kit.device.set_limit(int(cudaLimit.cudaLimitStackSize), 2048)),
+    "stream_copy_attributes": lambda kit: kit.device.stream_copy_attributes(kit.device.stream_create(), 0),
+    "stream_create": lambda kit: kit.device.stream_create(1, -1),
+    "stream_destroy": lambda kit: kit.device.stream_destroy(kit.device.stream_create()),
+    "stream_get_attribute": Kit.window,
+    "stream_get_flags": lambda kit: kit.device.stream_get_flags(kit.device.stream_create(1)),
+    "stream_get_id": lambda kit: kit.device.stream_get_id(kit.device.stream_create()),
+    "stream_get_priority": lambda kit: kit.device.stream_get_priority(kit.device.stream_create(0, -1)),
+    "stream_priority_range": lambda kit: kit.device.stream_priority_range(),
+    "stream_query": lambda kit: (kit.memory(1 << 24), kit.device.stream_query()),
+    "stream_set_attribute": Kit.window,
+    "stream_synchronize": lambda kit: (kit.memory(1 << 24), kit.device.stream_synchronize()),
+    "stream_wait_event": lambda kit: kit.device.stream_wait_event(kit.device.stream_create(), kit.recorded_event()),
+    "stream_wait_value": Kit.wait_for_value,
+    "stream_write_value": Kit.wait_for_value,
+    "synchronize": lambda kit: (kit.memory(1 << 24), kit.device.synchronize()),
+    "unload_module": Kit.unload,
+}
+
+
+def fails(kit: Kit) -> None:
+    """Calls that return an error: one of the runtime's, and one of the driver's, which is not the runtime's last."""
+    with pytest.raises(CudaError):
+        kit.device.set_limit(99, 1)
+    with kit.device.driver_call(), pytest.raises(CudaError):
+        kit.device.unload_module(12345)
+
+
+class Place:
+    """Addresses as the number of the allocation and the offset in it: the same in every process."""
+
+    def __init__(self, log: Log) -> None:
+        self._ranges = list(enumerate(log.allocations))[::-1]
+
+    def address(self, address: int) -> object:
+        for number, (start, size) in self._ranges:
+            if start <= address <= start + size:
+                return number, address - start
+        return address
+
+    def packed(self, data: bytes) -> object:
+        return [self.address(int(word)) for word in np.frombuffer(data[: len(data) // 8 * 8], np.uint64)]
+
+    def text(self, name: str) -> str:
+        return re.sub(r"0x[0-9a-f]+", lambda found: str(self.address(int(found[0], 16))), name)
+
+
+def outcomes(log: Log) -> list[object]:
+    """What each call was given and returned, and the clock after it."""
+    place, rows = Place(log), []
+    for entry in log.entries:
+        call = CALLS[entry.name]
+        given = {
+            name: relocated(revived(value, call.parameters[name]), call.parameters[name], place)
+            for name, value in entry.arguments.items()
+            if name not in ("program",)
+        }
+        result = None
+        if entry.result is not None:
+            result = relocated(revived(entry.result, call.result), call.result, place)
+        rows.append((entry.name, given, result, entry.error, entry.host_ns, entry.brought))
+    return rows
+
+
+def spans(log: Log) -> list[tuple[object, ...]]:
+    place = Place(log)
+    return [(number, kind, place.text(name), start, end) for number, kind, name, start, end in log.spans]
+
+
+def contents(device: Device) -> list[tuple[str, int, bytes]]:
+    return [(a.kind, a.size, bytes(device.view(a.pointer, a.size))) for a in device.memory if a.kind != "heap"]
+
+
+def assert_replays(device: Device) -> Device:
+    twin = replay(Log.from_bytes(device.log.to_bytes()))
+    assert outcomes(twin.log) == outcomes(device.log)
+    assert spans(twin.log) == spans(device.log)
+    assert twin.clock_ns == device.clock_ns
+    assert contents(twin) == contents(device)
+    for table in ("taken", "written", "delivered"):
+        one, other = getattr(device.log, table), getattr(twin.log, table)
+        assert {key: [data for _, data in value] for key, value in one.items()} == {
+            key: [data for _, data in value] for key, value in other.items()
+        }
+    return twin
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_replays(name: str) -> None:
+    assert name in PROGRAMS, f"the call {name} needs a program here"
+    kit = Kit()
+    PROGRAMS[name](kit)
+    assert name in [entry.name for entry in kit.device.log.entries if not entry.error]
+    kit.device.synchronize()
+    assert_replays(kit.device)
+
+
+def test_no_program_for_what_is_no_call() -> None:
+    assert PROGRAMS.keys() == CALLS.keys()
+
+
+@pytest.mark.parametrize("name", [name for name, call in CALLS.items() if call.parameters])
+def test_refused_arguments_replay(name: str) -> None:
+    """Numbers that name nothing: whatever the call answers, the replay answers, too."""
+    kit, call = Kit(), CALLS[name]
+    given = {parameter: nonsense(kind) for parameter, kind in call.parameters.items()}
+    if None in given.values():
+        pytest.skip("takes a program or a function, which no number is")
+    try:
+        getattr(kit.device, name)(**given)
+    except CudaError as error:
+        assert kit.device.log.entries[-1].error == int(error.code)
+    assert_replays(kit.device)
+
+
+def nonsense(kind: Any) -> Any:
+    """A value of the type that is no address, handle or flag of the device; None where there is none such."""
+    wide = [0xBAD, 0xBAD, 0xBAD]
+    for sample in (0xBAD, True, "bad", b"bad", [wide], [0xBAD], [0xBAD, 0xBAD], wide, [[32, 0, 0, 0], 2]):
+        try:
+            return revived(sample, kind)
+        except (msgspec.ValidationError, TypeError):
+            continue
+    return None
+
+
+class Blocked(Observer):
+    """Which calls kept the host until work had ended."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.blocked = False
+
+    def called(self, call: Call, place: object, start: int, end: int) -> None:
+        if self.blocked:
+            self.names.add(call.name)
+        self.blocked = False
+
+
+def test_calls_wait_as_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked, run_while = Blocked(), Scheduler._run_while
+
+    def observed(scheduler: Scheduler, pending: Callable[[], bool]) -> None:
+        blocked.blocked = True
+        run_while(scheduler, pending)
+
+    monkeypatch.setattr(Scheduler, "_run_while", observed)
+    for program in PROGRAMS.values():
+        kit = Kit()
+        kit.device.observers.append(blocked)
+        kit.keep_busy()
+        program(kit)
+    kit.device.settings.launch_blocking = True
+    kit.launch()
+    kit.square()
+    assert blocked.names == {name for name, call in CALLS.items() if call.waits is not Waits.NOTHING}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_names_are_those_of_cuda(name: str) -> None:
+    for title in CALLS[name].cuda:
+        real, simulated = (runtime, cudart) if title.startswith("cuda") else (driver, sim_driver)
+        assert hasattr(real, title) and hasattr(simulated, title), title
