@@ -10,6 +10,8 @@ of functions like ``sin`` may differ, an array function counts as one kernel, an
 
 from __future__ import annotations
 
+import sys as _sys
+from importlib import import_module as _import_module
 from typing import Any
 
 import numpy as _np
@@ -17,6 +19,7 @@ import numpy as _np
 from cudalab.sim.cupy import cuda, exceptions
 from cudalab.sim.cupy._core import catalogue as _catalogue
 from cudalab.sim.cupy._core import operators as _operators
+from cudalab.sim.cupy._core import protocol as _protocol
 from cudalab.sim.cupy._core.array import ndarray
 from cudalab.sim.cupy._core.creation import (
     arange,
@@ -43,12 +46,13 @@ from cudalab.sim.cupy._core.creation import (
     zeros,
     zeros_like,
 )
+from cudalab.sim.cupy._core.derivation import derived as _derived
 from cudalab.sim.cupy._core.derivation import make as _make
 from cudalab.sim.cupy._core.elementwise import ElementwiseKernel
 from cudalab.sim.cupy._core.grids import Grid as _Grid
 from cudalab.sim.cupy._core.grids import Joiner as _Joiner
 from cudalab.sim.cupy._core.grids import indices, ix_, meshgrid
-from cudalab.sim.cupy._core.joining import append, column_stack, concatenate, dstack, hstack, stack, vstack
+from cudalab.sim.cupy._core.joining import column_stack, concatenate, dstack, hstack, stack, vstack
 from cudalab.sim.cupy._core.manipulation import (
     VIEWS as _VIEWS,
 )
@@ -81,7 +85,6 @@ from cudalab.sim.cupy._core.questions import (
     array_str,
     byte_bounds,
     common_type,
-    get_array_module,
     iscomplexobj,
     isfortran,
     isrealobj,
@@ -100,6 +103,7 @@ from cudalab.sim.cupy._core.reductions import NAMES as _REDUCTIONS
 from cudalab.sim.cupy._core.reductions import function as _reduction
 from cudalab.sim.cupy._core.routines import (
     allclose,
+    append,
     apply_along_axis,
     around,
     average,
@@ -160,6 +164,7 @@ abs = absolute = _ufunc("absolute")
 atleast_1d, atleast_2d, atleast_3d = (_at_least(_n) for _n in (1, 2, 3))
 trapz = _make("trapezoid")
 
+_protocol.install(_sys.modules[__name__])
 _default_memory_pool = cuda.MemoryPool()
 _default_pinned_memory_pool = cuda.PinnedMemoryPool()
 cuda.set_allocator(_default_memory_pool.malloc)
@@ -182,26 +187,18 @@ def __getattr__(name: str) -> Any:
 def _find(name: str) -> Any:
     """What is made when it is first used: submodules and derived functions."""
     if name in _SUBMODULES:
-        from importlib import import_module
-
-        return import_module(f"cudalab.sim.cupy.{name}")
+        return _import_module(f"cudalab.sim.cupy.{name}")
     if name in _catalogue.data()["ufuncs"]:
         return _ufunc(name)
     if name in _REDUCTIONS:
-        return _derived(name, _reduction(name))
+        return _derived("cupy", name, _reduction(name))
     if name in _VIEWS:
-        return _derived(name, _view_function(name))
+        return _derived("cupy", name, _view_function(name))
     if name in _WINDOWS or name in _FROM_HOST:
-        return _derived(name, _uploaded(getattr(_np, name)))
+        return _derived("cupy", name, _uploaded(getattr(_np, name)))
     if name in _TO_HOST:
-        return _derived(name, _downloaded(getattr(_np, name)))
+        return _derived("cupy", name, _downloaded(getattr(_np, name)))
     return _make(name)
-
-
-def _derived(name: str, implementation: Any) -> Any:
-    from cudalab.sim.cupy._core.derivation import derived
-
-    return derived("cupy", name, implementation)
 
 
 def _uploaded(function: Any) -> Any:
@@ -250,6 +247,11 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: Any = None) -> Any:
     if isinstance(found, _np.ndarray):
         return array(found)
     return {name: array(found[name]) for name in found.files}
+
+
+def get_array_module(*args: Any) -> Any:
+    """CuPy when one of the arguments is an array on the device, else NumPy."""
+    return _sys.modules[__name__] if any(isinstance(a, ndarray) for a in args) else _np
 
 
 def show_config(*, _full: bool = False) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from cudalab.sim.compiler.program import Parameter
+from cudalab.sim.cupy._core.array import ndarray
 from cudalab.sim.cupy.cuda.memory import MemoryPointer
 from cudalab.sim.cupy.cuda.texture import SurfaceObject, TextureObject
 
@@ -88,8 +89,6 @@ class _Place:
 
 
 def _bytes_of(place: _Place, value: Any) -> bytes:
-    from cudalab.sim.cupy._core.array import ndarray
-
     if isinstance(value, ndarray):
         return _array(place, value)
     if isinstance(value, MemoryPointer):

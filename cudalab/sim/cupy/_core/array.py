@@ -13,6 +13,7 @@ import math
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
+from types import GenericAlias
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,8 @@ class ndarray:
 
     data: MemoryPointer
     base: ndarray | None
+    __getitem__: Callable[..., ndarray]
+    __setitem__: Callable[..., None]
 
     def __init__(
         self, shape: Any, dtype: Any = float, memptr: MemoryPointer | None = None, strides: Any = None, order: str = "C"
@@ -136,8 +139,6 @@ class ndarray:
 
     @shape.setter
     def shape(self, shape: Any) -> None:
-        from cudalab.sim.cupy._core.manipulation import view_shaped
-
         view = view_shaped(self, layout.reshaped(self.size, shape))
         if view is None:
             raise AttributeError(
@@ -283,11 +284,6 @@ class ndarray:
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         raise TypeError(_IMPLICIT)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        from cudalab.sim.cupy._core.creation import array
-
-        return array, (self.get(order="A"),)
-
     def __copy__(self) -> ndarray:
         return self.copy()
 
@@ -339,34 +335,10 @@ class ndarray:
     def __bytes__(self) -> bytes:
         return bytes(self.get())
 
-    def __getitem__(self, key: Any) -> ndarray:
-        from cudalab.sim.cupy._core.indexing import getitem
-
-        return getitem(self, key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        from cudalab.sim.cupy._core.indexing import setitem
-
-        setitem(self, key, value)
-
     def __delitem__(self, key: Any) -> None:
         raise NotImplementedError("Subscript deletion not supported by ndarray")
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from cudalab.sim.cupy._core.protocol import array_ufunc
-
-        return array_ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from cudalab.sim.cupy._core.protocol import array_function
-
-        return array_function(func, types, args, kwargs)
-
-    @classmethod
-    def __class_getitem__(cls, item: Any) -> Any:
-        from types import GenericAlias
-
-        return GenericAlias(cls, item)
+    __class_getitem__: Any = classmethod(GenericAlias)
 
     # -- copies --------------------------------------------------------------------------------------------------------
 
@@ -459,6 +431,21 @@ def order_char(order: str | None) -> str:
     return letter
 
 
+def required(a: Any) -> ndarray:
+    """``a``, which must be an array on the device."""
+    if not isinstance(a, ndarray):
+        raise types.unsupported(a)
+    return a
+
+
+def view_shaped(array: ndarray, shape: layout.Shape, order: str = "C") -> ndarray | None:
+    """The array in another shape without a copy, or None when that is not possible."""
+    if array._contiguous(order):
+        return ndarray._view_of(array, shape, layout.contiguous_strides(shape, array.itemsize, order))
+    strides = layout.split_strides(array._shape, array._strides, array.itemsize, shape, order)
+    return None if strides is None else ndarray._view_of(array, shape, strides)
+
+
 def copy_elements(target: ndarray, source: ndarray, where: Operand | None = None) -> None:
     """Enqueue ``target[...] = source``, with broadcasting and CUDA's conversions."""
     if not target.size:
@@ -472,6 +459,6 @@ def _store(target: np.ndarray, source: np.ndarray, where: Any = True) -> None:
     np.copyto(target, types.converted(source, target.dtype), where=where)
 
 
-def define(name: str, function: Callable[..., Any]) -> None:
-    """Give :class:`ndarray` the method ``name``; the modules of functions add theirs."""
+def define(name: str, function: Any) -> None:
+    """Give :class:`ndarray` the method or property ``name``; the modules of functions add theirs."""
     setattr(ndarray, name, function)

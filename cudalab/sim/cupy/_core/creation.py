@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from cudalab.sim.cupy._core import layout, types
-from cudalab.sim.cupy._core.array import copy_elements, ndarray, order_char
+from cudalab.sim.cupy._core.array import copy_elements, define, ndarray, order_char, required
 from cudalab.sim.cupy._core.call import device
+from cudalab.sim.cupy._core.joining import stack
 from cudalab.sim.cupy._core.operation import Work, enqueue
 from cudalab.sim.cupy.cuda import pinned_memory
 from cudalab.sim.cupy.cuda.memory import MemoryPointer, UnownedMemory
@@ -91,8 +92,6 @@ def _is_nested(obj: Any, kind: type) -> bool:
 
 
 def _stack(obj: Any) -> ndarray:
-    from cudalab.sim.cupy._core.joining import stack
-
     return stack([entry if isinstance(entry, ndarray) else _stack(entry) for entry in obj])
 
 
@@ -286,9 +285,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> ndarray
 
 def copy(a: Any, order: str = "K") -> ndarray:
     """A copy on the device."""
-    if not isinstance(a, ndarray):
-        raise types.unsupported(a)
-    return a.copy(order=order)
+    return required(a).copy(order=order)
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> ndarray:
@@ -316,3 +313,6 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = None
     if not layout.can_broadcast(source.shape, dst.shape):
         raise ValueError(f"could not broadcast input array from shape {source.shape} into shape {dst.shape}")
     copy_elements(dst, source, None if where is None else asarray(where, dtype=bool)._operand())
+
+
+define("__reduce__", lambda self: (array, (self.get(order="A"),)))

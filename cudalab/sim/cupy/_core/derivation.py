@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,8 @@ import numpy as np
 from cudalab.sim.cupy._core import catalogue, layout, types
 from cudalab.sim.cupy._core.array import ndarray
 from cudalab.sim.cupy._core.call import runtime_call
-from cudalab.sim.cupy._core.operation import Operand, Work, enqueue, operands_in
+from cudalab.sim.cupy._core.creation import array
+from cudalab.sim.cupy._core.operation import Work, enqueue, operands_in
 from cudalab.sim.cupy.cuda.stream import get_current_stream
 
 # name: number of leading arguments that must be arrays on the device
@@ -305,8 +306,6 @@ def _test_form(name: str) -> Callable[..., Any]:
     function = numpy_function(name)
 
     def call(*arguments: Any, **keywords: Any) -> ndarray:
-        from cudalab.sim.cupy._core.creation import array
-
         lifted = [a if isinstance(a, ndarray) else array(_number(a)) for a in arguments]
         if name in ("isneginf", "isposinf") and lifted[0].dtype.kind == "c":
             raise TypeError(
@@ -401,6 +400,14 @@ def matrix_function(name: str) -> Callable[..., Any]:
     return derived("cupy.linalg", name, call)
 
 
+@cache
+def table_function(name: str) -> Callable[..., Any]:
+    """``cp.NAME`` of a name that one of the tables has."""
+    made = make(name)
+    assert made is not None
+    return made
+
+
 def make(name: str) -> Callable[..., Any] | None:
     """``cp.NAME`` when one of the tables has it."""
     implementation: Callable[..., Any] | None = None
@@ -417,6 +424,3 @@ def make(name: str) -> Callable[..., Any] | None:
     elif name in PLAIN:
         implementation = numpy_function(name)
     return None if implementation is None else derived("cupy", name, implementation)
-
-
-__all__ = ["MATRICES", "Operand", "derived", "make", "matrix_function", "same", "shaped", "waits"]

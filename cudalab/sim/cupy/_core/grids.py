@@ -6,17 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.sim.cupy._core import layout, types
-from cudalab.sim.cupy._core.array import ndarray
-from cudalab.sim.cupy._core.creation import array, asarray
+from cudalab.sim.cupy._core import layout
+from cudalab.sim.cupy._core.array import ndarray, required
+from cudalab.sim.cupy._core.creation import array, asarray, generated
 from cudalab.sim.cupy._core.indexing import nonzero as nonzero_of
+from cudalab.sim.cupy._core.joining import column_stack, concatenate
 from cudalab.sim.cupy._core.manipulation import broadcast_to
-
-
-def _require(a: Any) -> ndarray:
-    if not isinstance(a, ndarray):
-        raise types.unsupported(a)
-    return a
 
 
 def meshgrid(*xi: Any, **kwargs: Any) -> Any:
@@ -26,7 +21,7 @@ def meshgrid(*xi: Any, **kwargs: Any) -> Any:
         raise TypeError(f"meshgrid() got an unexpected keyword argument {next(iter(kwargs))!r}")
     if indexing not in ("ij", "xy"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
-    vectors = [_require(x).ravel() for x in xi]
+    vectors = [required(x).ravel() for x in xi]
     order = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:
         order[0], order[1] = 1, 0
@@ -41,8 +36,6 @@ def meshgrid(*xi: Any, **kwargs: Any) -> Any:
 
 def indices(dimensions: Any, dtype: Any = int) -> ndarray:
     """Positions of a grid, one array an axis."""
-    from cudalab.sim.cupy._core.creation import generated
-
     shape = layout.shape_of(dimensions)
     return generated("cupy_indices", (len(shape), *shape), dtype, np.indices, shape, np.dtype(dtype))
 
@@ -78,8 +71,6 @@ class Joiner:
         self.columns = columns
 
     def __getitem__(self, key: Any) -> ndarray:
-        from cudalab.sim.cupy._core.joining import column_stack, concatenate
-
         entries = key if isinstance(key, tuple) else (key,)
         if any(isinstance(entry, str) for entry in entries):
             raise NotImplementedError("string directives in r_ and c_ are not simulated")

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from cudalab.sim.cupy._core import layout, types
-from cudalab.sim.cupy._core.array import copy_elements, ndarray
-from cudalab.sim.cupy._core.manipulation import as_views, described, view_shaped
+from cudalab.sim.cupy._core.array import copy_elements, define, ndarray, view_shaped
+from cudalab.sim.cupy._core.creation import asarray
+from cudalab.sim.cupy._core.manipulation import as_views, described
 from cudalab.sim.cupy._core.operation import Operand, Work, enqueue
 
 _BASIC = (slice, type(None), type(Ellipsis))
@@ -85,8 +86,6 @@ def _part(entry: Any) -> Any:
     if isinstance(entry, (bool, np.bool_)):
         return bool(entry)
     if isinstance(entry, (ndarray, np.ndarray, list)):
-        from cudalab.sim.cupy._core.creation import asarray
-
         if isinstance(entry, list) and not entry:
             entry = np.empty(0, np.int64)
         array = asarray(entry)
@@ -134,8 +133,6 @@ def _apply_basic(a: ndarray, parts: list[Any]) -> tuple[ndarray, list[Any]]:
     """Take slices, numbers and new axes first; what is left is one entry an axis: an index array or all of it.
 
     A number beside index arrays counts as an index array without axes, as in NumPy."""
-    from cudalab.sim.cupy._core.creation import asarray
-
     basic: list[Any] = []
     rest: list[Any] = []
     for part in parts:
@@ -227,8 +224,6 @@ def _scatter(name: str, change: Callable[..., None], a: ndarray, parts: list[Any
     else:
         values = np.asarray(value, a.dtype)
         if values.ndim:
-            from cudalab.sim.cupy._core.creation import asarray
-
             _scatter(name, change, a, parts, asarray(values))
             return
     target = a._operand()
@@ -271,3 +266,7 @@ def _assign_where(a: ndarray, mask: ndarray, value: Any) -> None:
 def _store_where(target: np.ndarray, source: np.ndarray, where: np.ndarray) -> None:
     values = types.converted(source.reshape(()) if source.size == 1 else source, target.dtype)
     np.copyto(target, values, where=where)
+
+
+define("__getitem__", getitem)
+define("__setitem__", setitem)

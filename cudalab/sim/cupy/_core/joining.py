@@ -68,10 +68,3 @@ def dstack(tup: Any) -> ndarray:
 def column_stack(tup: Any) -> ndarray:
     """Vectors as columns."""
     return concatenate([entry.reshape(-1, 1) if entry.ndim < 2 else entry for entry in tup], 1)
-
-
-def append(arr: Any, values: Any, axis: Any = None) -> ndarray:
-    """``values`` after ``arr``."""
-    from cudalab.sim.cupy._core.creation import asarray
-
-    return concatenate((asarray(arr), asarray(values)), axis=axis)

@@ -129,3 +129,46 @@ def reshaped(size: int, shape: Any) -> Shape:
             f"cannot reshape array of size {size} into shape {tuple(shape) if isinstance(shape, list) else shape}"
         )
     return tuple(wanted)
+
+
+def split_strides(shape: Shape, strides: Shape, itemsize: int, wanted_shape: Shape, order: str) -> Shape | None:
+    """Strides of a view in another shape, or None where that takes a copy: groups of old axes that lie without gaps
+    become groups of new axes."""
+    old = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    wanted = list(wanted_shape)
+    if order == "F":
+        old.reverse()
+        wanted.reverse()
+    result: list[int] = []
+    at, done = 0, 0
+    while done < len(wanted):
+        if wanted[done] == 1:
+            result.append(itemsize)
+            done += 1
+            continue
+        if at == len(old):
+            return None
+        first, last = at, at + 1
+        have, need, end = old[at][0], wanted[done], done + 1
+        while have != need:
+            if have < need:
+                if last == len(old):
+                    return None
+                have *= old[last][0]
+                last += 1
+            else:
+                need *= wanted[end]
+                end += 1
+        for outer, inner in zip(old[first:last], old[first + 1 : last], strict=False):
+            if outer[1] != inner[0] * inner[1]:
+                return None
+        step = old[last - 1][1]
+        group: list[int] = []
+        for length in reversed(wanted[done:end]):
+            group.insert(0, step)
+            step *= length
+        result += group
+        at, done = last, end
+    if order == "F":
+        result.reverse()
+    return tuple(result)

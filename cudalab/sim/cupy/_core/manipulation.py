@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.sim.cupy._core import layout, types
-from cudalab.sim.cupy._core.array import define, ndarray, order_char
+from cudalab.sim.cupy._core import layout
+from cudalab.sim.cupy._core.array import define, ndarray, order_char, required, view_shaped
 
 _SOMEWHERE = 1 << 40
 
@@ -47,65 +47,9 @@ def view_by(function: Callable[..., Any], array: ndarray, *arguments: Any, **key
     return as_views(array, function(described(array), *arguments, **keywords))
 
 
-def _require(a: Any) -> ndarray:
-    if not isinstance(a, ndarray):
-        raise types.unsupported(a)
-    return a
-
-
-def view_shaped(array: ndarray, shape: layout.Shape, order: str = "C") -> ndarray | None:
-    """The array in another shape without a copy, or None when that is not possible."""
-    if array._contiguous(order):
-        return ndarray._view_of(array, shape, layout.contiguous_strides(shape, array.itemsize, order))
-    strides = _split_strides(array, shape, order)
-    return None if strides is None else ndarray._view_of(array, shape, strides)
-
-
-def _split_strides(array: ndarray, shape: layout.Shape, order: str) -> layout.Shape | None:
-    """Strides of a reshaped view: groups of old axes that lie without gaps become groups of new axes."""
-    old = [(n, s) for n, s in zip(array.shape, array.strides, strict=True) if n != 1]
-    wanted = list(shape)
-    if order == "F":
-        old.reverse()
-        wanted.reverse()
-    result: list[int] = []
-    at, done = 0, 0
-    while done < len(wanted):
-        if wanted[done] == 1:
-            result.append(array.itemsize)
-            done += 1
-            continue
-        if at == len(old):
-            return None
-        first, last = at, at + 1
-        have, need, end = old[at][0], wanted[done], done + 1
-        while have != need:
-            if have < need:
-                if last == len(old):
-                    return None
-                have *= old[last][0]
-                last += 1
-            else:
-                need *= wanted[end]
-                end += 1
-        for outer, inner in zip(old[first:last], old[first + 1 : last], strict=False):
-            if outer[1] != inner[0] * inner[1]:
-                return None
-        step = old[last - 1][1]
-        group: list[int] = []
-        for length in reversed(wanted[done:end]):
-            group.insert(0, step)
-            step *= length
-        result += group
-        at, done = last, end
-    if order == "F":
-        result.reverse()
-    return tuple(result)
-
-
 def reshape(a: Any, newshape: Any, order: str = "C", *, copy: bool | None = None) -> ndarray:
     """The array in another shape: a view where possible, else a copy."""
-    array = _require(a)
+    array = required(a)
     letter = order_char(order)
     if letter == "A":
         letter = "F" if array.flags.fnc else "C"
@@ -125,7 +69,7 @@ def reshape(a: Any, newshape: Any, order: str = "C", *, copy: bool | None = None
 
 def ravel(a: Any, order: str = "C") -> ndarray:
     """The elements along one axis: a view where possible."""
-    array = _require(a)
+    array = required(a)
     letter = order_char(order)
     if letter in "AK":
         letter = "F" if array.flags.fnc else "C"
@@ -134,7 +78,7 @@ def ravel(a: Any, order: str = "C") -> ndarray:
 
 def transpose(a: Any, axes: Any = None) -> ndarray:
     """Axes in another order; reversed by default."""
-    array = _require(a)
+    array = required(a)
     if axes is None:
         order: Sequence[int] = range(array.ndim)[::-1]
     else:
@@ -148,7 +92,7 @@ def transpose(a: Any, axes: Any = None) -> ndarray:
 
 def swapaxes(a: Any, axis1: int, axis2: int) -> ndarray:
     """Two axes exchanged."""
-    array = _require(a)
+    array = required(a)
     if not all(-array.ndim <= axis < array.ndim for axis in (axis1, axis2)):
         raise ValueError("Axis out of range")
     found: ndarray = view_by(np.swapaxes, array, axis1, axis2)
@@ -157,7 +101,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> ndarray:
 
 def squeeze(a: Any, axis: Any = None) -> ndarray:
     """Without axes of length 1."""
-    array = _require(a)
+    array = required(a)
     axes = [i for i, n in enumerate(array.shape) if n == 1] if axis is None else layout.normal_axes(axis, array.ndim)
     if any(array.shape[i] != 1 for i in axes):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
@@ -167,7 +111,7 @@ def squeeze(a: Any, axis: Any = None) -> ndarray:
 
 def broadcast_to(array: Any, shape: Any) -> ndarray:
     """The array repeated along new axes, without a copy."""
-    a = _require(array)
+    a = required(array)
     wanted = layout.shape_of(shape)
     lacking = len(wanted) - a.ndim
     if lacking < 0:
@@ -180,19 +124,19 @@ def broadcast_to(array: Any, shape: Any) -> ndarray:
 
 def broadcast_arrays(*args: Any) -> tuple[ndarray, ...]:
     """All arrays in their common shape."""
-    shape = layout.broadcast(*(_require(a).shape for a in args))
+    shape = layout.broadcast(*(required(a).shape for a in args))
     return tuple(broadcast_to(a, shape) for a in args)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[ndarray]:
     """Parts along an axis, the first ones longer where it does not divide."""
-    found: list[ndarray] = view_by(np.array_split, _require(ary), indices_or_sections, axis)
+    found: list[ndarray] = view_by(np.array_split, required(ary), indices_or_sections, axis)
     return found
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[ndarray]:
     """Equal parts along an axis."""
-    array = _require(ary)
+    array = required(ary)
     if array.ndim <= layout.normal_axis(axis, array.ndim):
         raise IndexError("Axis exceeds ndim")
     if isinstance(indices_or_sections, int) and array.shape[axis] % indices_or_sections:
@@ -205,21 +149,21 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[ndarray]:
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list[ndarray]:
     """Parts along the first axis."""
-    if _require(ary).ndim < 2:
+    if required(ary).ndim < 2:
         raise ValueError("Cannot vsplit an array with less than 2 dimensions")
     return split(ary, indices_or_sections, 0)
 
 
 def hsplit(ary: Any, indices_or_sections: Any) -> list[ndarray]:
     """Parts along the second axis (the first one of a vector)."""
-    if _require(ary).ndim == 0:
+    if required(ary).ndim == 0:
         raise ValueError("Cannot hsplit a zero-dimensional array")
     return split(ary, indices_or_sections, 0 if ary.ndim == 1 else 1)
 
 
 def dsplit(ary: Any, indices_or_sections: Any) -> list[ndarray]:
     """Parts along the third axis."""
-    if _require(ary).ndim < 3:
+    if required(ary).ndim < 3:
         raise ValueError("Cannot dsplit an array with less than 3 dimensions")
     return split(ary, indices_or_sections, 2)
 
@@ -244,7 +188,7 @@ def view_function(name: str) -> Callable[..., Any]:
     function = getattr(np, name)
 
     def call(a: Any, *arguments: Any, **keywords: Any) -> Any:
-        return view_by(function, _require(a), *arguments, **keywords)
+        return view_by(function, required(a), *arguments, **keywords)
 
     return call
 
@@ -260,7 +204,7 @@ def at_least(dimensions: int) -> Callable[..., Any]:
         return reshape(a, (1,) * (dimensions - a.ndim) + a.shape)
 
     def call(*arys: Any) -> Any:
-        found = [raised(_require(a)) for a in arys]
+        found = [raised(required(a)) for a in arys]
         return found[0] if len(found) == 1 else found
 
     return call
@@ -295,9 +239,9 @@ def _part(self: ndarray, second: bool) -> ndarray:
     if self.dtype.kind != "c":
         if not second:
             return self
-        from cudalab.sim.cupy._core.creation import zeros_like
-
-        return zeros_like(self)
+        zeros = self._like(self.dtype, "K")
+        zeros.data.memset_async(0, zeros.nbytes)
+        return zeros
     half = np.dtype(f"f{self.itemsize // 2}")
     return ndarray._view_of(self, self.shape, self.strides, half.itemsize if second else 0, dtype=half)
 
@@ -318,7 +262,7 @@ define("squeeze", squeeze)
 define("ravel", ravel)
 define("flatten", _flatten)
 define("diagonal", view_function("diagonal"))
-define("T", property(transpose, doc="The array with its axes reversed."))  # type: ignore[arg-type]
-define("mT", property(_matrix_transpose, doc="The last two axes exchanged."))  # type: ignore[arg-type]
-define("real", property(lambda a: _part(a, False), lambda a, v: _set_part(a, v, False), doc="Real part."))  # type: ignore[arg-type]
-define("imag", property(lambda a: _part(a, True), lambda a, v: _set_part(a, v, True), doc="Imaginary part."))  # type: ignore[arg-type]
+define("T", property(transpose, doc="The array with its axes reversed."))
+define("mT", property(_matrix_transpose, doc="The last two axes exchanged."))
+define("real", property(lambda a: _part(a, False), lambda a, v: _set_part(a, v, False), doc="Real part."))
+define("imag", property(lambda a: _part(a, True), lambda a, v: _set_part(a, v, True), doc="Imaginary part."))

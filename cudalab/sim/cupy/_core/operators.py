@@ -10,6 +10,8 @@ import numpy as np
 
 from cudalab.sim.cupy._core import types, ufunc
 from cudalab.sim.cupy._core.array import define, ndarray
+from cudalab.sim.cupy._core.creation import full
+from cudalab.sim.cupy._core.products import matmul
 
 _BINARY = {
     "add": "add",
@@ -81,8 +83,6 @@ def _compare(name: str) -> Callable[[ndarray, Any], Any]:
         if isinstance(other, ndarray) or types.is_scalar(other):
             return function(self, other)
         if name in ("equal", "not_equal") and (other is None or type(other).__eq__ is object.__eq__):
-            from cudalab.sim.cupy._core.creation import full
-
             return full(self.shape, name == "not_equal", dtype=bool)
         if isinstance(other, np.ndarray) and other.ndim == 0:
             return function(self, other.item())
@@ -113,8 +113,6 @@ def _pow(self: ndarray, other: Any, modulo: Any = None) -> Any:
 
 
 def _matmul(self: ndarray, other: Any) -> Any:
-    from cudalab.sim.cupy._core.products import matmul
-
     if not isinstance(other, ndarray) and not types.is_scalar(other):
         return np.matmul(self, other)
     return matmul(self, other)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.sim.cupy._core import layout, types
-from cudalab.sim.cupy._core.array import define, ndarray
+from cudalab.sim.cupy._core import layout, ufunc
+from cudalab.sim.cupy._core.array import define, ndarray, required
+from cudalab.sim.cupy._core.derivation import shaped
 from cudalab.sim.cupy._core.operation import Work, enqueue
 
 
@@ -70,8 +71,6 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     """The dot product: of the last axis of ``a`` and the one before the last of ``b``."""
     a, b = _require(a, "a"), _require(b, "b")
     if not a.ndim or not b.ndim:
-        from cudalab.sim.cupy._core import ufunc
-
         return ufunc.get("multiply")(a, b, out=out)
     axis = b.ndim - 2 if b.ndim > 1 else 0
     if a.shape[-1] != b.shape[axis]:
@@ -126,10 +125,7 @@ def einsum(*operands: Any, **kwargs: Any) -> ndarray:
     if not isinstance(subscripts, str):
         raise NotImplementedError("einsum with lists of axes is not simulated: write the subscripts as a string")
     for entry in arrays:
-        if not isinstance(entry, ndarray):
-            raise types.unsupported(entry)
-    from cudalab.sim.cupy._core.derivation import shaped
-
+        required(entry)
     optimize = kwargs.pop("optimize", True)
     return shaped("cupy_einsum", np.einsum, (subscripts, *arrays), {"optimize": bool(optimize), **kwargs})
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partialmethod
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from cudalab.sim.cupy._core import types
-from cudalab.sim.cupy._core.array import ndarray
+from cudalab.sim.cupy._core.array import define, ndarray
 
 _COMPARISONS = ("greater", "greater_equal", "less", "less_equal", "equal", "not_equal")
 
 
-def array_ufunc(function: Any, method: str, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """``ndarray.__array_ufunc__``."""
-    import cudalab.sim.cupy as cupy
+def install(cupy: ModuleType) -> None:
+    """Let NumPy find the functions of the module ``cupy``."""
+    define("__array_ufunc__", partialmethod(_array_ufunc, cupy))
+    define("__array_function__", partialmethod(_array_function, cupy))
 
+
+def _array_ufunc(_self: ndarray, cupy: Any, function: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
     if "out" in keywords:
         outputs = keywords["out"]
         if len(outputs) != 1:
@@ -43,10 +48,7 @@ def _is_array_like(value: Any) -> bool:
     return hasattr(value, "__cuda_array_interface__") or hasattr(value, "__cupy_get_ndarray__")
 
 
-def array_function(function: Any, kinds: Any, args: Any, keywords: Any) -> Any:
-    """``ndarray.__array_function__``."""
-    import cudalab.sim.cupy as cupy
-
+def _array_function(_self: ndarray, cupy: ModuleType, function: Any, kinds: Any, args: Any, keywords: Any) -> Any:
     found: Any = cupy
     try:
         for part in function.__module__.split(".")[1:]:

@@ -6,14 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.sim.cupy._core import layout, types
-from cudalab.sim.cupy._core.array import ndarray
-
-
-def _require(a: Any) -> ndarray:
-    if not isinstance(a, ndarray):
-        raise types.unsupported(a)
-    return a
+from cudalab.sim.cupy._core import layout
+from cudalab.sim.cupy._core.array import ndarray, required
+from cudalab.sim.cupy._core.manipulation import described
 
 
 def shape(a: Any) -> tuple[int, ...]:
@@ -74,8 +69,6 @@ def shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
 
 
 def _placed(a: ndarray, start: int) -> np.ndarray:
-    from cudalab.sim.cupy._core.manipulation import described
-
     found = described(a)
     interface = {**found.__array_interface__, "data": (a.data.ptr - start + (1 << 40), False)}
     return np.asarray(type("_At", (), {"__array_interface__": interface})())
@@ -83,7 +76,7 @@ def _placed(a: ndarray, start: int) -> np.ndarray:
 
 def byte_bounds(a: Any) -> tuple[int, int]:
     """First address of an array and the one after its last byte."""
-    start, count = _require(a)._operand().span()
+    start, count = required(a)._operand().span()
     return start, start + count
 
 
@@ -99,26 +92,19 @@ def isrealobj(x: Any) -> bool:
 
 def isfortran(a: Any) -> bool:
     """In Fortran order and not in C order?"""
-    return _require(a).flags.fnc
+    return required(a).flags.fnc
 
 
 def array_repr(arr: Any, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None) -> str:
     """``repr`` of the elements."""
-    return np.array_repr(_require(arr).get(), max_line_width, precision, suppress_small)
+    return np.array_repr(required(arr).get(), max_line_width, precision, suppress_small)
 
 
 def array_str(arr: Any, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None) -> str:
     """``str`` of the elements."""
-    return np.array_str(_require(arr).get(), max_line_width, precision, suppress_small)
+    return np.array_str(required(arr).get(), max_line_width, precision, suppress_small)
 
 
 def array2string(a: Any, *args: Any, **kwargs: Any) -> str:
     """Text of the elements."""
-    return np.array2string(_require(a).get(), *args, **kwargs)
-
-
-def get_array_module(*args: Any) -> Any:
-    """CuPy when one of the arguments is an array on the device, else NumPy."""
-    import cudalab.sim.cupy as cupy
-
-    return cupy if any(isinstance(a, ndarray) for a in args) else np
+    return np.array2string(required(a).get(), *args, **kwargs)

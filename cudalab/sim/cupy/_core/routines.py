@@ -6,24 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.sim.cupy._core import layout, selection, types, ufunc
-from cudalab.sim.cupy._core.array import define, ndarray
+from cudalab.sim.cupy._core import layout, selection, ufunc
+from cudalab.sim.cupy._core.array import define, ndarray, required
 from cudalab.sim.cupy._core.creation import array, asarray
-from cudalab.sim.cupy._core.derivation import same, shaped, waits
+from cudalab.sim.cupy._core.derivation import same, shaped, table_function, waits
 from cudalab.sim.cupy._core.indexing import setitem
-from cudalab.sim.cupy._core.manipulation import broadcast_to
+from cudalab.sim.cupy._core.joining import concatenate, stack
+from cudalab.sim.cupy._core.manipulation import broadcast_to, view_function
 from cudalab.sim.cupy._core.operation import Work, enqueue
-
-
-def _require(a: Any) -> ndarray:
-    if not isinstance(a, ndarray):
-        raise types.unsupported(a)
-    return a
 
 
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> ndarray:
     """Elements limited to ``a_min`` … ``a_max``."""
-    result = _require(a)
+    result = required(a)
     if result.dtype.kind == "c":
         raise TypeError("Wrong type (complex) of arguments for cupy_clip")
     if a_min is not None:
@@ -37,7 +32,7 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> ndarr
 
 def around(a: Any, decimals: int = 0, out: Any = None) -> ndarray:
     """Rounded to ``decimals`` digits; halves to even."""
-    return shaped("cupy_around", np.around, (_require(a),), {"decimals": decimals, "out": out})
+    return shaped("cupy_around", np.around, (required(a),), {"decimals": decimals, "out": out})
 
 
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> ndarray:
@@ -51,23 +46,20 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
 
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 6.283185307179586) -> ndarray:
     """Angles without jumps of a period."""
-    return shaped("cupy_unwrap", np.unwrap, (_require(p),), {"discont": discont, "axis": axis, "period": period})
+    return shaped("cupy_unwrap", np.unwrap, (required(p),), {"discont": discont, "axis": axis, "period": period})
 
 
 def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> ndarray:
     """Are all elements close? An array without axes, on the device."""
-    import cudalab.sim.cupy as cupy
-
-    close: Any = cupy.isclose
-    return close(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan).all()
+    return table_function("isclose")(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan).all()
 
 
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
     """The weighted mean. With weights it waits: weights that sum to zero are a ``ZeroDivisionError``."""
-    array_of = _require(a)
+    array_of = required(a)
     options = {"axis": axis, "returned": returned, "keepdims": keepdims}
     if weights is not None:
-        total = _require(weights).sum(axis if weights.shape == array_of.shape else None)
+        total = required(weights).sum(axis if weights.shape == array_of.shape else None)
         if bool((total == 0).any()):
             raise ZeroDivisionError("Weights sum to zero, can't be normalized")
         options["weights"] = weights
@@ -76,7 +68,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 def repeat(a: Any, repeats: Any, axis: Any = None) -> ndarray:
     """Each element several times; with ``repeats`` on the device it waits."""
-    array_of = _require(a)
+    array_of = required(a)
     if isinstance(repeats, ndarray):
         return waits("cupy_repeat", np.repeat, (array_of, repeats), {"axis": axis})
     if np.any(np.asarray(repeats) < 0):
@@ -84,9 +76,14 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> ndarray:
     return shaped("cupy_repeat", np.repeat, (array_of, repeats), {"axis": axis})
 
 
+def append(arr: Any, values: Any, axis: Any = None) -> ndarray:
+    """``values`` after ``arr``."""
+    return concatenate((asarray(arr), asarray(values)), axis=axis)
+
+
 def bincount(x: Any, weights: Any = None, minlength: Any = None) -> ndarray:
     """How often each number occurs. Waits for the largest one."""
-    numbers = _require(x)
+    numbers = required(x)
     if numbers.dtype.kind == "b":
         numbers = numbers.astype(np.uint8)
     if numbers.dtype.kind not in "iu":
@@ -99,7 +96,7 @@ def bincount(x: Any, weights: Any = None, minlength: Any = None) -> ndarray:
 
 def roll(a: Any, shift: Any, axis: Any = None) -> ndarray:
     """Elements moved along an axis, those that leave at the end come in at the front."""
-    source = _require(a)
+    source = required(a)
     if axis is None:
         return same("cupy_roll", np.roll, source.ravel(), None, shift).reshape(source.shape)
     return same("cupy_roll", np.roll, source, None, shift, axis=axis, order="K")
@@ -107,14 +104,14 @@ def roll(a: Any, shift: Any, axis: Any = None) -> ndarray:
 
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> ndarray:
     """With a border; of zeros, or of what ``mode`` says."""
-    source = _require(array)
+    source = required(array)
     options = {"mode": mode, **kwargs}
     return shaped("cupy_pad", np.pad, (source, pad_width), options, order="F" if source.flags.fnc else "C")
 
 
 def sort(a: Any, axis: Any = -1, kind: Any = None) -> ndarray:
     """Sorted along an axis; of all elements in a row for None."""
-    source = _require(a)
+    source = required(a)
     if axis is None:
         source, axis = source.ravel(), -1
     if not source.ndim:
@@ -147,10 +144,7 @@ class broadcast:
 
 def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> ndarray:
     """``func1d`` on every vector along an axis."""
-    from cudalab.sim.cupy._core.joining import stack
-    from cudalab.sim.cupy._core.manipulation import view_function
-
-    moved = view_function("moveaxis")(_require(arr), axis, -1)
+    moved = view_function("moveaxis")(required(arr), axis, -1)
     rows = moved.reshape(-1, moved.shape[-1])
     found = stack([asarray(func1d(row, *args, **kwargs)) for row in rows])
     result = found.reshape(moved.shape[:-1] + found.shape[1:])
@@ -176,13 +170,8 @@ def _partition_in_place(self: ndarray, kth: Any, axis: int = -1) -> None:
     enqueue("cupy_partition", work, [operand])
 
 
-def _table(name: str) -> Any:
-    def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
-        import cudalab.sim.cupy as cupy
-
-        return getattr(cupy, name)(self, *args, **kwargs)
-
-    return method
+def _table_method(name: str) -> Any:
+    return lambda self, *args, **kwargs: table_function(name)(self, *args, **kwargs)
 
 
 class Flat:
@@ -219,8 +208,8 @@ define("put", lambda self, indices, values, mode="wrap": selection.put(self, ind
 define("clip", lambda self, min=None, max=None, out=None: clip(self, min, max, out))
 define("round", around)
 define("compress", lambda self, condition, axis=None, out=None: selection.compress(condition, self, axis, out))
-define("flat", property(Flat, doc="The elements in a row."))  # type: ignore[arg-type]
+define("flat", property(Flat, doc="The elements in a row."))
 define("choose", selection.choose)
 define("repeat", repeat)
 for _name in ("argsort", "argpartition", "searchsorted", "trace"):
-    define(_name, _table(_name))
+    define(_name, _table_method(_name))

@@ -7,17 +7,11 @@ from typing import Any
 import numpy as np
 
 from cudalab.sim.cupy._core import layout, types
-from cudalab.sim.cupy._core.array import ndarray
+from cudalab.sim.cupy._core.array import ndarray, required
 from cudalab.sim.cupy._core.creation import array, asarray
 from cudalab.sim.cupy._core.derivation import shaped, waits
 from cudalab.sim.cupy._core.indexing import nonzero as nonzero_of
 from cudalab.sim.cupy._core.operation import Work, enqueue
-
-
-def _require(a: Any) -> ndarray:
-    if not isinstance(a, ndarray):
-        raise types.unsupported(a)
-    return a
 
 
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
@@ -44,7 +38,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 def nonzero(a: Any) -> tuple[ndarray, ...]:
     """Where ``a`` is not zero, one array an axis. Waits for their number."""
-    found = _require(a)
+    found = required(a)
     if not found.ndim:
         raise ValueError("Calling nonzero on 0d arrays is not allowed. Use cp.atleast_1d(scalar).nonzero() instead.")
     return tuple(nonzero_of(found))
@@ -52,12 +46,12 @@ def nonzero(a: Any) -> tuple[ndarray, ...]:
 
 def flatnonzero(a: Any) -> ndarray:
     """Where the elements in a row are not zero. Waits for their number."""
-    return nonzero_of(_require(a).ravel())[0]
+    return nonzero_of(required(a).ravel())[0]
 
 
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None) -> ndarray:
     """Elements at ``indices`` along an axis; indices out of range wrap around."""
-    source = _require(a)
+    source = required(a)
     if axis is None:
         source, axis = source.ravel(), 0
     axis = layout.normal_axis(axis, source.ndim)
@@ -72,7 +66,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "wrap") -> None:
     """Set elements, counted in a row, to ``v``, repeated as needed."""
     if mode not in ("wrap", "clip", "raise"):
         raise TypeError(f"clipmode not understood: {mode}")
-    target, index = _require(a), asarray(ind).ravel()
+    target, index = required(a), asarray(ind).ravel()
     values = asarray(v, dtype=target.dtype).ravel()
     inputs = [index._operand(), values._operand(), target._operand()]
     work = Work(_put, [*inputs[:2], "wrap" if mode == "raise" else mode], {}, (target._operand(),), in_place=True)
@@ -85,7 +79,7 @@ def _put(target: np.ndarray, index: np.ndarray, values: np.ndarray, mode: str) -
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     """Set elements at ``indices`` along an axis."""
-    target, index = _require(arr), _require(indices)
+    target, index = required(arr), required(indices)
     source = values if isinstance(values, ndarray) else array(values, dtype=target.dtype)
     inputs = [index._operand(), source._operand(), target._operand()]
     enqueue("cupy_put_along_axis", Work(np.put_along_axis, [*inputs[:2], axis], {}, (target._operand(),), True), inputs)
@@ -93,7 +87,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
 
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """Set elements where ``mask`` is true, to ``values`` repeated as needed."""
-    target, chosen = _require(a), _require(mask)
+    target, chosen = required(a), required(mask)
     source = values if isinstance(values, ndarray) else array(values, dtype=target.dtype)
     inputs = [chosen._operand(), source._operand(), target._operand()]
     enqueue("cupy_putmask", Work(np.putmask, inputs[:2], {}, (target._operand(),), in_place=True), inputs)
@@ -101,14 +95,14 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """Like :func:`putmask`, taking one value for each true element."""
-    target, chosen, source = _require(arr), _require(mask), asarray(vals)
+    target, chosen, source = required(arr), required(mask), asarray(vals)
     inputs = [chosen._operand(), source._operand(), target._operand()]
     enqueue("cupy_place", Work(np.place, inputs[:2], {}, (target._operand(),), in_place=True), inputs)
 
 
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """Set the diagonal."""
-    target = _require(a)
+    target = required(a)
     if target.ndim < 2:
         raise ValueError("array must be at least 2-d")
     value = val._operand() if isinstance(val, ndarray) else val
@@ -118,7 +112,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> ndarray:
     """Elements of the arrays ``choices[0]``, ``choices[1]`` …, as the positions in ``a`` say."""
-    positions = _require(a)
+    positions = required(a)
     if not isinstance(choices, ndarray):
         raise AttributeError(f"{type(choices).__name__!r} object has no attribute 'shape'")
     if mode == "raise":
@@ -135,7 +129,7 @@ def _choose(positions: np.ndarray, choices: np.ndarray, mode: str) -> np.ndarray
 
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> ndarray:
     """Slices where the condition is true. Waits for their number."""
-    found: ndarray = waits("cupy_compress", np.compress, (asarray(condition), _require(a)), {"axis": axis})
+    found: ndarray = waits("cupy_compress", np.compress, (asarray(condition), required(a)), {"axis": axis})
     return found if out is None else _into(out, found)
 
 

@@ -15,6 +15,9 @@ import numpy as np
 
 from cudalab.sim.cupy._core import catalogue, layout, types
 from cudalab.sim.cupy._core.array import ndarray
+from cudalab.sim.cupy._core.creation import asarray
+from cudalab.sim.cupy._core.derivation import shaped
+from cudalab.sim.cupy._core.indexing import update_at
 from cudalab.sim.cupy._core.operation import Operand, Work, enqueue
 
 _BOOLEAN_SUBTRACT = (
@@ -120,8 +123,6 @@ class ufunc:
         if isinstance(value, ndarray) or types.is_scalar(value):
             return value
         if hasattr(value, "__cupy_get_ndarray__") or hasattr(value, "__cuda_array_interface__"):
-            from cudalab.sim.cupy._core.creation import asarray
-
             return asarray(value)
         raise types.unsupported(value)
 
@@ -225,8 +226,6 @@ class ufunc:
 
     def at(self, a: ndarray, indices: Any, b: Any = None) -> None:
         """Apply in place at ``indices``; an element named twice is changed twice."""
-        from cudalab.sim.cupy._core.indexing import update_at
-
         if self._key not in ("add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"):
             raise NotImplementedError(f"`{self.name}.at` is not supported yet")
         update_at(self._function, self.name, a, indices, b)
@@ -235,8 +234,6 @@ class ufunc:
         """Sums of slices that begin at ``indices``; CuPy has it for ``add``."""
         if self._key != "add":
             raise NotImplementedError(f"`{self.name}.reduceat` is not supported yet")
-        from cudalab.sim.cupy._core.derivation import shaped
-
         return shaped("cupy_add_reduceat", np.add.reduceat, (array, indices), {"axis": axis, "dtype": dtype})
 
 

@@ -12,6 +12,7 @@ from cudalab.sim.cupy.cuda import (
     compiler,
     device,
     driver,
+    function,
     memory,
     memory_hook,
     memory_hooks,
@@ -23,6 +24,7 @@ from cudalab.sim.cupy.cuda import (
 )
 from cudalab.sim.cupy.cuda._pool import MemoryAsyncPool, MemoryPool
 from cudalab.sim.cupy.cuda.device import Device, get_device_id
+from cudalab.sim.cupy.cuda.function import Function, Module
 from cudalab.sim.cupy.cuda.memory import (
     BaseMemory,
     ManagedMemory,
@@ -52,6 +54,7 @@ __all__ = [
     "Device",
     "Event",
     "ExternalStream",
+    "Function",
     "ManagedMemory",
     "Memory",
     "MemoryAsync",
@@ -59,6 +62,7 @@ __all__ = [
     "MemoryHook",
     "MemoryPointer",
     "MemoryPool",
+    "Module",
     "PinnedMemory",
     "PinnedMemoryPointer",
     "PinnedMemoryPool",
@@ -70,6 +74,7 @@ __all__ = [
     "compiler",
     "device",
     "driver",
+    "function",
     "get_allocator",
     "get_current_stream",
     "get_device_id",
@@ -90,15 +95,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Function", "Module", "function"):  # they need the whole package
-        from cudalab.sim.cupy.cuda import function
-
-        return function if name == "function" else getattr(function, name)
     raise catalogue.missing("cupy.cuda", name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*catalogue.offered("cupy.cuda", globals()), "Function", "Module", "function"})
+    return catalogue.offered("cupy.cuda", globals())
 
 
 def is_available() -> bool:

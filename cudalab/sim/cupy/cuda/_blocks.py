@@ -14,7 +14,7 @@ from typing import Any
 
 from cudalab.sim.cupy._core.call import epoch, shutting_down
 from cudalab.sim.cupy.cuda import runtime
-from cudalab.sim.cupy.cuda.memory import BaseMemory, Memory, release
+from cudalab.sim.cupy.cuda._allocations import BaseMemory, Memory, release
 
 _INVALID_HANDLE = 400
 

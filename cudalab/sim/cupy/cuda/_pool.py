@@ -24,8 +24,7 @@ from typing import Any
 
 from cudalab.sim.cupy._core.call import device, epoch, shutting_down
 from cudalab.sim.cupy.cuda import memory_hook, runtime
-from cudalab.sim.cupy.cuda._blocks import Arena, Block, Placed
-from cudalab.sim.cupy.cuda.memory import (
+from cudalab.sim.cupy.cuda._allocations import (
     BaseMemory,
     Memory,
     MemoryPointer,
@@ -33,6 +32,7 @@ from cudalab.sim.cupy.cuda.memory import (
     malloc_async,
     plain_malloc,
 )
+from cudalab.sim.cupy.cuda._blocks import Arena, Block, Placed
 from cudalab.sim.cupy.cuda.stream import current_pointer
 from cudalab.sim.device.gate import Gate
 

@@ -16,7 +16,7 @@ from typing import Any
 from cudalab.sim.cupy._core import catalogue
 from cudalab.sim.cupy._core.call import epoch, shutting_down
 from cudalab.sim.cupy.cuda import runtime
-from cudalab.sim.cupy.cuda.memory import release
+from cudalab.sim.cupy.cuda._allocations import release
 
 _PORTABLE = 1
 _UNIT = 512

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cudalab.sim.cupy._core import catalogue
+from cudalab.sim.cupy._core.array import ndarray
 from cudalab.sim.cupy._core.call import device, epoch, from_destructor, runtime_call, shutting_down, size_of
 from cudalab.sim.cupy._core.errors import CUDARuntimeError
 from cudalab.sim.cupy.cuda.stream import current_pointer
@@ -217,8 +218,6 @@ class CUDAarray:
 
     def _memory(self, array: Any, *, writable: bool) -> tuple[int, Any]:
         """Address of an array that fits, and what must live as long as that is used."""
-        from cudalab.sim.cupy._core.array import ndarray
-
         if not isinstance(array, (ndarray, np.ndarray)):
             error = AttributeError(f"{type(array).__name__!r} object has no attribute 'shape'")
             error.add_note("Pass a CuPy or a NumPy array.")
