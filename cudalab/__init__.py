@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from cudalab.host_clock import clock as clock
     from cudalab.host_clock import host_work as host_work
     from cudalab.plots import plot as plot
-    from cudalab.timeline import trace as trace
+    from cudalab.tracing import trace as trace
     from cudalab.widgets import predict as predict
     from cudalab.widgets import quiz as quiz
     from cudalab.widgets import tune as tune
@@ -58,7 +58,7 @@ _HOME = {
     "profile": "analysis.profile",
     "sanitize": "analysis.sanitize",
     "source": "analysis.source",
-    "trace": "timeline",
+    "trace": "tracing",
     "tune": "widgets",
     "quiz": "widgets",
     "predict": "widgets",

@@ -1,5 +1,5 @@
-"""Drawing with matplotlib, which is imported when the first figure is drawn. ``cudalab.plot`` is the module ``plot``
-in here."""
+"""Drawing. The modules are imported when the first figure is drawn, because they load matplotlib. ``cudalab.plot`` is
+the module ``plot`` in here."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cudalab.plots import plot as plot
+    from cudalab.plots import timeline as timeline
 
-__all__ = ["plot"]
+__all__ = ["plot", "timeline"]
 
 
 def __getattr__(name: str) -> Any:
-    if name != "plot":
+    if name not in __all__:
         raise AttributeError(f"cudalab.plots has no {name!r}; notebooks use cudalab.plot")
-    return import_module("cudalab.plots.plot")
+    return import_module(f"cudalab.plots.{name}")

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cudalab.plots.style import BLUE, GREEN, INK, PURPLE, QUIET, VERMILLION, tint
-from cudalab.timeline.spans import ARRAY, COPY, HOST_FUNCTION, HOST_WORK, KERNEL, MEMSET, Span
-from cudalab.timeline.table import size_text
+from cudalab.timeline.spans import ARRAY, COPY, HOST_FUNCTION, HOST_WORK, KERNEL, MEMSET, Span, size_text
 
 _STRIPES = {
     "up": "M-2 2L2 -2M-1 7L7 -1M4 8L8 4",

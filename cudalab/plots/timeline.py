@@ -27,10 +27,7 @@ from cudalab.plots.drawing import (
 from cudalab.plots.legend import ARROW_HEAD, draw_legend
 from cudalab.plots.span_style import ORDER, Letters, SpanStyle, style_of
 from cudalab.plots.style import FAINT, INK, QUIET, RULE, VERMILLION
-from cudalab.timeline.analysis import time_text
-from cudalab.timeline.chrome import lanes
-from cudalab.timeline.spans import RECORD, WAIT, Span, cause
-from cudalab.timeline.table import size_text
+from cudalab.timeline.spans import RECORD, WAIT, Span, cause, lanes, size_text, time_text
 from cudalab.timeline.timeline import Timeline, Timelines
 
 _RIGHT = 62.0
@@ -69,6 +66,7 @@ def timeline(
     if within is not None and within[1] <= within[0]:
         raise ValueError(f"timeline: within must be (begin, end) with begin < end, in µs; got {within}")
     named = _named(t)
+    summary, plain = _sentence(named)
     shown = [_Panel(name, one, by, calls, within) for name, one in named.items()]
     scale = max(panel.end - panel.begin for panel in shown)
     letters = Letters(span for panel in shown for span in panel.spans)
@@ -89,7 +87,6 @@ def timeline(
     legend, y = draw_legend(used, marks, letters, y + 2)
     head = "".join(style.definition() for style in ORDER if style in used)
     content = f"<defs>{head}{ARROW_HEAD}</defs>\n" + "\n".join([*parts, *legend])
-    summary, plain = _sentence(named)
     return Drawing(content, WIDTH, y + 6, summary, _alt(shown), plain)
 
 
@@ -119,10 +116,11 @@ class _Panel:
     """The rows of one timeline."""
 
     def __init__(self, name: str, t: Timeline, by: str, calls: bool, within: tuple[float, float] | None) -> None:
-        self.name, self.timeline, self.by = name, t, by
-        self.spans = t.spans
-        self.begin, self.end = within or self._extent()
+        self.name, self.by = name, by
+        self.spans, self.idle, self.label = t.spans, t.idle, t.label
         self.critical = {span.number for span in t.critical_path}
+        self.elapsed = time_text(t.elapsed)
+        self.begin, self.end = within or self._extent(*t.window)
         inside = [s for s in self.spans if s.end >= self.begin and s.start <= self.end]
         self.rows: list[_Row] = []
         if calls:
@@ -132,8 +130,7 @@ class _Panel:
         if by != "stream":
             self._add_engines(inside)
 
-    def _extent(self) -> tuple[float, float]:
-        begin, end = self.timeline.window
+    def _extent(self, begin: float, end: float) -> tuple[float, float]:
         last = max([end, *(s.end for s in self.spans)], default=0.0)
         if end <= begin:
             return 0.0, last or 1.0
@@ -155,7 +152,7 @@ class _Panel:
 
     def _add_engines(self, spans: Sequence[Span]) -> None:
         height = 25.0 if self.by == "engine" else 17.0
-        for name in self.timeline.idle:
+        for name in self.idle:
             among = [s for s in spans if s.engine == name and s.is_work]
             if among or self.by == "engine":
                 self.rows.append(_Row(name, among, height, "engine"))
@@ -183,7 +180,7 @@ class _Drawer:
         panel = self.panel
         parts: list[str] = []
         if panel.name:
-            text = f"{time_text(panel.timeline.elapsed)}, {panel.timeline.label}"
+            text = f"{panel.elapsed}, {panel.label}"
             parts.append(label(12, self.y + 8, panel.name, size=11.5, bold=True))
             parts.append(label(WIDTH - 12, self.y + 8, text, anchor="end", fill=QUIET))
             self.y += 20
@@ -220,7 +217,7 @@ class _Drawer:
             parts.append(label(x, bottom + 9, f"{value:,g}", size=9.5, anchor="middle", fill=QUIET))
         right = self.x(end)
         parts.append(line(self.gutter, bottom, right, bottom, RULE))
-        parts.append(label(12, bottom + 9, f"{unit}, {panel.timeline.label}", size=9.5, fill=QUIET))
+        parts.append(label(12, bottom + 9, f"{unit}, {panel.label}", size=9.5, fill=QUIET))
         self.y = bottom + 19
         return parts
 
@@ -233,7 +230,7 @@ class _Drawer:
         right = self.x(self.panel.end)
         if row.kind == "engine":
             parts.append(rect(self.gutter, row.y + 3, right - self.gutter, row.height - 6, "#F7F8F9"))
-            busy = 100 - self.panel.timeline.idle.get(row.name, 0)
+            busy = 100 - self.panel.idle.get(row.name, 0)
             parts.append(label(right + 6, middle, f"{busy:.0f} % busy", size=9, fill=QUIET))
         else:
             parts.append(line(self.gutter, middle, right, middle, FAINT))
@@ -425,5 +422,5 @@ def _alt(panels: Sequence[_Panel]) -> str:
         rows = ", ".join(row.name for row in panel.rows)
         count = sum(span.is_work for span in panel.spans)
         name = f"{panel.name}: " if panel.name else ""
-        texts.append(f"{name}{count} pieces of work over {time_text(panel.timeline.elapsed)} in the rows {rows}")
+        texts.append(f"{name}{count} pieces of work over {panel.elapsed} in the rows {rows}")
     return f"Timeline. {'; '.join(texts)}."

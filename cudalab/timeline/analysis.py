@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from cudalab.timeline.spans import ARRAY, BOTH, COPY, D2H, H2D, KERNEL, MEMSET, SMS, Span, cause
+from cudalab.timeline.spans import ARRAY, BOTH, COPY, D2H, H2D, KERNEL, MEMSET, SMS, Span, cause, time_text
 
 Interval = tuple[float, float]
 _TOLERANCE = 1e-6  # µs
@@ -156,21 +156,6 @@ def _blocking_before(call: Span, spans: Sequence[Span], path: list[Span]) -> Spa
 
 
 # -- the sentence ------------------------------------------------------------------------------------------------------
-
-
-def time_text(microseconds: float) -> str:
-    """A time with three significant digits and its unit: 870 ns, 12.5 µs, 1.90 ms, 2.40 s."""
-    for scale, unit in ((1e6, "s"), (1e3, "ms"), (1.0, "µs")):
-        if abs(microseconds) >= 0.9995 * scale:
-            return f"{_digits(microseconds / scale)} {unit}"
-    return f"{microseconds * 1e3:.0f} ns" if microseconds else "0 µs"
-
-
-def _digits(value: float) -> str:
-    for digits, limit in ((2, 9.995), (1, 99.95)):
-        if abs(value) < limit:
-            return f"{value:.{digits}f}"
-    return f"{value:,.0f}"
 
 
 def summary(spans: Sequence[Span], engines: Sequence[str], label: str, device: str) -> str:

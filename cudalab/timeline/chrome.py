@@ -9,18 +9,12 @@ streams, and the engines. A row holds no two events at the same time: kernels th
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Iterator, Sequence
 from importlib import resources
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cudalab.timeline.spans import Span, cause
-from cudalab.timeline.table import size_text
-
-if TYPE_CHECKING:
-    from cudalab.timeline.timeline import Timeline
+from cudalab.timeline.spans import Span, cause, lanes, size_text
 
 Event = dict[str, Any]
 
@@ -37,42 +31,19 @@ def schema() -> dict[str, Any]:
     return found
 
 
-def chrome_trace(timeline: Timeline) -> dict[str, Any]:
-    spans = timeline.spans
+def chrome_trace(spans: Sequence[Span], *, device: str, label: str, summary: str) -> dict[str, Any]:
     rows = _rows(spans)
     events = [*_metadata(spans, rows), *_complete(spans, rows), *_flows(spans, rows)]
     return {
         "traceEvents": events,
         "displayTimeUnit": "ns",
         "otherData": {
-            "device": timeline.device,
-            "times": timeline.label,
-            "summary": timeline.summary,
+            "device": device,
+            "times": label,
+            "summary": summary,
             "writer": "cudalab",
         },
     }
-
-
-def save(timeline: Timeline, path: Path) -> Path:
-    path.write_text(json.dumps(chrome_trace(timeline), ensure_ascii=False) + "\n", encoding="utf-8")
-    return path
-
-
-def html_text(text: str) -> str:
-    return html.escape(text, quote=False)
-
-
-def lanes(spans: Sequence[Span]) -> list[int]:
-    """For each span the first row of several in which it meets no other; spans in order of start."""
-    ends: list[float] = []
-    found = []
-    for span in spans:
-        lane = next((at for at, end in enumerate(ends) if end <= span.start), len(ends))
-        if lane == len(ends):
-            ends.append(0.0)
-        ends[lane] = span.end
-        found.append(lane)
-    return found
 
 
 def _rows(spans: Sequence[Span]) -> dict[str, dict[int, int]]:

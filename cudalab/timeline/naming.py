@@ -91,8 +91,10 @@ def given(streams: Mapping[str, object] | None) -> dict[int, str]:
 def _is_stream(value: object) -> bool:
     """A stream that lives as long as the variable does. A bare handle, or CuPy's object for one, may be of a stream
     that was destroyed; a GPU's driver does not survive a question about that."""
+    if type(value).__name__ != "Stream":
+        return False
     foreign = getattr(value, "_foreign_stream_ref", getattr(value, "_foreign", None))
-    return type(value).__name__ == "Stream" and foreign is None and handle_of(value) is not None
+    return foreign is None and handle_of(value) is not None
 
 
 def _visible(names: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

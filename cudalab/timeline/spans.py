@@ -1,7 +1,8 @@
-"""One span of a timeline: a piece of work, from start to end, and what it waited for."""
+"""One span of a timeline: a piece of work, from start to end, and what it waited for; how its figures are written."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 KERNEL = "kernel"
@@ -145,3 +146,41 @@ def cause(span: Span) -> Wait | None:
             return Wait(rule, wait.span)
         wait = wait.span.waited
     return None
+
+
+def lanes(spans: Sequence[Span]) -> list[int]:
+    """For each span the first row of several in which it meets no other; spans in order of start."""
+    ends: list[float] = []
+    found = []
+    for span in spans:
+        lane = next((at for at, end in enumerate(ends) if end <= span.start), len(ends))
+        if lane == len(ends):
+            ends.append(0.0)
+        ends[lane] = span.end
+        found.append(lane)
+    return found
+
+
+def time_text(microseconds: float) -> str:
+    """A time with three significant digits and its unit: 870 ns, 12.5 µs, 1.90 ms, 2.40 s."""
+    for scale, unit in ((1e6, "s"), (1e3, "ms"), (1.0, "µs")):
+        if abs(microseconds) >= 0.9995 * scale:
+            return f"{_digits(microseconds / scale)} {unit}"
+    return f"{microseconds * 1e3:.0f} ns" if microseconds else "0 µs"
+
+
+def _digits(value: float) -> str:
+    for digits, limit in ((2, 9.995), (1, 99.95)):
+        if abs(value) < limit:
+            return f"{value:.{digits}f}"
+    return f"{value:,.0f}"
+
+
+def size_text(size: int) -> str:
+    """Bytes in binary units: 512 B, 64 KiB, 1.5 MiB."""
+    value, unit = float(size), "B"
+    for larger in ("KiB", "MiB", "GiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cudalab.timeline.spans import CALL, HOST_WORK, Span, cause
+from cudalab.timeline.spans import CALL, HOST_WORK, Span, cause, size_text
 
 _HEADS = ("stream", "what", "engine", "start", "end", "took", "bytes", "GB/s", "bound", "waited for", "line")
 _NUMBERS = frozenset({"start", "end", "took", "bytes", "GB/s"})
@@ -50,13 +50,3 @@ def _time(microseconds: float) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
-def size_text(size: int) -> str:
-    """Bytes in binary units: 512 B, 64 KiB, 1.5 MiB."""
-    value, unit = float(size), "B"
-    for larger in ("KiB", "MiB", "GiB"):
-        if value < 1024:
-            break
-        value, unit = value / 1024, larger
-    return f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"

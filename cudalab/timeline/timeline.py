@@ -7,16 +7,15 @@ computer's Python, does not thin them out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import html
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from cudalab.timeline import analysis, chrome, table
 from cudalab.timeline.analysis import Overlap
 from cudalab.timeline.spans import ARRAY, CALL, COPY, HOST_WORK, KERNEL, Span
-
-if TYPE_CHECKING:
-    from cudalab.plots.drawing import Drawing
 
 
 class Source(Protocol):
@@ -41,14 +40,22 @@ class Source(Protocol):
     def stream_name(self, stream: object) -> str: ...
 
 
+class Drawing(Protocol):
+    """The picture of a timeline with its sentence."""
+
+    def svg(self) -> str: ...
+
+    def show(self) -> None: ...
+
+
 class Timeline:
     """What ``with cudalab.trace() as t:`` gives: look at it after the block.
 
     As the last line of a cell it shows the picture and the sentence; ``print(t.table())`` lists every span.
     """
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, draw: Callable[..., Drawing]) -> None:
+        self._source, self._draw = source, draw
         self._spans: list[Span] | None = None
         self._open = True
         self.error: BaseException | None = None
@@ -212,24 +219,24 @@ class Timeline:
 
     def picture(self, **options: Any) -> Drawing:
         """The picture with its sentence; ``options`` are those of ``cudalab.plot.timeline``."""
-        from cudalab.plots.timeline import timeline
-
-        return timeline(self, **options)
+        return self._draw(self, **options)
 
     def chrome_trace(self) -> dict[str, Any]:
         """The timeline in the Trace Event Format, as Perfetto (ui.perfetto.dev) and chrome://tracing read it."""
-        return chrome.chrome_trace(self)
+        return chrome.chrome_trace(self.spans, device=self.device, label=self.label, summary=self.summary)
 
     def save(self, path: str | Path) -> Path:
         """Write ``chrome_trace()`` as JSON; returns the path."""
-        return chrome.save(self, Path(path))
+        path = Path(path)
+        path.write_text(json.dumps(self.chrome_trace(), ensure_ascii=False) + "\n", encoding="utf-8")
+        return path
 
     def _ipython_display_(self) -> None:
         self.picture().show()
 
     def _repr_html_(self) -> str:
         picture = self.picture()
-        return f"<figure>{picture.svg()}<figcaption>{chrome.html_text(self.summary)}</figcaption></figure>"
+        return f"<figure>{picture.svg()}<figcaption>{html.escape(self.summary, quote=False)}</figcaption></figure>"
 
     def __repr__(self) -> str:
         return "<timeline: the block has not ended>" if self._open else self.summary

@@ -20,8 +20,9 @@ from cudalab.plots.settings import settings
 from cudalab.plots.style import number
 from cudalab.plots.timeline import timeline
 from cudalab.plots.tuning import Point
-from cudalab.timeline import Timeline, trace
+from cudalab.timeline import Timeline
 from cudalab.timeline.naming import names_of
+from cudalab.tracing import trace
 from cudalab.widgets.output import NEUTRAL, WAITING, Shown, error, message, show_live
 
 _WIDE = ipywidgets.Layout(width="max-content", margin="2px 10px 2px 2px")

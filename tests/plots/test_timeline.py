@@ -39,7 +39,7 @@ class Made:
 
 
 def timeline(spans):
-    t = Timeline(Made(spans))
+    t = Timeline(Made(spans), plot.timeline)
     t._open = False
     return t
 

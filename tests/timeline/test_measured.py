@@ -11,7 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from cudalab import backend
+from cudalab import backend, plots
 from cudalab.timeline import Timeline, chrome
 from cudalab.timeline.lines import LineLog
 from cudalab.timeline.measured import Measured, call_name
@@ -45,7 +45,7 @@ class Kept:
 
 
 def timeline(records):
-    t = Timeline(Kept(records))
+    t = Timeline(Kept(records), plots.timeline.timeline)
     t._open = False
     return t
 

@@ -8,7 +8,7 @@ import pytest
 from cudalab import cp
 from cudalab.plots.settings import settings
 from cudalab.plots.tuning import Point
-from cudalab.timeline import trace
+from cudalab.tracing import trace
 from cudalab.widgets.output import WIDGET_VIEW
 from cudalab.widgets.tuner import tune
 from cudalab.widgets.work_tuner import WorkTuner

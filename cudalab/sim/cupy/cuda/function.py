@@ -79,7 +79,8 @@ class Function:
     def __init__(self, module: Module, funcname: str) -> None:
         self.module = module  # keeps it loaded
         self.name = funcname
-        self.ptr = driver.moduleGetFunction(module.ptr, funcname)
+        with driver_errors():
+            self.ptr = device().get_function(module.ptr, funcname)
 
     def __call__(
         self,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from types import FrameType, TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
-from cudalab import backend
+from cudalab import backend, plots
 from cudalab.timeline import naming
 from cudalab.timeline.timeline import Source, Timeline
 
@@ -61,7 +61,7 @@ class trace:
         if self._timeline is not None:
             raise RuntimeError("trace: a trace records one block; write `with cudalab.trace() as t:` for each")
         self._recording = _start()
-        self._timeline = Timeline(self._recording)
+        self._timeline = Timeline(self._recording, _draw)
         return self._timeline
 
     def __exit__(
@@ -71,6 +71,10 @@ class trace:
         self._recording.close(naming.names_in(_learners_frame()) | self._given)
         self._timeline._open = False
         self._timeline.error = error
+
+
+def _draw(timeline: Timeline, **options: Any) -> Any:
+    return plots.timeline.timeline(timeline, **options)  # loads matplotlib
 
 
 def _start() -> Recording:
