@@ -120,7 +120,7 @@ recorder = Recorder()
 
 @dataclass(frozen=True)
 class Reading:
-    """What somebody who follows a path reads."""
+    """How much code a path leads through."""
 
     functions: int
     modules: int

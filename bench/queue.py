@@ -35,7 +35,7 @@ extern "C" __global__ void tick(float *x) { x[blockIdx.x * blockDim.x + threadId
 
 
 class Count(Observer):
-    """Counts what it is told."""
+    """Counts its notifications."""
 
     def __init__(self) -> None:
         self.calls = self.enqueued_ = self.ended_ = 0
@@ -56,7 +56,7 @@ class Result:
 
     operations: int
     enqueued: float
-    """Until everything was enqueued; the device works meanwhile."""
+    """Time to enqueue everything, while the device works."""
     ended: float
     """Until everything had ended."""
     processor: float
@@ -64,7 +64,7 @@ class Result:
 
 
 def program(device: Device, operations: int) -> Result:
-    """Make ``operations`` calls that enqueue work, wait for all, and check what came out."""
+    """Make ``operations`` calls that enqueue work, wait for all, and check the result."""
     module = device.load_module(compile(SOURCE))
     tick = device.get_function(module, "tick")
     streams = [device.stream_create(1) for _ in range(STREAMS)]

@@ -80,8 +80,9 @@ def decide(
 ) -> Choice:
     """Choose a device.
 
-    ``request`` is the text of ``CUDALAB_DEVICE`` (empty when unset), ``found`` what the driver says, ``problem`` tells
-    why a GPU cannot be used from Python, ``profiles`` lists the simulated devices. Raises ``DeviceChoiceError``.
+    ``request`` is the text of ``CUDALAB_DEVICE`` (empty when unset), ``found`` what the driver reports, ``problem``
+    returns why a GPU cannot be used from Python, ``profiles`` lists the simulated devices. Raises
+    ``DeviceChoiceError``.
     """
     wanted, _, profile = request.partition(":")
     if wanted not in ("", "gpu", "sim") or (profile and wanted != "sim"):

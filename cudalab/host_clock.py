@@ -16,8 +16,8 @@ from numbers import Real
 from cudalab import backend
 
 listeners: list[Callable[[int, int], None]] = []
-"""Told of ``host_work`` on a GPU: its start and end, ns of ``time.perf_counter_ns``. The simulated device tells its own
-observers."""
+"""Called after ``host_work`` on a GPU with its start and end, in ns of ``time.perf_counter_ns``. The simulated device
+notifies its own observers."""
 
 
 def clock() -> float:
@@ -31,7 +31,7 @@ def clock() -> float:
 
 
 def host_work(microseconds: float) -> None:
-    """Keep the host busy for ``microseconds``, as a computation on the CPU would; calls of CUDA wait meanwhile.
+    """Keep the host busy for ``microseconds``, as a computation on the CPU would; CUDA calls wait until it ends.
 
     Raises ``TypeError`` for what is no number and ``ValueError`` for a negative or endless time.
     """

@@ -54,7 +54,7 @@ _QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|std)\b|::
 
 
 def pointed_element(text: str) -> np.dtype[Any] | None:
-    """The element type that a parameter's text asks for, as in ``const float *a``; None where it does not tell."""
+    """The element type in a parameter's declaration, e.g. ``const float *a``; None where it names none."""
     match = _POINTER.match(" ".join(_QUALIFIERS.sub(" ", text).split()))
     code = _ELEMENT_TYPES.get(match[1].strip()) if match else None
     return None if code is None else np.dtype(code)
@@ -67,7 +67,7 @@ def same_elements(array: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
 
 
 class RawKernel(cupy.RawKernel):
-    """A CuPy ``RawKernel`` that looks at the element types of the arrays it is called with."""
+    """A CuPy ``RawKernel`` that checks the element types of the arrays passed to it."""
 
     def __init__(self, code: str, name: str, *args: Any, **kwargs: Any) -> None:
         super().__init__(code, name, *args, **kwargs)

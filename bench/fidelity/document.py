@@ -1,4 +1,4 @@
-"""The page of evidence: what was compared, how close the model is, and on which constants it rests."""
+"""The page of evidence: what was compared, how close the model is, and which constants it uses."""
 
 from __future__ import annotations
 

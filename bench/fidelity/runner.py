@@ -13,7 +13,7 @@ Figures = dict[str, dict[str, float]]
 
 
 def run(experiments: Iterable[Experiment], report: Callable[[str], None] = lambda line: None) -> Figures:
-    """The figures of the experiments; ``report`` is told of each as it ends."""
+    """The figures of the experiments; ``report`` is called as each ends."""
     laboratory = Laboratory()
     found: Figures = {}
     topic = ""

@@ -76,13 +76,13 @@ def _simulated(kernel: Any, args: tuple[Any, ...], *, checked: bool) -> Iterator
     """``checked``: memory that a pool has back counts as freed. A launch that is counted may use it, as on a GPU."""
     from cudalab.sim.cupy._core.arguments import pack
     from cudalab.sim.cupy._core.call import device
-    from cudalab.sim.cupy.cuda._pool import resting
+    from cudalab.sim.cupy.cuda._pool import cached
 
     function = kernel.kernel
     loaded: LoadedKernel = device().loaded_kernel(function.ptr)
     buffer = pack(function.name, loaded.kernel.parameters, args, loaded.kernel.parameter_bytes)
     device().synchronize()
-    pooled = [address for address, _ in resting()] if checked else []
+    pooled = [address for address, _ in cached()] if checked else []
     if not pooled:  # else the launch finds another memory, and looks its pointers up anew
         yield loaded, buffer
         return

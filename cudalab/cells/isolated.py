@@ -150,7 +150,7 @@ def _talk(child: _Child, request: str, time_limit: float) -> int | None:
     chunks: queue.SimpleQueue[str] = queue.SimpleQueue()
     reader = threading.Thread(target=_read, args=(process.stdout, chunks), daemon=True)
     reader.start()
-    with contextlib.suppress(BrokenPipeError):  # it died while it waited; its exit code tells
+    with contextlib.suppress(BrokenPipeError):  # it died while waiting; its exit code says why
         process.stdin.write(request.encode() + b"\n")
         process.stdin.close()
     deadline = time.monotonic() + time_limit

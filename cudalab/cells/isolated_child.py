@@ -23,7 +23,7 @@ CELL = "<isolated cell>"
 
 
 def describe(error: BaseException) -> str:
-    """Type, message, line of the cell, and notes. Of the traceback only the learner's own line is told."""
+    """Type, message, line of the cell, and notes. Of the traceback, only the learner's own line is kept."""
     lines = [f"{type(error).__name__}: {error}".rstrip(": ")]
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == CELL]
     if isinstance(error, SyntaxError) and error.filename == CELL:

@@ -6,10 +6,9 @@ import importlib
 import pkgutil
 
 from cudalab.checks.answer import read_answer
-from cudalab.checks.bench import Bench
-from cudalab.checks.exercise import PARTS, Exercise, Finding, Mutant, PartName, PartResult, Result
+from cudalab.checks.bench import KernelBench
+from cudalab.checks.exercise import Exercise, Finding, Mutant, PartResult, Result
 from cudalab.checks.streams import StreamBench
-from cudalab.checks.workbench import Workbench
 
 __all__ = ["Exercise", "Finding", "Mutant", "PartResult", "Result", "check", "exercises", "find"]
 
@@ -50,19 +49,7 @@ def check(exercise_id: str, answer: object, *, seed: int | None = None) -> Resul
         TypeError: the answer is neither what the exercise asks for nor text.
     """
     exercise = find(exercise_id)
-    kind = StreamBench if exercise.python else Workbench
+    kind = StreamBench if exercise.python else KernelBench
     bench = kind(exercise, read_answer(answer, python=exercise.python), seed=seed)
     bench.run()
-    return Result(exercise.id, exercise.title, tuple(_part(bench, name) for name in PARTS if name in exercise.points))
-
-
-def _part(bench: Bench, name: PartName) -> PartResult:
-    maximum = bench.exercise.points[name]
-    findings = tuple(f for f in bench.findings if f.part == name)
-    # Points of a part count only when the parts before it hold: an empty kernel is sound, and fast.
-    earlier = PARTS[: PARTS.index(name)]
-    waits = any(f.part in earlier for f in bench.findings)
-    if waits and (name == "efficiency" or not findings):
-        return PartResult(name, 0.0, maximum, skipped=True)
-    note = "" if findings else bench.notes(name)
-    return PartResult(name, 0.0 if findings else maximum, maximum, findings, note=note)
+    return bench.result()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from cudalab.checks.bench import KernelBench, Known
 from cudalab.checks.exercise import Exercise, Mutant
-from cudalab.checks.workbench import Known, Workbench
 
 # --- 01.1 ------------------------------------------------------------------------------------------------------------
 
@@ -19,7 +19,7 @@ IMAGES = (  # height, width, grid, block
 )
 
 
-def _mirror(bench: Workbench) -> None:
+def _mirror(bench: KernelBench) -> None:
     for height, width, grid, block in IMAGES:
         image = np.array(bench.integers(0, 256, height * width), np.uint8).reshape(height, width)
         out = bench.output("out", image.shape, np.uint8)
@@ -91,7 +91,7 @@ TEXTS = (
 )  # characters, blocks, threads
 
 
-def _text(bench: Workbench, characters: int) -> np.ndarray:
+def _text(bench: KernelBench, characters: int) -> np.ndarray:
     """Letters, the more frequent the earlier in the alphabet, among blanks, capitals, digits and bytes above 127."""
     first, second, kind = (np.array(bench.integers(0, 104, characters), int) for _ in range(3))
     others = np.frombuffer(b" .,;:'\n\t@AZ`{~09\xc8", np.uint8)
@@ -103,7 +103,7 @@ def _counted(text: np.ndarray) -> np.ndarray:
     return np.array([(text == ord("a") + k).sum() for k in range(LETTERS)], np.int32)
 
 
-def _letters(bench: Workbench) -> None:
+def _letters(bench: KernelBench) -> None:
     for characters, blocks, threads in TEXTS:
         text = _text(bench, characters)
         held = bench.input("text", text if characters else np.zeros(1, np.int8))

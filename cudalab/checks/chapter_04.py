@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from cudalab.checks.bench import KernelBench, Known
 from cudalab.checks.exercise import Exercise, Mutant
-from cudalab.checks.workbench import Known, Workbench
 
 # --- 04.1 ------------------------------------------------------------------------------------------------------------
 
@@ -13,7 +13,7 @@ REVERSE_SIZES = (1, 31, 32, 33, 100, 255, 256, 257, 1000, 4097)
 REVERSE_BLOCKS = (32, 96, 256)
 
 
-def _reverse(bench: Workbench) -> None:
+def _reverse(bench: KernelBench) -> None:
     for size in REVERSE_SIZES:
         for block in REVERSE_BLOCKS:
             x = bench.random(size)
@@ -78,7 +78,7 @@ REVERSE = Exercise(
 SUM_SHAPES = ((1, 1), (3, 5), (64, 64), (100, 33), (33, 100), (257, 31))
 
 
-def _column_sum(bench: Workbench) -> None:
+def _column_sum(bench: KernelBench) -> None:
     for rows, columns in SUM_SHAPES:
         for block in (32, 128):
             matrix = bench.random((rows, columns))
@@ -176,7 +176,7 @@ def _smooth(image: np.ndarray) -> np.ndarray:
     return (around + wide[1:-1, 1:-1]) / 5
 
 
-def _pitched_smooth(bench: Workbench) -> None:
+def _pitched_smooth(bench: KernelBench) -> None:
     for height, width in IMAGE_SHAPES:
         for block in ((16, 16), (32, 4)):
             image = bench.random((height, width))

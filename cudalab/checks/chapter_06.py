@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from cudalab.checks.bench import KernelBench, Known
 from cudalab.checks.exercise import Exercise, Mutant
-from cudalab.checks.workbench import Known, Workbench
 
 # --- 06.1 ------------------------------------------------------------------------------------------------------------
 
@@ -14,7 +14,7 @@ PRODUCT_SIZES = ((1, 1, 1), (16, 32, 16), (17, 5, 40), (20, 33, 15), (7, 7, 2)) 
 TOLERANCE = 1e-5
 
 
-def _product(bench: Workbench) -> None:
+def _product(bench: KernelBench) -> None:
     for height, depth, width in PRODUCT_SIZES:
         a, b = bench.random((depth, height)), bench.random((depth, width))
         out = bench.output("C", (height, width), np.float32)
@@ -153,7 +153,7 @@ SIDE = 32
 POINTS = ((1, 1, 1), (33, 7, 40), (5, 40, 32))  # m, n, depth
 
 
-def _distances(bench: Workbench) -> None:
+def _distances(bench: KernelBench) -> None:
     for m, n, depth in POINTS:
         x, y = bench.random((m, depth)), bench.random((n, depth))
         out = bench.output("D", (m, n), np.float32)

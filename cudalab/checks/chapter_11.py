@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cudalab.checks.bench import Known
 from cudalab.checks.exercise import Exercise, Mutant
 from cudalab.checks.streams import StreamBench, Trial
-from cudalab.checks.workbench import Known
 
 if TYPE_CHECKING:
     from cudalab.sim.device.queue.operation import Operation

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from cudalab.checks.bench import Known
 from cudalab.checks.exercise import Exercise, Mutant
 from cudalab.checks.streams import StreamBench, Trial
-from cudalab.checks.workbench import Known
 
 # One thread that takes its time: `steps` dependent multiply-adds, a few clock cycles each.
 _BUSY = r"""

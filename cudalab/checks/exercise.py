@@ -135,7 +135,7 @@ class Mutant:
 
     name: str
     replace: tuple[tuple[str, str], ...]
-    """Pairs of text: each first one stands in the solution, and its second takes its place."""
+    """Pairs (old, new): each old text occurs in the solution and is replaced by the new one."""
     fails: PartName
     rule: str
     """The rule that has to reject it."""
@@ -159,7 +159,7 @@ class Exercise:
     points: dict[PartName, float]
     """Points of each part; a part that is left out is not looked at."""
     examine: Callable[[Any], None]
-    """Runs the answer on its bench, a ``Workbench`` or, for ``python``, a ``StreamBench``, which collects the
+    """Runs the answer on its bench, a ``KernelBench`` or, for ``python``, a ``StreamBench``, which collects the
     findings."""
     mutants: tuple[Mutant, ...] = field(default=())
     python: bool = False

@@ -1,4 +1,4 @@
-"""The session that a Python answer runs in: a fresh simulated device, and the names that stand for it.
+"""The session that a Python answer runs in: a fresh simulated device, and the names bound to it.
 
 The learner's own session (its device, pools and current stream) is put aside meanwhile and comes back unchanged, also
 after an interrupt.
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.checks.workbench import TIME_LIMIT
+from cudalab.checks.bench import TIME_LIMIT
 from cudalab.sim import cudart, cupy, driver
 from cudalab.sim import device as sim_device
 from cudalab.sim.cupy.cuda import pinned_memory
@@ -62,7 +62,7 @@ def _pinned_allocator(allocator: Callable[[int], Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def simulated(profile: str = "h200") -> Iterator[sim_device.Device]:
-    """Within it this process uses a fresh simulated device; afterwards the one before, with its streams and pools."""
+    """Use a fresh simulated device in this process; on exit, restore the previous one with its streams and pools."""
     device = sim_device.Device(profile, record=True)
     device.settings.time_limit = TIME_LIMIT
     before = set_current_device(device)

@@ -42,9 +42,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cudalab.checks.bench import Bench, agree, is_poison, poison
+from cudalab.checks.bench import Bench, Known, poison
 from cudalab.checks.session import BUILTINS, NAMES, simulated
-from cudalab.checks.workbench import Known
 from cudalab.sim import cupy
 from cudalab.sim import device as sim_device
 from cudalab.sim.device.observer import Observer
@@ -329,21 +328,7 @@ class Trial:
     ) -> None:
         """Compare a whole array (on the device or in host memory) with the oracle: equal, or within ``tolerance``."""
         got = array.get() if hasattr(array, "get") else np.asarray(array)
-        expected = np.asarray(expected).astype(got.dtype)
-        wrong = ~agree(got, expected, tolerance)
-        if not wrong.any():
-            return
-        first = tuple(int(i) for i in np.argwhere(wrong)[0])
-        value = "not written" if is_poison(got[first]) else f"{got[first]:.6g}"
-        mistake = next((k.mistake for k in known if bool(agree(got, k.values.astype(got.dtype), tolerance).all())), "")
-        self.bench.find(
-            "correctness",
-            "wrong values",
-            f"{name}[{', '.join(map(str, first))}] is {value}, expected {expected[first]:.6g}; "
-            f"{int(wrong.sum())} of {wrong.size} elements differ",
-            look=look or "which work has to wait for which",
-            mistake=mistake,
-        )
+        self.bench.compare(name, got, expected, tolerance, known, look or "which work has to wait for which")
 
     def close(self) -> None:
         """The case is over: the device is no longer watched."""

@@ -114,7 +114,7 @@ def conda_environment(root: Path) -> str:
 
 
 def _weaker(line: str, among: list[str]) -> bool:
-    """Is the same package in the list with a further bound (cuda-bindings stands in two lists)?"""
+    """Is the same package in the list with another bound (cuda-bindings is in two lists)?"""
     name = re.split(r"[<>=!~]", line)[0]
     return any(other != line and re.split(r"[<>=!~]", other)[0] == name and "," in other for other in among)
 

@@ -1,4 +1,4 @@
-"""Is there a GPU with a working driver? Asked of the driver library itself, without CuPy.
+"""Is there a GPU with a working driver? The driver library itself is asked, without CuPy.
 
 The NVIDIA driver brings ``libcuda.so.1`` (``nvcuda.dll``). ``cuInit`` says whether it works, and the version that the
 library gives is the newest CUDA version it can run, which decides the CuPy a machine needs. Nothing here creates a

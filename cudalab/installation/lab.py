@@ -21,7 +21,7 @@ def command(root: Path, notebook: str | None = None, *, browser: bool, port: int
     where = (notebook or FIRST).replace("\\", "/")
     line = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root}", f"--ServerApp.port={port}"]
     line += [f"--ServerApp.ip={address}", f"--LabApp.default_url=/lab/tree/{where}"]
-    line.append("--Application.log_level=WARN")  # the address is told all the same
+    line.append("--Application.log_level=WARN")  # the address is printed at any level
     if not browser:
         line.append("--no-browser")
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container, say; JupyterLab refuses root without it

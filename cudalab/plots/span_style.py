@@ -85,7 +85,7 @@ def style_of(span: Span) -> SpanStyle:
 
 
 class Letters:
-    """What stands on a bar that is too narrow for a name. Kernels of several names get ``K1``, ``K2``, …"""
+    """The label of a bar that is too narrow for a name. Kernels of several names get ``K1``, ``K2``, …"""
 
     def __init__(self, spans: Iterable[Span]) -> None:
         names = list(dict.fromkeys(span.name for span in spans if span.kind == KERNEL))

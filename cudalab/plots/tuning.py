@@ -22,7 +22,7 @@ class Point:
     microseconds: float
     """Time of one run."""
     gigabytes_per_second: float | None = None
-    """Bytes the run must move, over its time; None when the tuner was told of no bytes."""
+    """Bytes the run must move, over its time; None when the tuner was given no ``bytes``."""
 
 
 def tuning(

@@ -239,7 +239,7 @@ class CuptiRecording:
         name = properties.name.split(b"\0")[0].decode(errors="replace")
         engines = int(cudart.cudaDeviceGetAttribute(cudart.cudaDeviceAttr.cudaDevAttrAsyncEngineCount, 0)[1])
         self._collector = collector()
-        while len(_waiting) > _MOST_WAITING:  # nobody has looked; what has not ended by now is left out
+        while len(_waiting) > _MOST_WAITING:  # no timeline was read; work that has not ended by now is dropped
             _waiting[0]._finish()
         self._host_work: list[tuple[int, int]] = []
         host_clock.listeners.append(self._worked)

@@ -76,7 +76,7 @@ class Measured:
         return (ns - self._records.begin) / 1e3
 
     def _belongs(self, activity: Activity) -> bool:
-        """Asked for inside the block, or still to do when it began."""
+        """Enqueued inside the block, or still pending when it began."""
         call = self._by_correlation.get(activity.correlation)
         if call is not None:
             return call.end >= self._records.begin and call.start <= self._records.end

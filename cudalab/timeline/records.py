@@ -1,4 +1,4 @@
-"""What CUPTI tells of a piece of work, as plain data: the boundary between ``cupti.py``, which collects it on a GPU,
+"""CUPTI's record of a piece of work, as plain data: the boundary between ``cupti.py``, which collects it on a GPU,
 and ``measured.py``, which makes spans of it and can be tested without one.
 
 Times are ns of CUPTI's clock. A *correlation* number is that of the runtime or driver call that caused a record.

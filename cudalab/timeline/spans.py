@@ -115,7 +115,7 @@ class Span:
 
     @property
     def on_host(self) -> bool:
-        """Does it stand on the host's row?"""
+        """Is it on the host's row?"""
         return self.kind in (CALL, HOST_WORK)
 
     @property
@@ -149,7 +149,7 @@ def cause(span: Span) -> Wait | None:
 
 
 def lanes(spans: Sequence[Span]) -> list[int]:
-    """For each span the first row of several in which it meets no other; spans in order of start."""
+    """For each span, ordered by start, the first sub-row in which it overlaps no other."""
     ends: list[float] = []
     found = []
     for span in spans:

@@ -44,7 +44,7 @@ def show_live(view: ipywidgets.Widget, what: str) -> None:
 
 
 def message(sign: tuple[str, str], markdown: str) -> str:
-    """HTML of a short message with a sign, told by shape and words as well as by colour."""
+    """HTML of a short message with a sign, which differs in shape as well as in colour."""
     shape, colour = sign
     text = str(mistune.html(markdown)).strip()
     text = re.sub(r"^<p>(.*)</p>$", r"\1", text, flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""Kernels whose threads wait for each other or for copies: each asks for one of the ways to wait and little else.
+"""Kernels whose threads wait for each other or for copies: each isolates one kind of wait.
 
 Clusters, asynchronous copies and barrier objects stand in inline PTX, so that no library is needed and every device
 runs the same instructions; only the grid's barrier is that of cooperative groups, because the driver prepares it.

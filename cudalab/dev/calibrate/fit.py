@@ -1,4 +1,4 @@
-"""Constants from measurements: each group of constants is chosen so that the model meets its own microbenchmarks.
+"""Constants from measurements: each group of constants is fitted to its own microbenchmarks.
 
 A group names a few constants and the microbenchmarks that ask for little else. Within a group the sum of squared
 logarithms of modelled over measured time is made as small as it gets, by Gauss-Newton steps on the logarithms of the
@@ -24,7 +24,7 @@ _LONGEST_STEP = 0.5
 
 @dataclass(frozen=True)
 class Group:
-    """Constants, and the names of their microbenchmarks (``*`` stands for anything)."""
+    """Constants, and the names of their microbenchmarks (``*`` matches anything)."""
 
     constants: tuple[str, ...]
     patterns: tuple[str, ...]
@@ -129,7 +129,7 @@ class Fitted:
 def fit(
     model: Model, measured: Mapping[str, float], start: Mapping[str, float] | None = None, *, sweeps: int = SWEEPS
 ) -> Fitted:
-    """Constants with which the model meets the measurements.
+    """Constants fitted to the measurements.
 
     ``start`` changes where the search begins; by default at the values of the model's profile. Raises ``ValueError``
     when measurements that a group needs are missing.

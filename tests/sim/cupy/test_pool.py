@@ -200,15 +200,15 @@ def test_a_limit_is_kept_and_free_blocks_go_first() -> None:
 
 
 def test_pool_memory_that_no_array_owns_is_listed() -> None:
-    from cudalab.sim.cupy.cuda._pool import resting
+    from cudalab.sim.cupy.cuda._pool import cached
 
     pool = cp.cuda.MemoryPool()
     with cp.cuda.using_allocator(pool.malloc):
         a = cp.empty(100, np.float32)
     place = (a.data.ptr, 400)
-    assert place not in list(resting())
+    assert place not in list(cached())
     del a
-    assert place in list(resting())
+    assert place in list(cached())
 
 
 def test_pinned_memory_is_a_buffer_and_is_lent_again() -> None:

@@ -113,7 +113,7 @@ class ndarray:
     def _view_of(
         cls, base: ndarray, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0, dtype: Any = None
     ) -> ndarray:
-        """Another look at the memory of ``base``, ``offset`` bytes from its first element."""
+        """A view of the memory of ``base``, ``offset`` bytes from its first element."""
         view = cls.__new__(cls)
         view._shape, view._strides = tuple(shape), tuple(strides)
         view._dtype = base._dtype if dtype is None else dtype
@@ -216,13 +216,11 @@ class ndarray:
         else:
             target = self._checked_target(out)
             order = "C" if target.flags.c_contiguous else "F"
-        if stream is None:
-            stream = get_current_stream()
         if self.size:
             source = self if self._contiguous(order) else self.copy(order=order)
             source.data.copy_to_host_async(target.ctypes.data, source.nbytes, stream)
         if blocking:
-            stream.synchronize()
+            (get_current_stream() if stream is None else stream).synchronize()
         return target
 
     def _checked_target(self, out: Any) -> np.ndarray:

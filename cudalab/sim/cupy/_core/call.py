@@ -20,7 +20,7 @@ from cudalab.sim.cupy._core.errors import CUDADriverError, CUDARuntimeError
 Result = TypeVar("Result")
 
 shutting_down: list[bool] = []
-"""Not empty while Python exits. Destructors look at it first, as a default argument: module globals may be gone."""
+"""Not empty while Python exits. Destructors check it first, through a default argument: module globals may be gone."""
 atexit.register(shutting_down.append, True)
 
 
@@ -31,7 +31,7 @@ def device() -> sim_device.Device:
 
 @contextmanager
 def runtime_errors() -> Iterator[None]:
-    """Within it a device error is raised as ``CUDARuntimeError``."""
+    """Raise device errors as ``CUDARuntimeError``."""
     try:
         with device().driver_call():
             yield
@@ -41,7 +41,7 @@ def runtime_errors() -> Iterator[None]:
 
 @contextmanager
 def driver_errors() -> Iterator[None]:
-    """Within it a device error is raised as ``CUDADriverError``."""
+    """Raise device errors as ``CUDADriverError``."""
     try:
         with device().driver_call():
             yield

@@ -180,7 +180,7 @@ def nonzero(mask: ndarray) -> list[ndarray]:
 
 
 def _shape(shape: layout.Shape, parts: list[Any]) -> layout.Shape:
-    """NumPy's rule: the index arrays' common shape stands where they stand when they are neighbours, else in front."""
+    """NumPy's rule: adjacent index arrays are replaced by their common shape in place, others by it in front."""
     places = [axis for axis, part in enumerate(parts) if isinstance(part, ndarray)]
     common = layout.broadcast(*(parts[axis].shape for axis in places))
     before = [n for axis, n in enumerate(shape) if axis not in places]

@@ -194,7 +194,7 @@ def view_function(name: str) -> Callable[..., Any]:
 
 
 def at_least(dimensions: int) -> Callable[..., Any]:
-    """``cp.atleast_1d`` and its kin."""
+    """``cp.atleast_1d``, ``atleast_2d`` and ``atleast_3d``."""
 
     def raised(a: ndarray) -> ndarray:
         if a.ndim >= dimensions:

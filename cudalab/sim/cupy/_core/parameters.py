@@ -90,7 +90,7 @@ def decide_types(
     given: Sequence[np.dtype[Any] | None],
     targets: Sequence[np.dtype[Any]],
 ) -> tuple[list[np.dtype[Any]], list[np.dtype[Any]], dict[str, np.dtype[Any]]]:
-    """The types of inputs and outputs, and what each letter stands for. ``given`` holds None for numbers, ``targets``
+    """The types of inputs and outputs, and the type bound to each letter. ``given`` holds None for numbers, ``targets``
     the types of output arrays that were passed (or is empty).
 
     Raises ``TypeError`` where an argument's type is not that of its parameter, ``KeyError`` where a letter stays open.

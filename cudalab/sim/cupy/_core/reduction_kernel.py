@@ -235,7 +235,7 @@ def _product(axes: range) -> str:
 
 
 def _decode(counter: str, axes: range) -> str:
-    """C++ that takes a running number apart into indices."""
+    """C++ that unravels a linear index into one index per axis."""
     parts = [f"ptrdiff_t _rest{counter} = {counter};"]
     parts += [f"_at[{axis}] = _rest{counter} % _n{axis}; _rest{counter} /= _n{axis};" for axis in reversed(axes)]
     return " ".join(parts) if len(axes) else ""

@@ -108,7 +108,7 @@ class ManagedMemory(BaseMemory):
 
 
 class UnownedMemory(BaseMemory):
-    """Memory that somebody else owns and frees.
+    """Memory owned and freed by another object.
 
     Args:
         ptr: address.

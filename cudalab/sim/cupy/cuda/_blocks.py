@@ -1,10 +1,9 @@
 """The blocks that a memory pool keeps: CuPy's bookkeeping of addresses, and the device memory behind it.
 
-A block is a stretch of one ``cudaMalloc``. Blocks that are split from one another know their neighbours, so that they
-can become one again. The device memory of an array is its own (see ``_pool.py``): a block that is lent has ``memory``
-of exactly the size that was asked for; a free one has ``resting`` memory, what its last arrays left, which is handed
-out again to an array of the very same size and otherwise goes back to the device. Resting memory is never more than its
-block is long.
+A block is a part of one ``cudaMalloc``. Blocks split from one another are linked, so that they can be coalesced. Each
+array has device memory of its own (see ``_pool.py``): an allocated block has ``memory`` of exactly the requested size;
+a free one has ``cached`` memory of earlier arrays, which is reused by an array of the very same size and otherwise
+returned to the device. Cached memory never exceeds the size of its block.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Placed(BaseMemory):
 class Block:
     """``size`` bytes of the pool's bookkeeping."""
 
-    __slots__ = ("arena", "following", "key", "memory", "previous", "resting", "size", "stream")
+    __slots__ = ("arena", "cached", "following", "key", "memory", "previous", "size", "stream")
 
     def __init__(self, size: int, arena: Arena, stream: int) -> None:
         self.size = size
@@ -59,7 +58,7 @@ class Block:
         self.previous: Block | None = None
         self.following: Block | None = None
         self.memory: Any = None
-        self.resting: list[Any] = []
+        self.cached: list[Any] = []
         self.key = 0
 
     @property
@@ -82,32 +81,32 @@ class Block:
         """Take in the free block after this one."""
         after = self.following
         assert after is not None
-        self.resting += after.resting
+        self.cached += after.cached
         self.size += after.size
         self.following = after.following
         if self.following is not None:
             self.following.previous = self
 
     def reuse(self, asked: int) -> bool:
-        """Take resting memory of exactly ``asked`` bytes as the block's memory; False when there is none."""
-        for memory in self.resting:
+        """Take cached memory of exactly ``asked`` bytes as the block's memory; False when there is none."""
+        for memory in self.cached:
             if memory.size == asked:
-                self.resting.remove(memory)
+                self.cached.remove(memory)
                 self.memory = memory
                 return True
         return False
 
-    def rest(self) -> None:
+    def release(self) -> None:
         """The block becomes free."""
-        self.resting.append(self.memory)
+        self.cached.append(self.memory)
         self.memory = None
 
     def discard(self, most: int) -> None:
-        """Let resting memory go until at most ``most`` bytes are left, once the work that is now in the stream has
+        """Release cached memory until at most ``most`` bytes are left, once the work that is now in the stream has
         ended (``cudaFree`` would wait here)."""
-        total = sum(memory.size for memory in self.resting)
-        while self.resting and total > most:
-            memory = self.resting.pop(0)
+        total = sum(memory.size for memory in self.cached)
+        while self.cached and total > most:
+            memory = self.cached.pop(0)
             total -= memory.size
             if isinstance(memory, Memory) and memory.ptr:
                 pointer, memory.ptr = memory.ptr, 0
@@ -144,7 +143,7 @@ class Arena:
         return True
 
     def give_back(self, block: Block) -> None:
-        """Insert a block that has become free, joined with its free neighbours."""
+        """Insert a freed block, coalesced with its free neighbours."""
         while self.remove(block.following):
             block.merge_following()
         while block.previous is not None and self.remove(block.previous):
@@ -164,7 +163,7 @@ class Arena:
         if rest is None:
             block.discard(0)
         else:
-            rest.resting, block.resting = block.resting, []
+            rest.cached, block.cached = block.cached, []
             rest.discard(rest.size)
             self.insert(rest)
         return block

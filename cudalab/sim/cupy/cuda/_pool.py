@@ -10,7 +10,7 @@ other in silence. Here each array has device memory of exactly its own size, so 
 for the very size it had before has the same address as before, as on a GPU; for another size it has another.
 
 A learner would notice: memory that is free in the pool may still be read through an old address without an error, as on
-a GPU, until the pool uses it for another size; :func:`resting` lists it for ``cudalab.sanitize``.
+a GPU, until the pool uses it for another size; :func:`cached` lists it for ``cudalab.sanitize``.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _MEMORY_ALLOCATION = 2
 _pools: weakref.WeakSet[SingleDeviceMemoryPool] = weakref.WeakSet()
 
 
-def resting() -> Iterator[tuple[int, int]]:
+def cached() -> Iterator[tuple[int, int]]:
     """``(address, bytes)`` of device memory that pools hold free: no array owns it."""
     for pool in list(_pools):
-        yield from pool.resting()
+        yield from pool.cached()
 
 
 class PooledMemory(BaseMemory):
-    """Memory that a pool lent: it goes back when the object goes."""
+    """Memory allocated from a pool: it is returned to the pool when the object is destroyed."""
 
     def __init__(self, block: Block, pool: weakref.ref[SingleDeviceMemoryPool], exact: int) -> None:
         self._block = block
@@ -101,9 +101,9 @@ class SingleDeviceMemoryPool:
 
     def _clear(self) -> None:
         self._arenas: dict[int, Arena] = {}
-        # Blocks that are lent must be reachable from here: when an array goes in a reference cycle, Python's collector
+        # Allocated blocks must be reachable from here: when an array goes in a reference cycle, Python's collector
         # runs destructors in any order, and would free the device memory before the block came back.
-        self._lent: set[Block] = set()
+        self._allocated: set[Block] = set()
         self._total = 0
         self._used = 0
 
@@ -112,12 +112,12 @@ class SingleDeviceMemoryPool:
         if self.epoch != epoch():
             for arena in self._arenas.values():
                 for block in arena.blocks():
-                    block.resting.clear()
+                    block.cached.clear()
             self._clear()
             self.epoch = epoch()
 
     def malloc(self, size: int) -> MemoryPointer:
-        """Lend ``size`` bytes, for use in the current stream.
+        """Allocate ``size`` bytes, for use in the current stream.
 
         Raises ``OutOfMemoryError`` when the device, or the pool's limit, has no room even after everything that is free
         in the pool went back.
@@ -150,7 +150,7 @@ class SingleDeviceMemoryPool:
         else:
             device().memory.forget_written(block.memory.ptr)  # its new owner must write it before reading
         self._used += rounded
-        self._lent.add(block)
+        self._allocated.add(block)
         return MemoryPointer(PooledMemory(block, self._reference, size), 0)
 
     def _take_from_device(self, size: int, rounded: int) -> MemoryPointer:
@@ -204,8 +204,8 @@ class SingleDeviceMemoryPool:
         """Take a block back."""
         with self.gate:
             self._used -= block.size
-            self._lent.discard(block)
-            block.rest()
+            self._allocated.discard(block)
+            block.release()
             block.arena.give_back(block)
 
     def free_all_blocks(self, stream: Any = None) -> None:
@@ -221,17 +221,17 @@ class SingleDeviceMemoryPool:
                         self._return_to_device(block)
 
     def _return_to_device(self, block: Block) -> None:
-        freed = not self._plain or any(isinstance(memory, Memory) for memory in block.resting)
-        block.resting.clear()  # what cudaMalloc gave goes back with cudaFree, which waits for the device
+        freed = not self._plain or any(isinstance(memory, Memory) for memory in block.cached)
+        block.cached.clear()  # what cudaMalloc gave goes back with cudaFree, which waits for the device
         if not freed:
             runtime.deviceSynchronize()  # the wait of the cudaFree that this block has on a GPU
 
-    def resting(self) -> Iterator[tuple[int, int]]:
+    def cached(self) -> Iterator[tuple[int, int]]:
         """``(address, bytes)`` of device memory that is free in the pool."""
         self._current_epoch()
         for arena in self._arenas.values():
             for block in arena.blocks():
-                for memory in block.resting:
+                for memory in block.cached:
                     yield memory.ptr, memory.size
 
     def n_free_blocks(self) -> int:
@@ -240,12 +240,12 @@ class SingleDeviceMemoryPool:
         return sum(len(arena) for arena in self._arenas.values())
 
     def used_bytes(self) -> int:
-        """Bytes lent, rounded up to 512 each."""
+        """Bytes allocated, rounded up to 512 each."""
         self._current_epoch()
         return self._used
 
     def free_bytes(self) -> int:
-        """Bytes held and not lent."""
+        """Bytes held and not allocated."""
         return self.total_bytes() - self._used
 
     def total_bytes(self) -> int:
@@ -291,7 +291,7 @@ class MemoryPool:
         return self._inner
 
     def malloc(self, size: int) -> MemoryPointer:
-        """Lend ``size`` bytes; see :class:`SingleDeviceMemoryPool`."""
+        """Allocate ``size`` bytes; see :class:`SingleDeviceMemoryPool`."""
         return self._pool.malloc(size)
 
     def free_all_blocks(self, stream: Any = None) -> None:
@@ -303,11 +303,11 @@ class MemoryPool:
         return self._pool.n_free_blocks()
 
     def used_bytes(self) -> int:
-        """Bytes lent."""
+        """Bytes allocated."""
         return self._pool.used_bytes()
 
     def free_bytes(self) -> int:
-        """Bytes held and not lent."""
+        """Bytes held and not allocated."""
         return self._pool.free_bytes()
 
     def total_bytes(self) -> int:
@@ -358,11 +358,11 @@ class MemoryAsyncPool:
         raise NotImplementedError("This function is not supported in MemoryAsyncPool")
 
     def used_bytes(self) -> int:
-        """Bytes lent."""
+        """Bytes allocated."""
         return runtime.memPoolGetAttribute(self._pool, runtime.cudaMemPoolAttrUsedMemCurrent)
 
     def free_bytes(self) -> int:
-        """Bytes held and not lent."""
+        """Bytes held and not allocated."""
         return self.total_bytes() - self.used_bytes()
 
     def total_bytes(self) -> int:

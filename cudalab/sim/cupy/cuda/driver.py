@@ -64,7 +64,7 @@ def funcGetAttribute(attribute: int, f: int) -> int:
 
 
 def sum_of_constants(info: Any) -> int:
-    """Bytes of ``__constant__`` variables of the kernel's module, as far as the compiler tells."""
+    """Bytes of ``__constant__`` variables of the kernel's module, as reported by the compiler."""
     resources = info.kernel.resources
     return int(getattr(resources, "user_constant", 0)) if resources else 0
 

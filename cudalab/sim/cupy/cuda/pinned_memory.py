@@ -99,7 +99,7 @@ def _buffer_type(cls: Any, size: int) -> Any:
 
 
 class PooledPinnedMemory(PinnedMemory):
-    """Page-locked memory that a pool lent; it goes back when the object goes."""
+    """Page-locked memory allocated from a pool, and returned to it when the object is destroyed."""
 
     def __init__(self, mem: PinnedMemory, pool: weakref.ref[PinnedMemoryPool]) -> None:
         self.ptr = mem.ptr
@@ -121,7 +121,7 @@ class PooledPinnedMemory(PinnedMemory):
 
 
 class PinnedMemoryPool:
-    """Keeps page-locked memory that was given back, to lend it again for the same rounded size.
+    """Keeps page-locked memory that was freed, for reuse at the same rounded size.
 
     Args:
         allocator: where new memory comes from.
@@ -159,12 +159,12 @@ class PinnedMemoryPool:
             self._free.setdefault(size, []).append(mem)
 
     def free_all_blocks(self) -> None:
-        """Give everything that is not lent back to the system."""
+        """Return all free blocks to the system."""
         self._current_epoch()
         self._free.clear()
 
     def n_free_blocks(self) -> int:
-        """How many blocks wait to be lent."""
+        """How many blocks are free."""
         self._current_epoch()
         return sum(len(blocks) for blocks in self._free.values())
 

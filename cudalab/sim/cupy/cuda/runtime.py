@@ -53,7 +53,7 @@ def __getattr__(name: str) -> Any:
 
 
 class PointerAttributes:
-    """What CUDA knows of an address: ``type`` (0 unregistered, 1 host, 2 device, 3 managed), ``device`` and the two
+    """Attributes of an address: ``type`` (0 unregistered, 1 host, 2 device, 3 managed), ``device`` and the two
     addresses."""
 
     def __init__(self, device: int, devicePointer: int, hostPointer: int, type: int = -1) -> None:
@@ -230,7 +230,7 @@ def memGetInfo() -> tuple[int, int]:
 
 
 def memcpy(dst: int, src: int, size: int, kind: int) -> None:
-    """``cudaMemcpy``: ``kind`` is one of ``memcpyHostToDevice`` and its kin."""
+    """``cudaMemcpy``: ``kind`` is one of ``memcpyHostToDevice``, ``memcpyDeviceToHost`` and so on."""
     runtime_call(device().memcpy, integer(dst), integer(src), size_of(size), integer(kind))
 
 
