@@ -1,4 +1,4 @@
-"""What the sanitizer costs: every program of `bench/programs.py` at full size, plain and checked, in one run.
+"""What the sanitizer costs: every program of `bench/programs` at full size, plain and checked, in one run.
 
     python -m bench.sanitize [--repeats 5] [--only LABEL] [--json FILE]
 

@@ -23,8 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.programs import Case, cases
-from bench.unnamed_programs import unnamed
+from bench.programs import Case, cases, unnamed
 
 os.environ.setdefault("CUDALAB_DEVICE", "sim")
 

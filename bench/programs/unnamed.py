@@ -1,30 +1,14 @@
-"""Programs that neither the design nor its issues name, timed by `bench.speed` beside those of `bench.programs`.
+"""Programs that neither the design nor its issues name, timed by `bench.speed` beside those of `table.py`.
 
-They were chosen after the compiler's wide form was written, to see that it does not serve those alone that it was made
-with: halos, sorting, sparse rows, integer bits, butterflies, text, atomics on floats, shuffles, exponentials.
+They were chosen after the compiler's wide form was written, to show that it does not only serve the programs it was
+developed with: halos, sorting, sparse rows, integer bits, butterflies, text, atomics on floats, shuffles, exponentials.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from bench.programs import MILLION, Case
-
-Arrays = tuple[list[np.ndarray], np.ndarray]
-Shape = tuple[tuple[int, ...], tuple[int, ...]]
-
-
-def _rng() -> np.random.Generator:
-    return np.random.default_rng(2026)
-
-
-def _line(n: int) -> Shape:
-    return ((n + 255) // 256,), (256,)
-
-
-def _square(n: int) -> Shape:
-    return ((n + 15) // 16, (n + 15) // 16), (16, 16)
-
+from bench.programs.case import MILLION, Arrays, Case, Shape, line, rng, square
 
 CONVOLUTION = r"""
 #define R 2
@@ -167,7 +151,7 @@ void run(const int* start, const int* column, const float* value, const float* x
 
 
 def _sparse_arrays(n: int) -> Arrays:
-    r = _rng()
+    r = rng()
     start = np.zeros(n + 1, np.int32)
     start[1:] = np.cumsum(r.integers(0, 32, n))
     count = int(start[-1])
@@ -251,7 +235,7 @@ void run(const float* x, const float* roots, float* y, int n) {
 
 
 def _signal(n: int) -> Arrays:
-    x = _rng().standard_normal((n, 2)).astype(np.float32)
+    x = rng().standard_normal((n, 2)).astype(np.float32)
     roots = np.exp(-2j * np.pi * np.arange(128) / 256)
     return [x, np.stack([roots.real, roots.imag], 1).astype(np.float32)], np.zeros((n, 2), np.float32)
 
@@ -283,7 +267,7 @@ void run(const unsigned char* text, const unsigned char* word, int* found, int n
 
 
 def _text_arrays(n: int) -> Arrays:
-    r = _rng()
+    r = rng()
     return [r.integers(97, 100, n, dtype=np.uint8), r.integers(97, 100, 8, dtype=np.uint8)], np.zeros(n, np.int32)
 
 
@@ -455,47 +439,47 @@ def unnamed() -> list[Case]:
     """The programs."""
 
     def ints(n: int) -> Arrays:
-        return [_rng().integers(0, 1000, n).astype(np.int32)], np.zeros(n, np.int32)
+        return [rng().integers(0, 1000, n).astype(np.int32)], np.zeros(n, np.int32)
 
     def image(n: int) -> Arrays:
-        r = _rng()
+        r = rng()
         return [r.random((n, n), np.float32), r.random((5, 5), np.float32)], np.zeros((n, n), np.float32)
 
     def bodies(n: int) -> Arrays:
-        return [_rng().random((n, 4), np.float32)], np.zeros((n, 4), np.float32)
+        return [rng().random((n, 4), np.float32)], np.zeros((n, 4), np.float32)
 
     def cells(n: int) -> Arrays:
-        return [_rng().integers(0, 2, (n, n)).astype(np.uint8)], np.zeros((n, n), np.uint8)
+        return [rng().integers(0, 2, (n, n)).astype(np.uint8)], np.zeros((n, n), np.uint8)
 
     def weights(n: int) -> Arrays:
-        r = _rng()
+        r = rng()
         return [r.random(n, np.float32), r.random(n, np.float32)], np.zeros(64 * 64, np.float32)
 
     def rows(n: int) -> Arrays:
-        return [_rng().standard_normal((n, 1024)).astype(np.float32)], np.zeros((n, 1024), np.float32)
+        return [rng().standard_normal((n, 1024)).astype(np.float32)], np.zeros((n, 1024), np.float32)
 
     def seeds(n: int) -> Arrays:
-        return [_rng().integers(1, 2**32, n, dtype=np.uint32)], np.zeros(n, np.int32)
+        return [rng().integers(1, 2**32, n, dtype=np.uint32)], np.zeros(n, np.int32)
 
     def half(n: int) -> Shape:
         return (n // 512,), (256,)
 
     return [
-        Case("convolution with halo", 512, 64, CONVOLUTION, CONVOLUTION_C, image, _square, _convolution, "", False,
+        Case("convolution with halo", 512, 64, CONVOLUTION, CONVOLUTION_C, image, square, _convolution, "", False,
              1e-4),
         Case("bitonic sort of blocks", MILLION // 4, 1024, BITONIC, BITONIC_C, ints, half,
              lambda i, n: np.sort(i[0].reshape(-1, 512), axis=1).ravel(), "", False),
         Case("n-body in tiles", 2048, 256, TILED_BODIES, TILED_BODIES_C, bodies, lambda n: ((n // 128,), (128,)),
              _bodies, "", False, 1e-3),
-        Case("sparse rows", 1 << 17, 1024, SPARSE_ROWS, SPARSE_ROWS_C, _sparse_arrays, _line, _sparse, "", False, 1e-3),
-        Case("game of life", 1024, 64, LIFE, LIFE_C, cells, _square, _life, "", False),
+        Case("sparse rows", 1 << 17, 1024, SPARSE_ROWS, SPARSE_ROWS_C, _sparse_arrays, line, _sparse, "", False, 1e-3),
+        Case("game of life", 1024, 64, LIFE, LIFE_C, cells, square, _life, "", False),
         Case("Fourier transform of blocks", MILLION // 4, 1024, BUTTERFLIES, BUTTERFLIES_C, _signal,
              lambda n: ((n // 256,), (128,)), _transform, "", False, 1e-2),
-        Case("text search", MILLION, 4096, TEXT, TEXT_C, _text_arrays, _line, _matches, "", False),
+        Case("text search", MILLION, 4096, TEXT, TEXT_C, _text_arrays, line, _matches, "", False),
         Case("float atomics", MILLION // 4, 4096, HISTOGRAM_OF_WEIGHTS, HISTOGRAM_OF_WEIGHTS_C, weights,
              lambda n: ((64,), (256,)), _weights, "", False, 1e-3),
         Case("softmax of rows", 1024, 16, SOFTMAX, SOFTMAX_C, rows, lambda n: ((n,), (256,)), _softmax, "", False,
              1e-4),
-        Case("random walks", 1 << 17, 4096, RANDOM_WALK, RANDOM_WALK_C, seeds, _line, _walk, "", False),
+        Case("random walks", 1 << 17, 4096, RANDOM_WALK, RANDOM_WALK_C, seeds, line, _walk, "", False),
         Case("work-efficient scan", MILLION, 1024, BLELLOCH, BLELLOCH_C, ints, half, _exclusive, "", False),
     ]  # fmt: skip

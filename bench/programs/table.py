@@ -1,77 +1,37 @@
-"""The programs that `bench/speed.py` times: CUDA C++, the same work in scalar C, in NumPy, and for Numba's simulator.
-
-Each `Case` is one program at one size. `arrays(n)` makes the inputs (NumPy, seeded); `launch(n)` gives grid and block;
-`numpy_form(inputs, n)` is both the competitor and the oracle.
-"""
+"""The programs that `bench.speed` times: CUDA C++, the same work in scalar C, in NumPy, and for Numba's simulator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
 
-
-@dataclass(frozen=True)
-class Case:
-    name: str
-    size: int  # of the timed run
-    small: int  # of the run against Numba's CUDA simulator
-    cuda: str
-    c: str  # defines `void run(inputs…, output, int n)`
-    arrays: Callable[[int], tuple[list[np.ndarray], np.ndarray]]  # inputs, output (zeroed)
-    launch: Callable[[int], tuple[tuple[int, ...], tuple[int, ...]]]
-    numpy_form: Callable[[list[np.ndarray], int], np.ndarray]  # also the oracle
-    numba: str  # source of `kernel(inputs…, output, n)` under numba.cuda
-    in_table: bool  # one of the programs of the design's speed table
-    tolerance: float = 1e-5
-
-    @property
-    def label(self) -> str:
-        return f"{self.name} {self.size}"
+from bench.programs.case import MILLION, Arrays, Case, Shape, blocks, line, rng, square
 
 
-def _rng() -> np.random.Generator:
-    return np.random.default_rng(2026)
-
-
-def _blocks(n: int, block: int) -> int:
-    return (n + block - 1) // block
-
-
-def _line(n: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return (_blocks(n, 256),), (256,)
-
-
-def _square(n: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return (_blocks(n, 16), _blocks(n, 16)), (16, 16)
-
-
-def _two_vectors(n: int) -> tuple[list[np.ndarray], np.ndarray]:
-    r = _rng()
+def _two_vectors(n: int) -> Arrays:
+    r = rng()
     return [r.random(n, np.float32), r.random(n, np.float32)], np.zeros(n, np.float32)
 
 
-def _two_matrices(n: int) -> tuple[list[np.ndarray], np.ndarray]:
-    r = _rng()
+def _two_matrices(n: int) -> Arrays:
+    r = rng()
     return [r.random((n, n), np.float32), r.random((n, n), np.float32)], np.zeros((n, n), np.float32)
 
 
-def _one_vector_to_sums(n: int) -> tuple[list[np.ndarray], np.ndarray]:
-    return [_rng().random(n, np.float32)], np.zeros(_blocks(n, 256), np.float32)
+def _one_vector_to_sums(n: int) -> Arrays:
+    return [rng().random(n, np.float32)], np.zeros(blocks(n, 256), np.float32)
 
 
-def _bytes_to_bins(n: int) -> tuple[list[np.ndarray], np.ndarray]:
-    return [_rng().integers(0, 256, n, dtype=np.uint8)], np.zeros(256, np.int32)
+def _bytes_to_bins(n: int) -> Arrays:
+    return [rng().integers(0, 256, n, dtype=np.uint8)], np.zeros(256, np.int32)
 
 
-def _one_matrix(n: int) -> tuple[list[np.ndarray], np.ndarray]:
-    return [_rng().random((n, n), np.float32)], np.zeros((n, n), np.float32)
+def _one_matrix(n: int) -> Arrays:
+    return [rng().random((n, n), np.float32)], np.zeros((n, n), np.float32)
 
 
 def _block_sums(inputs: list[np.ndarray], n: int) -> np.ndarray:
     x = inputs[0]
-    padded = np.zeros(_blocks(x.size, 256) * 256, np.float32)
+    padded = np.zeros(blocks(x.size, 256) * 256, np.float32)
     padded[: x.size] = x
     return padded.reshape(-1, 256).sum(axis=1, dtype=np.float32)
 
@@ -83,7 +43,7 @@ def _stencil(inputs: list[np.ndarray], n: int) -> np.ndarray:
     return out
 
 
-def _mandelbrot_arrays(n: int) -> tuple[list[np.ndarray], np.ndarray]:
+def _mandelbrot_arrays(n: int) -> Arrays:
     return [], np.zeros((n, n), np.int32)
 
 
@@ -102,8 +62,8 @@ def _mandelbrot(inputs: list[np.ndarray], n: int) -> np.ndarray:
     return count
 
 
-def _bodies(n: int) -> tuple[list[np.ndarray], np.ndarray]:
-    return [_rng().random((n, 4), np.float32)], np.zeros((n, 4), np.float32)
+def _bodies(n: int) -> Arrays:
+    return [rng().random((n, 4), np.float32)], np.zeros((n, 4), np.float32)
 
 
 def _n_body(inputs: list[np.ndarray], n: int) -> np.ndarray:
@@ -114,13 +74,13 @@ def _n_body(inputs: list[np.ndarray], n: int) -> np.ndarray:
     return np.concatenate([a, np.zeros((len(p), 1), np.float32)], axis=1).astype(np.float32)
 
 
-def _scan_arrays(n: int) -> tuple[list[np.ndarray], np.ndarray]:
-    return [_rng().integers(0, 100, n, dtype=np.int32)], np.zeros(n, np.int32)
+def _scan_arrays(n: int) -> Arrays:
+    return [rng().integers(0, 100, n, dtype=np.int32)], np.zeros(n, np.int32)
 
 
 def _block_scan(inputs: list[np.ndarray], n: int) -> np.ndarray:
     x = inputs[0]
-    padded = np.zeros(_blocks(x.size, 256) * 256, np.int32)
+    padded = np.zeros(blocks(x.size, 256) * 256, np.int32)
     padded[: x.size] = x
     return np.cumsum(padded.reshape(-1, 256), axis=1, dtype=np.int32).ravel()[: x.size]
 
@@ -497,39 +457,36 @@ def _matmul(inputs: list[np.ndarray], n: int) -> np.ndarray:
     return inputs[0] @ inputs[1]
 
 
-def _shared_histogram_launch(n: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return (min(_blocks(n, 256), 264),), (256,)
-
-
-MILLION = 1 << 20
+def _shared_histogram_launch(n: int) -> Shape:
+    return (min(blocks(n, 256), 264),), (256,)
 
 
 def cases() -> list[Case]:
     """Every timed program; the first nine are the design's speed table."""
     table = [
-        Case("vector add", MILLION, 4096, VECTOR_ADD, VECTOR_ADD_C, _two_vectors, _line, lambda i, n: i[0] + i[1],
+        Case("vector add", MILLION, 4096, VECTOR_ADD, VECTOR_ADD_C, _two_vectors, line, lambda i, n: i[0] + i[1],
              VECTOR_ADD_NUMBA, True),
-        *(Case("naive matmul", n, 96, NAIVE_MATMUL, NAIVE_MATMUL_C, _two_matrices, _square, _matmul,
+        *(Case("naive matmul", n, 96, NAIVE_MATMUL, NAIVE_MATMUL_C, _two_matrices, square, _matmul,
                NAIVE_MATMUL_NUMBA, True) for n in (256, 512)),
-        *(Case("tiled matmul", n, 32, TILED_MATMUL, TILED_MATMUL_C, _two_matrices, _square, _matmul,
+        *(Case("tiled matmul", n, 32, TILED_MATMUL, TILED_MATMUL_C, _two_matrices, square, _matmul,
                TILED_MATMUL_NUMBA, True) for n in (256, 512)),
-        Case("block reduction, shared", MILLION, 1024, SHARED_REDUCTION, REDUCTION_C, _one_vector_to_sums, _line,
+        Case("block reduction, shared", MILLION, 1024, SHARED_REDUCTION, REDUCTION_C, _one_vector_to_sums, line,
              _block_sums, SHARED_REDUCTION_NUMBA, True),
-        Case("block reduction, shuffle", MILLION, 1024, SHUFFLE_REDUCTION, REDUCTION_C, _one_vector_to_sums, _line,
+        Case("block reduction, shuffle", MILLION, 1024, SHUFFLE_REDUCTION, REDUCTION_C, _one_vector_to_sums, line,
              _block_sums, "", True),
-        Case("histogram, global atomics", MILLION, 2048, GLOBAL_HISTOGRAM, HISTOGRAM_C, _bytes_to_bins, _line, _bins,
+        Case("histogram, global atomics", MILLION, 2048, GLOBAL_HISTOGRAM, HISTOGRAM_C, _bytes_to_bins, line, _bins,
              HISTOGRAM_NUMBA, True),
         Case("histogram, shared atomics", MILLION, 2048, SHARED_HISTOGRAM, HISTOGRAM_C, _bytes_to_bins,
              _shared_histogram_launch, _bins, HISTOGRAM_NUMBA, True),
     ]  # fmt: skip
     others = [
-        Case("five-point stencil", 1024, 64, STENCIL, STENCIL_C, _one_matrix, _square, _stencil, STENCIL_NUMBA, False),
-        Case("tiled transpose", 1024, 64, TRANSPOSE, TRANSPOSE_C, _one_matrix, _square,
+        Case("five-point stencil", 1024, 64, STENCIL, STENCIL_C, _one_matrix, square, _stencil, STENCIL_NUMBA, False),
+        Case("tiled transpose", 1024, 64, TRANSPOSE, TRANSPOSE_C, _one_matrix, square,
              lambda i, n: np.ascontiguousarray(i[0].T), TRANSPOSE_NUMBA, False),
-        Case("mandelbrot", 256, 96, MANDELBROT, MANDELBROT_C, _mandelbrot_arrays, _square,
+        Case("mandelbrot", 256, 96, MANDELBROT, MANDELBROT_C, _mandelbrot_arrays, square,
              _mandelbrot, MANDELBROT_NUMBA, False),
-        Case("n-body", 1024, 256, N_BODY, N_BODY_C, _bodies, _line, _n_body, N_BODY_NUMBA, False, 1e-3),
-        Case("block scan", MILLION, 1024, BLOCK_SCAN, BLOCK_SCAN_C, _scan_arrays, _line, _block_scan,
+        Case("n-body", 1024, 256, N_BODY, N_BODY_C, _bodies, line, _n_body, N_BODY_NUMBA, False, 1e-3),
+        Case("block scan", MILLION, 1024, BLOCK_SCAN, BLOCK_SCAN_C, _scan_arrays, line, _block_scan,
              BLOCK_SCAN_NUMBA, False),
     ]  # fmt: skip
     return table + others
