@@ -18,7 +18,6 @@ import numpy as _np
 
 from cudalab.sim.cupy import cuda, exceptions
 from cudalab.sim.cupy._core import catalogue as _catalogue
-from cudalab.sim.cupy._core import operators as _operators
 from cudalab.sim.cupy._core import protocol as _protocol
 from cudalab.sim.cupy._core.array import ndarray
 from cudalab.sim.cupy._core.creation import (
@@ -49,9 +48,6 @@ from cudalab.sim.cupy._core.creation import (
 from cudalab.sim.cupy._core.derivation import derived as _derived
 from cudalab.sim.cupy._core.derivation import make as _make
 from cudalab.sim.cupy._core.elementwise import ElementwiseKernel
-from cudalab.sim.cupy._core.grids import Grid as _Grid
-from cudalab.sim.cupy._core.grids import Joiner as _Joiner
-from cudalab.sim.cupy._core.grids import indices, ix_, meshgrid
 from cudalab.sim.cupy._core.joining import column_stack, concatenate, dstack, hstack, stack, vstack
 from cudalab.sim.cupy._core.manipulation import (
     VIEWS as _VIEWS,
@@ -78,8 +74,33 @@ from cudalab.sim.cupy._core.manipulation import (
 from cudalab.sim.cupy._core.manipulation import (
     view_function as _view_function,
 )
-from cudalab.sim.cupy._core.products import dot, einsum, inner, matmul, outer, tensordot, vdot
-from cudalab.sim.cupy._core.questions import (
+from cudalab.sim.cupy._core.raw import RawKernel, RawModule
+from cudalab.sim.cupy._core.reduction_kernel import ReductionKernel
+from cudalab.sim.cupy._core.ufunc import get as _ufunc
+from cudalab.sim.cupy._core.ufunc import ufunc
+from cudalab.sim.cupy._routines import operators as _operators
+from cudalab.sim.cupy._routines.grids import Grid as _Grid
+from cudalab.sim.cupy._routines.grids import Joiner as _Joiner
+from cudalab.sim.cupy._routines.grids import indices, ix_, meshgrid
+from cudalab.sim.cupy._routines.numeric import (
+    allclose,
+    append,
+    apply_along_axis,
+    around,
+    average,
+    bincount,
+    broadcast,
+    clip,
+    nan_to_num,
+    pad,
+    repeat,
+    require,
+    roll,
+    sort,
+    unwrap,
+)
+from cudalab.sim.cupy._routines.products import dot, einsum, inner, matmul, outer, tensordot, vdot
+from cudalab.sim.cupy._routines.questions import (
     array2string,
     array_repr,
     array_str,
@@ -97,28 +118,9 @@ from cudalab.sim.cupy._core.questions import (
     shares_memory,
     size,
 )
-from cudalab.sim.cupy._core.raw import RawKernel, RawModule
-from cudalab.sim.cupy._core.reduction_kernel import ReductionKernel
-from cudalab.sim.cupy._core.reductions import NAMES as _REDUCTIONS
-from cudalab.sim.cupy._core.reductions import function as _reduction
-from cudalab.sim.cupy._core.routines import (
-    allclose,
-    append,
-    apply_along_axis,
-    around,
-    average,
-    bincount,
-    broadcast,
-    clip,
-    nan_to_num,
-    pad,
-    repeat,
-    require,
-    roll,
-    sort,
-    unwrap,
-)
-from cudalab.sim.cupy._core.selection import (
+from cudalab.sim.cupy._routines.reductions import NAMES as _REDUCTIONS
+from cudalab.sim.cupy._routines.reductions import function as _reduction
+from cudalab.sim.cupy._routines.selection import (
     choose,
     compress,
     fill_diagonal,
@@ -131,8 +133,6 @@ from cudalab.sim.cupy._core.selection import (
     take,
     where,
 )
-from cudalab.sim.cupy._core.ufunc import get as _ufunc
-from cudalab.sim.cupy._core.ufunc import ufunc
 
 __version__ = _catalogue.data()["cupy"]
 

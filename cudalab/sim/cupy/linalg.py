@@ -9,7 +9,7 @@ from numpy.linalg import LinAlgError
 from cudalab.sim.cupy._core import catalogue
 from cudalab.sim.cupy._core.derivation import MATRICES, matrix_function
 from cudalab.sim.cupy._core.manipulation import view_function
-from cudalab.sim.cupy._core.products import matmul
+from cudalab.sim.cupy._routines.products import matmul
 
 matrix_transpose = view_function("matrix_transpose")
 

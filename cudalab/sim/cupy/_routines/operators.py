@@ -11,7 +11,7 @@ import numpy as np
 from cudalab.sim.cupy._core import types, ufunc
 from cudalab.sim.cupy._core.array import define, ndarray
 from cudalab.sim.cupy._core.creation import full
-from cudalab.sim.cupy._core.products import matmul
+from cudalab.sim.cupy._routines.products import matmul
 
 _BINARY = {
     "add": "add",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.sim.cupy._core import layout, selection, ufunc
+from cudalab.sim.cupy._core import layout, ufunc
 from cudalab.sim.cupy._core.array import define, ndarray, required
 from cudalab.sim.cupy._core.creation import array, asarray
 from cudalab.sim.cupy._core.derivation import same, shaped, table_function, waits
@@ -14,6 +14,7 @@ from cudalab.sim.cupy._core.indexing import setitem
 from cudalab.sim.cupy._core.joining import concatenate, stack
 from cudalab.sim.cupy._core.manipulation import broadcast_to, view_function
 from cudalab.sim.cupy._core.operation import Work, enqueue
+from cudalab.sim.cupy._routines import selection
 
 
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> ndarray:
