@@ -8,7 +8,8 @@ this machine's processor (``docs/dev/layers.md``). Both run in helper processes,
 from __future__ import annotations
 
 from cudalab.sim.compiler.frontend.diagnostics import CompileError, CompilerUnavailable, Diagnostic
-from cudalab.sim.compiler.processes.helper import Limits, limits, prewarm, set_limits
+from cudalab.sim.compiler.processes.helper import limits, prewarm, set_limits
+from cudalab.sim.compiler.processes.messages import Limits
 from cudalab.sim.compiler.program import Program
 from cudalab.sim.compiler.translation import compile, compile_ptx, native, prefetch
 

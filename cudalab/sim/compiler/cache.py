@@ -1,9 +1,10 @@
 """Compiled programs and object code on disk, so that an unchanged cell costs no compile.
 
-An entry is one file: a magic word, a digest of the rest, and a message of ``codec.py``. Its name is a
-digest of everything that the result depends on: source, options, names, own headers, the NVRTC library,
-CUDA's headers, llvmlite, this package's source; object code also on the processor. So an entry is never
-stale, only unused, and the oldest go when the folder grows beyond its bound.
+An entry is one file: a magic word, a digest of the rest, the entry's key, and the result as ``codec.py`` encodes it.
+The key is everything that the result depends on: source, options, names, own headers, the NVRTC library, CUDA's
+headers, llvmlite, this package's source; object code also on the processor. The file is named by a digest of it. So an
+entry is never stale, only unused, and the oldest go when the folder grows beyond its bound. A file that was copied over
+another's name still says what it was made from, and is not taken for the other.
 
 Entries are written aside and renamed, so readers in other processes see whole ones only; a damaged one
 is ignored and written again. A cache that cannot be written is no error.
@@ -18,18 +19,22 @@ import contextlib
 import functools
 import hashlib
 import importlib.metadata
-import json
 import os
 import platform
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from cudalab.sim.compiler.frontend import headers
 from cudalab.sim.compiler.processes import codec
 
-_MAGIC = b"cudalab1"
+T = TypeVar("T")
+
+_MAGIC = b"cudalab2"
 _DIGEST = 16  # bytes
 LARGEST = 512 << 20  # bytes of all entries together
 _CLEANING_EVERY = 64  # stores between looks at the size
@@ -54,15 +59,28 @@ def _default_folder() -> Path:
     return Path(user_cache_dir("cudalab", appauthor=False))
 
 
-def key(*parts: Any) -> str:
-    """A name for a result that depends on ``parts`` (anything JSON can hold)."""
-    text = json.dumps(parts, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
+@dataclass(frozen=True)
+class Key:
+    """What a result depends on, and the name that follows from it."""
+
+    parts: bytes
+    name: str
 
 
-def load(name: str) -> tuple[Any, list[bytes]] | None:
-    """The message stored under ``name``; None when there is none, or it is damaged."""
-    path = _path(name)
+def key(*parts: Any) -> Key:
+    """The key of a result that depends on ``parts``: strings, numbers, lists and dictionaries."""
+    encoded = codec.encode(parts)
+    return Key(encoded, hashlib.blake2b(encoded, digest_size=20).hexdigest())
+
+
+class _Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    key: bytes
+    result: msgspec.Raw
+
+
+def load(wanted: Key, kind: type[T]) -> T | None:
+    """The result stored under a key; None when there is none, or it is damaged, another key's or no ``kind``."""
+    path = _path(wanted)
     if path is None:
         return None
     try:
@@ -76,21 +94,24 @@ def load(name: str) -> tuple[Any, list[bytes]] | None:
             path.unlink()
         return None
     try:
-        message = codec.unpack(bytes(body))
+        entry = codec.decode(_Entry, body)
+        if entry.key != wanted.parts:
+            return None
+        result = codec.decode(kind, entry.result)
     except codec.CodecError:
         return None
     with contextlib.suppress(OSError):
         os.utime(path)  # the time of last use, by which old entries go
-    return message
+    return result
 
 
-def store(name: str, document: Any, blobs: list[bytes]) -> None:
-    """Keep a message under ``name``. Does nothing where that is not possible."""
+def store(under: Key, result: Any) -> None:
+    """Keep a result under a key. Does nothing where that is not possible."""
     global _stores
-    path = _path(name)
+    path = _path(under)
     if path is None:
         return
-    body = codec.pack(document, blobs)
+    body = codec.encode(_Entry(under.parts, msgspec.Raw(codec.encode(result))))
     digest = hashlib.blake2b(body, digest_size=_DIGEST).digest()
     temporary = ""
     try:
@@ -131,9 +152,9 @@ def clean(largest: int | None = None) -> int:
     return total
 
 
-def _path(name: str) -> Path | None:
+def _path(key: Key) -> Path | None:
     root = folder()
-    return root / name[:2] / name[2:] if root else None
+    return root / key.name[:2] / key.name[2:] if root else None
 
 
 # --------------------------------------------------------------------- what results depend on

@@ -28,8 +28,18 @@ from cudalab.sim.compiler.frontend.diagnostics import (
     parse_log,
 )
 from cudalab.sim.compiler.frontend.options import ARCHITECTURE, OptionError, Options, parse_options
-from cudalab.sim.compiler.processes import codec, helper
-from cudalab.sim.compiler.processes.helper import HelperFailure, Limits
+from cudalab.sim.compiler.processes import helper
+from cudalab.sim.compiler.processes.helper import HelperFailure
+from cudalab.sim.compiler.processes.messages import (
+    Build,
+    Compile,
+    Compiled,
+    Limits,
+    MakeFaultHandler,
+    MakeRuntime,
+    Native,
+    ObjectCode,
+)
 from cudalab.sim.compiler.program import VARIANTS, Program
 
 _KEPT = 64  # programs remembered in this process
@@ -74,12 +84,16 @@ def compile(
     program = _remembered(key)
     if program is not None:
         return program
+    name_of_key = key.name if key else ""
     try:
-        reply, blobs = helper.call(request.message(), bounds=limits, jailed=bundled_headers_only, program=key)
+        reply = helper.call(
+            request.message(), Compiled, bounds=limits, jailed=bundled_headers_only, program=name_of_key
+        )
     except HelperFailure as failure:
         raise request.error(failure, limits or helper.limits()) from None
-    program = request.check(_program(reply, blobs, key))
-    _remember(program, on_disk=bool(key))
+    program = request.check(replace(reply.program, key=name_of_key))
+    if key is not None:
+        _keep(key, program)
     return program
 
 
@@ -94,11 +108,11 @@ def compile_ptx(ptx: str, *, limits: Limits | None = None) -> Program:
     if program is not None:
         return program
     try:
-        reply, blobs = helper.call({"do": "build", "ptx": ptx}, bounds=limits, program=key)
+        reply = helper.call(Build(ptx), Compiled, bounds=limits, program=key.name)
     except HelperFailure as failure:
         raise _failure(failure, limits or helper.limits(), "", "module.ptx", ()) from None
-    program = _program(reply, blobs, key)
-    _remember(program, on_disk=True)
+    program = replace(reply.program, key=key.name)
+    _keep(key, program)
     return program
 
 
@@ -150,7 +164,7 @@ def host_fault_code() -> bytes:
     Raises:
         CompileError: the helper process did not make it.
     """
-    return _object_code(cache.key("host fault", cache.backend_identity()), {"do": "trap"})[1]
+    return _object_code(cache.key("host fault", cache.backend_identity()), MakeFaultHandler()).code
 
 
 def _fetch(program: Program, variant: str, future: Future[bytes]) -> None:
@@ -174,28 +188,28 @@ def _await(future: Future[bytes]) -> bytes:
 def _generate(program: Program, variant: str, limits: Limits | None) -> bytes:
     from cudalab.sim.compiler.loader import bundle  # loads LLVM
 
-    request = {"do": "native", "ptx": program.ptx, "variant": variant}
-    entry = cache.key("object", program.ptx, variant, cache.backend_identity())
-    reply, code = _object_code(entry, request, limits, program)
-    return bundle(reply["entries"], _runtime(), code)
+    key = cache.key("object", program.ptx, variant, cache.backend_identity())
+    made = _object_code(key, Native(program.ptx, variant), limits, program)
+    return bundle(made.entries, _runtime(), made.code)
 
 
 def _object_code(
-    entry: str, request: dict[str, Any], limits: Limits | None = None, program: Program | None = None
-) -> tuple[dict[str, Any], bytes]:
-    """The helper's answer to ``request`` and the object code in it, kept on disk under ``entry``."""
-    stored = cache.load(entry)
-    if stored is not None and len(stored[1]) == 1:
-        return stored[0], stored[1][0]
+    key: cache.Key,
+    request: Native | MakeRuntime | MakeFaultHandler,
+    limits: Limits | None = None,
+    program: Program | None = None,
+) -> ObjectCode:
+    """The helper's answer to ``request``, kept on disk under ``key``."""
+    stored = cache.load(key, ObjectCode)
+    if stored is not None:
+        return stored
     try:
-        reply, blobs = helper.call(request, bounds=limits, program=program.key if program else "")
+        made = helper.call(request, ObjectCode, bounds=limits, program=program.key if program else "")
     except HelperFailure as failure:
-        name = failure.fields.get("file") or "kernel.cu"
-        raise _failure(failure, limits or helper.limits(), program.source if program else "", name, ()) from None
-    if len(blobs) != 1:
-        raise CompileError("the helper process sent no object code")
-    cache.store(entry, reply, blobs)
-    return reply, blobs[0]
+        source = program.source if program else ""
+        raise _failure(failure, limits or helper.limits(), source, failure.file or "kernel.cu", ()) from None
+    cache.store(key, made)
+    return made
 
 
 def _runtime() -> bytes:
@@ -207,7 +221,7 @@ def _runtime() -> bytes:
 
 @functools.cache
 def _made_runtime() -> bytes:
-    return _object_code(cache.key("runtime", cache.backend_identity()), {"do": "runtime"})[1]
+    return _object_code(cache.key("runtime", cache.backend_identity()), MakeRuntime()).code
 
 
 # ------------------------------------------------------------------------------- one request
@@ -247,27 +261,20 @@ class _Request:
         message = diagnostic.show(self.source, self.name)
         return CompileError(message, "", (diagnostic,), source=self.source, name=self.name, options=self.given)
 
-    def key(self) -> str:
-        """The cache's name for the result; ``""`` where it cannot be cached."""
+    def key(self) -> cache.Key | None:
+        """What the result depends on; None where it cannot be cached."""
         options = self.options
         reached: Any = []  # while grading, only CUDA's own headers are
         if not self.restricted:
             reached = includes.dependencies(self.source, options.folders, options.pre_includes)
         if reached is None:
-            return ""
+            return None
         parts = [self.source, options.flags, options.folders, options.pre_includes, options.notes, reached]
         parts += [options.architecture, options.asked]
         return cache.key("program", parts, self.expressions, self.name, self.restricted, cache.compiler_identity())
 
-    def message(self) -> dict[str, Any]:
-        return {
-            "do": "compile",
-            "source": self.source,
-            "name": self.name,
-            "arguments": self.options.arguments(self.bundled),
-            "expressions": self.expressions,
-            "restricted": self.restricted,
-        }
+    def message(self) -> Compile:
+        return Compile(self.source, self.name, self.options.arguments(self.bundled), self.expressions, self.restricted)
 
     def check(self, program: Program) -> Program:
         """Add the options' notes to the log; while grading, see that no foreign file was read."""
@@ -278,12 +285,11 @@ class _Request:
 
     def error(self, failure: HelperFailure, limits: Limits) -> Exception:
         if failure.kind == "source":
-            log = failure.fields["log"]
             if self.restricted:
-                self._only_known_files(log, [])
-            return compile_error(log, self.source, self.name, self.given)
+                self._only_known_files(failure.log, [])
+            return compile_error(failure.log, self.source, self.name, self.given)
         if failure.kind == "include":
-            return self.refusal(str(failure), failure.fields["line"])
+            return self.refusal(str(failure), failure.line)
         return _failure(failure, limits, self.source, self.name, self.given)
 
     def _only_known_files(self, log: str, files: list[str]) -> None:
@@ -300,41 +306,33 @@ class _Request:
 # ------------------------------------------------------------------------------- results
 
 
-def _program(reply: dict[str, Any], blobs: list[bytes], key: str) -> Program:
-    try:
-        return replace(codec.decode(Program, reply.get("program"), blobs), key=key)
-    except codec.CodecError as error:
-        raise CompileError(f"the helper process sent no program: {error}") from None
-
-
-def _remembered(key: str) -> Program | None:
-    if not key:
+def _remembered(key: cache.Key | None) -> Program | None:
+    if key is None:
         return None
     with _lock:
-        program = _programs.get(key)
+        program = _programs.get(key.name)
         if program is not None:
-            _programs.move_to_end(key)
+            _programs.move_to_end(key.name)
             return program
-    stored = cache.load(key)
+    stored = cache.load(key, Program)
     if stored is None:
         return None
-    try:
-        program = replace(codec.decode(Program, *stored), key=key)
-    except codec.CodecError:
-        return None
-    _remember(program, on_disk=False)
+    program = replace(stored, key=key.name)
+    _remember(program)
     return program
 
 
-def _remember(program: Program, *, on_disk: bool) -> None:
-    if program.key:
-        with _lock:
-            _programs[program.key] = program
-            while len(_programs) > _KEPT:
-                _programs.popitem(last=False)
-    if on_disk:
-        blobs: list[bytes] = []
-        cache.store(program.key, codec.encode(replace(program, objects={}), blobs), blobs)
+def _remember(program: Program) -> None:
+    with _lock:
+        _programs[program.key] = program
+        while len(_programs) > _KEPT:
+            _programs.popitem(last=False)
+
+
+def _keep(key: cache.Key, program: Program) -> None:
+    """Remember a new program, for this process and on disk; object code has entries of its own."""
+    _remember(program)
+    cache.store(key, replace(program, objects={}))
 
 
 def forget() -> None:
@@ -364,14 +362,13 @@ _ADVICE = {
 
 def _failure(failure: HelperFailure, limits: Limits, source: str, name: str, options: Sequence[str]) -> Exception:
     kind, message = failure.kind, str(failure)
-    log = failure.fields.get("log", "")
     if kind == "missing":
         return CompilerUnavailable(unavailable_message(message))
     if kind == "ptx":
-        file, line = failure.fields.get("file") or name, failure.fields.get("line", 0)
+        file, line = failure.file or name, failure.line
         diagnostic = Diagnostic(file, line, 0, "error", message)
         return CompileError(
-            diagnostic.show(source, name), log, (diagnostic,), source=source, name=name, options=options
+            diagnostic.show(source, name), failure.log, (diagnostic,), source=source, name=name, options=options
         )
     if kind in _LIMIT:
         text = _LIMIT[kind].format(
@@ -380,12 +377,12 @@ def _failure(failure: HelperFailure, limits: Limits, source: str, name: str, opt
         diagnostic = Diagnostic(name, 0, 0, "error", text, hint=_ADVICE[kind])
         limit = kind if kind in ("time", "memory", "size") else ""
         return CompileError(
-            f"{name}: {text}", log, (diagnostic,), source=source, name=name, options=options, limit=limit
+            f"{name}: {text}", failure.log, (diagnostic,), source=source, name=name, options=options, limit=limit
         )
-    error = CompileError(f"{name}: {message}", log, source=source, name=name, options=options)
+    error = CompileError(f"{name}: {message}", failure.log, source=source, name=name, options=options)
     error.add_note("This is a mistake in cudalab, not in your kernel. Please report it with the source.")
-    if log:
-        error.add_note(log.rstrip())
+    if failure.log:
+        error.add_note(failure.log.rstrip())
     return error
 
 

@@ -7,11 +7,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cudalab.sim.compiler import cache, compile, native, translation
 from cudalab.sim.compiler.processes import helper
+from cudalab.sim.compiler.processes.messages import MakeRuntime, Native, ObjectCode, Request
+from cudalab.sim.compiler.program import Program
 
 SOURCE = 'extern "C" __global__ void k(float *x) { x[0] = 1.0f; }\n'
 
@@ -27,46 +30,51 @@ def _entries(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
+def _numbers(key: cache.Key) -> dict[str, int] | None:
+    return cache.load(key, dict[str, int])
+
+
 def test_round_trip(folder: Path) -> None:
-    name = cache.key("a", 1)
-    assert cache.load(name) is None
-    cache.store(name, {"n": [1, 2]}, [b"\x00\xff", b""])
-    assert cache.load(name) == ({"n": [1, 2]}, [b"\x00\xff", b""])
-    assert cache.load(cache.key("a", 2)) is None
+    key = cache.key("a", 1)
+    assert cache.load(key, ObjectCode) is None
+    cache.store(key, ObjectCode(b"\x00\xff", ["k", ""]))
+    assert cache.load(key, ObjectCode) == ObjectCode(b"\x00\xff", ["k", ""])
+    assert cache.load(cache.key("a", 2), ObjectCode) is None
+    assert cache.load(key, Program) is None, "an entry of another kind is none"
 
 
-@pytest.mark.parametrize("damage", [b"", b"\x00" * 200, b"cudalab1" + b"\x00" * 50])
+@pytest.mark.parametrize("damage", [b"", b"\x00" * 200, b"cudalab2" + b"\x00" * 50])
 def test_a_damaged_entry_is_ignored_and_replaced(folder: Path, damage: bytes) -> None:
-    name = cache.key("a")
-    cache.store(name, {"n": 1}, [])
+    key = cache.key("a")
+    cache.store(key, {"n": 1})
     (entry,) = _entries(folder)
     entry.write_bytes(damage)
-    assert cache.load(name) is None
-    cache.store(name, {"n": 2}, [])
-    assert cache.load(name) == ({"n": 2}, [])
+    assert _numbers(key) is None
+    cache.store(key, {"n": 2})
+    assert _numbers(key) == {"n": 2}
 
 
 def test_every_flipped_bit_is_noticed(folder: Path) -> None:
-    name = cache.key("a")
-    cache.store(name, {"n": 1}, [b"code"])
+    key = cache.key("a")
+    cache.store(key, ObjectCode(b"code"))
     (entry,) = _entries(folder)
     whole = entry.read_bytes()
     for position in range(len(whole)):
         entry.write_bytes(whole[:position] + bytes([whole[position] ^ 4]) + whole[position + 1 :])
-        assert cache.load(name) is None
+        assert cache.load(key, ObjectCode) is None
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.write_text("a file where the folder should be")
-    cache.store(cache.key("a"), {}, [])
-    assert cache.load(cache.key("a")) is None
+    cache.store(cache.key("a"), {})
+    assert _numbers(cache.key("a")) is None
     assert compile(SOURCE).kernels.keys() == {"k"}
 
 
 def test_switched_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDALAB_CACHE", "off")
-    cache.store(cache.key("a"), {}, [])
-    assert cache.load(cache.key("a")) is None
+    cache.store(cache.key("a"), {})
+    assert _numbers(cache.key("a")) is None
     assert not folder.exists()
 
 
@@ -83,24 +91,24 @@ def test_place_follows_the_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 def test_the_entries_used_longest_ago_go_first(folder: Path) -> None:
-    names = [cache.key(number) for number in range(6)]
-    for age, name in enumerate(names):
-        cache.store(name, {}, [bytes(1000)])
-        path = folder / name[:2] / name[2:]
+    keys = [cache.key(number) for number in range(6)]
+    for age, key in enumerate(keys):
+        cache.store(key, bytes(1000))
+        path = _place(folder, key.name)
         os.utime(path, (time.time() - 1000 + age, time.time() - 1000 + age))
-    assert cache.load(names[0]) is not None  # used again
+    assert cache.load(keys[0], bytes) is not None  # used again
     remaining = cache.clean(3200)
     assert remaining <= 3200
-    assert [cache.load(name) is not None for name in names] == [True, False, False, False, True, True]
+    assert [cache.load(key, bytes) is not None for key in keys] == [True, False, False, False, True, True]
 
 
 def test_writers_at_the_same_time(folder: Path) -> None:
     program = (
-        "import sys\nfrom cudalab.sim.compiler import cache\nname = cache.key('shared')\n"
+        "import sys\nfrom cudalab.sim.compiler import cache\nkey = cache.key('shared')\n"
         "for i in range(150):\n"
-        "    cache.store(name, {'n': 1}, [bytes([int(sys.argv[1])]) * 20000])\n"
-        "    found = cache.load(name)\n"
-        "    assert found is None or len(set(found[1][0])) == 1 and len(found[1][0]) == 20000\n"
+        "    cache.store(key, bytes([int(sys.argv[1])]) * 20000)\n"
+        "    found = cache.load(key, bytes)\n"
+        "    assert found is None or len(set(found)) == 1 and len(found) == 20000\n"
         "    assert found is not None\n"
     )
     writers = [subprocess.Popen([sys.executable, "-c", program, str(n)], stderr=subprocess.PIPE) for n in (1, 2)]
@@ -123,6 +131,72 @@ def test_compile_and_native_without_a_helper(folder: Path, monkeypatch: pytest.M
         program.globals,
         program.log,
     )
+
+
+WARM = """
+from cudalab.sim.compiler import compile, native
+from cudalab.sim.compiler.frontend import nvrtc
+from cudalab.sim.compiler.processes import helper
+import sys
+
+def refuse(*arguments, **options):
+    raise AssertionError("a compiler was started")
+
+helper._Helper.__init__ = refuse
+nvrtc.Nvrtc.__init__ = refuse
+program = compile(sys.argv[1])
+print(len(native(program, "plain")), program.key)
+"""
+
+
+def test_a_warm_compile_in_a_fresh_process_starts_no_compiler(folder: Path) -> None:
+    """Neither a helper process nor NVRTC: each would fail."""
+    command = [sys.executable, "-c", WARM, SOURCE]
+    cold = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert cold.returncode == 1 and "a compiler was started" in cold.stderr
+    translation._made_runtime.cache_clear()
+    program = compile(SOURCE)
+    code = native(program, "plain")
+    entries = {path: path.read_bytes() for path in _entries(folder)}
+    warm = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert warm.stdout.split() == [str(len(code)), program.key], warm.stderr
+    assert {path: path.read_bytes() for path in _entries(folder)} == entries, "nothing was made again"
+
+
+def _place(folder: Path, name: str) -> Path:
+    return folder / name[:2] / name[2:]
+
+
+@pytest.mark.parametrize("changed", [{"source": SOURCE.replace("1.0f", "2.0f")}, {"options": ("-DN=1",)}])
+def test_a_program_copied_over_another_key_is_refused(folder: Path, changed: dict[str, Any]) -> None:
+    mine, other = compile(SOURCE), compile(**{"source": SOURCE, **changed})
+    place = _place(folder, mine.key)
+    place.write_bytes(_place(folder, other.key).read_bytes())
+    before = {path: path.read_bytes() for path in _entries(folder)}
+    translation.forget()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cache, "store", lambda key, result: None)
+        assert compile(SOURCE).source == SOURCE and compile(SOURCE).ptx == mine.ptx
+        assert compile(**{"source": SOURCE, **changed}).ptx == other.ptx
+    assert {path: path.read_bytes() for path in _entries(folder)} == before, "nothing is dropped"
+    translation.forget()
+    compile(SOURCE)
+    assert place.read_bytes() != before[place], "the right one takes its place"
+
+
+def test_object_code_copied_over_another_key_is_refused(folder: Path) -> None:
+    mine, other = compile(SOURCE), compile(SOURCE.replace("1.0f", "2.0f"))
+    programs = {_place(folder, mine.key), _place(folder, other.key)}
+    translation._made_runtime.cache_clear()
+    code = native(mine, "plain")
+    known = set(_entries(folder))
+    native(other, "plain")
+    (theirs,) = set(_entries(folder)) - known
+    for entry in known - programs:
+        entry.write_bytes(theirs.read_bytes())
+    translation.forget()
+    translation._made_runtime.cache_clear()
+    assert native(compile(SOURCE), "plain") == code
 
 
 def test_cached_compile_and_native_take_under_3_ms(folder: Path) -> None:
@@ -188,19 +262,19 @@ def test_variants_are_kept_apart(folder: Path) -> None:
 def test_the_runtime_object_is_made_once_for_all_programs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def call(request: dict[str, object], **options: object) -> object:
-        asked.append(request["do"])
-        return real(request, **options)  # type: ignore[arg-type]
+    def call(request: Request, answer: type, **options: Any) -> object:
+        asked.append(type(request))
+        return real(request, answer, **options)
 
     real = helper.call
     monkeypatch.setattr(helper, "call", call)
     translation._made_runtime.cache_clear()
     first = native(compile(SOURCE), "plain")
     other = native(compile(SOURCE.replace("1.0f", "2.0f")), "plain")
-    assert asked.count("runtime") == 1 and asked.count("native") == 2
+    assert asked.count(MakeRuntime) == 1 and asked.count(Native) == 2
     translation.forget()
     translation._made_runtime.cache_clear()  # as in another process
     assert native(compile(SOURCE), "plain") == first != other
-    assert asked.count("runtime") == 1, "the next process takes it from the disk"
+    assert asked.count(MakeRuntime) == 1, "the next process takes it from the disk"
     largest, *others = sorted((path.stat().st_size for path in _entries(folder)), reverse=True)
     assert largest > 2 * max(others), "no program's entry holds it"

@@ -21,7 +21,6 @@ import re
 import shutil
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any
 
 from cudalab.sim.compiler.frontend.nvrtc import Nvrtc, NvrtcError, Output
 
@@ -67,13 +66,15 @@ class Precompiled:
         self._nvrtc, self._home, self._folders = nvrtc, home, folders
         self._ready: OrderedDict[str, Path] = OrderedDict()
         self._refused: set[str] = set()
-        self._wanted: tuple[str, str, dict[str, Any]] | None = None
+        self._wanted: tuple[str, str, str, list[str]] | None = None
         self.enabled = home is not None and nvrtc.reserve_header_heap(HEAP_BYTES)
 
-    def compile(self, source: str, request: dict[str, Any], expressions: list[str]) -> Output:
-        """As ``Nvrtc.compile``, going on from a precompiled header if there is one that fits."""
-        name, arguments = request["name"], request["arguments"]
-        start = "" if not self.enabled or request["restricted"] else self._usable(source, arguments)
+    def compile(
+        self, source: str, name: str, arguments: list[str], expressions: list[str], *, restricted: bool = False
+    ) -> Output:
+        """As ``Nvrtc.compile``, going on from a precompiled header if there is one that fits; while grading
+        (``restricted``), there is none."""
+        start = "" if not self.enabled or restricted else self._usable(source, arguments)
         if start:
             key = self._key(start, name, arguments)
             folder = self._ready.get(key)
@@ -84,7 +85,7 @@ class Precompiled:
                     return found
                 self._drop(key)
             elif key not in self._refused:
-                self._wanted = key, start, request
+                self._wanted = key, start, name, arguments
         return self._nvrtc.compile(source, name, arguments, expressions)
 
     def _usable(self, source: str, arguments: list[str]) -> str:
@@ -128,15 +129,14 @@ class Precompiled:
         """Write the header that the last compile would have used."""
         if self._wanted is None or self._home is None:
             return
-        key, start, request = self._wanted
+        key, start, name, arguments = self._wanted
         self._wanted = None
         folder = self._home / key
         try:
             folder.mkdir(parents=True, exist_ok=True)
             while len(self._ready) >= _MOST:
                 self._drop(next(iter(self._ready)))
-            arguments = [*request["arguments"], *self._options(folder)]
-            output = self._nvrtc.compile(start + _STAND_IN, request["name"], arguments, [])
+            output = self._nvrtc.compile(start + _STAND_IN, name, [*arguments, *self._options(folder)], [])
             if output.failed or not os.listdir(folder):
                 raise OSError("no header was written")
             self._ready[key] = folder

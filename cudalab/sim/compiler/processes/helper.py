@@ -1,6 +1,6 @@
 """The compiler's processes, seen from the learner's: started, fed, bounded, replaced.
 
-``call`` sends one request to a helper process (``worker.py``) and returns its answer. Around it:
+``call`` sends one request (``messages.py``) to a helper process (``worker.py``) and returns its answer. Around it:
 
 - **Warm.** A helper stays alive between requests. ``prewarm()`` starts the first one at once; it loads
   its libraries while the caller goes on.
@@ -29,12 +29,15 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cudalab.sim.compiler.frontend import headers
 from cudalab.sim.compiler.processes import codec, jail
+from cudalab.sim.compiler.processes.messages import Limits, Order, Ready, Refusal, Reply, Request
+
+R = TypeVar("R")
 
 _MOST_HELPERS = 2  # of a kind: plain, jailed
 _START_SECONDS = 120.0  # until a helper has loaded its libraries; long, for loaded machines
@@ -53,18 +56,6 @@ main(c)
 """
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What one request may use before it is stopped."""
-
-    seconds: float = 30.0
-    """Wall-clock time."""
-    memory: int = 3 << 30
-    """Bytes of address space that the helper may add (where the system cannot bound that: of resident memory)."""
-    ptx: int = 32 << 20
-    """Bytes of PTX that are still translated."""
-
-
 _limits = Limits()
 
 
@@ -81,13 +72,13 @@ def set_limits(new: Limits | None = None, **changes: Any) -> Limits:
 
 
 class HelperFailure(Exception):
-    """A request without a result. ``kind``: ``time``, ``memory``, ``crash``, ``depth``, ``size``,
-    ``missing``, ``internal``, ``source``, ``include`` or ``ptx``; ``fields``: ``log``, ``file``, ``line``."""
+    """A request without a result. ``kind``: ``time``, ``memory``, ``crash``, ``depth``, ``size``, ``missing``,
+    ``internal``, ``source``, ``include`` or ``ptx``; ``log``, ``file`` and ``line`` where they are known."""
 
-    def __init__(self, kind: str, message: str, **fields: Any) -> None:
+    def __init__(self, kind: str, message: str, log: str = "", file: str = "", line: int = 0) -> None:
         super().__init__(message)
         self.kind = kind
-        self.fields = fields
+        self.log, self.file, self.line = log, file, line
 
 
 # --------------------------------------------------------------------------- one process
@@ -100,7 +91,7 @@ class _Helper:
         self.programs: set[str] = set()  # keys whose parsed form this process still knows
         self.walls: tuple[str, ...] = ()
         self.busy = False
-        self._replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._replies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._ready = False
         self._errors = tempfile.TemporaryFile()  # what a dying compiler prints
         command, inner = _command(jailed)
@@ -120,10 +111,10 @@ class _Helper:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def exchange(self, request: dict[str, Any], bounds: Limits) -> tuple[dict[str, Any], list[bytes]]:
+    def exchange(self, request: Request, bounds: Limits) -> Reply:
         """Send ``request`` and wait for the reply; ``HelperFailure`` when it exceeds ``bounds``."""
         self.wait_ready()
-        data = codec.pack({**request, "limits": asdict(bounds)}, [])
+        data = codec.frame(Order(request, bounds))
         assert self.process.stdin is not None
         try:
             view = memoryview(data)
@@ -137,14 +128,14 @@ class _Helper:
         if self._ready:
             return
         try:
-            hello, _ = self._receive(_START_SECONDS, 0)
+            ready = self._receive(_START_SECONDS, 0)
         except HelperFailure as failure:
             text = f"the compiler's helper process did not start: {failure}"
-            raise HelperFailure("internal", text, **failure.fields) from None
-        self.walls = (*hello.get("walls", ()), *(["bwrap"] if self._wrapped else []))
+            raise HelperFailure("internal", text, failure.log) from None
+        self.walls = (*(ready.walls if isinstance(ready, Ready) else ()), *(["bwrap"] if self._wrapped else []))
         self._ready = True
 
-    def _receive(self, seconds: float, memory: int) -> tuple[dict[str, Any], list[bytes]]:
+    def _receive(self, seconds: float, memory: int) -> Reply:
         end = time.monotonic() + seconds
         watch = memory if _WATCH_MEMORY else 0
         while True:
@@ -159,10 +150,10 @@ class _Helper:
                 continue
             if message is None:
                 raise self._died()
-            document, blobs = message
-            if not isinstance(document, dict):
-                raise HelperFailure("internal", "the helper process sent no answer")
-            return document, blobs
+            try:
+                return codec.decode(Reply, message)  # type: ignore[arg-type]  # a union is no `type` to mypy
+            except codec.CodecError as error:
+                raise HelperFailure("internal", f"the helper process sent no answer: {error}") from None
 
     def _died(self) -> HelperFailure:
         try:
@@ -173,13 +164,13 @@ class _Helper:
         printed = self._errors.read()[-4000:].decode("utf-8", "replace").strip()
         lowered = printed.lower()
         if any(words in lowered for words in ("out of memory", "bad_alloc", "memoryerror", "cannot allocate")):
-            return HelperFailure("memory", "out of memory", log=printed)
+            return HelperFailure("memory", "out of memory", printed)
         if code == 3:
             return HelperFailure("time", "stopped by its own watch")
         how = f"exit status {code}"
         with contextlib.suppress(ValueError):
             how = signal.Signals(-code if code < 0 else code - 128).name if code < 0 or code > 128 else how
-        return HelperFailure("crash", how, log=printed)
+        return HelperFailure("crash", how, printed)
 
     def kill(self) -> None:
         """End the process, and what it has started, now."""
@@ -208,7 +199,7 @@ class _Helper:
         self.process.returncode = 0
 
 
-def _pump(stream: Any, replies: queue.SimpleQueue[Any]) -> None:
+def _pump(stream: Any, replies: queue.SimpleQueue[bytes | None]) -> None:
     """Reads messages until the process ends; a thread, because pipes cannot be waited for on Windows."""
     import io
 
@@ -263,7 +254,7 @@ def _command(jailed: bool) -> tuple[list[str], bool]:
 
 def _module_folders(path: list[str]) -> list[str]:
     """The installed packages that a helper imports, found without importing them."""
-    names = ("llvmlite", "numpy", "numpy.libs")
+    names = ("llvmlite", "msgspec", "numpy", "numpy.libs")
     return [folder for entry in path for name in names if os.path.isdir(folder := os.path.join(entry, name))]
 
 
@@ -352,46 +343,35 @@ _pools = {False: _Pool(False), True: _Pool(True)}
 
 
 def call(
-    request: dict[str, Any], *, bounds: Limits | None = None, jailed: bool = False, program: str = ""
-) -> tuple[dict[str, Any], list[bytes]]:
-    """Have a helper process answer ``request``.
+    request: Request, answer: type[R], *, bounds: Limits | None = None, jailed: bool = False, program: str = ""
+) -> R:
+    """Have a helper process answer ``request`` with an ``answer``: ``Compiled`` or ``ObjectCode``.
 
     Raises:
-        HelperFailure: it exceeded ``bounds``, crashed, or its answer is an error.
+        HelperFailure: it exceeded ``bounds``, crashed, or refused.
         KeyboardInterrupt: as it came; the helper that worked on the request has been killed.
     """
     pool = _pools[jailed]
     helper = pool.acquire(program)
     try:
-        reply, blobs = helper.exchange(request, bounds or _limits)
+        reply = helper.exchange(request, bounds or _limits)
     except BaseException:
         pool.discard(helper)
         if not sys.is_finalizing():
             with contextlib.suppress(OSError, RuntimeError):
                 pool.start()  # the next request finds a warm one
         raise
-    error = reply.get("error")
-    failure = _failure(error) if isinstance(error, dict) else None
-    if failure and failure.kind in ("memory", "crash"):
+    if isinstance(reply, Refusal) and reply.kind in ("memory", "crash"):
         pool.discard(helper)
         pool.start()
     else:
         helper.programs.add(program)
         pool.release(helper)
-    if failure:
-        raise failure
-    return reply, blobs
-
-
-def _failure(error: dict[str, Any]) -> HelperFailure:
-    line = error.get("line")
-    return HelperFailure(
-        str(error.get("kind", "internal")),
-        str(error.get("message", "")),
-        log=str(error.get("log", "")),
-        file=str(error.get("file", "")),
-        line=line if isinstance(line, int) else 0,
-    )
+    if isinstance(reply, Refusal):
+        raise HelperFailure(reply.kind, reply.message, reply.log, reply.file, reply.line)
+    if not isinstance(reply, answer):
+        raise HelperFailure("internal", f"the helper process answered with {type(reply).__name__}")
+    return reply
 
 
 def prewarm(count: int = 1, *, jailed: bool = False) -> None:

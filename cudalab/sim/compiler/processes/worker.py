@@ -19,12 +19,27 @@ import time
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, assert_never
 
 from cudalab.sim.compiler.frontend import includes, resources, signature
 from cudalab.sim.compiler.frontend.nvrtc import Nvrtc, NvrtcError, Output
 from cudalab.sim.compiler.frontend.precompiled import Precompiled
 from cudalab.sim.compiler.processes import codec, jail
+from cudalab.sim.compiler.processes.messages import (
+    Build,
+    Compile,
+    Compiled,
+    Limits,
+    MakeFaultHandler,
+    MakeRuntime,
+    Native,
+    ObjectCode,
+    Order,
+    Ready,
+    Refusal,
+    Reply,
+    Request,
+)
 from cudalab.sim.compiler.ptx.errors import PtxError
 
 _QUIET = 0.25  # seconds without a request after which headers may be precompiled
@@ -35,15 +50,15 @@ _MEMORY_WORDS = ("out of memory", "bad_alloc", "cannot allocate memory", "memory
 
 
 class _Refused(Exception):
-    """An answer that is an error. ``fields`` go to the caller."""
+    """A request without a result, and the answer that says so."""
 
-    def __init__(self, kind: str, message: str, **fields: Any) -> None:
-        super().__init__(message)
-        self.fields = {"kind": kind, "message": message, **fields}
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
 
 
 class Worker:
-    """Answers requests: one method for each, by the request's ``do``."""
+    """Answers requests, one at a time."""
 
     def __init__(self, library: str, folders: list[str]) -> None:
         self.folders = folders
@@ -73,49 +88,64 @@ class Worker:
         finally:
             self.deadline = 0.0
 
-    def answer(self, request: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
-        """The reply to one request, be it an error."""
-        limits = request.get("limits", {})
-        self.deadline = time.monotonic() + limits.get("seconds", 30.0) + _GRACE
-        _limit_memory(limits.get("memory", 0))
+    def answer(self, order: Order) -> Reply:
+        """The reply to one request, be it a refusal."""
+        self.deadline = time.monotonic() + order.limits.seconds + _GRACE
+        _limit_memory(order.limits.memory)
         try:
-            operations = {
-                "compile": self._compile,
-                "build": self._build,
-                "native": self._native,
-                "runtime": self._runtime,
-                "trap": self._trap,
-            }
-            return operations[request["do"]](request)
+            return self._result(order.request, order.limits)
         except _Refused as error:
-            return {"error": error.fields}, []
+            return error.refusal
         except MemoryError:
-            return {"error": {"kind": "memory", "message": "out of memory"}}, []
+            return Refusal("memory", "out of memory")
         except RecursionError:
-            return {"error": {"kind": "depth", "message": "nested too deep"}}, []
+            return Refusal("depth", "nested too deep")
         except NvrtcError as error:
-            kind = "memory" if _is_memory(str(error)) else "crash"
-            return {"error": {"kind": kind, "message": str(error)}}, []
+            return Refusal("memory" if _is_memory(str(error)) else "crash", str(error))
         except PtxError as error:
-            return {"error": _unsupported(error)}, []
+            return _unsupported(error)
         except Exception as error:  # a mistake in cudalab itself: its traceback is what helps
             import traceback
 
             text = "".join(traceback.format_exception(error))
-            return {"error": {"kind": "internal", "message": f"{type(error).__name__}: {error}", "log": text}}, []
+            return Refusal("internal", f"{type(error).__name__}: {error}", text)
         finally:
             self.deadline = 0.0
 
+    def _result(self, request: Request, limits: Limits) -> Reply:
+        from cudalab.sim.compiler import build  # loads LLVM
+
+        match request:
+            case Compile():
+                return self._compile(request, limits)
+            case Build():
+                _check_size(request.ptx, limits)
+                return Compiled(build.build_program(request.ptx, signatures=signature.signatures(request.ptx, "", {})))
+            case Native():
+                entries, code = build.module_object(request.ptx, request.variant)
+                return ObjectCode(code, entries)
+            case MakeRuntime():
+                return ObjectCode(build.runtime_object())
+            case MakeFaultHandler():
+                from cudalab.sim.compiler.object_code import compile_object
+                from cudalab.sim.compiler.runtime.host_fault import host_fault_text
+
+                return ObjectCode(compile_object(host_fault_text(), optimise="runtime"))
+            case _:
+                assert_never(request)
+
     # ------------------------------------------------------------------ operations
-    def _compile(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    def _compile(self, request: Compile, limits: Limits) -> Compiled:
+        from cudalab.sim.compiler.build import build_program
+
         if self.nvrtc is None:
-            raise _Refused("missing", self.missing)
-        source, expressions = request["source"], request["expressions"]
-        if request["restricted"]:
+            raise _Refused(Refusal("missing", self.missing))
+        source = request.source
+        if request.restricted:
             try:
                 includes.check_bundled(source, self.folders)
             except includes.IncludeError as error:
-                raise _Refused("include", str(error), line=error.line) from None
+                raise _Refused(Refusal("include", str(error), line=error.line)) from None
         probes = list(signature.probe_names(source))
         output = self._run(source, request, probes)
         if output.failed and probes and signature.broken_by_probe(output.log):
@@ -125,23 +155,23 @@ class Worker:
         log = resources.clean_log(output.log, signature.MARK)
         if output.failed:
             kind = "memory" if "catastrophic error: out of memory" in output.log else "source"
-            raise _Refused(kind, "does not compile", log=log)
+            raise _Refused(Refusal(kind, "does not compile", log))
         ptx = self._own_names(signature.without_probe(output.ptx))
-        _check_size(ptx, request)
+        _check_size(ptx, limits)
         signatures = signature.signatures(ptx, source, output.lowered)
-        lowered = {name: symbol for name, symbol in output.lowered.items() if name in expressions}
+        lowered = {name: symbol for name, symbol in output.lowered.items() if name in request.expressions}
         used = resources.parse_resources(output.log)
-        return self._reply(ptx, source, log, lowered, signatures, used, output.cubin)
+        return Compiled(replace(build_program(ptx, source, log, lowered, signatures, used), cubin=output.cubin))
 
-    def _run(self, source: str, request: dict[str, Any], probes: list[str]) -> Output:
+    def _run(self, source: str, request: Compile, probes: list[str]) -> Output:
         assert self.nvrtc is not None
         text = signature.probe_source(source) if probes else source
-        expressions = [*request["expressions"], *map(signature.probe_expression, probes)]
-        if self.headers is not None:
-            return self.headers.compile(text, request, expressions)
-        return self.nvrtc.compile(text, request["name"], request["arguments"], expressions)
+        expressions = [*request.expressions, *map(signature.probe_expression, probes)]
+        if self.headers is None:
+            return self.nvrtc.compile(text, request.name, request.arguments, expressions)
+        return self.headers.compile(text, request.name, request.arguments, expressions, restricted=request.restricted)
 
-    def _probe_again(self, source: str, request: dict[str, Any], output: Output, probes: list[str]) -> Output:
+    def _probe_again(self, source: str, request: Compile, output: Output, probes: list[str]) -> Output:
         """Ask for the types of ``extern "C"`` kernels that only the PTX shows: a macro declares them."""
         known = {name.rpartition("::")[2] for name in probes}
         unknown = [name for name in signature.unmangled_entries(output.ptx) if name not in known]
@@ -149,44 +179,6 @@ class Worker:
             return output
         again = self._run(source, request, [*probes, *unknown])
         return output if again.failed else again
-
-    def _build(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        ptx = request["ptx"]
-        _check_size(ptx, request)
-        return self._reply(ptx, "", "", {}, signature.signatures(ptx, "", {}), {})
-
-    def _reply(
-        self,
-        ptx: str,
-        source: str,
-        log: str,
-        lowered: dict[str, str],
-        signatures: dict[str, Any],
-        used: dict[str, Any],
-        cubin: bytes = b"",
-    ) -> tuple[dict[str, Any], list[bytes]]:
-        from cudalab.sim.compiler.build import build_program
-
-        program = replace(build_program(ptx, source, log, lowered, signatures, used), cubin=cubin)
-        blobs: list[bytes] = []
-        return {"program": codec.encode(program, blobs)}, blobs
-
-    def _native(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        from cudalab.sim.compiler.build import module_object
-
-        entries, code = module_object(request["ptx"], request["variant"])
-        return {"entries": entries}, [code]
-
-    def _runtime(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        from cudalab.sim.compiler.build import runtime_object
-
-        return {}, [runtime_object()]
-
-    def _trap(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        from cudalab.sim.compiler.object_code import compile_object
-        from cudalab.sim.compiler.runtime.host_fault import host_fault_text
-
-        return {"object": 0}, [compile_object(host_fault_text(), optimise="runtime")]
 
     def _own_names(self, ptx: str) -> str:
         """NVRTC puts its working folder ahead of file names; nobody else knows that folder."""
@@ -197,34 +189,30 @@ class Worker:
 
     def warm(self) -> None:
         """Compile a first kernel: the libraries are loaded and their tables built before anybody waits."""
-        request = {"source": _WARM_SOURCE, "name": "warm.cu", "expressions": [], "restricted": False}
-        request["arguments"] = ["--gpu-architecture=sm_90", "-lineinfo", "--ptxas-options=-v"]
-        reply, blobs = self.answer({"do": "compile", **request}, [])
-        if "program" in reply:
-            from cudalab.sim.compiler.program import Program
-
-            program = codec.decode(Program, reply["program"], blobs)
-            self.answer({"do": "native", "ptx": program.ptx, "variant": "plain"}, [])
+        arguments = ["--gpu-architecture=sm_90", "-lineinfo", "--ptxas-options=-v"]
+        unbounded = Limits(memory=0)  # what the libraries take is not counted, see _address_space_at_start
+        reply = self.answer(Order(Compile(_WARM_SOURCE, "warm.cu", arguments), unbounded))
+        if isinstance(reply, Compiled):
+            self.answer(Order(Native(reply.program.ptx, "plain"), unbounded))
 
 
-def _check_size(ptx: str, request: dict[str, Any]) -> None:
-    most = request.get("limits", {}).get("ptx", 0)
-    if most and len(ptx) > most:
-        raise _Refused("size", f"{len(ptx)} bytes of PTX")
+def _check_size(ptx: str, limits: Limits) -> None:
+    if limits.ptx and len(ptx) > limits.ptx:
+        raise _Refused(Refusal("size", f"{len(ptx)} bytes of PTX"))
 
 
 def _is_memory(text: str) -> bool:
     return any(word in text.lower() for word in _MEMORY_WORDS)
 
 
-def _unsupported(error: PtxError) -> dict[str, Any]:
+def _unsupported(error: PtxError) -> Refusal:
     message, place = str(error), error.location
     if place is not None:
         message = message.removeprefix(f"{place.file}:{place.line}: ")
         while os.path.isabs(place.file) and place.inlined_at is not None:
             place = place.inlined_at  # out of CUDA's headers, to the learner's own line
     file, line = (place.file, place.line) if place is not None else ("", 0)
-    return {"kind": "ptx", "message": message, "file": file, "line": line}
+    return Refusal("ptx", message, file=file, line=line)
 
 
 @cache
@@ -303,25 +291,24 @@ def main(configuration: dict[str, Any]) -> None:
     worker.keep_headers(None if configuration["readable"] else Path(os.getcwd(), f"headers-{os.getpid()}"))
     worker.warm()
     _address_space_at_start()
-    walls = ["landlock"] if configuration["readable"] and jail.restrict(configuration["readable"]) else []
-    version = list(worker.nvrtc.version) if worker.nvrtc else []
+    jailed = bool(configuration["readable"]) and jail.restrict(configuration["readable"])
     threading.Thread(target=_watch, args=(worker, requests.fileno()), daemon=True).start()
-    ready = {"ready": True, "nvrtc": version, "missing": worker.missing, "walls": walls}
-    replies.write(codec.pack(ready, []))
+    replies.write(codec.frame(Ready(("landlock",) if jailed else ())))
     replies.flush()
     while True:
         if _quiet(requests.fileno()):
             worker.idle()
         try:
             message = codec.read(requests)
+            order = codec.decode(Order, message) if message is not None else None
         except codec.CodecError:
             break
-        if message is None:
+        if order is None:
             break
-        reply, blobs = worker.answer(*message)
-        replies.write(codec.pack(reply, blobs))
+        reply = worker.answer(order)
+        replies.write(codec.frame(reply))
         replies.flush()
-        if reply.get("error", {}).get("kind") in ("memory", "crash"):
+        if isinstance(reply, Refusal) and reply.kind in ("memory", "crash"):
             break
     if worker.headers is not None:
         worker.headers.close()

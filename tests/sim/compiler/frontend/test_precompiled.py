@@ -27,15 +27,15 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Precompiled]:
     made = Precompiled(Nvrtc(headers.nvrtc_library()), tmp_path_factory.mktemp("headers") / "home", FOLDERS)
     if not made.enabled:
         pytest.skip("this NVRTC has no precompiled headers")
-    made.compile(SOURCE.replace("VALUE", "1"), request(), [])
+    made.compile(SOURCE.replace("VALUE", "1"), "kernel.cu", arguments(), [])
     assert made.wants
     made.write_wanted()
     yield made
     made.close()
 
 
-def request(*options: str, restricted: bool = False) -> dict[str, Any]:
-    return {"name": "kernel.cu", "arguments": parse_options(options).arguments(FOLDERS), "restricted": restricted}
+def arguments(*options: str) -> list[str]:
+    return parse_options(options).arguments(FOLDERS)
 
 
 def uses(kept: Precompiled, source: str, monkeypatch: pytest.MonkeyPatch, **changed: Any) -> list[bool]:
@@ -47,7 +47,7 @@ def uses(kept: Precompiled, source: str, monkeypatch: pytest.MonkeyPatch, **chan
         return None if "-pch" not in arguments else _Stopped
 
     monkeypatch.setattr(kept._nvrtc, "compile", compile)
-    kept.compile(source, {**request(), **changed}, [])
+    kept.compile(source, **{"name": "kernel.cu", "arguments": arguments(), "expressions": [], **changed})
     return calls
 
 
@@ -57,9 +57,9 @@ class _Stopped:
 
 def test_the_same_code_from_the_header_and_without(kept: Precompiled) -> None:
     source = SOURCE.replace("VALUE", "22")
-    found = kept._with(next(iter(kept._ready.values())), source, "kernel.cu", request()["arguments"], [])
+    found = kept._with(next(iter(kept._ready.values())), source, "kernel.cu", arguments(), [])
     assert found is not None
-    plain = kept._nvrtc.compile(source, "kernel.cu", request()["arguments"], [])
+    plain = kept._nvrtc.compile(source, "kernel.cu", arguments(), [])
     assert not plain.failed
     assert found.ptx == plain.ptx
     timeless = re.compile(r"[\d.]+ ms")
@@ -68,10 +68,10 @@ def test_the_same_code_from_the_header_and_without(kept: Precompiled) -> None:
 
 def test_a_mistake_is_reported_as_without(kept: Precompiled) -> None:
     source = SOURCE.replace("VALUE", "nothing")
-    found = kept._with(next(iter(kept._ready.values())), source, "kernel.cu", request()["arguments"], [])
+    found = kept._with(next(iter(kept._ready.values())), source, "kernel.cu", arguments(), [])
     assert found is not None
     assert found.failed
-    assert found.log == kept._nvrtc.compile(source, "kernel.cu", request()["arguments"], []).log
+    assert found.log == kept._nvrtc.compile(source, "kernel.cu", arguments(), []).log
 
 
 def test_what_it_fits(kept: Precompiled, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,10 +80,10 @@ def test_what_it_fits(kept: Precompiled, monkeypatch: pytest.MonkeyPatch) -> Non
     assert uses(kept, "#define N 3\n" + edited, monkeypatch) == [False]
     assert uses(kept, "// a comment before\n" + edited, monkeypatch) == [False]
     assert uses(kept, "#include <cooperative_groups/reduce.h>\n" + edited, monkeypatch) == [False]
-    assert uses(kept, edited, monkeypatch, arguments=request("-DN=1")["arguments"]) == [False]
-    assert uses(kept, edited, monkeypatch, arguments=request("--std=c++20")["arguments"]) == [False]
-    assert uses(kept, edited, monkeypatch, arguments=request("-I/somewhere")["arguments"]) == [False]
-    assert uses(kept, edited, monkeypatch, arguments=request("--pre-include=x.h")["arguments"]) == [False]
+    assert uses(kept, edited, monkeypatch, arguments=arguments("-DN=1")) == [False]
+    assert uses(kept, edited, monkeypatch, arguments=arguments("--std=c++20")) == [False]
+    assert uses(kept, edited, monkeypatch, arguments=arguments("-I/somewhere")) == [False]
+    assert uses(kept, edited, monkeypatch, arguments=arguments("--pre-include=x.h")) == [False]
     assert uses(kept, edited, monkeypatch, name="other.cu") == [False]
     assert uses(kept, edited, monkeypatch, restricted=True) == [False]
 
@@ -112,16 +112,16 @@ def test_a_file_that_is_gone_or_spoiled_does_no_harm(kept: Precompiled) -> None:
     source, folder = SOURCE.replace("VALUE", "5"), next(iter(kept._ready.values()))
     (file,) = folder.iterdir()
     file.write_bytes(b"no header")
-    assert not kept.compile(source, request(), []).failed
+    assert not kept.compile(source, "kernel.cu", arguments(), []).failed
     assert not folder.exists()
-    assert not kept.compile(source, request(), []).failed
+    assert not kept.compile(source, "kernel.cu", arguments(), []).failed
 
 
 def test_no_place_to_write(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     made = Precompiled(Nvrtc(headers.nvrtc_library()), blocked / "home", FOLDERS)
-    made._wanted = "key", START, request()
+    made._wanted = "key", START, "kernel.cu", arguments()
     made.write_wanted()
     assert not made._ready
     assert not Precompiled(Nvrtc(headers.nvrtc_library()), None, FOLDERS).enabled

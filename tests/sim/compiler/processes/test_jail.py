@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from cudalab.sim.compiler import CompileError, compile, translation
 from cudalab.sim.compiler.processes import helper, jail
+from cudalab.sim.compiler.processes.messages import Compile, Compiled
 
 KERNEL = 'extern "C" __global__ void k(int *x) { x[0] = 1; }\n'
 SECRET = "the_secret_word"
@@ -39,11 +41,11 @@ def secret(tmp_path: Path) -> Path:
 
 def _ask(source: str) -> tuple[str, str]:
     """What a jailed helper says of ``source`` when nobody has looked at it before."""
-    request = {"do": "compile", "source": source, "name": "k.cu", "expressions": [], "restricted": False}
+    request = Compile(source, "k.cu", ["--gpu-architecture=sm_90"])
     try:
-        reply, _ = helper.call({**request, "arguments": ["--gpu-architecture=sm_90"]}, jailed=True)
+        reply = helper.call(request, Compiled, jailed=True)
     except helper.HelperFailure as failure:
-        return failure.kind, str(failure.fields.get("log", ""))
+        return failure.kind, failure.log
     return "compiled", str(reply)
 
 
@@ -52,7 +54,9 @@ def _without_scan_and_jail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         helper,
         "call",
-        lambda request, **options: real({**request, "restricted": False}, **{**options, "jailed": False}),
+        lambda request, answer, **options: real(
+            structs.replace(request, restricted=False), answer, **{**options, "jailed": False}
+        ),
     )
 
 
