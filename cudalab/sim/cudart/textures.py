@@ -36,7 +36,7 @@ from cudalab.sim.binding import (
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import CudaError, current_device
 from cudalab.sim.device.calls.textures import FLOAT, SIGNED, UNSIGNED, Channels
-from cudalab.sim.machine.memory.textures import Grid
+from cudalab.sim.machine.memory.textures import ImageLayout
 
 _KINDS = {0: SIGNED, 1: UNSIGNED, 2: FLOAT}
 _NO_KIND = -1
@@ -307,7 +307,7 @@ def cudaDestroyTextureObject(texObject: Any) -> None:
 
 @api(1)
 def cudaGetTextureObjectResourceDesc(texObject: Any) -> cudaResourceDesc:
-    return _resource_description(current_device().image(handle(texObject), "texture").grid)
+    return _resource_description(current_device().image(handle(texObject), "texture").layout)
 
 
 @api(1)
@@ -343,26 +343,26 @@ def cudaDestroySurfaceObject(surfObject: Any) -> None:
 
 @api(1)
 def cudaGetSurfaceObjectResourceDesc(surfObject: Any) -> cudaResourceDesc:
-    return _resource_description(current_device().image(handle(surfObject), "surface").grid)
+    return _resource_description(current_device().image(handle(surfObject), "surface").layout)
 
 
-def _resource_description(grid: Grid) -> cudaResourceDesc:
+def _resource_description(layout: ImageLayout) -> cudaResourceDesc:
     made = cudaResourceDesc()
-    array = current_device().array_of(grid)
-    texels = grid.texels
+    array = current_device().array_of(layout)
+    texels = layout.texels
     kind = {"S": SIGNED, "U": UNSIGNED, "F": FLOAT}[texels.format.name[0]]
     bits = [texels.bits if channel < texels.channels else 0 for channel in range(4)]
     description = _description(((bits[0], bits[1], bits[2], bits[3]), kind))
     if array:
         made.resType = cudaResourceType.cudaResourceTypeArray
         made.res.array.array = cudaArray_t(array)
-    elif grid.pitch != grid.slice_pitch or grid.extent[1] > 1:
+    elif layout.pitch != layout.slice_pitch or layout.extent[1] > 1:
         made.resType = cudaResourceType.cudaResourceTypePitch2D
         plane = made.res.pitch2D
-        plane.devPtr, plane.desc, plane.pitchInBytes = grid.data, description, grid.pitch
-        plane.width, plane.height = grid.extent[:2]
+        plane.devPtr, plane.desc, plane.pitchInBytes = layout.data, description, layout.pitch
+        plane.width, plane.height = layout.extent[:2]
     else:
         made.resType = cudaResourceType.cudaResourceTypeLinear
         linear = made.res.linear
-        linear.devPtr, linear.desc, linear.sizeInBytes = grid.data, description, grid.pitch
+        linear.devPtr, linear.desc, linear.sizeInBytes = layout.data, description, layout.pitch
     return made

@@ -21,7 +21,8 @@ from cudalab.sim.cupy._core.call import device, runtime_call
 from cudalab.sim.cupy.cuda.stream import current_pointer
 from cudalab.sim.device import CudaError
 from cudalab.sim.device.queue.byte_extent import Extent, extent
-from cudalab.sim.machine.memory.allocations import InvalidPointer, Memory
+from cudalab.sim.machine.memory.allocation import InvalidPointer
+from cudalab.sim.machine.memory.allocations import Memory
 
 Range = tuple[int, int]
 

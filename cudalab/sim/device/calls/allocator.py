@@ -8,7 +8,7 @@ from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.state import DeviceState
-from cudalab.sim.machine.memory.allocations import Allocation, InvalidPointer, OutOfMemory
+from cudalab.sim.machine.memory.allocation import Allocation, InvalidPointer, OutOfMemory
 
 
 class Allocator:

@@ -23,7 +23,7 @@ from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.device.queue.stream import Stream
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.device.timing import cost
-from cudalab.sim.machine.memory.allocations import Allocation
+from cudalab.sim.machine.memory.allocation import Allocation
 
 HOST, NOWHERE = -1, -2
 """``cudaCpuDeviceId`` and ``cudaInvalidDeviceId``."""

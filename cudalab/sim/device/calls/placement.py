@@ -6,7 +6,8 @@ from cudalab.sim.device import host_address
 from cudalab.sim.device.error import invalid_value
 from cudalab.sim.device.queue.copy_region import Region
 from cudalab.sim.device.state import DeviceState
-from cudalab.sim.machine.memory.allocations import InvalidPointer, Memory
+from cudalab.sim.machine.memory.allocation import InvalidPointer
+from cudalab.sim.machine.memory.allocations import Memory
 
 
 def placed(state: DeviceState, name: str, region: Region) -> tuple[Region, str]:

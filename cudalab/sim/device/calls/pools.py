@@ -19,7 +19,7 @@ from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.device.queue.stream import Stream
 from cudalab.sim.device.queue.transfer import StreamFree
 from cudalab.sim.device.state import DeviceState
-from cudalab.sim.machine.memory.allocations import Allocation
+from cudalab.sim.machine.memory.allocation import Allocation
 
 _FIRST, _STEP = 0x0E00_0000, 0x40
 _ON_DEVICE = int(cudaMemLocationType.cudaMemLocationTypeDevice)

@@ -23,7 +23,7 @@ from cudalab.sim.device.declaration import Address, AddressOrHandle, Allocates, 
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.copy_region import Region
 from cudalab.sim.device.state import DeviceState
-from cudalab.sim.machine.memory.textures import Grid, ImageObject, Sampling, Texels
+from cudalab.sim.machine.memory.textures import ImageLayout, ImageObject, Sampling, Texels
 
 LAYERED, SURFACE, CUBEMAP, GATHER = 1, 2, 4, 8
 """Flags of arrays, ``cudaArrayLayered`` …"""
@@ -58,7 +58,7 @@ class ArrayInfo:
     channels: Channels
     extent: tuple[int, int, int]
     flags: int
-    grid: Grid
+    layout: ImageLayout
 
 
 class TextureCalls(CallGroup):
@@ -86,8 +86,8 @@ class TextureCalls(CallGroup):
         pitch = -(-width * texels.bytes // _ROW_ALIGNMENT) * _ROW_ALIGNMENT
         pointer = self._allocator.allocate(pitch * height * depth, "device", "cudaMallocArray")
         self._array_handles += 0x40
-        grid = Grid(pointer, shape, texels, (width, height, depth), pitch, pitch * height)
-        self._arrays[self._array_handles] = ArrayInfo(_plain(channels), _triple(extent), flags, grid)
+        layout = ImageLayout(pointer, shape, texels, (width, height, depth), pitch, pitch * height)
+        self._arrays[self._array_handles] = ArrayInfo(_plain(channels), _triple(extent), flags, layout)
         return self._array_handles
 
     @call("cudaFreeArray", "cuArrayDestroy", cost=None, waits=Waits.DEVICE)
@@ -100,7 +100,7 @@ class TextureCalls(CallGroup):
         self.state.spend(self.state.profile.host["free_small"])
         self.state.wait_for_all()
         self.destroy_unused()
-        self._allocator.release(info.grid.data, "cudaFreeArray")
+        self._allocator.release(info.layout.data, "cudaFreeArray")
         del self._arrays[array]
         return None
 
@@ -219,16 +219,16 @@ class TextureCalls(CallGroup):
         if len(side) == 3:
             return Region(side[0], width, height, depth, side[1], side[2])
         array, *begin = side
-        grid = self._array(name, array).grid
-        size = (grid.extent[0] * grid.texels.bytes, grid.extent[1], grid.extent[2])
+        layout = self._array(name, array).layout
+        size = (layout.extent[0] * layout.texels.bytes, layout.extent[1], layout.extent[2])
         for axis, first, count, most in zip("xyz", begin, extent, size, strict=True):
             if first < 0 or first + count > most:
                 self.state.spend(self.state.profile.host["query"])
                 unit = "bytes of a row" if axis == "x" else "rows" if axis == "y" else "slices"
                 raise invalid_value(f"{name}: {first} + {count} in {axis} is beyond the array's {most} {unit}")
         x, y, z = begin
-        first = grid.data + z * grid.slice_pitch + y * grid.pitch + x
-        return Region(first, width, height, depth, grid.pitch, grid.slice_pitch)
+        first = layout.data + z * layout.slice_pitch + y * layout.pitch + x
+        return Region(first, width, height, depth, layout.pitch, layout.slice_pitch)
 
     # -- objects -------------------------------------------------------------------------------------------------------
 
@@ -252,12 +252,12 @@ class TextureCalls(CallGroup):
         """
         name = "cudaCreateTextureObject"
         if channels is None:
-            grid = self._array(name, source).grid
+            layout = self._array(name, source).layout
         elif pitch:
-            grid = self._pitched_grid(source, self._texels(name, channels), extent, pitch)
+            layout = self._pitched_layout(source, self._texels(name, channels), extent, pitch)
         else:
-            grid = self._linear_grid(source, self._texels(name, channels), extent[0])
-        format = grid.texels.format
+            layout = self._linear_layout(source, self._texels(name, channels), extent[0])
+        format = layout.texels.format
         if fractions and format in (*_FLOATS, *_WORDS):
             raise CudaError(
                 cudaError_t.cudaErrorInvalidNormSetting,
@@ -275,7 +275,7 @@ class TextureCalls(CallGroup):
             raise invalid_value(f"{name}: {modes} are no address modes (0 wrap, 1 clamp, 2 mirror, 3 border)")
         r, g, b, a = (*(float(part) for part in border), 0.0, 0.0, 0.0, 0.0)[:4]
         sampling = Sampling(modes, bool(linear), bool(fractions), bool(normalised), (r, g, b, a))
-        return self._new_object(name, grid, sampling)
+        return self._new_object(name, layout, sampling)
 
     @call("cudaDestroyTextureObject", "cuTexObjectDestroy")
     def destroy_texture(self, texture: Handle) -> None:
@@ -285,7 +285,7 @@ class TextureCalls(CallGroup):
     @call("cudaCreateSurfaceObject", "cuSurfObjectCreate")
     def create_surface(self, array: Handle) -> Handle:
         """``cudaCreateSurfaceObject``: a handle, for an array."""
-        return self._new_object("cudaCreateSurfaceObject", self._array("cudaCreateSurfaceObject", array).grid, None)
+        return self._new_object("cudaCreateSurfaceObject", self._array("cudaCreateSurfaceObject", array).layout, None)
 
     @call("cudaDestroySurfaceObject", "cuSurfObjectDestroy")
     def destroy_surface(self, surface: Handle) -> None:
@@ -299,14 +299,14 @@ class TextureCalls(CallGroup):
             raise invalid_value(f"{handle:#x} is no {kind} object of this device")
         return found
 
-    def array_of(self, grid: Grid) -> int:
-        """The array that a grid belongs to, 0 when it is other memory."""
-        return next((handle for handle, info in self._arrays.items() if info.grid is grid), 0)
+    def array_of(self, layout: ImageLayout) -> int:
+        """The array with this layout, 0 when it is other memory."""
+        return next((handle for handle, info in self._arrays.items() if info.layout is layout), 0)
 
-    def _new_object(self, name: str, grid: Grid, sampling: Sampling | None) -> int:
+    def _new_object(self, name: str, layout: ImageLayout, sampling: Sampling | None) -> int:
         self.destroy_unused()
         try:
-            handle = self.state.memory.images.add(grid, sampling, name)
+            handle = self.state.memory.images.add(layout, sampling, name)
         except MemoryError as error:
             raise CudaError(cudaError_t.cudaErrorMemoryAllocation, f"{name}: {error}") from None
         self.state.memory.version += 1
@@ -334,14 +334,16 @@ class TextureCalls(CallGroup):
                 self.state.memory.version += 1
         self._doomed = kept
 
-    def _linear_grid(self, pointer: int, texels: Texels, size: int) -> Grid:
+    def _linear_layout(self, pointer: int, texels: Texels, size: int) -> ImageLayout:
         self._check_address(pointer)
         total = int(self.state.profile.properties["totalGlobalMem"])
         if not 0 <= size <= total:
             raise invalid_value(f"cudaCreateTextureObject: {size} bytes of linear memory; the device has {total}")
-        return Grid(pointer, ImageShape.LINEAR, texels, (min(size // texels.bytes, (1 << 31) - 1), 1, 1), size, size)
+        return ImageLayout(
+            pointer, ImageShape.LINEAR, texels, (min(size // texels.bytes, (1 << 31) - 1), 1, 1), size, size
+        )
 
-    def _pitched_grid(self, pointer: int, texels: Texels, extent: tuple[int, int], pitch: int) -> Grid:
+    def _pitched_layout(self, pointer: int, texels: Texels, extent: tuple[int, int], pitch: int) -> ImageLayout:
         self._check_address(pointer)
         alignment = int(self.state.profile.properties["texturePitchAlignment"])
         width, height, most = self.state.profile.properties["maxTexture2DLinear"]
@@ -350,7 +352,9 @@ class TextureCalls(CallGroup):
                 f"cudaCreateTextureObject: {extent[0]} x {extent[1]} texels with a pitch of {pitch} bytes. The pitch "
                 f"is a multiple of {alignment} and at most {most}; at most {width} x {height} texels"
             )
-        return Grid(pointer, ImageShape.ARRAY_2D, texels, (extent[0], max(1, extent[1]), 1), pitch, pitch * extent[1])
+        return ImageLayout(
+            pointer, ImageShape.ARRAY_2D, texels, (extent[0], max(1, extent[1]), 1), pitch, pitch * extent[1]
+        )
 
     def _check_address(self, pointer: int) -> None:
         alignment = int(self.state.profile.properties["textureAlignment"])

@@ -25,7 +25,8 @@ import numpy as np
 
 from cudalab.sim.device.hazards.clocks import Clock, Stamp
 from cudalab.sim.device.queue.byte_extent import Extent, Runs, common, runs_of
-from cudalab.sim.machine.memory.allocations import Allocation, Memory
+from cudalab.sim.machine.memory.allocation import Allocation
+from cudalab.sim.machine.memory.allocations import Memory
 
 READ, WRITE, ATOMIC = 0, 1, 2
 Entry = tuple[Stamp, int]

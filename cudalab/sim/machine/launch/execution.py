@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from cudalab.sim.machine.launch.configuration import Launch
     from cudalab.sim.machine.launch.module import LoadedKernel
     from cudalab.sim.machine.launch.workspace import Workspace
-    from cudalab.sim.machine.memory.allocations import Allocation, Memory
+    from cudalab.sim.machine.memory.allocation import Allocation
+    from cudalab.sim.machine.memory.allocations import Memory
 
 AT_ONCE = 1 << 17
 """A launch that cannot execute more thread instructions than this, some 0.2 ms, runs in the launching thread."""
@@ -265,7 +266,7 @@ class Execution:
             outcome.footprint = self._marks.collect()
         if self._undo is not None:
             self._undo.detach(self._spaces[0].context)
-            outcome.held = self._undo.take_back(self._published)
+            outcome.held = self._undo.rollback_and_hold(self._published)
             self._undo = None
         self.close()
         return outcome

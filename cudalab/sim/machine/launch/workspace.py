@@ -20,7 +20,7 @@ from cudalab.sim.machine.launch.printf import FIFO_BYTES, MOST_PRINTED
 if TYPE_CHECKING:
     from cudalab.sim.machine.launch.configuration import Launch, LaunchConfig
     from cudalab.sim.machine.launch.module import LoadedKernel
-    from cudalab.sim.machine.memory.allocations import Allocation
+    from cudalab.sim.machine.memory.allocation import Allocation
 
 FUEL = 1 << 16
 """Back-edges between two looks at ``context.stop``; some 0.1 ms."""
@@ -180,7 +180,7 @@ class Workspace:
         if loaded is None:
             return 1
         with loaded.module.memory.heap.lock:
-            return int(bool(loaded.module.memory.heap.free(pointer, _line_of(loaded, site))))
+            return int(not loaded.module.memory.heap.free(pointer, _line_of(loaded, site)))
 
     @property
     def has_printed(self) -> bool:

@@ -1,14 +1,16 @@
-"""Device memory: allocations in the arena, the ground between them, and what lies near an address.
+"""Device memory: allocations in the arena, with red zones between them, and what lies near an address.
 
 A GPU hands out device memory aligned to at least 256 bytes, and neighbouring allocations touch: an overrun lands in the
-next array and often nothing happens. Here each allocation is surrounded by ground that belongs to nobody, at least
-64 KiB and as much as the allocation is long, and freed addresses are not handed out again until many gigabytes of
-others have been. So an overrun or a use after free is found when it happens. A learner would notice that pointers of
-successive allocations lie far apart.
+next array and often nothing happens. Here each allocation has a red zone on both sides, at least 64 KiB and as much as
+the allocation is long, and freed addresses stay in quarantine, as under AddressSanitizer: addresses are handed out in
+laps over a range of 16 GiB (more when live data need it), so a freed one is not used again before the lap is over. So
+an overrun or a use after free is found when it happens. A learner would notice that pointers of successive allocations
+lie far apart.
 
 New memory reads as zeros (fresh pages of the operating system), where a GPU gives whatever was there before. Code that
-relies on it is wrong: ``cudalab.sanitize`` finds it through :attr:`Allocation.written`. Freed memory is not filled with
-a pattern; its pages go back to the system and the checks, not the contents, find its use.
+relies on it is wrong: ``cudalab.sanitize`` finds it through :attr:`Allocation.written`. ``Memory.view`` and
+``Memory.array`` count the bytes as written unless ``write=False`` is passed; initcheck rests on that. Freed memory is
+not filled with a pattern; its pages go back to the system and the checks, not the contents, find its use.
 
 ``device``, ``pinned``, ``managed`` and ``global`` allocations differ in name only: the host can read all of them here.
 The layers above refuse what a real host could not do.
@@ -21,100 +23,25 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
 from cudalab.sim.abi import GRANULE, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Range
 from cudalab.sim.machine.memory import host_capacity
+from cudalab.sim.machine.memory.allocation import AddressDescription, Allocation, InvalidPointer, OutOfMemory, size_text
 from cudalab.sim.machine.memory.arena import HUGE_PAGE, PAGE, Arena
 from cudalab.sim.machine.memory.heap import DeviceHeap
 from cudalab.sim.machine.memory.host_mapping import is_mapped
 from cudalab.sim.machine.memory.textures import Images
-from cudalab.sim.machine.memory.written_bytes import Written
+from cudalab.sim.machine.memory.written_bytes import WrittenBytes
 
 KINDS = ("device", "pinned", "managed", "global", "heap")
 _BYTE = np.dtype(np.uint8)
-MINIMUM_GAP = 64 << 10
-MAXIMUM_GAP = 1 << 30
-FREED_REMEMBERED = 4096
+MINIMUM_RED_ZONE = 64 << 10
+MAXIMUM_RED_ZONE = 1 << 30
+QUARANTINE = 4096
 _ALIGNMENT = 512
 _FIRST_LAP = 16 << 30  # bytes of addresses handed out before the first is used again
-
-
-class OutOfMemory(Exception):
-    """An allocation was refused. ``asked``, ``in_use`` and ``limit`` are bytes."""
-
-    def __init__(self, asked: int, in_use: int, limit: int, reason: str) -> None:
-        self.asked, self.in_use, self.limit = asked, in_use, limit
-        super().__init__(
-            f"cannot allocate {_bytes(asked)}: {_bytes(in_use)} are in use and {reason}. The simulated device keeps "
-            "its memory in the host's RAM, so this limit is your machine's, not the 141 GB of an H200. "
-            "Free arrays that are no longer needed, or use a smaller size."
-        )
-
-
-class InvalidPointer(ValueError):
-    """A pointer that cannot be freed or viewed; the message says what it is instead."""
-
-
-@dataclass(eq=False, slots=True)
-class Allocation:
-    """One allocation, live or freed."""
-
-    pointer: int
-    size: int
-    kind: str
-    label: str
-    """What the learner calls it, or where it comes from: ``"weights"``, ``"cudaMalloc"``."""
-    where: str
-    """Caller's file and line, or ``""``."""
-    serial: int
-    """Counts allocations of this memory from 1."""
-    written: Written
-    """Which bytes have been written since allocation, as far as it is known."""
-    freed: bool = False
-    freed_where: str = ""
-
-    @property
-    def end(self) -> int:
-        return self.pointer + self.size
-
-    def describe(self) -> str:
-        name = f" ({self.label})" if self.label else ""
-        return f"{self.size}-byte {self.kind} allocation at {self.pointer:#x}{name}"
-
-
-@dataclass(frozen=True)
-class Neighbourhood:
-    """What lies at and around ``address … address + size``."""
-
-    address: int
-    size: int
-    inside: Allocation | None = None
-    """The live allocation that holds the first byte."""
-    freed: Allocation | None = None
-    """A freed allocation that held the first byte, when no live one does."""
-    before: Allocation | None = None
-    """The nearest live allocation that ends at or before ``address``."""
-    after: Allocation | None = None
-    """The nearest live allocation that begins after ``address``."""
-    is_host: bool = False
-    """The address is mapped in this process, but is no device memory: a NumPy array's, say."""
-    is_former: bool = False
-    """The address was device memory before the device was reset."""
-    is_shared_window: bool = False
-    is_local_window: bool = False
-
-    @property
-    def past_end(self) -> int:
-        """Bytes between the end of `before` (or `inside`) and the last byte of the access, at least 1."""
-        allocation = self.inside or self.before
-        return self.address + self.size - allocation.end if allocation else 0
-
-    @property
-    def before_start(self) -> int:
-        return self.after.pointer - self.address if self.after else 0
 
 
 class Memory:
@@ -131,14 +58,14 @@ class Memory:
         self.capacity = capacity if capacity is not None else host_capacity.available() // 2
         self.in_use = 0
         self.peak = 0
-        self._cursor = MINIMUM_GAP
+        self._cursor = MINIMUM_RED_ZONE
         self._lap = min(_FIRST_LAP, self.arena.size)
         self._serial = 0
         self.version = 0
         """Another number whenever memory is allocated, freed or registered."""
         self._starts: list[int] = []
         self._live: dict[int, Allocation] = {}
-        self._freed: deque[Allocation] = deque(maxlen=FREED_REMEMBERED)
+        self._freed: deque[Allocation] = deque(maxlen=QUARANTINE)
         self.on_free: list[Callable[[Allocation], None]] = []
         """Called with each allocation that is freed, before its memory goes."""
         self.former: list[tuple[int, int]] = []
@@ -157,8 +84,8 @@ class Memory:
     # -- allocation -------------------------------------------------------------------------------------------------
 
     def make_room(self, size: int) -> None:
-        """What is allocated while a kernel runs must lie in what the kernel may reach from its start: make that so for
-        the next `size` bytes of allocations."""
+        """Extend the arena for the next `size` bytes of allocations: what is allocated while a kernel runs must lie in
+        the range that the kernel may reach from its start."""
         self.arena.extend(min(self.arena.size, self._cursor + size))
 
     def allocate(self, size: int, kind: str = "device", label: str = "", where: str = "", at: int = 0) -> int:
@@ -181,13 +108,12 @@ class Memory:
             self.arena.commit(offset, size)
         except MemoryError:
             raise OutOfMemory(size, self.in_use, self.capacity, "the system gives no more") from None
-        self.arena.set_live(offset, size)
-        self._serial += 1
+        self.arena.unpoison(offset, size)
         pointer = self.arena.base + offset
-        written = Written(size)
+        written = WrittenBytes(size)
         if kind in ("pinned", "managed"):
             written.mark_all()  # the host writes there without a call, so nothing is known
-        allocation = Allocation(pointer, size, kind, label, where, self._serial, written)
+        allocation = Allocation(pointer, size, kind, label, where, self.next_serial(), written)
         self._starts.insert(bisect_right(self._starts, pointer), pointer)
         self._live[pointer] = allocation
         self.version += 1
@@ -209,7 +135,7 @@ class Memory:
         for tell in self.on_free:
             tell(allocation)
         offset = pointer - self.arena.base
-        self.arena.set_dead(offset, allocation.size)
+        self.arena.poison(offset, allocation.size)
         self.arena.discard(offset, allocation.size)
         allocation.freed, allocation.freed_where = True, where
         self._freed.append(allocation)
@@ -218,7 +144,8 @@ class Memory:
 
     @contextmanager
     def set_aside(self, pointers: Iterable[int], why: str) -> Iterator[None]:
-        """For a while, treat the allocations at `pointers` as freed: a memory pool holds them, but no array does."""
+        """Within the block, treat the allocations at `pointers` as freed: a memory pool holds them, but no array
+        does."""
         aside = [self._live[pointer] for pointer in pointers if pointer in self._live]
         freed = self._freed
         self._freed = deque([*freed, *aside])
@@ -227,7 +154,7 @@ class Memory:
             allocation.freed_where = why
             del self._live[allocation.pointer]
             del self._starts[bisect_right(self._starts, allocation.pointer) - 1]
-            self.arena.set_dead(allocation.pointer - self.arena.base, allocation.size)
+            self.arena.poison(allocation.pointer - self.arena.base, allocation.size)
         try:
             yield
         finally:
@@ -237,7 +164,7 @@ class Memory:
                 allocation.freed_where = ""
                 self._starts.insert(bisect_right(self._starts, allocation.pointer), allocation.pointer)
                 self._live[allocation.pointer] = allocation
-                self.arena.set_live(allocation.pointer - self.arena.base, allocation.size)
+                self.arena.unpoison(allocation.pointer - self.arena.base, allocation.size)
 
     def free_all(self) -> None:
         """Free everything, as a device reset does."""
@@ -251,48 +178,48 @@ class Memory:
     def _check_capacity(self, size: int) -> None:
         if self.in_use + size > self.capacity:
             what = "the limit is" if self._fixed_capacity else "the limit, half of the host memory that was free, is"
-            raise OutOfMemory(size, self.in_use, self.capacity, f"{what} {_bytes(self.capacity)}")
+            raise OutOfMemory(size, self.in_use, self.capacity, f"{what} {size_text(self.capacity)}")
         if size >= 64 << 20 and not self._fixed_capacity and size > (free := host_capacity.available()):
-            raise OutOfMemory(size, self.in_use, self.capacity, f"the host has only {_bytes(free)} free")
+            raise OutOfMemory(size, self.in_use, self.capacity, f"the host has only {size_text(free)} free")
 
     def _place_at(self, pointer: int, size: int) -> int:
         """The offset of an address that was handed out before, or -1 when something lies there or beside it now."""
         index = bisect_right(self._starts, pointer)
         before = self._live[self._starts[index - 1]].end if index else self.arena.base
         after = self._starts[index] if index < len(self._starts) else self.arena.base + self._lap
-        fits = before + MINIMUM_GAP <= pointer and pointer + size + MINIMUM_GAP <= after
+        fits = before + MINIMUM_RED_ZONE <= pointer and pointer + size + MINIMUM_RED_ZONE <= after
         return pointer - self.arena.base if fits else -1
 
     def _place(self, size: int) -> int:
-        """Choose an offset: after the last one handed out, so that freed addresses rest as long as possible."""
-        gap = max(MINIMUM_GAP, min(size, MAXIMUM_GAP))
+        """Choose an offset: after the last one handed out, so that freed addresses stay in quarantine for long."""
+        red_zone = max(MINIMUM_RED_ZONE, min(size, MAXIMUM_RED_ZONE))
         while True:
-            for start in (self._cursor, MINIMUM_GAP):
-                offset = self._first_gap(start, size, gap)
+            for start in (self._cursor, MINIMUM_RED_ZONE):
+                offset = self._first_fit(start, size, red_zone)
                 if offset >= 0:
-                    self._cursor = offset + size + gap
+                    self._cursor = offset + size + red_zone
                     return offset
             if self._lap < self.arena.size:
                 self._lap = min(2 * self._lap, self.arena.size)
-            elif gap > MINIMUM_GAP:
-                gap = MINIMUM_GAP  # addresses are short (a small arena): rather a narrow gap than no memory
+            elif red_zone > MINIMUM_RED_ZONE:
+                red_zone = MINIMUM_RED_ZONE  # a small arena: a narrow red zone is better than no memory
             else:
                 raise OutOfMemory(size, self.in_use, self.capacity, "no range of addresses of that length is left")
 
-    def _first_gap(self, start: int, size: int, gap: int) -> int:
-        """The first offset from `start` with `gap` bytes of free ground on both sides, or -1."""
+    def _first_fit(self, start: int, size: int, red_zone: int) -> int:
+        """The first offset from `start` with `red_zone` free bytes on both sides, or -1."""
         base = self.arena.base
         index = bisect_right(self._starts, base + start)
         if index:
             previous = self._live[self._starts[index - 1]]
-            start = max(start, previous.end - base + gap)
+            start = max(start, previous.end - base + red_zone)
         while True:
             offset = self._aligned(start, size)
-            if offset + size + gap > self._lap:
+            if offset + size + red_zone > self._lap:
                 return -1
-            if index == len(self._starts) or base + offset + size + gap <= self._starts[index]:
+            if index == len(self._starts) or base + offset + size + red_zone <= self._starts[index]:
                 return offset
-            start = self._live[self._starts[index]].end - base + gap
+            start = self._live[self._starts[index]].end - base + red_zone
             index += 1
 
     def _aligned(self, start: int, size: int) -> int:
@@ -310,15 +237,12 @@ class Memory:
                 "free takes the address that the allocation returned"
             )
         if near.freed:
-            when = f" at {near.freed.freed_where}" if near.freed.freed_where else ""
-            if pointer == near.freed.pointer:
-                return f"{pointer:#x} was already freed{when}: free each allocation once"
-            return f"{pointer:#x} lies in memory that was freed{when}"
+            return near.freed.why_not_freed(pointer)
         if near.is_host:
             return f"{pointer:#x} is a host address, which device memory functions cannot free"
         return f"{pointer:#x} was never allocated on this device"
 
-    # -- looking up -------------------------------------------------------------------------------------------------
+    # -- lookup -----------------------------------------------------------------------------------------------------
 
     def find(self, address: int) -> Allocation | None:
         """The live allocation that holds `address`, or None."""
@@ -330,7 +254,7 @@ class Memory:
         return None
 
     def chunk_at(self, address: int) -> int | None:
-        """The start of the piece of memory that the device heap has around `address`."""
+        """The start of the device heap's chunk that holds `address`."""
         index = bisect_right(self._starts, address)
         if index:
             allocation = self._live[self._starts[index - 1]]
@@ -350,8 +274,13 @@ class Memory:
     def __len__(self) -> int:
         return len(self._starts)
 
-    def explain(self, address: int, size: int = 1) -> Neighbourhood:
-        """Say what `address` is: inside, freed, between which allocations, or no device memory at all."""
+    def next_serial(self) -> int:
+        """Number a new allocation."""
+        self._serial += 1
+        return self._serial
+
+    def explain(self, address: int, size: int = 1) -> AddressDescription:
+        """Describe `address`: inside which allocation, freed, between which two, or no device memory at all."""
         inside = self.find(address)
         freed = None
         if inside is None:
@@ -365,7 +294,7 @@ class Memory:
             freed = freed or (self.heap.freed_at(address) if inside is None else None)
         outside = not self.arena.base <= address < self.arena.base + self.arena.size
         former = outside and any(start <= address < end for start, end in self.former)
-        return Neighbourhood(
+        return AddressDescription(
             address,
             size,
             inside=inside,
@@ -412,10 +341,11 @@ class Memory:
             allocation.written.mark(address - allocation.pointer, size)
 
     def forget_written(self, address: int) -> None:
-        """Count an allocation as new: a memory pool lends it to another owner, for whom its contents are anything."""
+        """Count an allocation as unwritten: a memory pool hands it to another owner, who must not rely on its
+        contents."""
         allocation = self.find(address)
         if allocation is not None and allocation.kind == "device":
-            allocation.written = Written(allocation.size)
+            allocation.written = WrittenBytes(allocation.size)
 
     def _why_not_viewed(self, address: int, size: int, allocation: Allocation | None) -> str:
         if allocation is not None:
@@ -478,15 +408,6 @@ class Memory:
             (Range * len(self._ranges))(*(Range(*entry) for entry in self._ranges)) if self._ranges else None
         )
         self.range_address = ctypes.addressof(self.range_table) if self.range_table is not None else 0
-
-
-def _bytes(size: int) -> str:
-    """A size as people say it, exact below 10 kB."""
-    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**4)):
-        if size >= factor:
-            scale = 1000 if unit == "kB" else factor
-            return f"{size / scale:.3g} {unit}"
-    return f"{size} bytes"
 
 
 assert _ALIGNMENT % GRANULE == 0, "a granule must belong to one allocation"

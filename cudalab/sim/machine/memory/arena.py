@@ -1,9 +1,9 @@
 """One large range of virtual addresses that holds all simulated device memory.
 
 A GPU translates a kernel's addresses through its own page tables. Here an address of device memory is an address of
-this process, inside a range that is reserved once and gets physical pages only where it is touched. A table beside it,
-the *shadow*, says for every 256 bytes how many of them belong to a live allocation; compiled kernels look there before
-an access whose allocation they do not know.
+this process, inside a range that is reserved once and gets physical pages only where it is touched. Its *shadow*, as in
+AddressSanitizer, says for every granule of 256 bytes how many of them are addressable; compiled kernels look there
+before an access whose allocation they do not know. Bytes outside live allocations are poisoned.
 
 What a learner would notice: pointers look like host pointers (``0x7e…``), and the first pass over new memory is slower
 than the second, because the operating system hands out zeroed pages on first touch.
@@ -37,7 +37,7 @@ class Arena:
         size: bytes reserved: 1 TiB, or the largest power of two that the system grants.
         extent: bytes from ``base`` that have ever been handed out; nothing beyond is accessible.
         bytes: the whole range as a NumPy ``uint8`` array; slices of it keep the range mapped.
-        shadow: ``uint16`` per 256-byte granule, how many of its bytes are live.
+        shadow: ``uint16`` per 256-byte granule, how many of its bytes are addressable.
     """
 
     def __init__(self, size: int = TARGET) -> None:
@@ -66,7 +66,7 @@ class Arena:
         self.extent = new
 
     def commit(self, offset: int, size: int) -> None:
-        """Prepare `size` bytes at `offset` for use; large ranges get huge pages, so first touch is cheap."""
+        """Prepare `size` bytes at `offset` for use; large ranges get huge pages, which makes first touch cheap."""
         if sys.platform == "win32":
             commit(self.base + offset, size)
         elif size >= HUGE_PAGE // 4 and hasattr(mmap, "MADV_HUGEPAGE"):
@@ -83,15 +83,15 @@ class Arena:
         elif hasattr(mmap, "MADV_DONTNEED"):
             self._advise(mmap.MADV_DONTNEED, first, last - first)
 
-    def set_live(self, offset: int, size: int) -> None:
-        """Enter an allocation into the shadow."""
+    def unpoison(self, offset: int, size: int) -> None:
+        """Make the bytes of an allocation addressable."""
         first, full = offset // GRANULE, size // GRANULE
         self.shadow[first : first + full] = GRANULE
         if size % GRANULE:
             self.shadow[first + full] = size % GRANULE
 
-    def set_dead(self, offset: int, size: int) -> None:
-        """Take an allocation out of the shadow."""
+    def poison(self, offset: int, size: int) -> None:
+        """Make the bytes of an allocation inaccessible."""
         first = offset // GRANULE
         self.shadow[first : first + -(-size // GRANULE)] = 0
 

@@ -5,11 +5,14 @@ size before a kernel that uses it is launched, and threads allocate from it. Wha
 thread of this or of a later launch frees it; the host can neither free nor copy it (CUDA C++ Programming Guide,
 "Dynamic Global Memory Allocation and Operations").
 
-Here each allocation of a kernel is one of its own for the checks: an access past its end, and one after ``free``, ends
-the launch with an explanation, where an H200 says nothing as long as the heap's memory is hit. Freeing anything but the
-start of a live allocation ends the launch with ``cudaErrorLaunchFailure``; an H200 does that for a double free only.
-Simplified: blocks are laid out one after the other, and how many fit into the heap is a formula fitted to counts that
-an H200 gave (``charge``), right within some per cent. A learner would notice that allocations lie 256 bytes apart.
+Here the checks know each allocation of a kernel: an access past its end, and one after ``free``, ends the launch with
+an explanation, where an H200 says nothing as long as the address is in the heap. Freeing anything but the start of a
+live allocation ends the launch with ``cudaErrorLaunchFailure``; an H200 does that for a double free only.
+
+Native code calls ``context.heap_malloc`` and ``heap_free``, functions of the ``Workspace``. Allocations have the kind
+``heap`` and are found by ``Memory.find`` like others; the *chunks* of device memory that hold them are not. Simplified:
+allocations of one size class follow each other, and how many fit into the heap is a formula fitted to counts of an
+H200 (``charge``), right within some per cent. A learner would notice that allocations lie 256 bytes apart.
 """
 
 from __future__ import annotations
@@ -18,22 +21,21 @@ import threading
 from bisect import bisect_right, insort
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from cudalab.sim.abi import GRANULE
-from cudalab.sim.machine.memory.written_bytes import Written
-
-if TYPE_CHECKING:
-    from cudalab.sim.machine.memory.allocations import Allocation, Memory
+from cudalab.sim.machine.memory.allocation import Allocation, OutOfMemory
+from cudalab.sim.machine.memory.arena import Arena
+from cudalab.sim.machine.memory.written_bytes import WrittenBytes
 
 DEFAULT = 8 << 20
 """Bytes of the heap until a program asks for another size."""
 LEAST, MOST = 4 << 20, 17_681_179_680
-"""Sizes that an H200 rounds smaller and larger wishes to (driver 580)."""
+"""The smallest and largest size that an H200 gives (driver 580)."""
 _STEP = 64 << 10
 _CHUNK = 1 << 20
-_RESTING = 4096
-"""Freed places of one size that stay unused, so that an access after ``free`` is found."""
+_QUARANTINE = 4096
+"""Freed addresses of one stride that are not used again yet, so that a use after free is found."""
 _SMALL, _SMALL_UNIT, _SMALL_CHARGE = 2048, 80, 92.52
 _MEDIUM, _MEDIUM_FACTOR = 16384, 1.0847
 _LARGE_FACTOR, _LARGE_EXTRA = 1.2, 28_903
@@ -50,13 +52,28 @@ def charge(size: int) -> float:
 
 
 def rounded_limit(size: int) -> int:
-    """The heap size that the device gives to one who asks for ``size`` bytes."""
+    """The heap size that the device gives when ``size`` bytes are asked for."""
     return min(MOST, max(LEAST, -(-size // _STEP) * _STEP))
+
+
+class Backing(Protocol):
+    """What the heap needs of the device's memory (``allocations.Memory``)."""
+
+    arena: Arena
+    version: int
+
+    def allocate(self, size: int, kind: str, label: str) -> int: ...
+
+    def free(self, pointer: int, where: str) -> Allocation: ...
+
+    def chunk_at(self, address: int) -> int | None: ...
+
+    def next_serial(self) -> int: ...
 
 
 @dataclass(eq=False)
 class _Chunk:
-    """A piece of device memory that holds allocations of one stride."""
+    """A range of device memory that holds allocations of one stride."""
 
     pointer: int
     end: int
@@ -68,23 +85,24 @@ class DeviceHeap:
     """The heap of one memory.
 
     Args:
-        memory: the device's memory, which gives the room.
+        memory: the device's memory, from which chunks are allocated.
     """
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Backing) -> None:
         self._memory = memory
         self.limit = DEFAULT
         self.used = 0.0
         """Of ``limit``: bytes taken, as ``charge`` counts them."""
         self.touched = False
-        """Has a kernel allocated? From then on the size stays what it is."""
+        """Has a kernel allocated? From then on the limit is fixed."""
         self.lock = threading.Lock()
         """Held by whoever calls ``malloc`` or ``free`` for a kernel that several workers run."""
         self._live: dict[int, Allocation] = {}
-        self._freed: deque[Allocation] = deque(maxlen=_RESTING)
+        self._freed: deque[Allocation] = deque(maxlen=_QUARANTINE)
         self._chunks: dict[int, _Chunk] = {}
-        self._free_places: dict[int, deque[int]] = {}
-        self._open: dict[int, tuple[int, int]] = {}  # stride -> next place and end of the chunk being filled
+        self._quarantine: dict[int, deque[int]] = {}
+        """By stride: freed addresses, the oldest first."""
+        self._open: dict[int, tuple[int, int]] = {}  # stride -> next address and end of the chunk being filled
         self._journal: list[tuple[bool, Allocation]] | None = None
 
     # -- what kernels call ---------------------------------------------------------------------------------------------
@@ -98,43 +116,39 @@ class DeviceHeap:
             label: what to call it in messages.
             where: the line of the kernel.
         """
-        from cudalab.sim.machine.memory.allocations import Allocation, OutOfMemory
-
         self.touched = True
         cost = charge(size)
         if self.used + cost > self.limit or alignment > GRANULE or alignment & (alignment - 1):
             return 0
-        stride = -(-max(size, 1) // GRANULE) * GRANULE + GRANULE
         try:
-            pointer = self._place(stride)
+            pointer = self._place(_stride(size))
         except OutOfMemory:
             return 0
         memory = self._memory
-        memory.arena.set_live(pointer - memory.arena.base, size)
-        memory._serial += 1
-        allocation = Allocation(pointer, size, "heap", label, where, memory._serial, Written(size))
+        memory.arena.unpoison(pointer - memory.arena.base, size)
+        allocation = Allocation(pointer, size, "heap", label, where, memory.next_serial(), WrittenBytes(size))
         self._enter(allocation)
         if self._journal is not None:
             self._journal.append((True, allocation))
         else:
-            allocation.written.mark_all()  # nobody sees what a plain launch writes
+            allocation.written.mark_all()  # what a plain launch writes is not followed
         return pointer
 
-    def free(self, pointer: int, where: str = "") -> str:
-        """Free what ``malloc`` gave. Returns what is wrong with ``pointer``, or ``""``; null is right."""
+    def free(self, pointer: int, where: str = "") -> bool:
+        """Free what ``malloc`` returned, or null. False: it is neither, and nothing was freed."""
         if not pointer:
-            return ""
+            return True
         allocation = self._live.get(pointer)
         if allocation is None:
-            return self.problem_with(pointer)
+            return False
         self._leave(allocation, where)
         if self._journal is not None:
             self._journal.append((False, allocation))
         else:
-            self._rest(allocation)
-        return ""
+            self._put_in_quarantine(allocation)
+        return True
 
-    # -- looking up ----------------------------------------------------------------------------------------------------
+    # -- lookup --------------------------------------------------------------------------------------------------------
 
     def find(self, chunk: int, address: int) -> Allocation | None:
         """The live allocation at ``address`` in the chunk that begins at ``chunk``."""
@@ -165,41 +179,42 @@ class DeviceHeap:
         """Live allocations."""
         return len(self._live)
 
-    # -- taking back ---------------------------------------------------------------------------------------------------
+    # -- rollback ------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Note from now on what is allocated and freed, so that it can be taken back (timing samples, sanitizer)."""
+        """Keep a journal of what is allocated and freed from now on, for :meth:`rollback` (timing samples,
+        sanitizer)."""
         if self._journal is None:
             self._journal = []
 
     def rollback(self) -> None:
-        """Take back what was noted: allocations are gone, freed memory is live again."""
+        """Undo the journal: allocations are gone, freed memory is live again."""
         journal, self._journal = self._journal or [], None
         for was_allocated, allocation in reversed(journal):
             if was_allocated:
                 if allocation.pointer in self._live:
                     self._leave(allocation, "")
                     self._freed.pop()
-                self._rest(allocation)
+                self._put_in_quarantine(allocation)
             else:
                 allocation.freed, allocation.freed_where = False, ""
                 offset = allocation.pointer - self._memory.arena.base
-                self._memory.arena.set_live(offset, allocation.size)
+                self._memory.arena.unpoison(offset, allocation.size)
                 self._enter(allocation)
 
     def clear(self) -> None:
-        """Give everything back: the device has been reset."""
+        """Free everything: the device is reset."""
         for start in self._chunks:
             if self._memory.chunk_at(start) == start:
                 self._memory.free(start, where="device reset")
         self._live.clear()
         self._freed.clear()
         self._chunks.clear()
-        self._free_places.clear()
+        self._quarantine.clear()
         self._open.clear()
         self.used, self.touched, self._journal, self.limit = 0.0, False, None, DEFAULT
 
-    # -- books ---------------------------------------------------------------------------------------------------------
+    # -- bookkeeping ---------------------------------------------------------------------------------------------------
 
     def _enter(self, allocation: Allocation) -> None:
         self._live[allocation.pointer] = allocation
@@ -211,7 +226,7 @@ class DeviceHeap:
         del self._live[allocation.pointer]
         starts = self._chunk_of(allocation.pointer).starts
         del starts[bisect_right(starts, allocation.pointer) - 1]
-        self._memory.arena.set_dead(allocation.pointer - self._memory.arena.base, max(1, allocation.size))
+        self._memory.arena.poison(allocation.pointer - self._memory.arena.base, max(1, allocation.size))
         allocation.freed, allocation.freed_where = True, where
         self._freed.append(allocation)
         self.used -= charge(allocation.size)
@@ -222,51 +237,27 @@ class DeviceHeap:
         assert found is not None
         return self._chunks[found]
 
-    def _rest(self, allocation: Allocation) -> None:
-        stride = -(-max(allocation.size, 1) // GRANULE) * GRANULE + GRANULE
-        self._free_places.setdefault(stride, deque()).append(allocation.pointer)
+    def _put_in_quarantine(self, allocation: Allocation) -> None:
+        self._quarantine.setdefault(_stride(allocation.size), deque()).append(allocation.pointer)
 
     def _place(self, stride: int) -> int:
-        resting = self._free_places.get(stride)
-        if resting is not None and len(resting) > max(4, min(_RESTING, _CHUNK * 4 // stride)):
-            pointer = resting.popleft()
+        quarantine = self._quarantine.get(stride)
+        if quarantine is not None and len(quarantine) > max(4, min(_QUARANTINE, _CHUNK * 4 // stride)):
+            pointer = quarantine.popleft()
             for each in [each for each in self._freed if each.pointer == pointer]:
                 self._freed.remove(each)
             return pointer
         at, end = self._open.get(stride, (0, 0))
         if at + stride > end:
             size = max(_CHUNK, stride)
-            at = self._memory.allocate(size, "heap", "device heap", "")
+            at = self._memory.allocate(size, "heap", "device heap")
             end = at + size
             self._chunks[at] = _Chunk(at, end)
-            self._memory.arena.set_dead(at - self._memory.arena.base, size)
+            self._memory.arena.poison(at - self._memory.arena.base, size)
         self._open[stride] = (at + stride, end)
         return at
 
-    def is_nowhere(self, pointer: int) -> bool:
-        """Is ``pointer`` no address of device memory at all?"""
-        near = self._memory.explain(pointer, 1)
-        known = near.inside or near.freed or near.is_local_window or near.is_shared_window
-        return not known and self._memory.chunk_at(pointer) is None
 
-    def problem_with(self, pointer: int) -> str:
-        """Why ``pointer`` cannot be freed."""
-        near = self._memory.explain(pointer, 1)
-        if near.freed is not None and near.freed.kind == "heap":
-            when = f" at {near.freed.freed_where}" if near.freed.freed_where else ""
-            if near.freed.pointer == pointer:
-                return f"{pointer:#x} was already freed{when}: free each allocation once"
-            return f"{pointer:#x} lies in memory that was freed{when}"
-        if near.inside is not None and near.inside.kind == "heap":
-            distance = pointer - near.inside.pointer
-            return f"{pointer:#x} lies {distance} bytes into the {near.inside.describe()}: pass what malloc returned"
-        if near.inside is not None:
-            return (
-                f"{pointer:#x} is in the {near.inside.describe()}: free takes what malloc or new gave to a thread, the "
-                "host frees what the host allocated"
-            )
-        if near.is_local_window:
-            return f"{pointer:#x} is a local variable: its memory is not from malloc"
-        if near.is_shared_window:
-            return f"{pointer:#x} is in shared memory, which is not from malloc"
-        return f"{pointer:#x} was never returned by malloc or new"
+def _stride(size: int) -> int:
+    """Bytes from one allocation of this size to the next, a granule of red zone included."""
+    return -(-max(size, 1) // GRANULE) * GRANULE + GRANULE

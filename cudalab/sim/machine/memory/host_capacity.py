@@ -1,7 +1,7 @@
-"""How much memory the host can still give: the machine's, or the container's where that is less.
+"""How much memory is available on the host: the machine's, or the container's limit where that is less.
 
 The simulated device keeps its memory in the host's RAM. An H200 has 141 GB of its own; a laptop has 8 or 16 GB for
-everything. So an allocation here fails earlier than on the GPU, and the error says so (contract 11).
+everything. So an allocation here fails earlier than on the GPU, and the error says so.
 """
 
 from __future__ import annotations

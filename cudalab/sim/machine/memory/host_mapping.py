@@ -1,7 +1,7 @@
-"""Is an address mapped in this process? Asked when a kernel was given one that is no device memory.
+"""Is an address mapped in this process? Asked when a kernel accessed one that is no device memory.
 
 With unified addressing a GPU faults on a host address that was not mapped for it; the driver does not say why. Here the
-message can, because a mapped address that lies outside the arena can only be the host's.
+message does: a mapped address outside the arena is a host address.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def is_mapped(address: int) -> bool:
-    """True when this process has memory at `address`; False also where the system does not tell."""
+    """True when this process has memory at `address`; False also where the system cannot tell."""
     if sys.platform == "win32":
         return _is_mapped_windows(address)
     try:

@@ -20,7 +20,8 @@ from contextlib import contextmanager
 from types import TracebackType
 
 from cudalab.sim.machine.memory import page_trap
-from cudalab.sim.machine.memory.allocations import Allocation, Memory
+from cudalab.sim.machine.memory.allocation import Allocation
+from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.memory.page_trap import PAGE, Frames, Note, PageTrap
 
 _FREE, _READ = 3, 1  # PROT_READ | PROT_WRITE; mmap has no such names on Windows

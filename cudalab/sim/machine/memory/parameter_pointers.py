@@ -1,8 +1,9 @@
-"""What the pointers among a launch's parameters point to.
+"""Pointers among a launch's parameters, and the allocations that they point into.
 
-A launch asks this several times: to fill in the roots that compiled code checks accesses against, to know what it may
-touch, whether the host can see that memory, and whether a launch like it was timed before. The answer holds as long as
-no memory is allocated, freed or registered, so a kernel keeps it by the bytes of its parameters (``LoadedKernel``).
+A launch needs them several times: for the bounds (*roots*) that compiled code checks accesses against, for the memory
+that it may touch, whether the host can see that memory, and whether a launch like it was timed before. They stay valid
+as long as no memory is allocated, freed or registered (``Memory.version``), so ``LoadedKernel`` caches them by the
+bytes of the parameters.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cudalab.sim.machine.launch.module import LoadedKernel
-    from cudalab.sim.machine.memory.allocations import Allocation
+    from cudalab.sim.machine.memory.allocation import Allocation
 
 _ROOT = struct.Struct("<QQ")
 _ADDRESS = struct.Struct("<Q")
@@ -30,7 +31,7 @@ class Pointers:
         self.addresses = [_ADDRESS.unpack_from(args, offset)[0] for offset in kernel.pointer_offsets]
         """Values of the parameters that may be addresses."""
         self.allocations: list[Allocation] = []
-        """What they point into, and what texture and surface objects among them are made of."""
+        """What they point into, and the memory of texture and surface objects among them."""
         at: dict[int, tuple[int, int]] = {}
         normalised: list[object] = []
         position = 0
@@ -43,13 +44,13 @@ class Pointers:
                 normalised += [args[position:offset], place]
                 position = offset + 8
             elif (image := memory.images.find(address)) is not None:
-                texels = memory.find(image.grid.data)
+                texels = memory.find(image.layout.data)
                 if texels is not None:
                     self.allocations.append(texels)
             elif memory.ranges:
                 at[offset] = memory.find_range(address)
         self.normalised = (*normalised, args[position:])
-        """The parameters with each pointer into device memory replaced by its place in an allocation of that size."""
+        """The parameters, with each pointer into device memory replaced by size, kind and offset in its allocation."""
         self.roots = b"".join(_ROOT.pack(*self._root(where, at)) for where in kernel.root_plan)
         """``Root[]`` as compiled code reads it."""
         self.registered = bool(memory.ranges) and any(
@@ -66,7 +67,7 @@ class Pointers:
 
     @cached_property
     def reach(self) -> tuple[tuple[int, int], ...] | None:
-        """``(address, bytes)`` of what the kernel may touch in device memory: whole allocations that parameters point
+        """``(address, bytes)`` of the device memory that the kernel may touch: whole allocations that parameters point
         into, and the module's variables. ``None`` (all) when it loads 8-byte words that may be addresses."""
         if self._kernel.follows_pointers:
             return None
@@ -78,7 +79,7 @@ class Pointers:
 
     @property
     def host_visible(self) -> list[tuple[int, int]]:
-        """Pinned and managed memory of its reach: the host can change it without a call."""
+        """Pinned and managed memory that it may touch: the host can change that without a call."""
         if self._kernel.follows_pointers:
             memory = self._kernel.module.memory
             return [(a.pointer, a.size) for a in memory if a.kind in _HOST_KINDS]

@@ -1,8 +1,9 @@
-"""Texture and surface objects: what a handle stands for, in a table that compiled code reads.
+"""Texture and surface objects: the table of descriptors that handles refer to, as compiled code reads it.
 
-On a GPU an object is an entry of a table of descriptors, and a handle its number; a destroyed or wrong handle reads
-what happens to stand there, often the old data or zeros, and says nothing. Here such an access is a fault that names
-the line. CUDA arrays, whose layout on a GPU is the driver's secret, are rows here, one after the other.
+On a GPU an object is a descriptor in a table, and a handle its index; a destroyed or wrong handle reads whatever is
+there, often the old data or zeros, without an error. Here such an access is a fault that names the line: the low bits
+of a handle are the index, the others tell a destroyed object from a later one. CUDA arrays, whose layout on a GPU is
+not documented, are pitch-linear here.
 """
 
 from __future__ import annotations
@@ -13,31 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cudalab.sim.abi import Image, ImageShape, TexelFormat
-from cudalab.sim.compiler.semantics import Semantics
 
 MOST_OBJECTS = 1 << 16
 _REMEMBERED = 4096
-
-SHAPE_NAMES = {
-    ImageShape.ARRAY_1D: "1-D array",
-    ImageShape.ARRAY_2D: "2-D array",
-    ImageShape.ARRAY_3D: "3-D array",
-    ImageShape.LAYERED_1D: "layered 1-D array",
-    ImageShape.LAYERED_2D: "layered 2-D array",
-    ImageShape.CUBE: "cube map",
-    ImageShape.LAYERED_CUBE: "layered cube map",
-    ImageShape.LINEAR: "piece of linear memory",
-}
-_FUNCTIONS = {
-    ImageShape.ARRAY_1D: ("tex1D", "surf1Dread and surf1Dwrite"),
-    ImageShape.ARRAY_2D: ("tex2D", "surf2Dread and surf2Dwrite"),
-    ImageShape.ARRAY_3D: ("tex3D", "surf3Dread and surf3Dwrite"),
-    ImageShape.LAYERED_1D: ("tex1DLayered", "surf1DLayeredread and surf1DLayeredwrite"),
-    ImageShape.LAYERED_2D: ("tex2DLayered", "surf2DLayeredread and surf2DLayeredwrite"),
-    ImageShape.CUBE: ("texCubemap", "surfCubemapread and surfCubemapwrite"),
-    ImageShape.LAYERED_CUBE: ("texCubemapLayered", "surfCubemapLayeredread and surfCubemapLayeredwrite"),
-    ImageShape.LINEAR: ("tex1Dfetch", ""),
-}
 
 
 @dataclass(frozen=True)
@@ -57,8 +36,9 @@ class Texels:
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Texels in device memory: ``extent`` is width, height and depth (or layers), each at least 1; pitches in bytes."""
+class ImageLayout:
+    """How texels lie in device memory. ``extent``: width, height and depth (or layers), each at least 1; pitches in
+    bytes."""
 
     data: int
     shape: ImageShape
@@ -84,7 +64,7 @@ class ImageObject:
     """One texture object (``sampling`` is set) or surface object."""
 
     handle: int
-    grid: Grid
+    layout: ImageLayout
     sampling: Sampling | None
     where: str = ""
 
@@ -99,7 +79,7 @@ class Images:
 
     live: dict[int, ImageObject] = field(default_factory=dict)
     destroyed: dict[int, tuple[ImageObject, str]] = field(default_factory=dict)
-    """Those that were, with the place where they were destroyed; the last few thousand."""
+    """The last few thousand destroyed objects, each with the line that destroyed it."""
     address: int = 0
     """Of ``Image[count]``, for compiled code; 0 while there is none."""
     count: int = 0
@@ -109,8 +89,8 @@ class Images:
     _free: list[int] = field(default_factory=list)
     _generations: dict[int, int] = field(default_factory=dict)
 
-    def add(self, grid: Grid, sampling: Sampling | None, where: str = "") -> int:
-        """Make an object and return its handle, which no object had before.
+    def add(self, layout: ImageLayout, sampling: Sampling | None, where: str = "") -> int:
+        """Create an object and return its handle, which is never used again.
 
         Raises:
             MemoryError: there are ``MOST_OBJECTS`` already.
@@ -126,20 +106,20 @@ class Images:
         generation = self._generations.get(index, -1) + 1
         self._generations[index] = generation
         handle = generation << Image.INDEX_BITS | index
-        made = ImageObject(handle, grid, sampling, where)
+        made = ImageObject(handle, layout, sampling, where)
         _fill(rows[index], made)
         self.live[handle] = made
         return handle
 
     def _begin(self) -> ctypes.Array[Image]:
         assert ctypes.sizeof(Image) == Image.BYTES
-        self._table = np.zeros(MOST_OBJECTS * Image.BYTES, np.uint8)  # zero pages: touched ones alone take memory
+        self._table = np.zeros(MOST_OBJECTS * Image.BYTES, np.uint8)  # zero pages: only touched ones take memory
         self.address, self.count = self._table.ctypes.data, MOST_OBJECTS
         self._rows = (Image * MOST_OBJECTS).from_address(self.address)
         return self._rows
 
     def remove(self, handle: int, where: str = "") -> ImageObject | None:
-        """Destroy an object; None when there is none of that handle."""
+        """Destroy an object; None when no object has that handle."""
         found = self.live.pop(handle, None)
         if found is not None:
             assert self._rows is not None
@@ -163,24 +143,24 @@ class Images:
 
 def _fill(row: Image, made: ImageObject) -> None:
     """Write an object as compiled code reads it."""
-    grid, sampling = made.grid, made.sampling
-    row.data, row.pitch, row.slice = grid.data, grid.pitch, grid.slice_pitch
-    row.shape, row.texel = int(grid.shape), grid.texels.bytes
-    row.extent[:] = grid.extent
-    row.format, row.channels = int(grid.texels.format), grid.texels.channels
+    layout, sampling = made.layout, made.sampling
+    row.data, row.pitch, row.slice = layout.data, layout.pitch, layout.slice_pitch
+    row.shape, row.texel = int(layout.shape), layout.texels.bytes
+    row.extent[:] = layout.extent
+    row.format, row.channels = int(layout.texels.format), layout.texels.channels
     row.kind = Image.SURFACE if sampling is None else Image.TEXTURE
     if sampling is not None:
         row.fractions, row.linear, row.normalised = sampling.fractions, sampling.linear, sampling.normalised
         row.address[:] = sampling.address
-        row.border[:] = border_words(grid.texels, sampling)
+        row.border[:] = border_words(layout.texels, sampling)
     row.handle = made.handle
 
 
 def border_words(texels: Texels, sampling: Sampling) -> list[int]:
-    """The border colour as a texel, which is what ``cl_texel`` gives for it: an integer, or the bits of a float.
+    """The border colour as ``cl_texel`` returns it for a texel: an integer, or the bits of a float.
 
-    Fractions are kept to their range and rounded to the nearest step. For integers that are read as such the low bits
-    of the *float* count (seen on an H200): write a border of the integer 5 as the float whose bits are 5.
+    Normalised values are clamped to their range and rounded to the nearest step. For unnormalised integers the low bits
+    of the *float* count (measured on an H200): a border of the integer 5 is the float whose bits are 5.
     """
     colour = np.array(sampling.border, np.float32)
     bits, signed = texels.bits, texels.format.name[0] == "S"
@@ -201,71 +181,3 @@ def border_words(texels: Texels, sampling: Sampling) -> list[int]:
         words = low.astype(np.uint32)
     words[texels.channels :] = 0
     return [int(word) for word in words]
-
-
-# -- what went wrong ---------------------------------------------------------------------------------------------------
-
-
-def image_problem(images: Images, handle: int, access: Semantics) -> tuple[str, str, str, str]:
-    """Why an instruction could not use a handle: headline, rule, detail, advice."""
-    wanted = "surface" if access.surface else "texture"
-    found = images.find(handle)
-    if found is None and handle in images.destroyed:
-        old, where = images.destroyed[handle]
-        return (
-            f"Use of a destroyed {old.kind} object",
-            f"destroyed {old.kind} object",
-            f"Object {handle:#x} was destroyed{f' by {where}' if where else ''} before the kernel ran. A GPU reads "
-            "what is left of it, and says nothing.",
-            "destroy the object after waiting for the kernels that use it.",
-        )
-    if found is None:
-        return (
-            f"{handle:#x} is no {wanted} object",
-            f"invalid {wanted} object",
-            f"No {wanted} object has the handle {handle:#x}. A GPU often reads zeros then, and says nothing.",
-            f"pass what cudaCreate{wanted.capitalize()}Object returned, as a 64-bit value.",
-        )
-    shape = found.grid.shape
-    use = _FUNCTIONS[shape][found.sampling is None] or "tex1Dfetch"
-    if found.kind != wanted:
-        return (
-            f"A {found.kind} object where a {wanted} object is needed",
-            f"{found.kind} object used as a {wanted}",
-            f"Object {handle:#x} is a {found.kind} object. On this GPU both are numbered alike, so the access may even "
-            "seem to work there.",
-            f"create a {wanted} object for the same array, and pass that one.",
-        )
-    asked = SHAPE_NAMES[access.image or ImageShape.ARRAY_1D]
-    return (
-        f"A {wanted} of another shape",
-        f"wrong {wanted} dimension",
-        f"The instruction reads a {asked}; object {handle:#x} is made of a {SHAPE_NAMES[shape]}. What a GPU reads then "
-        "is not defined: often zeros.",
-        f"use {use} with this object.",
-    )
-
-
-def surface_problem(images: Images, handle: int, place: tuple[int, int, int], size: int) -> tuple[str, str]:
-    """An access outside a surface: detail and advice. ``place``: x in bytes, y, z or layer."""
-    found = images.find(handle)
-    if found is None:
-        return "", ""
-    grid = found.grid
-    width, height, depth = grid.extent
-    row = width * grid.texels.bytes
-    x, y, z = place
-    layered = grid.shape in (ImageShape.LAYERED_1D, ImageShape.LAYERED_2D, ImageShape.CUBE, ImageShape.LAYERED_CUBE)
-    misses = []
-    if not 0 <= x <= row - size:
-        misses.append(f"bytes {x} to {x + size - 1} of a row of {row}")
-    if not 0 <= y < height:
-        misses.append(f"row {y} of {height}")
-    if not 0 <= z < depth:
-        misses.append(f"{'layer' if layered else 'slice'} {z} of {depth}")
-    detail = f"The access is outside the surface: {', '.join(misses)}. Each texel has {grid.texels.bytes} bytes."
-    advice = (
-        f"give x in bytes ({grid.texels.bytes} * column), guard the edges, or pass cudaBoundaryModeClamp or "
-        "cudaBoundaryModeZero."
-    )
-    return detail, advice

@@ -1,7 +1,7 @@
-"""Taking stores back: the log of old bytes that traced code writes, and its replay in reverse.
+"""The undo log: old bytes that traced code saves before each store, and their rollback.
 
 Timing samples and the sanitizer run real blocks on real memory and must leave no trace. Before each store or atomic to
-global memory, traced code appends the address and the bytes it is about to change. Undoing writes them back, newest
+global memory, traced code appends the address and the bytes it is about to change. Rollback writes them back, newest
 first, so that the oldest value of each byte is what remains.
 """
 
@@ -20,7 +20,7 @@ from cudalab.sim.machine.memory.allocations import Memory
 ENTRY = np.dtype([("address", "<u8"), ("size", "<u8"), ("old", "u1", 16)])
 assert ENTRY.itemsize == ctypes.sizeof(Undo)
 COMPACT = 1 << 19
-"""Entries from which on a log is made smaller."""
+"""Entries at which a log is compacted."""
 
 
 class UndoLog:
@@ -30,7 +30,7 @@ class UndoLog:
     """
 
     def __init__(self, memory: Memory, entries: int = 4096, *, heap: bool = False) -> None:
-        """``heap``: what kernels allocate and free is taken back, too."""
+        """``heap``: what kernels allocate and free is rolled back, too."""
         self.memory = memory
         self._heap = heap
         self._buffer = np.empty(entries, ENTRY)
@@ -49,7 +49,7 @@ class UndoLog:
         undo.drain = ctypes.cast(self._drain, ctypes.c_void_p).value or 0
 
     def detach(self, context: Context) -> None:
-        """Take the rest of the log, and stop logging."""
+        """Drain the log, and stop logging."""
         self._take(None, ctypes.pointer(context.undo))
         undo = context.undo
         undo.data = undo.capacity = undo.drain = 0
@@ -64,8 +64,8 @@ class UndoLog:
         buffer.contents.used = 0
 
     def _compact(self) -> None:
-        """Forget what is not needed: of entries for the same bytes only the oldest counts. A loop that stores to one
-        place for a second would fill the host's memory otherwise."""
+        """Drop entries that are not needed: of those for the same bytes only the oldest counts. Otherwise a loop that
+        stores to one address for a second would fill the host's memory."""
         entries = self.entries
         keys = entries["address"] * np.uint64(32) + entries["size"]  # addresses have less than 59 bits
         _, first = np.unique(keys, return_index=True)
@@ -83,7 +83,7 @@ class UndoLog:
         return self._chunks[0]
 
     def rollback(self) -> None:
-        """Put every changed byte back to what it was before the first logged store."""
+        """Restore every changed byte to its value before the first logged store."""
         entries = self.entries
         self._chunks, self._length, self._compact_at = [], 0, COMPACT
         if len(entries) and not self._write_words(entries):
@@ -92,9 +92,9 @@ class UndoLog:
         if self._heap:
             self.memory.heap.rollback()
 
-    def take_back(self, ranges: Sequence[tuple[int, int]] = ()) -> HeldStores:
-        """Like :meth:`rollback`, but remember what was stored, to apply it later; of the stores to ``ranges`` (address,
-        bytes) also their order."""
+    def rollback_and_hold(self, ranges: Sequence[tuple[int, int]] = ()) -> HeldStores:
+        """Roll back, but keep what was stored, to apply it later; for stores to ``ranges`` (address, bytes) also their
+        order."""
         entries = self.entries
         history = self._history(ranges) if ranges else []
         if not len(entries):
@@ -106,7 +106,7 @@ class UndoLog:
         return held
 
     def _history(self, ranges: Sequence[tuple[int, int]]) -> list[Store]:
-        """The stores to ``ranges`` in order, each with the bytes that it wrote: those that the next one found."""
+        """The stores to ``ranges`` in order, each with the bytes that it wrote: the next one's old bytes."""
         entries = self.entries
         start = entries["address"]
         inside = np.zeros(len(entries), np.bool_)
@@ -131,8 +131,8 @@ class UndoLog:
         return values
 
     def _write_words(self, entries: np.ndarray) -> bool:
-        """Put back words of one size that lie at multiples of it, all in the arena: the usual log, and much faster than
-        byte by byte. Returns whether the log was such."""
+        """Restore aligned words of one size, all in the arena: the usual log, and much faster than byte by byte.
+        Returns whether the log was such."""
         size, arena = int(entries["size"][0]), self.memory.arena
         if size not in (4, 8) or arena.base % size or (entries["size"] != size).any():
             return False
@@ -152,7 +152,7 @@ class UndoLog:
 
 @dataclass(frozen=True)
 class Store:
-    """One store of a run: when it was made, as a part of all stores of the run, where, and what it wrote."""
+    """One store of a run: when it was made, as a fraction of all stores of the run, its address and bytes."""
 
     when: float
     address: int
@@ -160,8 +160,8 @@ class Store:
 
 
 class HeldStores:
-    """Stores that a run made and that were taken back; :meth:`apply` makes them again. ``history`` lists those that
-    were asked for one by one, in order."""
+    """Stores of a run that were rolled back; :meth:`apply` makes them again. ``history`` holds single stores, in order,
+    of the ranges that were asked for."""
 
     def __init__(self, memory: Memory, offsets: np.ndarray, values: np.ndarray, history: Sequence[Store] = ()) -> None:
         self._memory, self._offsets, self._values = memory, offsets, values

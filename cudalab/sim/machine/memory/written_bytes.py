@@ -1,8 +1,9 @@
-"""Which bytes of an allocation have been written, kept cheaply and never claiming too little.
+"""Which bytes of an allocation have been written: a cheap over-approximation for initcheck.
 
-Hardware keeps no such state; memory that was never written reads as whatever was there. ``initcheck`` needs to know.
-Host copies say exactly what they write. A plain kernel launch is not traced, so all memory that it could write counts
-as written (no false alarm, some misses); a launch under ``sanitize`` is exact.
+Hardware keeps no such state; memory that was never written reads as whatever was there. Valgrind and compute-sanitizer
+keep it for each byte or bit; here it is a few intervals. Host copies state exactly what they write. A plain kernel
+launch is not traced, so all memory that its parameters reach counts as written, and all memory when it loads 8-byte
+words that may be addresses: no false positives, some false negatives. A launch under ``sanitize`` is exact.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 _MOST_INTERVALS = 1024
 
 
-class Written:
+class WrittenBytes:
     """Written bytes of one allocation as sorted, disjoint intervals of offsets."""
 
     __slots__ = ("_ends", "_starts", "size")
@@ -28,7 +29,7 @@ class Written:
         self._starts, self._ends = [0], [self.size]
 
     def mark(self, offset: int, size: int) -> None:
-        """Add ``offset … offset + size``. Very scattered writes end up as "all written"."""
+        """Add ``offset … offset + size``. Very many intervals collapse to "all written"."""
         end = min(offset + size, self.size)
         offset = max(0, offset)
         if offset >= end:
@@ -55,7 +56,7 @@ class Written:
 
     @property
     def intervals(self) -> tuple[tuple[int, int], ...]:
-        """(first, end) offsets of each written stretch."""
+        """(first, end) offsets of each interval."""
         return tuple(zip(self._starts, self._ends, strict=True))
 
     def bitmap(self) -> np.ndarray:

@@ -19,12 +19,12 @@ from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Context, F
 from cudalab.sim.compiler.program import Location, Site
 from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.launch.printf import read_string
-from cudalab.sim.machine.memory.textures import image_problem, surface_problem
-from cudalab.sim.machine.reports import barrier_faults, cluster_faults
+from cudalab.sim.machine.reports import barrier_faults, cluster_faults, heap_faults
 from cudalab.sim.machine.reports.finding import Finding, Place, place_of, triple
 from cudalab.sim.machine.reports.mbarrier_faults import barrier_problem, copy_problem
 from cudalab.sim.machine.reports.mbarrier_faults import waits as mbarrier_waits
 from cudalab.sim.machine.reports.nearest_allocation import Subject, access_problem
+from cudalab.sim.machine.reports.texture_faults import image_problem, surface_problem
 
 if TYPE_CHECKING:
     from cudalab.sim.machine.launch.configuration import Dim3, Launch
@@ -160,15 +160,10 @@ def from_context(context: Context, launch: Launch, raw: ctypes.Structure | None 
         headline, *rest = copy_problem(raw.extra[0], raw.address)
         finding = where.finding(rest[0], headline, *rest[1:])
     elif kind == FaultKind.BAD_FREE:
-        if kernel.module.memory.heap.is_nowhere(raw.address):
-            code = ILLEGAL_ADDRESS  # as on an H200, whose free looks at what lies before the address
-        finding = where.finding(
-            "invalid free",
-            "A thread frees memory that it cannot free",
-            kernel.module.memory.heap.problem_with(raw.address) + ".",
-            "free, once, exactly the address that malloc or new returned; a GPU notices a second free only and "
-            "spoils its heap otherwise.",
-        )
+        if heap_faults.is_wild(kernel.module.memory, raw.address):
+            code = ILLEGAL_ADDRESS
+        headline, *rest = heap_faults.invalid_free(kernel.module.memory, raw.address)
+        finding = where.finding(rest[0], headline, *rest[1:])
     elif kind == FaultKind.DEADLOCK:
         finding = _deadlock_finding(raw.detail, context, kernel, where, block)
     else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cudalab.sim.abi import SHARED_WINDOW, WINDOW_SIZE
 from cudalab.sim.compiler.program import Location, Program
@@ -25,6 +26,15 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file
+
+
+class Problem(NamedTuple):
+    """The wording of a fault."""
+
+    headline: str
+    rule: str
+    detail: str = ""
+    advice: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

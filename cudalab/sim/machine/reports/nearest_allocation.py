@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import CLUSTER_END, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WINDOW_SIZE, Space
-from cudalab.sim.machine.memory.allocations import Allocation, Neighbourhood
+from cudalab.sim.machine.memory.allocation import AddressDescription, Allocation
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.program import Parameter, Site
@@ -141,7 +141,7 @@ def access_problem(subject: Subject) -> Problem:
     return _miss(subject, target)
 
 
-def _meant(subject: Subject, near: Neighbourhood, pointer: int | None) -> tuple[Allocation | None, int]:
+def _meant(subject: Subject, near: AddressDescription, pointer: int | None) -> tuple[Allocation | None, int]:
     """The allocation that was probably meant, and how many bytes the access lies outside it."""
     memory = subject.kernel.module.memory
     if pointer is not None:

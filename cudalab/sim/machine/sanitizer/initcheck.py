@@ -17,7 +17,8 @@ import numpy as np
 
 from cudalab.sim.abi import RESERVED_SHARED, SHARED_WINDOW, SiteKind, Space
 from cudalab.sim.compiler.program import Kernel
-from cudalab.sim.machine.memory.allocations import Allocation, Memory
+from cudalab.sim.machine.memory.allocation import Allocation
+from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.trace.batch import Batch, Touches, touches
 from cudalab.sim.machine.trace.grouping import compact, group, spread
 

@@ -24,7 +24,8 @@ from cudalab.sim.machine.memory import arena as arenas
 if TYPE_CHECKING:
     from cudalab.sim.machine.launch.module import LoadedKernel
     from cudalab.sim.machine.launch.workspace import Workspace
-    from cudalab.sim.machine.memory.allocations import Allocation, Memory
+    from cudalab.sim.machine.memory.allocation import Allocation
+    from cudalab.sim.machine.memory.allocations import Memory
 
 SUSPECT = np.dtype(
     [("address", "<u8"), ("cell", "<u8"), ("block", "<u8"), ("site", "<u4"), ("thread", "<u2"), ("kind", "<u2")]

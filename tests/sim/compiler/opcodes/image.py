@@ -9,7 +9,7 @@ import numpy as np
 
 from cudalab.sim.abi import ImageShape, TexelFormat
 from cudalab.sim.machine.memory.allocations import Memory
-from cudalab.sim.machine.memory.textures import Grid, Sampling, Texels
+from cudalab.sim.machine.memory.textures import ImageLayout, Sampling, Texels
 
 EXTENT = (8, 4, 3)
 """Texels: width, height, depth or layers."""
@@ -68,9 +68,9 @@ def on_simulated(memory: Memory, image: Image) -> tuple[int, int]:
     pointer = memory.allocate(len(image.data))
     memory.view(pointer, len(image.data))[:] = image.data
     row = image.extent[0] * texels.bytes
-    grid = Grid(pointer, _SHAPES[image.geometry], texels, image.extent, row, row * image.extent[1])
+    layout = ImageLayout(pointer, _SHAPES[image.geometry], texels, image.extent, row, row * image.extent[1])
     sampling = None if image.surface else Sampling((1, 1, 1), normalised=image.normalised)
-    handle = memory.images.add(grid, sampling)
+    handle = memory.images.add(layout, sampling)
     memory.version += 1
     return handle, pointer
 

@@ -7,7 +7,8 @@ import pytest
 
 from cudalab.sim.abi import GRANULE
 from cudalab.sim.machine.memory import host_capacity
-from cudalab.sim.machine.memory.allocations import MINIMUM_GAP, InvalidPointer, Memory, OutOfMemory
+from cudalab.sim.machine.memory.allocation import InvalidPointer, OutOfMemory
+from cudalab.sim.machine.memory.allocations import MINIMUM_RED_ZONE, Memory
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +39,14 @@ def test_allocations_are_far_apart(memory: Memory) -> None:
     sizes = [100, 5000, 1 << 20, 64, 4 << 20]
     blocks = sorted((memory.allocate(s), s) for s in sizes)
     for (low, size), (high, _) in zip(blocks[:-1], blocks[1:], strict=True):
-        assert high - (low + size) >= max(MINIMUM_GAP, min(size, 1 << 20))
+        assert high - (low + size) >= max(MINIMUM_RED_ZONE, min(size, 1 << 20))
 
 
 def test_freed_addresses_rest(memory: Memory) -> None:
     first = memory.allocate(1000)
     memory.free(first)
     later = [memory.allocate(1000) for _ in range(50)]
-    assert all(abs(p - first) >= MINIMUM_GAP for p in later)
+    assert all(abs(p - first) >= MINIMUM_RED_ZONE for p in later)
 
 
 def test_addresses_are_used_again_when_the_lap_is_over() -> None:
@@ -256,7 +257,7 @@ def test_random_allocations_never_overlap() -> None:
             live[memory.allocate(size)] = size
         ordered = sorted(live.items())
         for (low, size), (high, _) in zip(ordered[:-1], ordered[1:], strict=True):
-            assert high - (low + size) >= MINIMUM_GAP
+            assert high - (low + size) >= MINIMUM_RED_ZONE
         assert [a.pointer for a in memory] == [p for p, _ in ordered]
     assert memory.in_use == sum(live.values())
 

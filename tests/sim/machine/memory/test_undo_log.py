@@ -46,7 +46,7 @@ def test_random_overlapping_stores() -> None:
         log = UndoLog(memory, entries=64)
         run_stores(log, memory, pointer, stores)
         after = memory.array(pointer, 1000).copy()
-        held = log.take_back()
+        held = log.rollback_and_hold()
         assert np.array_equal(memory.array(pointer, 1000), before)
         held.apply()
         assert np.array_equal(memory.array(pointer, 1000), after)
@@ -75,7 +75,7 @@ def test_nothing_stored() -> None:
     memory = Memory(1 << 20)
     log = UndoLog(memory)
     log.rollback()
-    assert len(log.take_back()) == 0
+    assert len(log.rollback_and_hold()) == 0
 
 
 def test_registered_host_memory_is_restored() -> None:
@@ -91,7 +91,7 @@ def test_registered_host_memory_is_restored() -> None:
     context.undo.used = ENTRY.itemsize
     host[8:16] = 200
     log.detach(context)
-    held = log.take_back()
+    held = log.rollback_and_hold()
     assert np.array_equal(host, np.arange(64))
     held.apply()
     assert (host[8:16] == 200).all()

@@ -1,0 +1,98 @@
+"""One allocation, what an address is, and the errors of allocating and freeing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cudalab.sim.machine.memory.written_bytes import WrittenBytes
+
+
+class OutOfMemory(Exception):
+    """An allocation was refused. ``asked``, ``in_use`` and ``limit`` are bytes."""
+
+    def __init__(self, asked: int, in_use: int, limit: int, reason: str) -> None:
+        self.asked, self.in_use, self.limit = asked, in_use, limit
+        super().__init__(
+            f"cannot allocate {size_text(asked)}: {size_text(in_use)} are in use and {reason}. The simulated device "
+            "keeps its memory in the host's RAM, so this limit is your machine's, not the 141 GB of an H200. "
+            "Free arrays that are no longer needed, or use a smaller size."
+        )
+
+
+class InvalidPointer(ValueError):
+    """A pointer that cannot be freed or viewed; the message says what it is instead."""
+
+
+@dataclass(eq=False, slots=True)
+class Allocation:
+    """One allocation, live or freed."""
+
+    pointer: int
+    size: int
+    kind: str
+    label: str
+    """What the learner calls it, or where it comes from: ``"weights"``, ``"cudaMalloc"``."""
+    where: str
+    """Caller's file and line, or ``""``."""
+    serial: int
+    """Counts allocations of this memory from 1."""
+    written: WrittenBytes
+    """Which bytes have been written since allocation, as far as it is known."""
+    freed: bool = False
+    freed_where: str = ""
+
+    @property
+    def end(self) -> int:
+        return self.pointer + self.size
+
+    def describe(self) -> str:
+        name = f" ({self.label})" if self.label else ""
+        return f"{self.size}-byte {self.kind} allocation at {self.pointer:#x}{name}"
+
+    def why_not_freed(self, pointer: int) -> str:
+        """Of a freed allocation: why an address in it cannot be freed."""
+        when = f" at {self.freed_where}" if self.freed_where else ""
+        if pointer == self.pointer:
+            return f"{pointer:#x} was already freed{when}: free each allocation once"
+        return f"{pointer:#x} lies in memory that was freed{when}"
+
+
+@dataclass(frozen=True)
+class AddressDescription:
+    """What lies at and around ``address … address + size``."""
+
+    address: int
+    size: int
+    inside: Allocation | None = None
+    """The live allocation that holds the first byte."""
+    freed: Allocation | None = None
+    """A freed allocation that held the first byte, when no live one does."""
+    before: Allocation | None = None
+    """The nearest live allocation that ends at or before ``address``."""
+    after: Allocation | None = None
+    """The nearest live allocation that begins after ``address``."""
+    is_host: bool = False
+    """The address is mapped in this process, but is no device memory: a NumPy array's, say."""
+    is_former: bool = False
+    """The address was device memory before the device was reset."""
+    is_shared_window: bool = False
+    is_local_window: bool = False
+
+    @property
+    def past_end(self) -> int:
+        """Bytes between the end of `before` (or `inside`) and the last byte of the access, at least 1."""
+        allocation = self.inside or self.before
+        return self.address + self.size - allocation.end if allocation else 0
+
+    @property
+    def before_start(self) -> int:
+        return self.after.pointer - self.address if self.after else 0
+
+
+def size_text(size: int) -> str:
+    """A size as people say it, exact below 10 kB."""
+    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**4)):
+        if size >= factor:
+            scale = 1000 if unit == "kB" else factor
+            return f"{size / scale:.3g} {unit}"
+    return f"{size} bytes"
