@@ -1,13 +1,18 @@
-"""Watching memory that host and device share: who on the host touches it, and when.
+"""Host accesses to memory that host and device share: a watch by page protection.
 
 Page-locked, managed and registered memory can be read and written by plain Python while the device works, and neither a
-GPU nor CUDA notices. Here the pages of such memory are protected while it is *watched*, and the first touch of them is
-told with its address, whether it was a write, and the Python stack (``page_trap.py`` says how, and where it works).
+GPU nor CUDA notices. Here the pages of such memory are protected while it is *watched*, and the first touch of a page
+is reported with its address, whether it was a write, and the Python stack (:mod:`.page_trap` says how, and where it
+works).
 
-What is simplified: protection has the grain of pages. Pages that hold other bytes of the same allocation as well are
-left out, unless the watched range is smaller than a page; touches of the others in such a page are not told. A page
-that was touched is not watched again until :meth:`HostWatch.watch` is called for it. Of registered memory, whose other
-pages are not ours, only whole pages are watched.
+Simplified: protection has the granularity of pages. Pages that also hold other bytes of the same allocation are left
+out, unless the watched range is smaller than a page; touches of those other bytes are not reported. A page that was
+touched is not watched again until :meth:`HostWatch.watch` is called for it. Of registered memory, whose neighbouring
+bytes belong to the program, only whole pages are watched.
+
+System calls on watched memory fail with EFAULT instead of faulting, so the simulator calls :func:`let_through` before
+its own. A C library that installs a handler of SIGSEGV while memory is watched must pass on the faults that it does not
+know; ``faulthandler`` is taken care of.
 """
 
 from __future__ import annotations
@@ -54,8 +59,8 @@ class HostWatch:
 
     Args:
         memory: where page-locked and managed memory lies; what is not in it is registered host memory.
-        on_touch: told of touches, in the thread that calls the simulator, or in the main thread soon after the touch.
-            ``frames`` is the Python stack at the touch, innermost first.
+        on_touch: called for each touch, in the thread that calls the simulator, or in the main thread soon after the
+            touch. ``frames`` is the Python stack at the touch, innermost first.
     """
 
     def __init__(self, memory: Memory, on_touch: Touched | None = None) -> None:
@@ -71,14 +76,14 @@ class HostWatch:
 
     @property
     def available(self) -> bool:
-        """Can accesses of the host be noticed here? If not, nothing is ever told."""
+        """Can host accesses be noticed here? If not, no touch is ever reported."""
         return page_trap.available() and not page_trap.why_not
 
     # -- what is watched
 
     def watch(self, address: int, size: int, reads: bool, writes: bool) -> None:
-        """Tell of the next access to these bytes: ``reads``, ``writes``, or both. Calling it again for the same bytes
-        replaces what was wanted and notices the next access anew."""
+        """Report the next access to these bytes: ``reads``, ``writes``, or both. Another call for the same bytes
+        replaces the mode and reports the next access again."""
         if not (reads or writes) or size <= 0:
             self.release(address, size)
             return
@@ -106,7 +111,7 @@ class HostWatch:
         self._protect(trap, range_)
 
     def release(self, address: int, size: int) -> None:
-        """Do not watch these bytes any more."""
+        """Stop watching these bytes."""
         range_ = self._ranges.pop((address, size), None)
         if range_ is None or self._trap is None:
             return
@@ -122,7 +127,7 @@ class HostWatch:
         return _PAUSED
 
     def release_all(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         for address, size in list(self._ranges):
             self.release(address, size)
 
@@ -145,14 +150,14 @@ class HostWatch:
         return trap
 
     def _pages(self, address: int, size: int) -> tuple[int, int, bool] | None:
-        """First page, end of the last one, and whether they are ours; None: no page can be protected."""
+        """First page, end of the last one, and whether they are the arena's; None: no page can be protected."""
         end = address + size
         inner = -(-address // PAGE) * PAGE, end // PAGE * PAGE
         allocation = self._memory.find(address)
         if allocation is None:  # registered host memory
             return (*inner, False) if inner[0] < inner[1] else None
         outer = address // PAGE * PAGE, -(-end // PAGE) * PAGE
-        # Around an allocation there is ground that belongs to nobody (memory.py), so its outermost pages are its own.
+        # An allocation is surrounded by red zones, so its first and last page hold nothing else.
         first = outer[0] if outer[0] <= allocation.pointer else inner[0]
         last = outer[1] if outer[1] >= allocation.end else inner[1]
         return (first, last, True) if first < last else (*outer, True)
@@ -164,7 +169,7 @@ class HostWatch:
         self._apply(trap, range_)
 
     def _apply(self, trap: PageTrap, range_: _Range) -> None:
-        """Give the pages of a range the strictest protection that any watched range wants for them."""
+        """Give the pages of a range the strictest protection that any watched range needs."""
         near = list(self._near(range_.first, range_.last))
         if len(near) == 1 and near[0] is range_:
             trap.protect(range_.first, range_.last, range_.access)
@@ -178,7 +183,7 @@ class HostWatch:
             if wanted:
                 trap.protect(start, end, min(wanted))
             elif range_.owned or (not trap.touched(range_.slot) and trap.is_closed(start)):
-                # The program's own memory may be gone by now, and something else in its place.
+                # The program may have freed its own memory by now, and something else may be there.
                 trap.protect(start, end, _FREE)
 
     def _near(self, first: int, last: int) -> Iterator[_Range]:
@@ -196,8 +201,8 @@ class HostWatch:
 
     # -- touches
 
-    def _told(self, note: Note) -> bool:
-        """Tell of a touch; false when it is not in this watch's ranges."""
+    def _report(self, note: Note) -> bool:
+        """Report a touch; false when it is not in this watch's ranges."""
         range_ = self._by_slot.get(note.slot)
         if range_ is None:
             return False
@@ -244,12 +249,12 @@ def _forward(method: weakref.WeakMethod[Callable[[Allocation], None]]) -> Callab
 
 _watches: weakref.WeakSet[HostWatch] = weakref.WeakSet()
 _opened: dict[int, HostWatch] = {}
-"""Slots whose pages the simulator itself has opened, or a touch that was not of interest: to be protected again."""
+"""Slots whose pages were opened by the simulator, or by a touch that is not reported: to be protected again."""
 _depth = threading.RLock()  # a destructor may make a call while this thread counts
 
 
 def _name_arenas(trap: PageTrap) -> None:
-    """Tell the handler which memory is ours: of very many devices, of those that were watched last."""
+    """Give the handler the address ranges of the arenas: of very many devices, those that were watched last."""
     arenas = [watch._memory.arena for watch in _watches if watch._trap is not None]
     trap.set_arenas([(arena.base, arena.size) for arena in arenas][-8:])
 
@@ -261,7 +266,7 @@ def _close_again() -> None:
 
 
 def deliver() -> None:
-    """Tell of the touches that have been noticed."""
+    """Report the touches that have been noticed."""
     trap = page_trap.existing_trap()
     if trap is None or trap.state.paused:
         return
@@ -271,12 +276,12 @@ def deliver() -> None:
 def _deliver(trap: PageTrap) -> None:
     for note in trap.take():
         for watch in list(_watches):
-            if watch._told(note):
+            if watch._report(note):
                 break
 
 
 class _Paused:
-    """While entered, touches are the simulator's own. Entering tells of those that came before."""
+    """While entered, touches are the simulator's own. Entering reports those that came before."""
 
     __slots__ = ("depth",)
 
@@ -311,14 +316,14 @@ _PAUSED = _Paused()
 
 
 def paused() -> _Paused:
-    """A context manager: within it nothing is told, because the simulator itself touches memory. It can be nested, and
-    holds for all threads."""
+    """A context manager in which no touch is reported, because the simulator itself touches memory. It can be nested,
+    and holds for all threads."""
     return _PAUSED
 
 
 def let_through(address: int, size: int) -> bool:
-    """Open watched pages for a system call of the simulator's own, which would fail at them instead of faulting; the
-    end of :func:`paused` closes them again. Returns whether there were any."""
+    """Open watched pages for a system call of the simulator, which would fail instead of faulting; the end of
+    :func:`paused` protects them again. Returns whether there were any."""
     found = False
     for watch in list(_watches):
         if watch._trap is not None:
@@ -331,7 +336,7 @@ def let_through(address: int, size: int) -> bool:
 
 @contextmanager
 def listening() -> Iterator[None]:
-    """Within a :func:`paused` block: the program's own code runs (a host function), so touches are told."""
+    """Within a :func:`paused` block: the program's own code runs (a host function), so touches are reported."""
     trap = page_trap.existing_trap()
     if trap is None:
         yield

@@ -1,24 +1,24 @@
-"""A trap on pages: the host's first access to them is noticed, and goes on as if nothing had been.
+"""A page trap: the host's first access to a protected page is noticed, and then succeeds.
 
-Reading page-locked memory is an ordinary load of the processor; no call tells of it. So pages are made inaccessible
-with ``mprotect``, and a handler of SIGSEGV (``compiler/runtime/host_fault.py``) notes the address, whether it was a
-write and the Python stack, makes the page accessible again and returns. A touch costs some 20 us, most of it for the
-stack; each further touch of the same range opens twice as many pages as the one before.
+Reading page-locked memory is an ordinary load of the processor, not a call. So pages are made inaccessible with
+``mprotect``, and a handler of SIGSEGV (``compiler/runtime/host_fault.py``) notes the address, whether it was a write
+and the Python stack, makes the page accessible again and returns. A touch costs some 20 us, most of it for the stack;
+each further touch of the same range opens twice as many pages as the one before.
 
-The handler belongs to the process. It leaves every other fault to the handler that was there before, in the way that
-one would have been called: ``faulthandler`` writes its message, the default ends the process. ``faulthandler.enable``
-and ``disable`` change what is called themselves, so they are wrapped, and ours is put on top again; it is also looked
-after whenever pages are protected.
+The handler belongs to the process. It chains every other fault to the previous handler, the way that one would have
+been called: ``faulthandler`` writes its message, the default ends the process. ``faulthandler.enable`` and ``disable``
+install handlers themselves, so they are wrapped, and ours is installed on top again; that is also checked whenever
+pages are protected.
 
-The Python stack is written by ``faulthandler`` (its handler of a real-time signal that nobody uses, on a file in
-memory), because it is made for signal handlers. A Python handler of the same signal tells the program soon after the
-touch; until the main thread has watched memory for the first time, touches are told at the next call.
+The Python stack is written by ``faulthandler`` (its handler of an unused real-time signal, to a file in memory),
+because it is async-signal-safe. A Python handler of the same signal reports the touch soon after; until the main thread
+has watched memory for the first time, touches are reported at the next call.
 
-What a program can notice: a system call that is given watched memory fails with EFAULT ("Bad address"), because the
-system does not call handlers of signals: ``array.tofile(f)`` while a copy into ``array`` is under way, say. A correct
-program does not do that, unless it gives the system other bytes of the same page, which are watched only where a copy
-is shorter than a page. After ``fork`` nothing is watched in the child. Where there is no trap (Windows, processors
-other than x86-64 and aarch64) :func:`available` says so.
+What a program can notice: a system call on watched memory fails with EFAULT ("Bad address") instead of raising a
+signal: ``array.tofile(f)`` while a copy into ``array`` is in progress, for example. A correct program does not do that,
+unless the call uses other bytes of the same page, which are watched only where a copy is shorter than a page. After
+``fork`` nothing is watched in the child. Where there is no trap (Windows, processors other than x86-64 and aarch64)
+:func:`available` says so.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class Note:
 
     address: int
     is_write: bool | None
-    """None: the processor does not say."""
+    """None: the processor does not report it."""
     slot: int
     silent: bool
-    """The simulator itself did it."""
+    """It was the simulator itself."""
     frames: Frames
 
 
@@ -80,7 +80,7 @@ class _Action(ctypes.Structure):
 
 
 def available() -> bool:
-    """Can accesses of the host be noticed here?"""
+    """Can host accesses be noticed here?"""
     return (
         sys.platform == "linux"
         and platform.machine() in _MACHINES
@@ -137,7 +137,7 @@ class PageTrap:
     # -- the handler
 
     def assert_handler(self) -> None:
-        """Put our handler on top, if another one has taken its place; faults that are not ours go to that one."""
+        """Install our handler if another one has replaced it; faults that are not ours are chained to that one."""
         now = self._now
         self._sigaction(signal.SIGSEGV.value, None, ctypes.byref(now))
         if now.function == self._handler:
@@ -146,7 +146,7 @@ class PageTrap:
         count = state.previous_count
         known = [state.previous[i].function for i in range(count)]
         entry = now.function or 0
-        if entry in known:  # it was put back: what came after it is gone
+        if entry in known:  # it was restored: those installed after it are gone
             count = known.index(entry) + 1
         elif count == WatchState.PREVIOUS:
             for index in range(count - 1):
@@ -182,8 +182,8 @@ class PageTrap:
     # -- pages
 
     def add(self, start: int, end: int) -> int:
-        """Let touches of the pages ``start … end`` be noticed once they are protected; returns the slot, or -1 when
-        there is no room."""
+        """Notice touches of the pages ``start … end`` once they are protected; returns the slot, or -1 when none is
+        left."""
         if len(self._free) > 64 or (self._free and self.state.slot_count == MOST_SLOTS):
             slot = self._free.popleft()  # the one released longest ago: a thread may still be in its fault
         elif self.state.slot_count < MOST_SLOTS:
@@ -205,12 +205,12 @@ class PageTrap:
         return bool(_END.unpack_from(self._slots, slot * _SLOT.size + WatchSlot.step.offset)[0] > 1)
 
     def remove(self, slot: int) -> None:
-        """The pages are accessible again: a late fault in them is none."""
+        """The pages are accessible again: the handler ignores a late fault in them."""
         _END.pack_into(self._slots, slot * _SLOT.size + WatchSlot.state.offset, WatchSlot.RELEASED)
         self._free.append(slot)
 
     def protect(self, start: int, end: int, access: int) -> bool:
-        """``mprotect``; whether the system did it."""
+        """``mprotect``; returns whether it succeeded."""
         return end <= start or not self._mprotect(start, end - start, access)
 
     def is_closed(self, address: int) -> bool:
@@ -218,7 +218,7 @@ class PageTrap:
         return bool(self._libc.pwrite(self._probe, ctypes.c_void_p(address), 1, 0) != 1)
 
     def set_arenas(self, ranges: list[tuple[int, int]]) -> None:
-        """Memory that is the simulator's own and always accessible, at most eight ranges."""
+        """The simulator's own memory, which is always accessible: at most eight ranges."""
         for index in range(8):
             base, size = ranges[index] if index < len(ranges) else (0, 0)
             self.state.arena[index].length = 0
@@ -228,12 +228,12 @@ class PageTrap:
 
     @property
     def pending(self) -> bool:
-        """Are there touches that nobody has taken?"""
+        """Are there touches that have not been taken?"""
         return bool(self.state.noted != self._seen)
 
     def take(self) -> list[Note]:
-        """The touches since the last time, oldest first. Of more than fit, the newest."""
-        if self._taking:  # a signal's handler has come in between
+        """The touches since the last call, oldest first; where they do not fit, the newest."""
+        if self._taking:  # interrupted by a signal handler
             return []
         self._taking = True
         try:
@@ -266,7 +266,7 @@ class PageTrap:
     # -- the end
 
     def close(self) -> None:
-        """Before Python ends: all pages accessible, our handler gone unless another one stands on it."""
+        """Before Python exits: make all pages accessible, and remove our handler unless another one chains to it."""
         self.state.notify_signal = self.state.dump_signal = 0
         for slot in range(self.state.slot_count):
             start, _, state, end = _SLOT.unpack_from(self._slots, slot * _SLOT.size)
@@ -281,7 +281,7 @@ class PageTrap:
             self._sigaction(signal.SIGSEGV.value, ctypes.byref(back), None)
 
     def _forget_in_child(self) -> None:
-        """After fork: the child's copy of the pages is its own, and nobody there wants to know."""
+        """After fork: the child's copy of the pages is its own, and is not watched."""
         self.close()
         self.state.slot_count = 0
         self._free.clear()
@@ -302,7 +302,7 @@ def _start(memory: mmap.mmap) -> int:
 
 
 def _wrap_faulthandler(trap: PageTrap) -> None:
-    """Let our handler be put on top again right after ``faulthandler`` has changed what is called."""
+    """Install our handler again right after ``faulthandler`` has installed or removed its own."""
     for name in ("enable", "disable"):
         original = getattr(faulthandler, name)
 
@@ -328,7 +328,7 @@ def page_trap() -> PageTrap | None:
     if _trap is None and not why_not and available():
         try:
             _trap = PageTrap()
-        except Exception as error:  # a system that forbids one of the calls: programs run on, unwatched
+        except Exception as error:  # the system forbids one of the calls: programs run without a watch
             why_not = f"{type(error).__name__}: {error}"
     return _trap
 

@@ -8,23 +8,56 @@ bytes of the parameters.
 
 from __future__ import annotations
 
+import ctypes
 import struct
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from cudalab.sim.machine.launch.module import LoadedKernel
-    from cudalab.sim.machine.memory.allocation import Allocation
+from cudalab.sim.compiler.program import Program
+from cudalab.sim.machine.memory.allocation import Allocation
+from cudalab.sim.machine.memory.allocations import Memory
 
 _ROOT = struct.Struct("<QQ")
 _ADDRESS = struct.Struct("<Q")
 _HOST_KINDS = ("pinned", "managed")
 
 
+class LoadedModule(Protocol):
+    """What is needed of the kernel's module (``launch.module.Module``)."""
+
+    @property
+    def program(self) -> Program: ...
+
+    @property
+    def memory(self) -> Memory: ...
+
+    @property
+    def global_table(self) -> ctypes.Array[ctypes.c_uint64]: ...
+
+    def global_variable(self, name: str) -> tuple[int, int]: ...
+
+
+class KernelParameters(Protocol):
+    """What is needed of a kernel (``launch.module.LoadedKernel``)."""
+
+    @property
+    def module(self) -> LoadedModule: ...
+
+    @property
+    def pointer_offsets(self) -> Sequence[int]: ...
+
+    @property
+    def root_plan(self) -> Sequence[int]: ...
+
+    @property
+    def follows_pointers(self) -> bool: ...
+
+
 class Pointers:
     """The pointers in one parameter buffer, as memory is when this is made."""
 
-    def __init__(self, kernel: LoadedKernel, args: bytes) -> None:
+    def __init__(self, kernel: KernelParameters, args: bytes) -> None:
         memory = kernel.module.memory
         self.version = memory.version
         self._kernel = kernel

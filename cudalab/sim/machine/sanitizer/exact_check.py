@@ -209,19 +209,22 @@ class _ExactCheck:
         site = records["site"]
         wanted = self._is_checked[site]
         if self.suspects is not None:
-            plain = self._is_access[site] & (records["flags"] & 15 == 0)
-            touched = self.suspects.touched(records["address"].astype(np.int64), self._size[site])
-            wanted = wanted & (touched | ~plain | self._is_strong[site])
+            wanted = wanted & (~self._unsuspected(records, self.suspects) | self._is_strong[site])
         return timed(records, wanted, before)
 
     def _without_strong(self, records: np.ndarray) -> np.ndarray:
         """Without accesses to other granules that were kept because they may order threads."""
         if self.suspects is None or not self.fine:
             return records
+        kept: np.ndarray = records[~self._unsuspected(records, self.suspects)]
+        return kept
+
+    def _unsuspected(self, records: np.ndarray, suspects: Suspects) -> np.ndarray:
+        """Which records are accesses that touch no suspect granule."""
         site = records["site"]
-        plain = self._is_access[site] & (records["flags"] & 15 == 0)
-        kept: np.ndarray = ~plain | self.suspects.touched(records["address"].astype(np.int64), self._size[site])
-        return records[kept]
+        access = self._is_access[site] & (records["flags"] & 15 == 0)
+        found: np.ndarray = access & ~suspects.touched(records["address"].astype(np.int64), self._size[site])
+        return found
 
     def _follow_interleaved(self, tracer: Tracer) -> None:
         """All blocks have run concurrently: follow the accesses to candidate locations in the order of the trace."""
