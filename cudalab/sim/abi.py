@@ -111,19 +111,36 @@ class SiteKind(IntEnum):
 
 
 class SyncEvent(IntEnum):
-    """``Record.flags & 15``: what a record of traced code tells the sanitizer of the order between threads. The number
-    that goes with it (phase or group, modulo 4096) is ``flags >> 4``. docs/dev/layers.md, "Sync events"."""
+    """``Record.flags & 15``: what a record of traced code means for the order of threads.
 
-    NONE = 0  # as the site says
+    The number that goes with it, a phase or a group modulo 4096, is ``flags >> 4``. Records are in the order in which
+    things happened; native code emits events with ``cl_event(ctx, address, site, thread, flags)``, or with ``e.event``
+    in the code of a thread. Synchronization objects are named by a number that is the same for all who use them: an
+    mbarrier by its generic shared address (in a cluster the ``mapa`` address), others by ``…_OBJECT`` below plus their
+    number. The sanitizer's vector clocks follow them (``machine/sanitizer/happens_before``).
+    """
+
+    NONE = 0
+    """By the kind of the site. An access: its generic address. ``BARRIER``: the thread arrives; barrier number +
+    (threads expected << 32), 0 for all of the block. ``WARP``: the lane arrives; the mask. ``FENCE``: 0."""
     ARRIVE = 1
+    """A release to this phase of the object; the thread does not wait."""
     WAIT = 2
+    """An acquire of this phase of the object, when the wait (or a successful test) is over."""
     ASYNC_READ = 3
+    """An access of an asynchronous copy: generic address and group. It happens after what its thread did before; the
+    thread is not ordered with it before it waits for the group, or for a phase that the copy arrives at."""
     ASYNC_WRITE = 4
     EXTENT = 5
+    """Directly behind an asynchronous access: its bytes, where they are not the site's size."""
     ASYNC_WAIT = 6
+    """The thread has waited for its groups up to this one (``cp.async.wait_group``, ``wait_all``)."""
     ASYNC_ARRIVE = 7
+    """A release by the thread's copies so far to this phase of the object (``cp.async.mbarrier.arrive``)."""
     INVALID = 8
+    """An object, or 0, used against its ``SyncRule``, which is the number; synccheck reports it."""
     SLEEP = 9
+    """``nanosleep``: the ns asked for; for the time model only."""
 
 
 class SyncRule(IntEnum):
@@ -136,7 +153,8 @@ class SyncRule(IntEnum):
     WRONG_PHASE = 5  # a wait for a token that is neither of the current nor of the last phase
 
 
-#: Numbers of sync objects that have no address (docs/dev/layers.md, "Sync events").
+#: Synchronization objects that have no address: ``bar.arrive`` barriers (the phase is counted by the block), and the
+#: barriers of the grid and of a cluster (the phase is the number of the barrier).
 NAMED_BARRIER_OBJECT = 0x1_0000_0000
 GRID_OBJECT = 0x2_0000_0000
 CLUSTER_OBJECT = 0x3_0000_0000

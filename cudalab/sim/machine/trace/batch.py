@@ -156,7 +156,7 @@ def make_batch(
 
 
 def _read_events(records: np.ndarray, kind: np.ndarray, size: np.ndarray) -> None:
-    """Sync events are no accesses, but those of copies are (docs/dev/layers.md, "Sync events")."""
+    """Sync events are no accesses, but those of copies are (``abi.SyncEvent``)."""
     event = records["flags"] & 15
     if not event.any():
         return

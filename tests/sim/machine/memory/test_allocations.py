@@ -195,10 +195,10 @@ def test_a_pool_can_lend_memory_as_new(memory: Memory) -> None:
 
 
 def test_written_never_claims_too_little() -> None:
-    from cudalab.sim.machine.memory.written_bytes import Written
+    from cudalab.sim.machine.memory.written_bytes import WrittenBytes
 
     rng = np.random.default_rng(0)
-    written, truth = Written(5000), np.zeros(5000, bool)
+    written, truth = WrittenBytes(5000), np.zeros(5000, bool)
     for _ in range(300):
         start, size = int(rng.integers(0, 5000)), int(rng.integers(0, 30))
         written.mark(start, size)
@@ -207,9 +207,9 @@ def test_written_never_claims_too_little() -> None:
 
 
 def test_very_scattered_writes_count_as_all() -> None:
-    from cudalab.sim.machine.memory.written_bytes import Written
+    from cudalab.sim.machine.memory.written_bytes import WrittenBytes
 
-    written = Written(10_000)
+    written = WrittenBytes(10_000)
     for start in range(0, 10_000, 2):
         written.mark(start, 1)
     assert written.complete
