@@ -6,9 +6,9 @@ plan of the module (``codegen.analysis``), so sites, roots and frames agree.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import struct
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -24,12 +24,21 @@ from cudalab.sim.compiler.codegen.unit import Unit
 from cudalab.sim.compiler.codegen.wide import WIDE_VARIANTS, looks_wide
 from cudalab.sim.compiler.codegen.wide_kernels import wide_regions, wide_simple
 from cudalab.sim.compiler.loader import bundle
-from cudalab.sim.compiler.object_code import compile_object
+from cudalab.sim.compiler.object_code import InvalidCode, compile_object
 from cudalab.sim.compiler.passes.data_dependence import is_steady
 from cudalab.sim.compiler.passes.longest_path import longest_path
 from cudalab.sim.compiler.passes.suspension import is_poll
 from cudalab.sim.compiler.passes.timed_code import time_code
-from cudalab.sim.compiler.program import VARIANTS, GlobalVariable, Kernel, Parameter, Program, Resources, Site
+from cudalab.sim.compiler.program import (
+    VARIANTS,
+    GlobalVariable,
+    InvalidWideCode,
+    Kernel,
+    Parameter,
+    Program,
+    Resources,
+    Site,
+)
 from cudalab.sim.compiler.ptx.errors import PtxError
 from cudalab.sim.compiler.ptx.nodes import Function, Immediate, Module, Special, Variable
 from cudalab.sim.compiler.ptx.parser import parse_ptx
@@ -287,8 +296,12 @@ def module_object(ptx: str | Module, variant: str) -> tuple[list[str], bytes]:
 
 def _object(plan: ModulePlan, variant: str, level: str) -> bytes:
     if variant in WIDE_VARIANTS:
-        with contextlib.suppress(RuntimeError):  # not valid IR: a mistake in the wide form, and the other form is right
+        try:
             return compile_object(generate_text(plan, variant, wide=True), optimise=level, verify=True)
+        except InvalidCode as error:
+            names = ", ".join(kernel.function.name for kernel in plan.kernels)
+            text = f"cudalab wrote invalid wide code for {names}, which runs one thread at a time instead: {error}"
+            warnings.warn(text.strip(), InvalidWideCode, stacklevel=3)
     return compile_object(generate_text(plan, variant), optimise=level)
 
 

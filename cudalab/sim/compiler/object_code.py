@@ -23,6 +23,10 @@ LONGEST = 800_000
 _lock = threading.Lock()
 
 
+class InvalidCode(RuntimeError):
+    """LLVM does not accept the IR: a mistake in the compiler."""
+
+
 @cache
 def _target() -> llvm.Target:
     llvm.initialize_native_target()
@@ -68,16 +72,19 @@ def compile_object(text: str, *, optimise: str = "kernel", verify: bool = False)
         A relocatable object file.
 
     Raises:
-        RuntimeError: the IR is not valid, which is a mistake in the compiler.
+        InvalidCode: the IR is not valid.
     """
     if optimise == "kernel" and _longest_function(text) > LONGEST:
         optimise = "long"
     with _lock:
         machine = _machine({"kernel": 1, "runtime": 2}.get(optimise, 0))
         head = f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
-        module = llvm.parse_assembly(head + text)
-        if verify:
-            module.verify()
+        try:
+            module = llvm.parse_assembly(head + text)
+            if verify:
+                module.verify()
+        except RuntimeError as error:
+            raise InvalidCode(str(error)) from None
         _optimise(module, machine, optimise)
         return bytes(machine.emit_object(module))
 

@@ -23,6 +23,11 @@ VARIANTS = (
 """The ways in which native code is made of a kernel."""
 
 
+class InvalidWideCode(RuntimeWarning):
+    """Code for several threads at once was not valid, so code for one thread at a time took its place: right results,
+    but slower, by a mistake in the compiler."""
+
+
 @dataclass(frozen=True)
 class Location:
     """A place in the learner's source. ``line`` counts from 1; 0 where the compiler names none."""

@@ -11,6 +11,7 @@ import functools
 import re
 import sys
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, wait
@@ -40,7 +41,7 @@ from cudalab.sim.compiler.processes.messages import (
     Native,
     ObjectCode,
 )
-from cudalab.sim.compiler.program import VARIANTS, Program
+from cudalab.sim.compiler.program import VARIANTS, InvalidWideCode, Program
 
 _KEPT = 64  # programs remembered in this process
 
@@ -208,7 +209,10 @@ def _object_code(
     except HelperFailure as failure:
         source = program.source if program else ""
         raise _failure(failure, limits or helper.limits(), source, failure.file or "kernel.cu", ()) from None
-    cache.store(key, made)
+    for text in made.invalid:
+        warnings.warn(text, InvalidWideCode, stacklevel=4)
+    if not made.invalid:  # else the next process is to see the warning, too
+        cache.store(key, made)
     return made
 
 

@@ -94,6 +94,8 @@ class ObjectCode(Struct, frozen=True, tag=True):
 
     code: bytes
     entries: list[str] = []
+    invalid: list[str] = []
+    """Texts of ``InvalidWideCode``."""
 
 
 Reply = Ready | Refusal | Compiled | ObjectCode

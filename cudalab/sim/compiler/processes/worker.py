@@ -16,6 +16,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -40,6 +41,7 @@ from cudalab.sim.compiler.processes.messages import (
     Reply,
     Request,
 )
+from cudalab.sim.compiler.program import InvalidWideCode
 from cudalab.sim.compiler.ptx.errors import PtxError
 
 _QUIET = 0.25  # seconds without a request after which headers may be precompiled
@@ -122,8 +124,10 @@ class Worker:
                 _check_size(request.ptx, limits)
                 return Compiled(build.build_program(request.ptx, signatures=signature.signatures(request.ptx, "", {})))
             case Native():
-                entries, code = build.module_object(request.ptx, request.variant)
-                return ObjectCode(code, entries)
+                with warnings.catch_warnings(record=True) as found:
+                    warnings.simplefilter("always", InvalidWideCode)
+                    entries, code = build.module_object(request.ptx, request.variant)
+                return ObjectCode(code, entries, [str(each.message) for each in found])
             case MakeRuntime():
                 return ObjectCode(build.runtime_object())
             case MakeFaultHandler():
