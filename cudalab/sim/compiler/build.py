@@ -17,13 +17,14 @@ from cudalab.sim.abi import Space
 from cudalab.sim.compiler.codegen.analysis import ModulePlan, plan_module
 from cudalab.sim.compiler.codegen.device import DeviceFunction
 from cudalab.sim.compiler.codegen.plan import Plan
-from cudalab.sim.compiler.codegen.refusal import set_aside
 from cudalab.sim.compiler.codegen.region import write_waiting_kernel
 from cudalab.sim.compiler.codegen.simple import SimpleKernel
 from cudalab.sim.compiler.codegen.unit import Unit
 from cudalab.sim.compiler.codegen.wide import WIDE_VARIANTS, looks_wide
 from cudalab.sim.compiler.codegen.wide_kernels import wide_regions, wide_simple
 from cudalab.sim.compiler.loader import bundle
+from cudalab.sim.compiler.lowering import TABLE
+from cudalab.sim.compiler.lowering.refusal import set_aside
 from cudalab.sim.compiler.object_code import InvalidCode, compile_object
 from cudalab.sim.compiler.passes.data_dependence import is_steady
 from cudalab.sim.compiler.passes.longest_path import longest_path
@@ -258,7 +259,7 @@ def generate_text(plan: ModulePlan, variant: str, wide: bool = False) -> str:
     """The LLVM IR of one variant; ``wide``: with code for several threads at once where there is such a form."""
     if variant not in VARIANTS:
         raise ValueError(f"variant is one of {', '.join(VARIANTS)} (got {variant!r})")
-    unit = Unit(plan, variant)
+    unit = Unit(plan, variant, TABLE)
     for function in plan.functions:
         unit.functions.append(DeviceFunction(unit, function).write())
     for kernel in plan.kernels:

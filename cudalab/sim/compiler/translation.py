@@ -25,7 +25,6 @@ from cudalab.sim.compiler.frontend.diagnostics import (
     CompileError,
     CompilerUnavailable,
     Diagnostic,
-    compile_error,
     parse_log,
 )
 from cudalab.sim.compiler.frontend.options import ARCHITECTURE, OptionError, Options, parse_options
@@ -291,6 +290,8 @@ class _Request:
         if failure.kind == "source":
             if self.restricted:
                 self._only_known_files(failure.log, [])
+            from cudalab.sim.compiler.frontend.compile_error import compile_error  # loads the hints
+
             return compile_error(failure.log, self.source, self.name, self.given)
         if failure.kind == "include":
             return self.refusal(str(failure), failure.line)

@@ -10,12 +10,12 @@ from dataclasses import replace
 from functools import cached_property
 
 from cudalab.sim.abi import SiteKind, Space
-from cudalab.sim.compiler.codegen.compare_and_swap import looks_before_swaps
+from cudalab.sim.compiler.codegen.elided_records import elide_records
 from cudalab.sim.compiler.codegen.plan import Plan, align
-from cudalab.sim.compiler.codegen.tracing import share_records
 from cudalab.sim.compiler.passes import accesses as access_pass
 from cudalab.sim.compiler.passes.accesses import Access, Extent
 from cudalab.sim.compiler.passes.async_copies import copies_asynchronously, find_copies
+from cudalab.sim.compiler.passes.compare_and_swap import looks_before_swaps
 from cudalab.sim.compiler.passes.contraction import contract
 from cudalab.sim.compiler.passes.control_flow import End, back_edges, build_blocks
 from cudalab.sim.compiler.passes.inlining import CallGraph, inline_waiting_functions
@@ -391,7 +391,7 @@ def _number_sites(plan: Plan, sites: list[Site]) -> None:
     plan.exit_site = len(sites)
     sites.append(Site(SiteKind.EXIT, "exit", Space.GENERIC, 0, plan.function.location))
     plan.numbered = sites
-    share_records(plan, sites)
+    elide_records(plan, sites)
 
 
 def _site(kind: SiteKind, instruction: Instruction, space: Space, size: int) -> Site:

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cudalab.sim import abi
-from cudalab.sim.compiler.lowering import TABLE
 from cudalab.sim.compiler.passes.not_a_number import DEVICE_NAN, makes_nan
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.ptx.errors import PtxError, UnsupportedInstruction
@@ -352,7 +351,7 @@ class Emitter:
     def lower(self, instruction: Instruction) -> None:
         """Write the code of one instruction."""
         self.instruction = instruction
-        form = TABLE.find(instruction.opcode)
+        form = self.unit.table.find(instruction.opcode)
         if form is None:
             raise UnsupportedInstruction(instruction.opcode, self.unit.advice(instruction.opcode), instruction.location)
         try:

@@ -13,16 +13,12 @@ when the access is inside the root. Accesses that are checked by the shadow note
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cudalab.sim import abi
 from cudalab.sim.abi import Space
+from cudalab.sim.compiler.codegen.environment import ThreadEnvironment
 from cudalab.sim.compiler.passes.accesses import Access, Extent, Group
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.runtime import layout
-
-if TYPE_CHECKING:
-    from cudalab.sim.compiler.codegen.threads import ThreadCode
 
 _SPACES = (Space.GENERIC, Space.GLOBAL, Space.CONSTANT)
 
@@ -32,7 +28,7 @@ def is_marked(access: Access) -> bool:
     return access.space in _SPACES and access.extent in (Extent.ROOT, Extent.SHADOW) and not access.read_only
 
 
-def mark(e: ThreadCode, access: Access, address: str) -> None:
+def mark(e: ThreadEnvironment, access: Access, address: str) -> None:
     """Mark the bytes of an access at ``address`` (i64)."""
     shift = e.unit.plan.mark_shift
     if access.extent is Extent.SHADOW:
@@ -46,7 +42,7 @@ def mark(e: ThreadCode, access: Access, address: str) -> None:
     e.emit(f"store i{8 * marks} {ones}, ptr {e.new(f'getelementptr i8, ptr {fine}, i64 {index}')}, align {marks}")
 
 
-def _row(e: ThreadCode, number: int) -> str:
+def _row(e: ThreadEnvironment, number: int) -> str:
     """The row of the arena (0) or of a root."""
 
     def make() -> str:
@@ -57,7 +53,7 @@ def _row(e: ThreadCode, number: int) -> str:
     return e.cached(("mark row", number), Level.LAUNCH, make)
 
 
-def _map(e: ThreadCode, field: int, row: int) -> str:
+def _map(e: ThreadEnvironment, field: int, row: int) -> str:
     def make() -> str:
         place = e.new(f"getelementptr i8, ptr {_row(e, row)}, i64 {field}")
         return e.new(f"load ptr, ptr {place}, !invariant.load !0")
@@ -65,7 +61,7 @@ def _map(e: ThreadCode, field: int, row: int) -> str:
     return e.cached(("mark map", field, row), Level.LAUNCH, make)
 
 
-def window(e: ThreadCode, group: Group) -> tuple[str, str, str]:
+def window(e: ThreadEnvironment, group: Group) -> tuple[str, str, str]:
     """Where the window of a group's root begins (a pointer, and the same as i64), and the first distance from there at
     which the group does not fit. Both are variables of this activation, for they move; they start as the hull that
     earlier activations have left."""
@@ -75,7 +71,7 @@ def window(e: ThreadCode, group: Group) -> tuple[str, str, str]:
     return start, e.new(f"ptrtoint ptr {start} to i64"), limit
 
 
-def _window_place(e: ThreadCode, group: Group) -> str:
+def _window_place(e: ThreadEnvironment, group: Group) -> str:
     access = group.members[0]
     needs = group.alignment if access.aligned else 1
     source = e.plan.root_sources[access.root]
@@ -96,7 +92,7 @@ def _window_place(e: ThreadCode, group: Group) -> str:
     return e.cached(("window", access.root, group.span, needs), Level.LAUNCH, make)
 
 
-def widen(e: ThreadCode, group: Group, base: str, here: str, good: str, refused: str) -> str:
+def widen(e: ThreadEnvironment, group: Group, base: str, here: str, good: str, refused: str) -> str:
     """Write what follows a failed window check at the label ``here``: widen the window and go to ``good``, or go to
     ``refused``. Returns the pointer to ``base``."""
     access = group.members[0]

@@ -14,18 +14,13 @@ it stands the address that was looked at last.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cudalab.sim.abi import Progress
+from cudalab.sim.compiler.codegen.environment import ThreadEnvironment, WaitingEnvironment
 from cudalab.sim.compiler.passes.control_flow import Block
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.passes.suspension import PointKind, is_poll
 from cudalab.sim.compiler.ptx.nodes import Instruction
 from cudalab.sim.compiler.runtime import layout
-
-if TYPE_CHECKING:
-    from cudalab.sim.compiler.codegen.region import RegionKernel
-    from cudalab.sim.compiler.codegen.threads import ThreadCode
 
 _PATIENCE = "%patience"
 _IMPATIENT = 256
@@ -33,7 +28,7 @@ _IMPATIENT = 256
 _MULTIPLIER = 0x9E37_79B9_7F4A_7C15
 
 
-def mark(e: ThreadCode, bits: int | str) -> None:
+def mark(e: ThreadEnvironment, bits: int | str) -> None:
     """Set bits of ``context.progress``; a string is an i32 value."""
     place = e.new(f"getelementptr i8, ptr {e.context}, i64 {layout.field('progress')}")
     old = e.new(f"load i32, ptr {place}")
@@ -43,7 +38,7 @@ def mark(e: ThreadCode, bits: int | str) -> None:
 # -- patience ----------------------------------------------------------------------------------------------------------
 
 
-def begin(e: RegionKernel, number: int) -> None:
+def begin(e: WaitingEnvironment, number: int) -> None:
     """A thread goes on from a point: its patience is fresh, unless it waited for others inside a loop that polls."""
     if not any(allocated.startswith(_PATIENCE) for allocated in e.allocas):
         e.allocas.append(f"{_PATIENCE} = alloca i32")
@@ -56,7 +51,7 @@ def begin(e: RegionKernel, number: int) -> None:
     e.emit(f"store i32 {fresh}, ptr {_PATIENCE}")
 
 
-def go_on_or_wait(e: ThreadCode, block: Block, again: str) -> None:
+def go_on_or_wait(e: ThreadEnvironment, block: Block, again: str) -> None:
     """The end of a block with ``End.POLL``: go to the label ``again`` while there is patience."""
     if block.waited:
         e.emit(f"br label %b{block.successors[0]}")
@@ -69,7 +64,7 @@ def go_on_or_wait(e: ThreadCode, block: Block, again: str) -> None:
 # -- what has happened -------------------------------------------------------------------------------------------------
 
 
-def began_inside(e: RegionKernel, loops: set[int]) -> str:
+def began_inside(e: WaitingEnvironment, loops: set[int]) -> str:
     """Did this thread go on from a point inside one of the loops? An i1, ``"true"`` or ``"false"``."""
     inside = [number for number, _ in e.region.starts if e.plan.loops_of_point(number) & loops]
     if not inside or len(inside) == len(e.region.starts):
@@ -81,7 +76,7 @@ def began_inside(e: RegionKernel, loops: set[int]) -> str:
     return found
 
 
-def arrive(e: RegionKernel, number: int, *, tells: bool = True) -> None:
+def arrive(e: WaitingEnvironment, number: int, *, tells: bool = True) -> None:
     """A thread arrives at a suspension point that is no poll: something has happened, unless the way there leads
     through a loop that polls, or the driver sees by itself whether the thread gets on (``tells``)."""
     if e.plan.loops_of_point(number):
@@ -91,14 +86,14 @@ def arrive(e: RegionKernel, number: int, *, tells: bool = True) -> None:
         mark(e, e.new(f"select i1 {began_inside(e, e.plan.loops_of_point(number))}, i32 0, i32 {int(Progress.REAL)}"))
 
 
-def leave(e: RegionKernel, block: Block) -> None:
+def leave(e: WaitingEnvironment, block: Block) -> None:
     """A thread that waited in a loop leaves it."""
     inside = began_inside(e, set(block.leaves))
     if inside != "false":
         mark(e, e.new(f"select i1 {inside}, i32 {int(Progress.REAL)}, i32 0"))
 
 
-def wait(e: RegionKernel) -> None:
+def wait(e: WaitingEnvironment) -> None:
     """A thread has no patience left: keep what it needs, compare its state with that of the last time, and wait."""
     point = e.point
     assert point is not None
@@ -133,14 +128,14 @@ def wait(e: RegionKernel) -> None:
 # -- accesses inside loops that poll -----------------------------------------------------------------------------------
 
 
-def looked_at(e: ThreadCode, instruction: Instruction, pointer: str) -> None:
+def looked_at(e: ThreadEnvironment, instruction: Instruction, pointer: str) -> None:
     """Note where a loop looks."""
     if instruction in e.plan.poll_sources:
         address = e.new(f"ptrtoint ptr {pointer} to i64")
         e.emit(f"store i64 {address}, ptr {e.frame_word(e.plan.polled_offset)}")
 
 
-def will_store(e: ThreadCode, type: str, value: str, place: str, old: str = "") -> None:
+def will_store(e: ThreadEnvironment, type: str, value: str, place: str, old: str = "") -> None:
     """A store inside a loop that polls: does it change anything? ``old`` is what is there, where that is known."""
     bits = {"float": 32, "double": 64}.get(type) or int(type[1:])
     if type[0] != "i":
@@ -151,7 +146,7 @@ def will_store(e: ThreadCode, type: str, value: str, place: str, old: str = "") 
     e.noted = True
 
 
-def after(e: ThreadCode, instruction: Instruction) -> None:
+def after(e: ThreadEnvironment, instruction: Instruction) -> None:
     """What an instruction inside a loop that polls may have done and has not said."""
     opcode = instruction.opcode
     acts = ("st", "atom", "red", "call", "sust", "sured", "mbarrier", "cp.")

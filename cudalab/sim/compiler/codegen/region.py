@@ -10,24 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import Progress
 from cudalab.sim.compiler.codegen import polling
 from cudalab.sim.compiler.codegen.emitter import register_type
+from cudalab.sim.compiler.codegen.environment import WaitingEnvironment
 from cudalab.sim.compiler.codegen.plan import Plan
+from cudalab.sim.compiler.codegen.point_results import take_results
 from cudalab.sim.compiler.codegen.threads import ThreadCode
 from cudalab.sim.compiler.codegen.unit import Unit
-from cudalab.sim.compiler.lowering.warp import take_results
+from cudalab.sim.compiler.codegen.wide_part import WidePart
 from cudalab.sim.compiler.passes.control_flow import Block
 from cudalab.sim.compiler.passes.regions import Point, Region
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.passes.suspension import PointKind, is_poll
 from cudalab.sim.compiler.ptx.nodes import Register
 from cudalab.sim.compiler.runtime import layout
-
-if TYPE_CHECKING:
-    from cudalab.sim.compiler.codegen.wide_kernels import WidePart
 
 _LITERAL_BITS = {
     layout.MASK: layout.LITERAL_MASK,
@@ -44,7 +42,7 @@ class PointTables:
     literals: dict[int, dict[int, int]] = field(default_factory=dict)
 
 
-class RegionKernel(ThreadCode):
+class RegionKernel(ThreadCode, WaitingEnvironment):
     """Writes one region. ``points`` collects what the driver must know of each suspension point."""
 
     def __init__(self, unit: Unit, plan: Plan, region: Region, points: PointTables) -> None:
@@ -246,7 +244,7 @@ class RegionKernel(ThreadCode):
                     value = self.new(f"trunc i8 {value} to i1")
                 self.emit(f"store {register_type(register)} {value}, ptr {self.slot(register)}")
             self.instruction = point.instruction
-            take_results(self, point.instruction)
+            take_results(self, point)
             self.flush(-1)
         self.emit(f"br label %b{start}")
 

@@ -20,21 +20,14 @@ a cell keeps only how far apart they are, which again can only add suspects.
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING
-
 from cudalab.sim import abi
 from cudalab.sim.abi import Race, SiteKind, Space
-from cudalab.sim.compiler.codegen import checks, tracing
+from cudalab.sim.compiler.codegen import addresses, tracing
+from cudalab.sim.compiler.codegen.environment import ThreadEnvironment
 from cudalab.sim.compiler.passes.accesses import Access, Extent, Group
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.runtime import layout
 
-if TYPE_CHECKING:
-    from cudalab.sim.compiler.codegen.threads import ThreadCode
-
-#: Of ``cl_race``: the code around a call keeps its registers.
-CONVENTION = "preserve_mostcc" if sys.platform != "win32" else ""
 #: Bits of the kind that is passed to ``cl_race``: 0 load, 1 store, 2 atomic; the bytes are read; shared memory; the
 #: kernel has no warp operations, so that readers of one warp are as any of the block.
 READS, SHARED, NO_WARPS = 4, 8, 16
@@ -42,7 +35,7 @@ _MOST_CELLS = 4
 IDENTITY = Race.SITE_MASK | 0x3FF << Race.THREAD_SHIFT
 
 
-def pointer_to(e: ThreadCode, access: Access) -> str:
+def pointer_to(e: ThreadEnvironment, access: Access) -> str:
     """Write the check of an access, and what follows it in this variant; returns a pointer to the memory it reaches, or
     to memory that does not matter."""
     if access.read_only:
@@ -52,8 +45,8 @@ def pointer_to(e: ThreadCode, access: Access) -> str:
     if access.extent is Extent.CLUSTER:
         return _in_cluster(e, access)
     group = Group([access])
-    base = checks.base_of(e, access)
-    start, low, limit = checks.extent_of(e, group)
+    base = addresses.base_of(e, access)
+    start, low, limit = addresses.extent_of(e, group)
     distance = base if low == "0" else e.new(f"sub i64 {base}, {low}")
     lowest = e.new(f"add i64 {distance}, {access.offset}") if access.offset else distance
     inside = e.new(f"icmp ult i64 {lowest}, {limit}")
@@ -82,32 +75,32 @@ def pointer_to(e: ThreadCode, access: Access) -> str:
     return e.new(f"phi ptr [ {pointer}, %{end} ], [ {sink}, %{bad} ]")
 
 
-def _in_cluster(e: ThreadCode, access: Access) -> str:
+def _in_cluster(e: ThreadEnvironment, access: Access) -> str:
     """Distributed shared memory: by its generic address."""
-    address = e.new(f"add i64 {checks.base_of(e, access)}, {abi.SHARED_WINDOW + access.offset}")
+    address = e.new(f"add i64 {addresses.base_of(e, access)}, {abi.SHARED_WINDOW + access.offset}")
     flags = 1 | (0 if access.kind is SiteKind.LOAD else 2)
     kind = kind_of(e, access) if e.unit.shadowed else -1
     numbers = f"i64 {address}", f"i32 {access.size}", f"i32 {access.site}", f"i32 {flags}", f"i32 {kind}"
     return e.runtime("cl_skip_slow", "ptr", f"ptr {e.context}", f"ptr {e.block}", f"i32 {e.thread()}", *numbers)
 
 
-def _sink(e: ThreadCode) -> str:
+def _sink(e: ThreadEnvironment) -> str:
     e.count += 1
     return f"%sink{e.count}"
 
 
-def _skip_constant_store(e: ThreadCode, access: Access) -> str:
-    address = e.new(f"add i64 {checks.base_of(e, access)}, {access.offset}")
+def _skip_constant_store(e: ThreadEnvironment, access: Access) -> str:
+    address = e.new(f"add i64 {addresses.base_of(e, access)}, {access.offset}")
     numbers = f"i64 {address}", f"i32 {access.size}", f"i32 {access.site}", f"i32 {int(abi.FaultKind.READ_ONLY)}"
     return e.runtime("cl_skip", "ptr", f"ptr {e.context}", f"ptr {e.block}", f"i32 {e.thread()}", *numbers)
 
 
-def _through_shadow(e: ThreadCode, access: Access) -> str:
+def _through_shadow(e: ThreadEnvironment, access: Access) -> str:
     """As ``checks`` does it, but what is refused is skipped."""
-    base = checks.base_of(e, access)
+    base = addresses.base_of(e, access)
     address = e.new(f"add i64 {base}, {access.offset}") if access.offset else base
     slow, join = e.fresh_label("slow"), e.fresh_label("join")
-    direct = checks.found_in_shadow(e, access, address, slow)
+    direct = addresses.found_in_shadow(e, access, address, slow)
     _after(e, access, base, address, direct)
     if (
         access.kind is not SiteKind.LOAD and e.unit.shadowed
@@ -130,10 +123,10 @@ def _through_shadow(e: ThreadCode, access: Access) -> str:
     return e.new(f"phi ptr [ {direct}, %{end} ], [ {found}, %{slow} ]")
 
 
-def _after(e: ThreadCode, access: Access, base: str, offset: str, pointer: str) -> None:
+def _after(e: ThreadEnvironment, access: Access, base: str, offset: str, pointer: str) -> None:
     """What follows an access that is allowed. ``offset``: in shared memory, or from the start of the root."""
     if e.unit.traced and access.space is not Space.PARAM:
-        checks.record(e, access, pointer)
+        addresses.record(e, access, pointer)
     if not e.unit.shadowed:
         return
     if access.space is Space.SHARED:
@@ -152,7 +145,7 @@ def _after(e: ThreadCode, access: Access, base: str, offset: str, pointer: str) 
 # -- cells -------------------------------------------------------------------------------------------------------------
 
 
-def kind_of(e: ThreadCode, access: Access) -> int:
+def kind_of(e: ThreadEnvironment, access: Access) -> int:
     """What ``cl_race`` is told of an access. An atomic whose scope is the block is a store to other blocks."""
     shared = SHARED if access.space is Space.SHARED else 0
     warps = 0 if e.unit.plan.orders_warps else NO_WARPS
@@ -165,11 +158,11 @@ def kind_of(e: ThreadCode, access: Access) -> int:
     return order | (0 if ".exch" in opcode else READS) | shared | warps
 
 
-def _race(e: ThreadCode) -> str:
+def _race(e: ThreadEnvironment) -> str:
     return e.context_field("race", "ptr")
 
 
-def cells_of(e: ThreadCode, name: str) -> str:
+def cells_of(e: ThreadEnvironment, name: str) -> str:
     def make() -> str:
         place = e.new(f"getelementptr i8, ptr {_race(e)}, i64 {layout.race_field(name)}")
         return e.new(f"load ptr, ptr {place}, !invariant.load !0")
@@ -177,7 +170,7 @@ def cells_of(e: ThreadCode, name: str) -> str:
     return e.cached(("race", name), Level.LAUNCH, make)
 
 
-def time_word(e: ThreadCode, name: str) -> str:
+def time_word(e: ThreadEnvironment, name: str) -> str:
     """A field that changes with the call of a region; shifted to its place in a cell."""
     race = _race(e)
     level = e.level_here(Level.BLOCK)
@@ -189,7 +182,7 @@ def time_word(e: ThreadCode, name: str) -> str:
     return e.cached(("race", name), level, make)
 
 
-def root_flags(e: ThreadCode, root: int) -> tuple[str, str]:
+def root_flags(e: ThreadEnvironment, root: int) -> tuple[str, str]:
     """Whether accesses through a root are checked, and whether it may hold unwritten bytes."""
 
     def make() -> str:
@@ -207,7 +200,7 @@ def root_flags(e: ThreadCode, root: int) -> tuple[str, str]:
     return bit(Race.ROOT_CHECKED), bit(Race.ROOT_UNSET)
 
 
-def own_cell(e: ThreadCode) -> str:
+def own_cell(e: ThreadEnvironment) -> str:
     """Time and thread of an access of this thread."""
     time = time_word(e, "time")
 
@@ -218,7 +211,7 @@ def own_cell(e: ThreadCode) -> str:
     return e.cached("race own", e.level_here(Level.THREAD), make)
 
 
-def usual_cell(e: ThreadCode, name: str, state: int) -> str:
+def usual_cell(e: ThreadEnvironment, name: str, state: int) -> str:
     """A cell of this time and state whose bytes are written."""
     time = time_word(e, name)
     bits = state << Race.STATE_SHIFT | Race.SET
@@ -226,7 +219,7 @@ def usual_cell(e: ThreadCode, name: str, state: int) -> str:
     return e.cached(key, e.level_here(Level.BLOCK), lambda: e.new(f"or i64 {time}, {bits}"))
 
 
-def _follow(e: ThreadCode, access: Access, address: str, *, shared: bool, unset: str = "") -> None:
+def _follow(e: ThreadEnvironment, access: Access, address: str, *, shared: bool, unset: str = "") -> None:
     """Compare the cells of an access with their usual values, or call ``cl_race``."""
     shift = e.unit.plan.shared_cell_shift if shared else e.unit.plan.cell_shift
     cells = cells_of(e, "shared_cells" if shared else "cells")
@@ -246,16 +239,18 @@ def _follow(e: ThreadCode, access: Access, address: str, *, shared: bool, unset:
             _load(e, access, cell, type_, count, place, shared, unset, slow, done)
     e.label(slow)
     generic = e.new(f"add i64 {address}, {abi.SHARED_WINDOW}") if shared else address
-    e.unit.declare("cl_race", f"declare {CONVENTION} void @cl_race(ptr, ptr, i32, i32, i32, i32, i64) nounwind")
+    e.unit.declare(
+        "cl_race", f"declare {layout.RACE_CONVENTION} void @cl_race(ptr, ptr, i32, i32, i32, i32, i64) nounwind"
+    )
     e.emit(
-        f"call {CONVENTION} void @cl_race(ptr {e.context}, ptr {place}, i32 {count}, i32 {kind}, i32 {e.thread()}, "
-        f"i32 {access.site}, i64 {generic})"
+        f"call {layout.RACE_CONVENTION} void @cl_race(ptr {e.context}, ptr {place}, i32 {count}, i32 {kind}, "
+        f"i32 {e.thread()}, i32 {access.site}, i64 {generic})"
     )
     e.emit(f"br label %{done}")
     e.label(done)
 
 
-def _splat(e: ThreadCode, value: str, count: int) -> str:
+def _splat(e: ThreadEnvironment, value: str, count: int) -> str:
     if count == 1:
         return value
     if value[0] != "%":
@@ -264,7 +259,7 @@ def _splat(e: ThreadCode, value: str, count: int) -> str:
     return e.new(f"shufflevector <{count} x i64> {first}, <{count} x i64> poison, <{count} x i32> zeroinitializer")
 
 
-def _all(e: ThreadCode, bits: str, count: int) -> str:
+def _all(e: ThreadEnvironment, bits: str, count: int) -> str:
     if count == 1:
         return bits
     name = f"llvm.vector.reduce.and.v{count}i1"
@@ -273,7 +268,15 @@ def _all(e: ThreadCode, bits: str, count: int) -> str:
 
 
 def _store(
-    e: ThreadCode, access: Access, cell: str, type_: str, count: int, place: str, shared: bool, slow: str, done: str
+    e: ThreadEnvironment,
+    access: Access,
+    cell: str,
+    type_: str,
+    count: int,
+    place: str,
+    shared: bool,
+    slow: str,
+    done: str,
 ) -> None:
     """Not touched since the barrier (or in this launch), or by this thread alone: overwrite the cell."""
     limit = time_word(e, "last_barrier" if shared else "launch_start")
@@ -294,7 +297,7 @@ def _store(
 
 
 def _load(
-    e: ThreadCode,
+    e: ThreadEnvironment,
     access: Access,
     cell: str,
     type_: str,
@@ -353,7 +356,7 @@ def _load(
         _second_reader(e, cell, place, several, slow, done)
 
 
-def _read_by_warp(e: ThreadCode) -> str:
+def _read_by_warp(e: ThreadEnvironment) -> str:
     """A cell that lanes of this warp have read, now."""
 
     def make() -> str:
@@ -364,7 +367,7 @@ def _read_by_warp(e: ThreadCode) -> str:
     return e.cached("race warp", e.level_here(Level.THREAD), make)
 
 
-def _second_reader(e: ThreadCode, cell: str, place: str, several: str, slow: str, done: str) -> None:
+def _second_reader(e: ThreadEnvironment, cell: str, place: str, several: str, slow: str, done: str) -> None:
     """One thread has read since the barrier: this one, or now there are several."""
     base = time_word(e, "last_barrier")
     since = e.new(f"icmp uge i64 {cell}, {base}")

@@ -6,14 +6,10 @@ code takes threads in the order of ``context.thread_order`` when it is set.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cudalab.sim.compiler.codegen.threads import ThreadCode
+from cudalab.sim.compiler.codegen.wide_part import WidePart
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.runtime import layout
-
-if TYPE_CHECKING:
-    from cudalab.sim.compiler.codegen.wide_kernels import WidePart
 
 
 class SimpleKernel(ThreadCode):

@@ -6,18 +6,20 @@ from collections.abc import Callable
 
 from cudalab.sim.compiler.codegen.analysis import ModulePlan
 from cudalab.sim.compiler.codegen.plan import Plan
-from cudalab.sim.compiler.lowering import scope
 from cudalab.sim.compiler.passes.accesses import Access
 from cudalab.sim.compiler.passes.flushing import flushes_in_hardware
+from cudalab.sim.compiler.ptx import scope
+from cudalab.sim.compiler.ptx.table import Table
 from cudalab.sim.compiler.runtime.assembler import Library
 from cudalab.sim.compiler.runtime.layout import ACCESS
 
 
 class Unit:
-    """The text of one object file. ``variant`` is one of ``VARIANTS``."""
+    """The text of one object file. ``variant`` is one of ``VARIANTS``; ``table`` lowers each instruction."""
 
-    def __init__(self, plan: ModulePlan, variant: str) -> None:
+    def __init__(self, plan: ModulePlan, variant: str, table: Table) -> None:
         self.plan = plan
+        self.table = table
         self.variant = variant
         self.traced = variant in ("traced", "sanitize_trace")
         self.shadowed = variant in ("sanitize", "sanitize_shuffled")  # keeps shadow cells (race.py)

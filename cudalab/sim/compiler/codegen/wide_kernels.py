@@ -7,16 +7,16 @@ writes it as one vector, and so it does with the operands and results of warp op
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from cudalab.sim.compiler.codegen.emitter import register_type
 from cudalab.sim.compiler.codegen.plan import Plan
+from cudalab.sim.compiler.codegen.point_results import take_results
 from cudalab.sim.compiler.codegen.region import PointTables, RegionKernel
 from cudalab.sim.compiler.codegen.shapes import Affine, NotWide, Vector
 from cudalab.sim.compiler.codegen.simple import SimpleKernel
 from cudalab.sim.compiler.codegen.unit import Unit
 from cudalab.sim.compiler.codegen.wide import Facts, Shape, WideCode, lanes_of_host, may_be_wide
-from cudalab.sim.compiler.lowering.warp import take_results
+from cudalab.sim.compiler.codegen.wide_part import WidePart
 from cudalab.sim.compiler.passes.divergence import Flow, find_flow
 from cudalab.sim.compiler.passes.regions import Region
 from cudalab.sim.compiler.passes.rematerialisation import Level
@@ -25,22 +25,6 @@ from cudalab.sim.compiler.ptx.nodes import Register
 from cudalab.sim.compiler.runtime import layout
 
 _MOST_ATTEMPTS = 12
-
-
-@dataclass
-class WidePart:
-    """The text of a wide form, in the parts of a function that it goes to. ``latch`` ends with the values ``%wide.or``
-    and ``%wide.and`` of the lanes' states; ``fits`` (i1) says whether the block's shape allows it."""
-
-    width: int
-    allocas: list[str]
-    launch: list[str]
-    block: list[str]
-    row: list[str]
-    group: list[str]
-    body: list[str]
-    latch: list[str]
-    fits: str
 
 
 class WideRegion(WideCode, RegionKernel):
@@ -192,7 +176,7 @@ class WideRegion(WideCode, RegionKernel):
             point = self.plan.points[number - 1]
             self._load_frames(self._registers(point.live & needed))
             self.instruction = point.instruction
-            take_results(self, point.instruction)
+            take_results(self, point)
             self._kept.update(point.results)
             self.flush(-1)
         self.lines.append(f"br label %wi{self.flow.position[self.flow.places[0]]}")

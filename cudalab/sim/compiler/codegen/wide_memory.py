@@ -8,7 +8,7 @@ compared as a vector.
 from __future__ import annotations
 
 from cudalab.sim.abi import SiteKind
-from cudalab.sim.compiler.codegen import checks, wide_shadow_cells
+from cudalab.sim.compiler.codegen import addresses, wide_shadow_cells
 from cudalab.sim.compiler.codegen.emitter import Emitter, register_type
 from cudalab.sim.compiler.codegen.lanes import Lanes
 from cudalab.sim.compiler.codegen.plan import Plan
@@ -41,15 +41,15 @@ class WideMemory(Lanes):
             base = self._check_wide(group)
             self.group_bases[group] = base
         if self.unit.shadowed:
-            wide_shadow_cells.follow(self, access)  # type: ignore[arg-type]
+            wide_shadow_cells.follow(self, access)
         if access.kind is not SiteKind.LOAD:
             self.may_restart = False
         return self.new(f"getelementptr i8, ptr {base}, i64 {access.offset}") if access.offset else base
 
     def _check_wide(self, group: Group) -> str:
         access = group.members[0]
-        base = checks.base_of(self, access)  # type: ignore[arg-type]
-        start, low, limit = checks.extent_of(self, group)  # type: ignore[arg-type]
+        base = addresses.base_of(self, access)  # type: ignore[arg-type]
+        start, low, limit = addresses.extent_of(self, group)  # type: ignore[arg-type]
         even = group.alignment if not access.aligned and group.alignment > 1 else 1
         shape = self.affine(base, "i64")
         good = self.fresh_label("ok")

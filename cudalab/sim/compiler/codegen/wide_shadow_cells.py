@@ -7,26 +7,23 @@ not what they usually are go to ``cl_race`` one by one, and so do those of lanes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cudalab.sim import abi
 from cudalab.sim.abi import Race, SiteKind, Space
-from cudalab.sim.compiler.codegen import checks, shadow_cells
+from cudalab.sim.compiler.codegen import addresses, shadow_cells
+from cudalab.sim.compiler.codegen.lanes import Lanes
 from cudalab.sim.compiler.codegen.shapes import Affine, NotWide
 from cudalab.sim.compiler.passes.accesses import Access
 from cudalab.sim.compiler.passes.rematerialisation import Level
-
-if TYPE_CHECKING:
-    from cudalab.sim.compiler.codegen.wide import WideCode
+from cudalab.sim.compiler.runtime import layout
 
 _MOST = 32  # cells that are compared together
 
 
-def follow(w: WideCode, access: Access) -> None:
+def follow(w: Lanes, access: Access) -> None:
     """Write what follows the check of an access by the active lanes."""
     if access.space is not Space.SHARED and access.space not in (Space.GLOBAL, Space.GENERIC):
         return
-    base = checks.base_of(w, access)  # type: ignore[arg-type]
+    base = addresses.base_of(w, access)  # type: ignore[arg-type]
     address = w.new(f"add i64 {base}, {access.offset}") if access.offset else base
     shared = access.space is Space.SHARED
     vectors = dict(w.vectors)
@@ -45,7 +42,7 @@ def follow(w: WideCode, access: Access) -> None:
 class _Follow:
     """The comparison of one access."""
 
-    def __init__(self, w: WideCode, access: Access, address: str, shared: bool, unset: str, done: str) -> None:
+    def __init__(self, w: Lanes, access: Access, address: str, shared: bool, unset: str, done: str) -> None:
         self.w, self.access, self.address, self.shared, self.done = w, access, address, shared, done
         self.unset = unset
         plan = w.unit.plan
@@ -327,11 +324,11 @@ class _Follow:
         bits = w.raw(f"zext {kind} {w.raw(f'bitcast {lanes} {which} to {kind}')} to i32")
         name = "cl_race_lanes"
         w.unit.declare(
-            name, f"declare {shadow_cells.CONVENTION} void @{name}(ptr, i32, ptr, i32, i32, i32, i32, i64) nounwind"
+            name, f"declare {layout.RACE_CONVENTION} void @{name}(ptr, i32, ptr, i32, i32, i32, i32, i64) nounwind"
         )
         window = abi.SHARED_WINDOW if self.shared else 0
         w.lines.append(
-            f"call {shadow_cells.CONVENTION} void @{name}(ptr {w.context}, i32 {bits}, ptr {addresses}, "
+            f"call {layout.RACE_CONVENTION} void @{name}(ptr {w.context}, i32 {bits}, ptr {addresses}, "
             f"i32 {self.count}, i32 {self.kind}, i32 %wthread, i32 {self.access.site}, i64 {window})"
         )
         w.lines.append(f"br label %{self.done}")

@@ -2,8 +2,8 @@
 
 NVRTC writes ``kernel.cu(3): error: identifier "n" is undefined`` and quotes the line as it read it;
 ptxas, which runs after it, has no lines at all. Here both become ``Diagnostic`` objects, quoted from
-the learner's text (never from a file), and where a message is one of the usual beginners' mistakes it
-gets a hint (``hints.py``). Hints are exception notes: the message itself stays the compiler's.
+the learner's text (never from a file). Where a message is one of the usual beginners' mistakes,
+``compile_error.py`` adds a hint. Hints are exception notes: the message itself stays the compiler's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ _EXTERN = re.compile(r"Unresolved extern (?:function|variable) '([^']+)'")
 _SEVERITY = {"catastrophic error": "error", "internal error": "error", "fatal": "error", "remark": "note"}
 _WIDTH = 200  # characters of a line that are quoted
 _STEPS = 6  # template instantiations that are listed
-_ERRORS = 5  # errors that are listed
 _NAME_MAP = "__nv_name_map"  # NVRTC's file name for name expressions
 
 
@@ -234,35 +233,3 @@ def _line_of(text: str, source: str) -> int:
         plain = match[1]
     place = re.search(rf"\b{re.escape(plain)}\b", blank(source))
     return source.count("\n", 0, place.start()) + 1 if place else 0
-
-
-def _with_hints(found: tuple[Diagnostic, ...], source: str) -> tuple[Diagnostic, ...]:
-    """Hints for the errors that are shown; looking for similar names takes time."""
-    from cudalab.sim.compiler.frontend.hints import hint
-
-    hinted = []
-    errors = 0
-    for index, entry in enumerate(found):
-        errors += entry.severity == "error"
-        if entry.severity == "error" and errors <= _ERRORS:
-            following = found[index + 1].text if index + 1 < len(found) else ""
-            entry = replace(entry, hint=hint(entry, source, following))
-        hinted.append(entry)
-    return tuple(hinted)
-
-
-def compile_error(log: str, source: str, name: str, options: Sequence[str] = ()) -> CompileError:
-    """The exception for a failed compile with this ``log``."""
-    found = parse_log(log, source, name)
-    found = _with_hints(found, source)
-    blocks: list[list[str]] = []
-    for entry in found:
-        if entry.severity == "error":
-            blocks.append([entry.show(source, name)])
-        elif entry.severity == "note" and blocks:
-            blocks[-1].append(entry.show(source, name))
-    parts = ["\n".join(block) for block in blocks[:_ERRORS]]
-    if len(blocks) > _ERRORS:
-        parts.append(f"… and {len(blocks) - _ERRORS} more errors; the first one often causes the rest")
-    message = "\n".join(parts) or log.strip() or f"{name}: the compiler failed and said nothing"
-    return CompileError(message, log, found, source=source, name=name, options=options)

@@ -10,14 +10,11 @@ import difflib
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from cudalab.sim.compiler.frontend.diagnostics import Diagnostic
 from cudalab.sim.compiler.frontend.headers import include_directories, provider
 
-if TYPE_CHECKING:
-    from cudalab.sim.compiler.frontend.diagnostics import Diagnostic
-
-Hint = str | Callable[[re.Match[str], "Diagnostic", str], str]
+Hint = str | Callable[[re.Match[str], Diagnostic, str], str]
 
 # What a kernel often calls and misspells.
 _KNOWN = (

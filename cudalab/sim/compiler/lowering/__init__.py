@@ -27,7 +27,7 @@ from cudalab.sim.compiler.lowering import (
     video,
     warp,
 )
-from cudalab.sim.compiler.lowering.table import Form, Row, Table
+from cudalab.sim.compiler.ptx.table import Form, Row, Table
 
 TABLE = Table()
 for _family in (

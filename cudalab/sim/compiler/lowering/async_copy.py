@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from cudalab.sim import abi
 from cudalab.sim.abi import SHARED_WINDOW, FaultKind, Space, SyncEvent
-from cudalab.sim.compiler.codegen.checks import base_of, extent_of, place
+from cudalab.sim.compiler.codegen.addresses import base_of, extent_of, place
 from cudalab.sim.compiler.lowering.mbarrier import barrier_at, call, must, note_deferred, parity, who
 from cudalab.sim.compiler.lowering.mbarrier import include as include_barriers
 from cudalab.sim.compiler.lowering.memory import stored
-from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.passes.accesses import Access, Extent, Group
 from cudalab.sim.compiler.passes.async_copies import BULK_UNIT
 from cudalab.sim.compiler.ptx.nodes import BITS, Address, Immediate, Instruction, Negated, Register, Vector
+from cudalab.sim.compiler.ptx.table import Form, Table
 from cudalab.sim.compiler.runtime import async_checks, async_copy, bulk_reduction, layout
 
 if TYPE_CHECKING:

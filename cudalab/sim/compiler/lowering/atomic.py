@@ -12,8 +12,8 @@ from cudalab.sim.abi import Space
 from cudalab.sim.compiler.codegen.checks import pointer_to
 from cudalab.sim.compiler.codegen.polling import will_store
 from cudalab.sim.compiler.lowering.floating import flush
-from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.ptx.nodes import Instruction, Register
+from cudalab.sim.compiler.ptx.table import Form, Table
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.threads import ThreadCode

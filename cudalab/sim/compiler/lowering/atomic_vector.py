@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from cudalab.sim.compiler.codegen.checks import pointer_to
 from cudalab.sim.compiler.lowering.atomic import add_float
 from cudalab.sim.compiler.lowering.half import change
-from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.ptx.nodes import BITS, Instruction, Vector
+from cudalab.sim.compiler.ptx.table import Form, Table
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.threads import ThreadCode

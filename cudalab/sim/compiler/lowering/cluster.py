@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from cudalab.sim import abi
 from cudalab.sim.abi import FaultKind, SyncEvent
-from cudalab.sim.compiler.codegen.checks import place
-from cudalab.sim.compiler.lowering.table import Form, Table
+from cudalab.sim.compiler.codegen.addresses import place
 from cudalab.sim.compiler.ptx.nodes import Instruction
+from cudalab.sim.compiler.ptx.table import Form, Table
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.threads import ThreadCode

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import FaultKind, SyncEvent
-from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.ptx.nodes import Instruction, Register, Symbol
+from cudalab.sim.compiler.ptx.table import Form, Table
 from cudalab.sim.compiler.runtime import layout
 
 if TYPE_CHECKING:

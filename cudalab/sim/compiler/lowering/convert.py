@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cudalab.sim.compiler.lowering.floating import flush, flush_by, lift, saturate
-from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.ptx.nodes import BITS, Instruction
+from cudalab.sim.compiler.ptx.table import Form, Table
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.emitter import Emitter

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from cudalab.sim.compiler.lowering.floating import saturate
 from cudalab.sim.compiler.lowering.half import _no_negative, joined, narrow, split, widen
-from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.ptx.nodes import Instruction
+from cudalab.sim.compiler.ptx.table import Form, Table
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.emitter import Emitter

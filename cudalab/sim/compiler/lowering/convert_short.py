@@ -12,8 +12,8 @@ from cudalab.sim.compiler.lowering.convert import _INTEGERS, _TO_INTEGER
 from cudalab.sim.compiler.lowering.floating import flush as flush_float
 from cudalab.sim.compiler.lowering.floating import saturate
 from cudalab.sim.compiler.lowering.half import _no_negative, joined, narrow, put, split, widen
-from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.ptx.nodes import BITS, Instruction
+from cudalab.sim.compiler.ptx.table import Form, Table
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.emitter import Emitter

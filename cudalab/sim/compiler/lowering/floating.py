@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.passes.flushing import IN_HARDWARE
 from cudalab.sim.compiler.ptx.nodes import Instruction
+from cudalab.sim.compiler.ptx.table import Form, Table
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.emitter import Emitter

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from cudalab.sim.compiler.codegen.checks import pointer_to
 from cudalab.sim.compiler.lowering.compare import _COMBINE, _REAL, _REAL_NAMES, _combine
 from cudalab.sim.compiler.lowering.floating import extreme, saturate
-from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.object_code import has_half
 from cudalab.sim.compiler.ptx.nodes import Instruction, Pair
+from cudalab.sim.compiler.ptx.table import Form, Table
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.emitter import Emitter

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.ptx.nodes import Instruction
+from cudalab.sim.compiler.ptx.table import Form, Table
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.emitter import Emitter

@@ -13,11 +13,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import SHARED_WINDOW, SyncEvent
-from cudalab.sim.compiler.codegen.checks import place
+from cudalab.sim.compiler.codegen.addresses import place
 from cudalab.sim.compiler.codegen.polling import looked_at
-from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.passes.suspension import PointKind
 from cudalab.sim.compiler.ptx.nodes import Address, Instruction, Register
+from cudalab.sim.compiler.ptx.table import Form, Table
 from cudalab.sim.compiler.runtime import layout, mbarrier
 
 if TYPE_CHECKING:
@@ -188,17 +188,3 @@ def _wait(e: RegionKernel, i: Instruction, f: Form) -> None:
     e.note(layout.A, offset)
     e.note(layout.A_HIGH, wanted)
     e.wait(PointKind.MBARRIER)
-
-
-def take_answer(e: RegionKernel, i: Instruction) -> None:
-    """When the thread goes on: whether the phase was complete."""
-    answer = e.new(f"icmp ne i32 {e.result(layout.PREDICATE)}, 0")
-    if e.unit.traced and ".relaxed" not in i.opcode:
-        go_on, seen = e.fresh_label("go.on"), e.fresh_label("seen")
-        e.emit(f"br i1 {answer}, label %{seen}, label %{go_on}")
-        e.label(seen)
-        address = e.new(f"add i64 {e.new(f'zext i32 {e.result(layout.A)} to i64')}, {SHARED_WINDOW}")
-        e.event(SyncEvent.WAIT, site_of(e, i), address, e.result(layout.A_HIGH))
-        e.emit(f"br label %{go_on}")
-        e.label(go_on)
-    e.set_boolean(i.operands[0], answer)

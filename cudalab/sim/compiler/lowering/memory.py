@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from cudalab.sim.compiler.codegen.checks import pointer_to
 from cudalab.sim.compiler.codegen.polling import will_store
-from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.ptx.nodes import BITS, Address, Instruction, Register, Symbol, Vector
+from cudalab.sim.compiler.ptx.table import Form, Table
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.threads import ThreadCode

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from cudalab.sim.abi import Image, ImageShape, SiteKind
 from cudalab.sim.compiler.codegen import polling
 from cudalab.sim.compiler.lowering.memory import stored
-from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.ptx.nodes import BITS, Address, Instruction, Vector
+from cudalab.sim.compiler.ptx.table import Form, Table
 from cudalab.sim.compiler.runtime import texture
 
 if TYPE_CHECKING:

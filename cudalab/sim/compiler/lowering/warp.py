@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from cudalab.sim import abi
 from cudalab.sim.abi import FaultKind
-from cudalab.sim.compiler.lowering.mbarrier import take_answer
-from cudalab.sim.compiler.lowering.table import Form, Table
 from cudalab.sim.compiler.passes.suspension import PointKind, is_plain_barrier
-from cudalab.sim.compiler.ptx.nodes import Instruction, Pair, Register
+from cudalab.sim.compiler.ptx.nodes import Instruction
+from cudalab.sim.compiler.ptx.table import Form, Table
 from cudalab.sim.compiler.runtime import layout
 
 if TYPE_CHECKING:
@@ -147,31 +146,3 @@ def _elect(e: RegionKernel, i: Instruction, f: Form) -> None:
 @TABLE.row("activemask.b32")
 def _active_mask(e: RegionKernel, i: Instruction, f: Form) -> None:
     e.wait(PointKind.ACTIVE_MASK)
-
-
-def take_results(e: RegionKernel, i: Instruction) -> None:
-    """When the lane goes on: move what the driver left into the destination registers."""
-    name = i.opcode.split(".", 1)[0]
-    if name == "mbarrier":
-        take_answer(e, i)
-        return
-    targets = i.operands[0] if i.operands else None
-    first, second = (targets.first, targets.second) if isinstance(targets, Pair) else (targets, None)
-    if name in ("bar", "barrier"):
-        if ".red" not in i.opcode:
-            return
-        count = e.result(layout.RESULT)
-        if ".popc" in i.opcode:
-            e.set_integer(first, count, 32)
-        elif ".and" in i.opcode:
-            e.set_boolean(first, e.new(f"icmp eq i32 {count}, {e.result(layout.PREDICATE)}"))
-        else:
-            e.set_boolean(first, e.new(f"icmp ne i32 {count}, 0"))
-        return
-    for target, row in ((first, layout.RESULT), (second, layout.PREDICATE)):
-        if isinstance(target, Register):
-            value = e.result(row)
-            if target.type == "pred":
-                e.set_boolean(target, e.new(f"icmp ne i32 {value}, 0"))
-            else:
-                e.set_integer(target, value, 32)

@@ -11,7 +11,7 @@ from cudalab.sim.compiler.runtime.assembler import Function, Library
 from cudalab.sim.compiler.runtime.mbarrier import WHO, begin
 
 if TYPE_CHECKING:
-    from cudalab.sim.compiler.codegen.unit import Unit
+    from cudalab.sim.compiler.runtime.traits import Traits
 
 IS_SHARED = 1
 """Flag of ``cl_async_reach``: the address is one of shared memory."""
@@ -19,13 +19,13 @@ NOT_A_MULTIPLE, NO_CLUSTER = 1, 2
 """What ``fault.extra[0]`` says of a ``FaultKind.BAD_COPY``."""
 
 
-def write(library: Library, unit: Unit) -> None:
-    """Add the functions of this module, for the variant of ``unit``."""
+def write(library: Library, traits: Traits) -> None:
+    """Add the functions of this module, for the variant of ``traits``."""
     _lookup(library)
-    _reach(library, unit)
+    _reach(library, traits)
 
 
-def _reach(library: Library, unit: Unit) -> None:
+def _reach(library: Library, traits: Traits) -> None:
     """``cl_async_reach(…, address, size, alignment, start, low, length, root, flags, group)``: a pointer to so many
     bytes, checked; null after a fault, which code that skips such accesses has noted. ``start`` is where the extent
     ``low … low + length`` begins that the compiler knows of, or null: then the address is looked up in the shadow.
@@ -64,12 +64,12 @@ def _reach(library: Library, unit: Unit) -> None:
         f.store("i64", f.wide("%root"), "%ctx", layout.field("fault.root"))
         f.store("i64", "%low", "%ctx", layout.field("fault.extra"))
         f.store("i64", "%length", "%ctx", layout.field("fault.extra") + 8)
-        if unit.skips:
+        if traits.skips:
             f.call("cl_missed", "ptr", "ptr %ctx")
         f.ret("null")
     with f.if_(f.compare("eq", "i64", "%size", 0)):
         f.ret(found.get())
-    if unit.traced:
+    if traits.traced:
         store = f.compare("ne", "i32", "%kind", int(SiteKind.LOAD))
         event = f.op(f"select i1 {store}, i32 {int(SyncEvent.ASYNC_WRITE)}, i32 {int(SyncEvent.ASYNC_READ)}")
         number = f.op(f"shl i32 {f.op('and i32 %group, 4095')}, 4")
@@ -78,7 +78,7 @@ def _reach(library: Library, unit: Unit) -> None:
         which = ("i32 %site", "i32 %thread")
         f.call("cl_event", "void", "ptr %ctx", f"i64 {address}", *which, f"i32 {flags}")
         f.call("cl_event", "void", "ptr %ctx", "i64 %size", *which, f"i32 {int(SyncEvent.EXTENT)}")
-    if unit.traced or unit.marked:
+    if traits.traced or traits.marked:
         with f.if_(f.op(f"xor i1 {shared}, true")):
             f.call("cl_mark", "void", "ptr %ctx", f"ptr {found.get()}", "i64 %size", "i32 %kind")
     f.ret(found.get())

@@ -25,7 +25,7 @@ from cudalab.sim.compiler.runtime.assembler import Function, Library
 from cudalab.sim.compiler.runtime.mbarrier import COUNT_BITS, WHO, begin, field
 
 if TYPE_CHECKING:
-    from cudalab.sim.compiler.codegen.unit import Unit
+    from cudalab.sim.compiler.runtime.traits import Traits
 
 DONE, COPY, ARRIVAL, BULK = range(4)
 """Kinds of entries: ended; ``cp.async``; a deferred arrival at an mbarrier; a bulk copy."""
@@ -45,16 +45,16 @@ BY_BARRIER = 0x7FF
 """The group, in traces, of copies that no group holds: an mbarrier tracks them."""
 
 
-def write(library: Library, unit: Unit) -> None:
-    """Add the functions of this module, for the variant of ``unit``."""
-    async_checks.write(library, unit)
-    _finish(library, unit)
+def write(library: Library, traits: Traits) -> None:
+    """Add the functions of this module, for the variant of ``traits``."""
+    async_checks.write(library, traits)
+    _finish(library, traits)
     _trim(library)
     _push(library)
     _list(library)
     _now(library)
     _commit(library)
-    _wait(library, unit)
+    _wait(library, traits)
     _settle(library)
     _defer(library)
     _exit(library)
@@ -94,7 +94,7 @@ def _listed(f: Function, index: str) -> str:
 # -- entries -----------------------------------------------------------------------------------------------------------
 
 
-def _finish(library: Library, unit: Unit) -> None:
+def _finish(library: Library, traits: Traits) -> None:
     """``cl_async_finish(ctx, item)``: what an entry stands for happens now. In code that skips accesses which are not
     allowed, an end of the copy may be null: without a source zeros arrive, without a target nothing does. The bytes
     count as complete all the same, or nobody could go on."""
@@ -113,7 +113,7 @@ def _finish(library: Library, unit: Unit) -> None:
         f.ret()
     source, target, function = (f.load("ptr", "%item", offset) for offset in (SRC, DST, FUNCTION))
     size, filled = (f.wide(f.load("i32", "%item", offset)) for offset in (SIZE, FILLED))
-    if unit.skips:
+    if traits.skips:
         nothing = f.compare("eq", "ptr", source, "null")
         filled = f.op(f"select i1 {nothing}, i64 0, i64 {filled}")
         reduces = f.compare("ne", "ptr", function, "null")
@@ -261,7 +261,7 @@ def _commit(library: Library) -> None:
     f.ret(group)
 
 
-def _wait(library: Library, unit: Unit) -> None:
+def _wait(library: Library, traits: Traits) -> None:
     """``cl_async_wait(…, kind, which, most)``: end the thread's copies but those of its last ``most`` groups."""
     f = begin(library, "cl_async_wait", "void", f"{WHO}, i32 kind, i32 which, i32 most")
     header = _header(f, "%thread")
@@ -274,7 +274,7 @@ def _wait(library: Library, unit: Unit) -> None:
         with f.if_(f.op(f"and i1 {earlier}, {_same(f, entry, KIND, '%kind')}")):
             f.call("cl_async_finish", "void", "ptr %ctx", f"ptr {entry}")
     f.call("cl_async_trim", "void", "ptr %ctx", "i32 %thread")
-    if unit.traced:
+    if traits.traced:
         with f.if_(f.compare("sgt", "i32", limit, 0)):
             number = _shown(f, f.op(f"sub i32 {limit}, 1"))
             number = f.op(f"add i32 {number}, {f.op(f'mul i32 %which, {BULK_GROUPS}')}")
@@ -385,7 +385,7 @@ def _exit(library: Library) -> None:
     f.ret()
 
 
-def write_group(library: Library, unit: Unit) -> None:
+def write_group(library: Library, traits: Traits) -> None:
     """``cl_async_group(ctx, thread, which)``: for traces, the group that a thread is filling."""
     for which, name in ((0, "cl_async_group"), (1, "cl_async_bulk_group")):
         f = begin(library, name, "i32", "ptr ctx, i32 thread")

@@ -15,7 +15,7 @@ from cudalab.sim.compiler.runtime.assembler import Function, Library
 from cudalab.sim.compiler.runtime.mbarrier import begin
 
 if TYPE_CHECKING:
-    from cudalab.sim.compiler.codegen.unit import Unit
+    from cudalab.sim.compiler.runtime.traits import Traits
 
 _ATOMIC = {"and": "and", "or": "or", "xor": "xor", "add": "add", "inc": "uinc_wrap", "dec": "udec_wrap"}
 _NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFF_FFFF}
@@ -27,10 +27,10 @@ def name_of(operation: str, type: str) -> str:
     return f"cl_reduce_{operation}_{type}"
 
 
-def writer(operation: str, type: str) -> Callable[[Library, Unit], None]:
+def writer(operation: str, type: str) -> Callable[[Library, Traits], None]:
     """What adds the function of one operation and type to an object file."""
 
-    def write(library: Library, unit: Unit) -> None:
+    def write(library: Library, traits: Traits) -> None:
         bits = int("".join(c for c in type.removeprefix("b") if c.isdigit()))
         f = begin(library, name_of(operation, type), "void", "ptr dst, ptr src, i64 size")
         count = f.op(f"udiv i64 %size, {bits // 8}")
@@ -38,7 +38,7 @@ def writer(operation: str, type: str) -> Callable[[Library, Unit], None]:
             place = f.element("%dst", f"i{bits}", index, "i64")
             value = f.load(f"i{bits}", f.element("%src", f"i{bits}", index, "i64"))
             if type[0] == "f" or type == "bf16":
-                _try(f, operation, type, bits, place, value, unit.hardware_flush)
+                _try(f, operation, type, bits, place, value, traits.hardware_flush)
             else:
                 f.op(f"atomicrmw {_verb(operation, type)} ptr {place}, i{bits} {value} monotonic, align {bits // 8}")
         f.ret()

@@ -113,3 +113,6 @@ MARK_COARSE, MARK_HULL, MARK_ROW_BYTES = 24, 32, 48
 REGION_ROW, REGION_KINDS, REGION_COARSE, REGION_BYTES = 16, 24, 32, 40
 
 CONTEXT_BYTES = ctypes.sizeof(abi.Context)
+
+#: Calling convention of ``cl_race``: the code around a call keeps its registers.
+RACE_CONVENTION = "preserve_mostcc" if sys.platform != "win32" else ""

@@ -17,7 +17,7 @@ from cudalab.sim.compiler.runtime import layout
 from cudalab.sim.compiler.runtime.assembler import Function, Library
 
 if TYPE_CHECKING:
-    from cudalab.sim.compiler.codegen.unit import Unit
+    from cudalab.sim.compiler.runtime.traits import Traits
 
 COUNT_BITS = 20
 MOST_ARRIVALS = (1 << COUNT_BITS) - 1
@@ -32,7 +32,7 @@ UNINITIALISED, BAD_COUNT, TOO_MANY, COMPLETED, TX_RANGE = range(1, 6)
 """What ``fault.extra[0]`` says of a ``FaultKind.BAD_BARRIER``; ``extra[1]`` is the object, ``extra[2]`` the count."""
 
 
-def write(library: Library, unit: Unit) -> None:
+def write(library: Library, traits: Traits) -> None:
     """Add what ``mbarrier`` instructions call; it travels in the object file of programs that have them."""
     _place(library)
     _apply(library)

@@ -387,14 +387,12 @@ def _is_any(f: Function, state: str, states: tuple[int, ...]) -> str:
 
 def _race(library: Library) -> None:
     """``count`` cells from ``place`` on."""
-    from cudalab.sim.compiler.codegen.shadow_cells import CONVENTION
-
     f = library.function(
         "cl_race",
         "void",
         "ptr ctx, ptr place, i32 count, i32 kind, i32 thread, i32 site, i64 address",
         "noinline",
-        CONVENTION,
+        layout.RACE_CONVENTION,
     )
     race_of(f)
     shared = f.compare("ne", "i32", f.op("and i32 %kind, 8"), 0)
@@ -412,14 +410,12 @@ def _race(library: Library) -> None:
 
 def _race_lanes(library: Library) -> None:
     """The lanes of ``mask``, from thread ``first`` on; ``addresses``: i64 each, ``window`` is added to them."""
-    from cudalab.sim.compiler.codegen.shadow_cells import CONVENTION
-
     f = library.function(
         "cl_race_lanes",
         "void",
         "ptr ctx, i32 mask, ptr addresses, i32 count, i32 kind, i32 first, i32 site, i64 window",
         "noinline",
-        CONVENTION,
+        layout.RACE_CONVENTION,
     )
     race_of(f)
     shared = f.compare("ne", "i32", f.op("and i32 %kind, 8"), 0)
@@ -433,7 +429,7 @@ def _race_lanes(library: Library) -> None:
         thread = f.op(f"add i32 %first, {lane}")
         generic = f.op(f"add i64 {address}, %window")
         f.line(
-            f"call {CONVENTION} void @cl_race(ptr %ctx, ptr {place}, i32 %count, i32 %kind, i32 {thread}, i32 %site, "
-            f"i64 {generic})"
+            f"call {layout.RACE_CONVENTION} void @cl_race(ptr %ctx, ptr {place}, i32 %count, i32 %kind, i32 {thread}, "
+            f"i32 %site, i64 {generic})"
         )
     f.ret()

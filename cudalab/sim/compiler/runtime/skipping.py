@@ -84,12 +84,10 @@ def write(library: Library) -> None:
 
 
 def _follow_shared(f: Function, offset: str) -> None:
-    from cudalab.sim.compiler.codegen.shadow_cells import CONVENTION
-
     shift = f.load("i32", "%race", race_field("shared_shift"))
     cell = f.op(f"shl i64 {f.op(f'lshr i64 {offset}, {f.wide(shift)}')}, 3")
     place = f.at(f.load("ptr", "%race", race_field("shared_cells")), cell)
     count = f.call("llvm.umax.i32", "i32", f"i32 {f.op(f'lshr i32 %size, {shift}')}", "i32 1")
     kind = f.op("or i32 %kind, 8")
     who = f"i32 {count}, i32 {kind}, i32 %thread, i32 %site, i64 %address"
-    f.line(f"call {CONVENTION} void @cl_race(ptr %ctx, ptr {place}, {who})")
+    f.line(f"call {layout.RACE_CONVENTION} void @cl_race(ptr %ctx, ptr {place}, {who})")

@@ -10,16 +10,16 @@ from cudalab.sim.compiler.runtime import layout
 from cudalab.sim.compiler.runtime.assembler import Function, Library
 
 if TYPE_CHECKING:
-    from cudalab.sim.compiler.codegen.unit import Unit
+    from cudalab.sim.compiler.runtime.traits import Traits
 
 WHO = "ptr ctx, ptr blk, i32 thread, i32 site"
 """Parameters of functions that may record a fault."""
 
 
-def write(library: Library, unit: Unit) -> None:
-    """Add the functions of this module, for the variant of ``unit``."""
+def write(library: Library, traits: Traits) -> None:
+    """Add the functions of this module, for the variant of ``traits``."""
     _image(library)
-    _texel(library, unit)
+    _texel(library, traits)
     _convert(library)
 
 
@@ -87,7 +87,7 @@ def fault(f: Function, kind: FaultKind, address: str, size: str) -> None:
     )
 
 
-def reach(f: Function, unit: Unit, address: str, size: str, kind: str, flags: str) -> str:
+def reach(f: Function, traits: Traits, address: str, size: str, kind: str, flags: str) -> str:
     """A pointer to bytes of device memory, checked as any access; null after a fault. Traced and footprint code note
     the access."""
     arena = f.load("ptr", "%ctx", layout.field("arena"))
@@ -115,14 +115,14 @@ def reach(f: Function, unit: Unit, address: str, size: str, kind: str, flags: st
         place.set(found)
         with f.if_(f.compare("eq", "ptr", found, "null")):
             f.ret("false" if f.result == "i1" else "null")
-    if unit.traced:
+    if traits.traced:
         f.call("cl_record", "void", "ptr %ctx", f"i64 {address}", "i32 %site", "i32 %thread")
-    if unit.traced or unit.marked:
+    if traits.traced or traits.marked:
         f.call("cl_mark", "void", "ptr %ctx", f"ptr {place.get()}", f"i64 {f.wide(size)}", f"i32 {kind}")
     return place.get()
 
 
-def _texel(library: Library, unit: Unit) -> None:
+def _texel(library: Library, traits: Traits) -> None:
     """``cl_texel(…, image, x, y, z, out)``: four words: integers, or the bits of floats. A negative coordinate stands
     for the border."""
     f = begin(library, "cl_texel", "i1", f"{WHO}, ptr image, i32 x, i32 y, i32 z, ptr out")
@@ -137,7 +137,7 @@ def _texel(library: Library, unit: Unit) -> None:
         ("%z", f.load("i64", "%image", field("slice"))),
     ):
         address = f.op(f"add i64 {address}, {f.op(f'mul i64 {f.wide(coordinate)}, {step}')}")
-    place = reach(f, unit, address, size, str(int(SiteKind.LOAD)), "0")
+    place = reach(f, traits, address, size, str(int(SiteKind.LOAD)), "0")
     f.line("store <4 x i32> zeroinitializer, ptr %out, align 1")
     kind = get(f, "%image", "format")
     with f.count_up("i32", get(f, "%image", "channels")) as channel:

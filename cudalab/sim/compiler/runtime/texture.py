@@ -30,21 +30,21 @@ from cudalab.sim.compiler.runtime.filtering import NORMALISED
 from cudalab.sim.compiler.runtime.texel import WHO, begin, fault, field, get, greater, negated, reach, smaller
 
 if TYPE_CHECKING:
-    from cudalab.sim.compiler.codegen.unit import Unit
+    from cudalab.sim.compiler.runtime.traits import Traits
 
 TRAP, CLAMP, ZERO = range(3)
 """What a surface access outside the surface does (PTX ISA, ``.trap``, ``.clamp``, ``.zero``)."""
 _CALLER = ("ptr %ctx", "ptr %blk", "i32 %thread", "i32 %site")
 
 
-def write(library: Library, unit: Unit) -> None:
-    """Add everything that texture and surface instructions call, for the variant of ``unit``."""
-    texel.write(library, unit)
+def write(library: Library, traits: Traits) -> None:
+    """Add everything that texture and surface instructions call, for the variant of ``traits``."""
+    texel.write(library, traits)
     filtering.write(library)
     _sample(library)
     _fetch(library)
     _gather(library)
-    _surface(library, unit)
+    _surface(library, traits)
     _query(library)
 
 
@@ -189,7 +189,7 @@ def _gather(library: Library) -> None:
 # -- surfaces ----------------------------------------------------------------------------------------------------------
 
 
-def _surface(library: Library, unit: Unit) -> None:
+def _surface(library: Library, traits: Traits) -> None:
     """``cl_surface(…, handle, shapes, x, y, z, size, mode, kind, scratch)``: where the bytes of a surface access are; x
     counts bytes. Outside the surface, with ``.zero``, that is ``scratch``, 16 bytes that are cleared first."""
     f = begin(
@@ -233,8 +233,8 @@ def _surface(library: Library, unit: Unit) -> None:
             f.store("i64", f.op(f"sext i32 %{axis} to i64"), "%ctx", layout.field("fault.extra") + 8 * slot)
         f.ret("null")
     stores = f.compare("ne", "i32", "%kind", int(SiteKind.LOAD))
-    found = reach(f, unit, address, "%size", "%kind", f.op(f"select i1 {stores}, i32 2, i32 0"))
-    if unit.traced:
+    found = reach(f, traits, address, "%size", "%kind", f.op(f"select i1 {stores}, i32 2, i32 0"))
+    if traits.traced:
         with f.if_(stores):
             f.call("cl_undo", "void", "ptr %ctx", f"ptr {found}", f"i64 {f.wide('%size')}")
     f.ret(found)

@@ -9,7 +9,8 @@ import time
 import pytest
 
 from cudalab.sim.compiler import CompileError, compile
-from cudalab.sim.compiler.frontend.diagnostics import Diagnostic, compile_error, parse_log
+from cudalab.sim.compiler.frontend.compile_error import compile_error
+from cudalab.sim.compiler.frontend.diagnostics import Diagnostic, parse_log
 
 
 def _fail(source: str, **arguments: object) -> CompileError:

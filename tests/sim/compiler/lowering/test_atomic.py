@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from cudalab.sim.compiler.lowering import TABLE
-from cudalab.sim.compiler.lowering.table import Form
 from cudalab.sim.compiler.ptx.nodes import BITS
+from cudalab.sim.compiler.ptx.table import Form
 from tests.sim.compiler.kernel_runner import HEADER, Compiled
 
 THREADS = 48

@@ -11,7 +11,8 @@ import random
 import pytest
 
 from cudalab.sim.compiler.build import build_program
-from cudalab.sim.compiler.lowering import TABLE, scope
+from cudalab.sim.compiler.lowering import TABLE
+from cudalab.sim.compiler.ptx import scope
 from cudalab.sim.compiler.ptx.errors import PtxError, UnsupportedInstruction
 from tests.sim.compiler.opcodes import simulated, video
 from tests.sim.compiler.opcodes.batch import batches

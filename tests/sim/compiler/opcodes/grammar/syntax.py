@@ -1,6 +1,6 @@
 """Patterns of opcodes with their operands, by chapter of the PTX ISA 9.0 ("Instruction Set").
 
-A pattern is written as in ``lowering.table``: ``[.a|b]`` is optional, ``<a|b>`` is required. Operands are written with
+A pattern is written as in ``ptx.table``: ``[.a|b]`` is optional, ``<a|b>`` is required. Operands are written with
 ``t0`` for a register of the opcode's first type (``t-1`` the last), ``w0`` for one of twice its bits, ``V0`` for as
 many registers of that type as ``.v2`` … says, and names of registers by kind: ``p q`` predicates, ``h`` 16 bits, ``r``
 32, ``d`` 64, ``x`` 128, ``c`` 8, ``f`` float, ``g`` double. ``[G]`` is an address in global memory, ``[S]`` in shared

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from cudalab.sim.compiler.lowering import TABLE, scope
+from cudalab.sim.compiler.lowering import TABLE
 from cudalab.sim.compiler.passes.inlining import CallGraph
+from cudalab.sim.compiler.ptx import scope
 from cudalab.sim.compiler.ptx.errors import UnsupportedInstruction
 from cudalab.sim.compiler.ptx.nodes import Function, Instruction, Module
 

@@ -1,6 +1,6 @@
 """What the simulated device does not execute, and what to use instead.
 
-Every opcode that NVIDIA's assembler takes for the simulated device's architecture is in a table of this package or
+Every opcode that NVIDIA's assembler takes for the simulated device's architecture is in a table of ``lowering`` or
 refused here by name: ``tests/sim/compiler/opcodes/grammar`` holds all of them against both.
 """
 

@@ -1,0 +1,40 @@
+"""The exception for a failed compile: the first errors of the log, each with its notes and what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cudalab.sim.compiler.frontend.diagnostics import CompileError, Diagnostic, parse_log
+from cudalab.sim.compiler.frontend.hints import hint
+
+_ERRORS = 5  # errors that are listed
+
+
+def _with_hints(found: tuple[Diagnostic, ...], source: str) -> tuple[Diagnostic, ...]:
+    """Hints for the errors that are shown; looking for similar names takes time."""
+    hinted = []
+    errors = 0
+    for index, entry in enumerate(found):
+        errors += entry.severity == "error"
+        if entry.severity == "error" and errors <= _ERRORS:
+            following = found[index + 1].text if index + 1 < len(found) else ""
+            entry = replace(entry, hint=hint(entry, source, following))
+        hinted.append(entry)
+    return tuple(hinted)
+
+
+def compile_error(log: str, source: str, name: str, options: Sequence[str] = ()) -> CompileError:
+    """The exception for a failed compile with this ``log``."""
+    found = _with_hints(parse_log(log, source, name), source)
+    blocks: list[list[str]] = []
+    for entry in found:
+        if entry.severity == "error":
+            blocks.append([entry.show(source, name)])
+        elif entry.severity == "note" and blocks:
+            blocks[-1].append(entry.show(source, name))
+    parts = ["\n".join(block) for block in blocks[:_ERRORS]]
+    if len(blocks) > _ERRORS:
+        parts.append(f"… and {len(blocks) - _ERRORS} more errors; the first one often causes the rest")
+    message = "\n".join(parts) or log.strip() or f"{name}: the compiler failed and said nothing"
+    return CompileError(message, log, found, source=source, name=name, options=options)
