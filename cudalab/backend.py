@@ -76,13 +76,11 @@ def decide(
     request: str,
     found: Gpu | NoGpu,
     problem: Callable[[Gpu], str | None] = gpu_problem,
-    profiles: Callable[[], tuple[str, ...]] | None = None,
 ) -> Choice:
     """Choose a device.
 
-    ``request`` is the text of ``CUDALAB_DEVICE`` (empty when unset), ``found`` what the driver reports, ``problem``
-    returns why a GPU cannot be used from Python, ``profiles`` lists the simulated devices. Raises
-    ``DeviceChoiceError``.
+    ``request`` is the text of ``CUDALAB_DEVICE`` (empty when unset), ``found`` what the driver says, ``problem`` tells
+    why a GPU cannot be used from Python. Raises ``DeviceChoiceError``.
     """
     wanted, _, profile = request.partition(":")
     if wanted not in ("", "gpu", "sim") or (profile and wanted != "sim"):
@@ -90,13 +88,11 @@ def decide(
             f"{VARIABLE} is {request!r}, which names no device. Use gpu, sim, or sim:PROFILE, or leave it unset."
         )
     if wanted == "sim":
-        profile = profile or DEFAULT_PROFILE
-        known = (profiles or simulated_profiles)()
-        if profile not in known:
-            raise DeviceChoiceError(
-                f"{VARIABLE} asks for the simulated device {profile!r}, which does not exist. "
-                f"There are: {', '.join(known)}."
-            )
+        profiles = import_module("cudalab.sim.device.profile")
+        try:
+            profile = profiles.load(profile or DEFAULT_PROFILE).name
+        except profiles.ProfileError as error:
+            raise DeviceChoiceError(f"{VARIABLE} is {request!r}: {error}") from None
         return Choice("sim", profile, f"{VARIABLE}={request} asks for the simulated device.")
     trouble = found.reason if isinstance(found, NoGpu) else problem(found)
     if wanted == "gpu":
@@ -111,11 +107,6 @@ def decide(
             "gpu", "", f"A working GPU was found, so the simulated device is not used ({VARIABLE}=sim takes it)."
         )
     return Choice("sim", DEFAULT_PROFILE, f"The simulated device is used because {trouble}.")
-
-
-def simulated_profiles() -> tuple[str, ...]:
-    """Names of the simulated devices."""
-    return tuple(import_module("cudalab.sim.device.profile").names())
 
 
 @cache

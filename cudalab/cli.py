@@ -25,9 +25,9 @@ def _setup(args: argparse.Namespace) -> int:
 
 
 def _kernels(args: argparse.Namespace) -> int:
-    from cudalab.installation.kernelspecs import install
+    from cudalab.installation.lab import list_kernels
 
-    for folder in install(Path(sys.prefix), Path(sys.executable)):
+    for folder in list_kernels():
         print(folder)
     return 0
 
@@ -95,7 +95,7 @@ def parser() -> argparse.ArgumentParser:
     )
     setup.set_defaults(run=_setup)
 
-    kernels = commands.add_parser("kernels", help="add the two CUDA kernels to JupyterLab's kernel picker")
+    kernels = commands.add_parser("kernels", help="add the CUDA kernels to JupyterLab's kernel picker")
     kernels.set_defaults(run=_kernels)
 
     lab = commands.add_parser("lab", help="open the course in JupyterLab")

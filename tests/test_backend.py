@@ -10,7 +10,6 @@ from cudalab.installation.gpu_probe import Gpu, NoGpu, probe
 
 H200 = Gpu((13, 0), ("NVIDIA H200",))
 NOTHING = NoGpu("no NVIDIA driver was found on this machine")
-PROFILES = ("h200", "one-copy-engine")
 
 
 def works(gpu):
@@ -22,7 +21,7 @@ def broken(gpu):
 
 
 def choose(request, found, problem=works):
-    return decide(request, found, problem, lambda: PROFILES)
+    return decide(request, found, problem)
 
 
 def test_a_working_gpu_is_taken():
@@ -43,7 +42,7 @@ def test_a_gpu_without_cupy_is_named_as_the_reason():
     assert "CuPy is not installed" in chosen.reason and "cudalab setup" in chosen.reason
 
 
-@pytest.mark.parametrize("request_, profile", [("sim", "h200"), ("sim:one-copy-engine", "one-copy-engine")])
+@pytest.mark.parametrize("request_, profile", [("sim", "h200"), ("sim:h200-1ce", "h200-1ce")])
 def test_simulated_device_can_be_asked_for_where_a_gpu_is(request_, profile):
     chosen = choose(request_, H200)
     assert (chosen.kind, chosen.profile) == ("sim", profile)
@@ -61,8 +60,10 @@ def test_gpu_asked_for_without_cupy_is_an_error_with_the_reason():
 
 
 def test_unknown_profile_lists_those_there_are():
-    with pytest.raises(DeviceChoiceError, match="'h100', which does not exist.*h200, one-copy-engine"):
-        choose("sim:h100", NOTHING)
+    with pytest.raises(
+        DeviceChoiceError, match="no simulated device called 'h300'; the profiles are: .*h200, h200-0ce"
+    ):
+        choose("sim:h300", NOTHING)
 
 
 @pytest.mark.parametrize("request_", ["cpu", "gpu:0", "simulated"])

@@ -14,6 +14,7 @@ from typing import Literal
 
 from cudalab import backend
 from cudalab.installation.gpu_probe import Gpu, NoGpu, probe
+from cudalab.installation.kernelspecs import KERNELSPECS
 
 State = Literal["ok", "note", "problem"]
 _MARKS = {"ok": "ok  ", "note": "note", "problem": "BAD "}
@@ -81,6 +82,7 @@ def examine() -> Report:
         *_packages(),
         *_gpu(probe()),
         *_device(),
+        *_profiles(),
         *_kernels(),
         *_programs(),
     ]
@@ -163,6 +165,18 @@ def _device() -> Iterator[Finding]:
     yield _try_kernel("this machine's GPU" if chosen.kind == "gpu" else "the simulated device")
 
 
+def _profiles() -> Iterator[Finding]:
+    """The simulated devices that can be chosen."""
+    from cudalab.sim.device import profile
+
+    yield Finding("ok", f"simulated devices: {', '.join(profile.names())} ({backend.VARIABLE}=sim:NAME takes one)")
+    for name in profile.own_names():
+        try:
+            yield Finding("ok", f"your own profile {name!r}: {profile.load(name).title}")
+        except profile.ProfileError as error:
+            yield Finding("problem", str(error), f"mend or remove it in {profile.own_folder()}")
+
+
 def _try_kernel(where: str) -> Finding:
     """Compile and run one kernel."""
     code = 'extern "C" __global__ void twice(float *a) { a[threadIdx.x] *= 2; }'
@@ -187,7 +201,7 @@ def _kernels() -> Iterator[Finding]:
         specs = import_module("jupyter_client.kernelspec").KernelSpecManager().find_kernel_specs()
     except ImportError:
         return
-    for name in ("cudalab-gpu", "cudalab-sim"):
+    for name in KERNELSPECS:
         if name in specs:
             yield Finding("ok", f"kernel {name!r} is in JupyterLab's kernel picker")
         else:

@@ -1,30 +1,42 @@
-"""The two entries of JupyterLab's kernel picker, and the syntax highlighting of ``%%cuda`` cells.
+"""The course's entries of JupyterLab's kernel picker, and the syntax highlighting of ``%%cuda`` cells.
 
-A kernelspec is a folder with a ``kernel.json``. Both start the same Python; they differ in ``CUDALAB_DEVICE``. The
+A kernelspec is a folder with a ``kernel.json``. All start the same Python; they differ in ``CUDALAB_DEVICE``. The
 notebooks of the course name the plain ``python3`` kernel, which every Jupyter has and with which cudalab itself takes
-the GPU where there is one; the two entries are for those who want to choose. Standard library only: set-up calls it.
+the GPU where there is one; these entries are for those who want to choose. The user's own profiles have entries too,
+renewed at each start of JupyterLab. Standard library only: set-up calls it.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 KERNELSPECS = {
     "cudalab-gpu": ("CUDA: this machine's GPU", "gpu"),
     "cudalab-sim": ("CUDA: simulated H200", "sim:h200"),
+    "cudalab-sim-h100": ("CUDA: simulated H100", "sim:h100"),
 }
+OWN = "cudalab-own-"
+"""Prefix of the entries of the user's own profiles."""
 
 
-def install(prefix: Path, python: Path) -> list[Path]:
+def install(prefix: Path, python: Path, own_profiles: Mapping[str, str] | None = None) -> list[Path]:
     """Write the kernelspecs and the JupyterLab extension below ``prefix/share/jupyter``; returns the folders.
 
-    ``python`` is the interpreter that the kernels start.
+    ``python`` is the interpreter that the kernels start. ``own_profiles`` has the titles of the user's own profiles by
+    name; their entries replace those of an earlier call, and ``None`` leaves them alone.
     """
+    kernels = prefix / "share" / "jupyter" / "kernels"
+    wanted = dict(KERNELSPECS)
+    if own_profiles is not None:
+        wanted |= {f"{OWN}{name}": (f"CUDA: {title}", f"sim:{name}") for name, title in own_profiles.items()}
+        for folder in kernels.glob(f"{OWN}*"):
+            shutil.rmtree(folder)
     written = []
-    for name, (title, device) in KERNELSPECS.items():
-        folder = prefix / "share" / "jupyter" / "kernels" / name
+    for name, (title, device) in wanted.items():
+        folder = kernels / name
         folder.mkdir(parents=True, exist_ok=True)
         spec = {
             "argv": [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"],

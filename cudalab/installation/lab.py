@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from cudalab.installation.environment import project_root
@@ -54,6 +55,19 @@ def trust(root: Path) -> int:
     return count
 
 
+def list_kernels() -> list[Path]:
+    """Write the entries of the kernel picker, the user's own profiles among them; returns the folders. A profile that
+    cannot be read is left out: the doctor says what is wrong with it."""
+    from cudalab.installation import kernelspecs
+    from cudalab.sim.device import profile
+
+    titles = {}
+    for name in profile.own_names():
+        with suppress(profile.ProfileError):
+            titles[name] = profile.load(name).title
+    return kernelspecs.install(Path(sys.prefix), Path(sys.executable), titles)
+
+
 def start(notebook: str | None = None, *, browser: bool = True, port: int = 8888, address: str = "localhost") -> int:
     """Start JupyterLab, on POSIX in the place of this process; returns the exit code."""
     root = project_root()
@@ -61,6 +75,7 @@ def start(notebook: str | None = None, *, browser: bool = True, port: int = 8888
         print(f"lab: there is no file {notebook!r} in {root}; name one relative to that folder.", file=sys.stderr)
         return 1
     trust(root)
+    list_kernels()
     line = command(root, notebook, browser=browser, port=port, address=address)
     print(f"JupyterLab starts on {notebook or FIRST}. Stop it with Ctrl-C.", flush=True)
     if os.name == "posix":  # become JupyterLab, so that signals reach it

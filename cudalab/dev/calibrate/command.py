@@ -2,7 +2,8 @@
 
 The profile extends the simulated H200's: the constants that have microbenchmarks get new values, each with its unit,
 where it comes from, and the date; the device's properties are those that the driver names. What has no microbenchmark
-stays as it is. Put the file into ``cudalab/sim/device/profiles``, and ``CUDALAB_DEVICE=sim:NAME`` runs on it.
+stays as it is. ``CUDALAB_DEVICE=sim:./FILE.json`` runs on it, and ``sim:FILE`` where it lies in the folder of one's own
+profiles, which ``python -m cudalab doctor`` names.
 """
 
 from __future__ import annotations

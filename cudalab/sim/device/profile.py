@@ -4,7 +4,9 @@
 ``cudaDeviceGetAttribute`` return), its engines, and the constants of the time model. Each constant has a value, a unit
 and a source: which measurement it comes from. A profile may extend another and names only what differs.
 
-``CUDALAB_DEVICE=sim:NAME`` chooses one; without it the device is ``h200``, calibrated on a real H200.
+``CUDALAB_DEVICE=sim:NAME`` chooses one; without it the device is ``h200``, calibrated on a real H200. NAME is one of
+those that come with cudalab, a file ``NAME.json`` in :func:`own_folder`, or the path of a file (``sim:./my.json``).
+``python -m cudalab calibrate --out FILE`` writes one for the GPU of a machine.
 """
 
 from __future__ import annotations
@@ -14,11 +16,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import resources
+from pathlib import Path
 from typing import Any
+
+import platformdirs
 
 from cudalab.sim.machine.launch.limits import DeviceLimits
 
 DEFAULT = "h200"
+SUFFIX = ".json"
 
 
 class ProfileError(ValueError):
@@ -55,8 +61,9 @@ class Profile:
     derived from what ``cuOccupancyMaxActiveClusters`` said on one H200 for 12 cluster sizes (2026-11-21)."""
     engines: Mapping[str, Any]
     """``copy``: number of copy engines (0, 1 or 2); ``copy_queue``: ``ready`` or ``issue``, the order in which an
-    engine takes copies; ``concurrent_kernels``; ``max_resident_grids``; devices of old: ``dependency_checks``, and
-    ``separators``, a list of what synchronizes streams implicitly (implicit.py)."""
+    engine takes copies; ``concurrent_kernels``; ``max_resident_grids``; for devices of compute capability 3.0 and below
+    ``dependency_checks`` and ``separators``, a list of what synchronizes streams implicitly
+    (queue/implicit_synchronization.py)."""
     priorities: Mapping[str, int]
     """``least`` and ``greatest`` stream priority."""
     versions: Mapping[str, int]
@@ -84,45 +91,92 @@ class Profile:
         return int(self.attributes[name])
 
 
+def own_folder() -> Path:
+    """Where the user's own profiles lie. It need not exist."""
+    return Path(platformdirs.user_config_path("cudalab")) / "profiles"
+
+
+def own_names() -> list[str]:
+    """The user's own profiles."""
+    return sorted(file.stem for file in own_folder().glob(f"*{SUFFIX}"))
+
+
 def names() -> list[str]:
     """The profiles that come with cudalab."""
     folder = resources.files(__package__) / "profiles"
-    return sorted(entry.name[: -len(".json")] for entry in folder.iterdir() if entry.name.endswith(".json"))
+    return sorted(entry.name[: -len(SUFFIX)] for entry in folder.iterdir() if entry.name.endswith(SUFFIX))
 
 
 @cache
 def load(name: str = DEFAULT) -> Profile:
-    """Read the profile called ``name``.
+    """Read a profile: a name, or the path of a file, which ends with ``.json``.
 
-    Raises ``ProfileError`` when there is none, naming those that exist.
+    The profile's own name is the one that finds it again: of a file that was named by its path, the absolute path.
+
+    Raises ``ProfileError`` when there is none, naming those that exist, and when a file is not complete, saying which
+    file and what is wrong with it.
     """
     data = _read(name)
-    host, device = data["host"], data["device"]
-    return Profile(
-        name=data["name"],
-        title=data["title"],
-        description=data["description"],
-        properties=data["properties"],
-        attributes=data["attributes"],
-        driver_attributes=data["driver_attributes"],
-        limits=data["limits"],
-        sm=data["sm"],
-        engines=data["engines"],
-        priorities=data["priorities"],
-        versions=data["versions"],
-        host_constants={key: Constant(**value) for key, value in host.items()},
-        device_constants={key: Constant(**value) for key, value in device.items()},
-    )
+    try:
+        host, device = ({key: Constant(**value) for key, value in data[part].items()} for part in ("host", "device"))
+        return Profile(
+            name=str(Path(name).resolve()) if name.endswith(SUFFIX) else name,
+            title=data["title"],
+            description=data["description"],
+            properties=data["properties"],
+            attributes=data["attributes"],
+            driver_attributes=data["driver_attributes"],
+            limits=data["limits"],
+            sm=data["sm"],
+            engines=data["engines"],
+            priorities=data["priorities"],
+            versions=data["versions"],
+            host_constants=host,
+            device_constants=device,
+        )
+    except KeyError as missing:
+        raise ProfileError(
+            f'the profile {name!r} has no {missing.args[0]!r}. A profile with "extends": "{DEFAULT}" needs only what '
+            "differs from that one."
+        ) from None
+    except (TypeError, AttributeError):
+        raise ProfileError(
+            f'the profile {name!r}: each entry of "host" and "device" is an object with "value", "unit" and '
+            '"source", no more and no less.'
+        ) from None
 
 
-def _read(name: str) -> dict[str, Any]:
-    known = names()
-    if name not in known:
-        raise ProfileError(f"there is no simulated device called {name!r}; the profiles are: {', '.join(known)}")
-    text = (resources.files(__package__) / "profiles" / f"{name}.json").read_text(encoding="utf-8")
-    data: dict[str, Any] = json.loads(text)
+def _read(name: str, extended_by: tuple[str, ...] = ()) -> dict[str, Any]:
+    where, text = _text(name)
+    if name in extended_by:
+        raise ProfileError(f"the profile {name!r} extends itself, by way of {', '.join(extended_by)}")
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise ProfileError(f"{where} is no profile, which is one JSON object: {error}") from None
+    if not isinstance(data, dict):
+        raise ProfileError(f"{where} is no profile, which is one JSON object (got {type(data).__name__})")
     parent = data.pop("extends", None)
-    return _merged(_read(parent), data) if parent else data
+    return _merged(_read(parent, (*extended_by, name)), data) if parent else data
+
+
+def _text(name: str) -> tuple[str, str]:
+    """A profile's file and what it holds."""
+    if name.endswith(SUFFIX):
+        file = Path(name)
+    elif name in names():
+        return name, (resources.files(__package__) / "profiles" / f"{name}{SUFFIX}").read_text(encoding="utf-8")
+    elif name in own_names():
+        file = own_folder() / f"{name}{SUFFIX}"
+    else:
+        raise ProfileError(
+            f"there is no simulated device called {name!r}; the profiles are: {', '.join([*names(), *own_names()])}. "
+            f"Your own go into {own_folder()}, or are named by their path: ./{name}{SUFFIX}"
+        )
+    try:
+        return str(file), file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProfileError(f"the profile {str(file)!r} cannot be read: {error}") from None
 
 
 def _merged(base: dict[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
