@@ -82,7 +82,14 @@ def measure() -> dict[str, Any]:
     }
 
 
-_PROPERTIES = ("name", "multiProcessorCount", "l2CacheSize", "totalGlobalMem", "memoryBusWidth")
+_ATTRIBUTES = {
+    "multiProcessorCount": "MultiProcessorCount",
+    "l2CacheSize": "L2CacheSize",
+    "persistingL2CacheMaxSize": "MaxPersistingL2CacheSize",
+    "memoryBusWidth": "GlobalMemoryBusWidth",
+}
+"""Properties that are device attributes, too."""
+_PROPERTIES = ("name", "totalGlobalMem", *_ATTRIBUTES)
 
 
 def fitted_profile(figures: dict[str, Any], name: str) -> tuple[dict[str, Any], str]:
@@ -98,13 +105,15 @@ def fitted_profile(figures: dict[str, Any], name: str) -> tuple[dict[str, Any], 
     host = {key: constant(figures["calls"]) for key, constant in direct.HOST.items()}
     device = {key: constant(figures["calls"]) for key, constant in direct.DEVICE.items()} | found.constants
     when = f"{figures['device']}, driver {figures['driver']}, {figures['date']}"
+    properties: dict[str, Any] = figures.get("properties", {})
     lines = [f"{'constant':<24}{'value':>12}  {'was':>10}  {'unit':<34}left of its microbenchmarks"]
     data: dict[str, Any] = {
         "name": name,
         "extends": base.name,
         "title": f"{figures['device']} (simulated)",
         "description": f"Calibrated on {when}.",
-        "properties": figures.get("properties", {}),
+        "properties": properties,
+        "attributes": {_ATTRIBUTES[key]: value for key, value in properties.items() if key in _ATTRIBUTES},
     }
     for part, values, old in (("host", host, base.host_constants), ("device", device, base.device_constants)):
         entries = data.setdefault(part, {})
