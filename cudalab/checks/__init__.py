@@ -51,5 +51,4 @@ def check(exercise_id: str, answer: object, *, seed: int | None = None) -> Resul
     exercise = find(exercise_id)
     kind = StreamBench if exercise.python else KernelBench
     bench = kind(exercise, read_answer(answer, python=exercise.python), seed=seed)
-    bench.run()
-    return bench.result()
+    return bench.run()

@@ -9,6 +9,7 @@ stores are taken back, and then for real when nothing was found. Functions that 
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cudalab.checks.exercise import PARTS, Finding, PartName, PartResult, Result
-from cudalab.sim.compiler import CompileError, compile
+from cudalab.sim.compiler import CompileError, Program, compile
 from cudalab.sim.device.profile import load
 from cudalab.sim.machine.counters.sampling import count_launch
 from cudalab.sim.machine.launch.execution import execute
@@ -78,7 +79,7 @@ class Bench:
         """What was measured: for each gate its worst case."""
         return "; ".join(note for _, note in self._gates.values()) if part == "efficiency" else ""
 
-    def run(self) -> None:
+    def run(self) -> Result:
         """Take the answer through the exercise."""
         raise NotImplementedError
 
@@ -207,24 +208,26 @@ class _Stop(Exception):
 
 
 class KernelBench(Bench):
-    """Tries one kernel. ``result()`` says what was seen once :meth:`run` has returned."""
+    """Tries one kernel."""
 
     def __init__(self, exercise: Exercise, answer: Answer, *, seed: int | None = None) -> None:
         super().__init__(exercise, answer, seed=seed)
-        self._memory = Memory(CAPACITY)
+        self._memory: Memory
         self._buffers: list[Buffer] = []
         self._ran = False
         self._kernel: LoadedKernel
 
-    def run(self) -> None:
+    def run(self) -> Result:
         """Compile the answer and take it through the exercise."""
-        try:
-            self._compile()
-            self.exercise.examine(self)
-        except _Stop:
-            pass
-        finally:
-            self._memory.free_all()
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(_Stop):
+                program = self._compile()
+                self._memory = Memory(CAPACITY)
+                stack.callback(self._memory.free_all)
+                module = Module(program, self._memory, load().launch_limits)
+                self._kernel = module.kernel(self.exercise.kernel)
+                self.exercise.examine(self)
+            return self.result()
 
     # -- what an exercise calls -------------------------------------------------------------------------------------
 
@@ -301,7 +304,7 @@ class KernelBench(Bench):
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    def _compile(self) -> None:
+    def _compile(self) -> Program:
         try:
             program = compile(self.answer.source, options=self.answer.options, name=FILE)
         except CompileError as error:
@@ -320,7 +323,7 @@ class KernelBench(Bench):
                 look=f'the name, and whether it says extern "C" __global__ void {self.exercise.kernel}(…)',
             )
             raise _Stop
-        self._kernel = Module(program, self._memory, load().launch_limits).kernel(self.exercise.kernel)
+        return program
 
     def _buffer(
         self, name: str, shape: Sequence[int], dtype: np.dtype, pitch: int, values: np.ndarray | None, *, is_input: bool

@@ -50,7 +50,7 @@ from cudalab.sim.device.observer import Observer
 
 if TYPE_CHECKING:
     from cudalab.checks.answer import Answer
-    from cudalab.checks.exercise import Exercise
+    from cudalab.checks.exercise import Exercise, Result
     from cudalab.sim.device.caller import Place
     from cudalab.sim.device.declaration import Call as RuntimeCall
     from cudalab.sim.device.hazards import Hazard
@@ -113,13 +113,12 @@ class StreamBench(Bench):
         super().__init__(exercise, answer, seed=seed)
         self._code: CodeType
 
-    def run(self) -> None:
+    def run(self) -> Result:
         """Read the answer and take it through the exercise."""
-        try:
+        with contextlib.suppress(_Over):
             self._compile()
             self.exercise.examine(self)
-        except _Over:
-            pass
+        return self.result()
 
     @contextlib.contextmanager
     def case(self, text: str, *, profile: str = "h200") -> Iterator[Trial]:
