@@ -29,16 +29,19 @@ import threading
 import time
 import traceback
 import types
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import metadata
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from .observation import Observation, observed
 from .program import REGISTRY, load_programs
 from .results import EXCEPTION, differences, load, plain, save
 
 HERE = Path(__file__).parent
+COMPILE_SECONDS = 55.0  # a learner's limit is shorter; a loaded machine is no failure of a program
 START_TIMEOUT = 100.0  # seconds for a worker to import everything and touch the device
 
 
@@ -47,7 +50,9 @@ def bind(device: str, real: bool = False) -> str:
     if device != "gpu":
         os.environ["CUDALAB_DEVICE"] = device
         import cudalab
+        from cudalab.sim.compiler import set_limits
 
+        set_limits(seconds=COMPILE_SECONDS)
         return f"cudalab ({cudalab.cp.__name__})"
     os.environ["CUDALAB_DEVICE"] = "gpu"
     if not real:
@@ -100,7 +105,8 @@ def _commit() -> str:
 
 
 def serve(connection: Connection, device: str, real: bool) -> None:
-    """A worker: receives keys of programs, sends ``(key, values, seconds, still healthy)``."""
+    """A worker: receives keys of programs and whether their launches are sanitized, sends ``(key, values, seconds,
+    still healthy, what was observed)``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         via = bind(device, real)
@@ -109,11 +115,13 @@ def serve(connection: Connection, device: str, real: bool) -> None:
     except BaseException:
         connection.send(("failed", traceback.format_exc()))
         return
-    while (key := connection.recv()) is not None:
+    while (request := connection.recv()) is not None:
+        key, sanitize = request
         start = time.perf_counter()
-        values = outcome(key)
+        with nullcontext(Observation()) if device == "gpu" else observed(sanitize) as seen:
+            values = outcome(key)
         healthy = _clean(device, REGISTRY[key].isolated)
-        connection.send((key, values, time.perf_counter() - start, healthy))
+        connection.send((key, values, time.perf_counter() - start, healthy, seen))
 
 
 def outcome(key: str) -> dict[str, Any]:
@@ -169,13 +177,13 @@ class Worker:
             self._process.join(10)
             return "failed", f"the process ended with exit code {self._process.exitcode}"
 
-    def run(self, key: str) -> tuple[dict[str, Any], float, bool]:
-        """Values, seconds, and whether this worker may go on."""
+    def run(self, key: str, *, sanitize: bool = False) -> tuple[dict[str, Any], float, bool, Observation]:
+        """Values, seconds, whether this worker may go on, and what the simulated device said of the program."""
         start = time.perf_counter()
-        self._pipe.send(key)
+        self._pipe.send((key, sanitize))
         answer = self._receive(REGISTRY[key].timeout)
         if answer[0] == "failed":
-            return {EXCEPTION: f"WorkerLost: {answer[1]}"}, time.perf_counter() - start, False
+            return {EXCEPTION: f"WorkerLost: {answer[1]}"}, time.perf_counter() - start, False, Observation()
         return answer[1:]
 
     def stop(self) -> None:
@@ -216,7 +224,7 @@ def run_programs(keys: list[str], device: str, *, real: bool = False, jobs: int 
                     worker.stop()
                     worker = None
                 worker = worker or Worker(device, real)
-                values, seconds, healthy = worker.run(key)
+                values, seconds, healthy, _ = worker.run(key)
             except Exception as error:
                 values, seconds, healthy = {EXCEPTION: f"{type(error).__name__}: {error}"}, 0.0, False
             with lock:

@@ -12,12 +12,17 @@ from typing import Any
 
 import pytest
 
+from tests import slices
+
+from . import observation
+from .observation import Observation
 from .program import load_programs
 from .results import differences, load
 from .run import HERE, Worker, judge
 
 DEVICE = "gpu" if os.environ["CUDALAB_DEVICE"] == "gpu" else "sim"
 PROGRAMS = load_programs()
+CORE = ("atomics/", "barriers/", "named_barriers/", "warps/")  # one of each is sanitized in every run
 FEWEST = 80  # programs, spread over all families
 FAMILIES = {
     "arrays", "async_copies", "atomics", "barriers", "callbacks", "clusters", "cooperative_groups",
@@ -35,35 +40,51 @@ def stored() -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
 
 
 @pytest.fixture(scope="session")
-def run_program() -> Iterator[Callable[[str], dict[str, Any]]]:
+def run_program() -> Iterator[Callable[[str, bool], tuple[dict[str, Any], Observation]]]:
     """Runs a program in a child process that is kept for the next one while it is healthy."""
     worker: Worker | None = None
 
-    def run(key: str) -> dict[str, Any]:
+    def run(key: str, sanitize: bool) -> tuple[dict[str, Any], Observation]:
         nonlocal worker
         if worker is not None and DEVICE == "gpu" and PROGRAMS[key].isolated:
             worker.stop()
             worker = None
         worker = worker or Worker(DEVICE, real=False)
-        values, _, healthy = worker.run(key)
+        values, _, healthy, seen = worker.run(key, sanitize=sanitize)
         if not healthy:
             worker.stop()
             worker = None
-        return values
+        return values, seen
 
     yield run
     if worker is not None:
         worker.stop()
 
 
-@pytest.mark.parametrize("key", PROGRAMS)
+def _programs() -> Iterator[Any]:
+    """Every program once: a slice of them under the sanitizer, in the long run all."""
+    checked = [key for key in PROGRAMS if DEVICE != "gpu" and not key.startswith(observation.FAULTY)]
+    core = {next(key for key in checked if key.startswith(family)) for family in CORE} if checked else set()
+    sanitized = slices.cases(checked, most=24, core=core.__contains__) if checked else []
+    now = {case.values[0] for case in sanitized if all(mark.name != "long" for mark in case.marks)}
+    for key in PROGRAMS:
+        if key not in now:
+            yield pytest.param(key, False, id=key)
+    for case in sanitized:
+        yield pytest.param(case.values[0], True, marks=case.marks, id=f"{case.values[0]}-sanitized")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("key", "sanitize"), [*_programs()])
 def test_program_agrees_with_its_oracle_and_with_an_h200(
-    key: str, run_program: Callable[[str], dict[str, Any]]
+    key: str, sanitize: bool, run_program: Callable[[str, bool], tuple[dict[str, Any], Observation]]
 ) -> None:
-    values = run_program(key)
+    """And the hazard report and the sanitizer say nothing of it but what they should."""
+    values, seen = run_program(key, sanitize)
     wrong = [f"oracle: {line}" for line in judge(key, values)]
     if key in stored()[1]:
         wrong += [f"H200: {line}" for line in differences(values, stored()[1][key]["values"], PROGRAMS[key].tolerance)]
+    wrong += observation.complaints(key, seen, sanitized=sanitize, isolated=PROGRAMS[key].isolated)
     assert not wrong, f"{PROGRAMS[key].behaviour}\n" + "\n".join(wrong)
 
 
@@ -92,6 +113,30 @@ def test_stored_results_agree_with_the_oracles() -> None:
     assert len(whole) >= 0.9 * len(PROGRAMS)
     wrong = [f"{key}: {line}" for key in whole for line in judge(key, stored()[1][key]["values"])]
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_lists_of_what_is_found_name_programs() -> None:
+    assert set(observation.WRONG) | observation.LENT_AGAIN | set(observation.UNORDERED) <= set(PROGRAMS)
+    for beginning in (*observation.WAITING, *observation.UNSET, *observation.FAULTY, *CORE):
+        assert any(key.startswith(beginning) for key in PROGRAMS), beginning
+    assert sum(not program.isolated for program in PROGRAMS.values()) >= 100
+
+
+@pytest.mark.skipif(DEVICE == "gpu", reason="a GPU is here")
+def test_a_copy_that_does_not_wait_is_reported(
+    run_program: Callable[[str, bool], tuple[dict[str, Any], Observation]],
+) -> None:
+    _, seen = run_program("copy_order/plain_copy_beside_non_blocking", False)
+    (text,) = seen.hazards
+    assert "non-blocking" in text
+
+
+def test_what_should_not_be_said_of_a_program_is_noticed() -> None:
+    fine = {"sanitized": True, "isolated": False}
+    said = Observation(["two copies"], [("race", "a race")])
+    assert observation.complaints("atomics/x", said, **fine) == ["hazard: two copies", "sanitizer: a race"]
+    assert observation.complaints("clusters/block_size", Observation(), **fine) == ["sanitizer: 'race' was not found"]
+    assert observation.complaints("clusters/block_size", Observation([], [("race", "a race")]), **fine) == []
 
 
 def test_there_are_programs_of_all_families() -> None:

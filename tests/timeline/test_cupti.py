@@ -1,5 +1,7 @@
 """Timelines of a real GPU: spans measured by CUPTI, with streams, lines and waits as on the simulated device."""
 
+import threading
+
 import jsonschema
 import numpy as np
 import pytest
@@ -48,11 +50,17 @@ def work():
 
 def test_spans_are_those_of_the_work(work):
     upload = cp.cuda.Stream(non_blocking=True)
+    queued = threading.Event()
     with cudalab.trace() as t:
+        # holds the stream until all work is queued, so that however slow the host is, the work waits for itself
+        upload.launch_host_func(lambda _: queued.wait(60), None)
         work("in", upload)
         work("kernel", upload)
         work("out", upload)
-    assert t.host_elapsed < t.elapsed
+        queued.set()
+    first, second, third = t.work
+    assert first.end <= second.start and second.end <= third.start
+    assert t.elapsed >= third.end - first.start
     assert [(s.name, s.stream, s.engine) for s in t.work] == [
         ("copy to device", "upload", "H2D copy engine"),
         ("spin", "upload", "SMs"),

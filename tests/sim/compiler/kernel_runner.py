@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from cudalab.sim.compiler import build
+from cudalab.sim.compiler import cache as disk
 from cudalab.sim.compiler.loader import load
 from cudalab.sim.compiler.program import Program
 from cudalab.sim.machine.launch.execution import Outcome, execute
@@ -26,9 +28,23 @@ def memory() -> Memory:
     return Memory(capacity=1 << 32)
 
 
+def _kept(make: Callable[[], bytes], *key: object) -> bytes:
+    """What ``make`` gives, from the compiler's cache on disk if it is there: its keys hold the compiler's source."""
+    wanted = disk.key("tests", *key, disk.compiler_identity(), disk.backend_identity())
+    stored = disk.load(wanted, bytes)
+    if stored is None:
+        stored = make()
+        disk.store(wanted, stored)
+    return stored
+
+
 @cache
 def compile_cuda(source: str, *options: str) -> str:
     """PTX of a CUDA C++ source."""
+    return _kept(lambda: _compile(source, options).encode(), "ptx", source, options, os.getcwd()).decode()
+
+
+def _compile(source: str, options: tuple[str, ...]) -> str:
     from cuda.bindings import nvrtc
 
     _, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
@@ -47,7 +63,7 @@ def compile_cuda(source: str, *options: str) -> str:
 
 
 def _link(program: Program, variant: str) -> Any:
-    return load(build.generate(program.ptx, variant))
+    return load(_kept(lambda: build.generate(program.ptx, variant), "native", program.ptx, variant))
 
 
 class Compiled:
