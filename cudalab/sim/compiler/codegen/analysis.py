@@ -56,9 +56,9 @@ class ModulePlan:
         for name in called:
             self._lay_out_function_shared(module.functions[name])
         for name in called:
-            self.plans[name] = self._plan_function(module.functions[name])
+            self.plans[name] = self._plan(module.functions[name])
         for function in module.kernels:
-            self.plans[function.name] = self._plan_kernel(function)
+            self.plans[function.name] = self._plan(function)
 
     @property
     def kernels(self) -> list[Plan]:
@@ -129,56 +129,69 @@ class ModulePlan:
     # -- one function
 
     def _plan(self, function: Function) -> Plan:
-        function = contract(track_stack(function))
-        blocks = build_blocks(function)
-        polls = insert_polls(blocks, insert_cluster_waits(function, blocks)) if function.is_kernel else []
-        waits = any(block.end is End.SUSPEND for block in blocks)
-        parameters = {variable.name for variable in function.parameters} if function.is_kernel else None
-        recomputed = find_recomputed(blocks, parameters, wanted_in_threads=waits)
+        """All passes over one function, in their order; ``passes/__init__.py`` lists them."""
+        kernel = function.is_kernel
+        parameters = {variable.name for variable in function.parameters} if kernel else set()
+
+        # PTX in, PTX out
+        rewritten = inline_waiting_functions(function, self.graph) if kernel else function
+        rewritten = track_stack(rewritten)
+        rewritten = contract(rewritten)
+
+        # basic blocks
+        blocks = build_blocks(rewritten)
+        waits = insert_cluster_waits(rewritten, blocks) if kernel else []
+        polls = insert_polls(blocks, waits) if kernel else []
+
+        # values
+        suspends = any(block.end is End.SUSPEND for block in blocks)
+        recomputed = find_recomputed(blocks, parameters if kernel else None, wanted_in_threads=suspends)
         liveness = find_liveness(blocks, recomputed.bits())
-        roots = find_roots(blocks, lambda name: self._variable(function, name), parameters or set())
-        plan = Plan(function, blocks, recomputed, liveness, roots, back_edges(blocks))
+        roots = find_roots(blocks, lambda name: self._variable(rewritten, name), parameters)
+        plan = Plan(rewritten, blocks, recomputed, liveness, roots, back_edges(blocks))
         plan.computed = find_computed(blocks)
-        plan.polls = polls
-        plan.polling_blocks = {index for loop in polls for index in loop.body}
-        plan.poll_sources = {source for loop in polls for source in loop.sources}
+        plan.set_polls(polls)
+
+        # memory
         _lay_out_locals(plan)
-        plan.copies_asynchronously = any(
-            copies_asynchronously(i.opcode) for block in blocks for i in block.instructions
-        )
-        plan.recursive = function.name in self.graph.recursive
+        if kernel:
+            plan.parameter_offsets, plan.parameter_bytes = parameter_layout(function)
+            self._lay_out_shared(plan)
+            plan.root_sources = list(self.function_roots)
+            plan.sites = list(self.function_sites)
+        else:
+            plan.shared_offsets = self.function_shared
+            plan.root_sources = self.function_roots
+        self._find_stack_and_heap(plan)
+        plan.copies_asynchronously = self._copies_asynchronously(plan)
+
+        # suspension points, accesses, sites
+        plan.points = find_points(blocks, liveness) if kernel else []
+        self._resolve(plan)
+        _number_sites(plan, plan.sites if kernel else self.function_sites)
+        if plan.points:
+            plan.regions = find_regions(blocks, plan.points, liveness)
+            plan.slots = frame_slots(plan.points, rewritten.registers)
+        return plan
+
+    def _copies_asynchronously(self, plan: Plan) -> bool:
+        """Does it, or a function that a kernel calls, copy asynchronously?"""
+        if any(copies_asynchronously(i.opcode) for block in plan.blocks for i in block.instructions):
+            return True
+        return plan.function.is_kernel and any(each.copies_asynchronously for each in self.reached(plan)[:-1])
+
+    def _find_stack_and_heap(self, plan: Plan) -> None:
+        """How much local memory a thread needs, as far as that is known, and whether it allocates."""
+        name = plan.function.name
+        plan.recursive = name in self.graph.recursive
         if plan.recursive:
             plan.frame_size += CALL_BYTES
-        return plan
-
-    def _plan_function(self, function: Function) -> Plan:
-        plan = self._plan(function)
-        plan.shared_offsets = self.function_shared
-        plan.root_sources = self.function_roots
-        self._resolve(plan)
-        _number_sites(plan, self.function_sites)
-        return plan
-
-    def _plan_kernel(self, function: Function) -> Plan:
-        plan = self._plan(inline_waiting_functions(function, self.graph))
-        plan.parameter_offsets, plan.parameter_bytes = parameter_layout(function)
-        self._lay_out_shared(plan)
-        plan.root_sources = list(self.function_roots)
-        plan.sites = list(self.function_sites)
-        plan.points = find_points(plan.blocks, plan.liveness)
-        self._resolve(plan)
-        _number_sites(plan, plan.sites)
-        if plan.points:
-            plan.regions = find_regions(plan.blocks, plan.points, plan.liveness)
-            plan.slots = frame_slots(plan.points, plan.function.registers)
-        reached = (plan, *(self.plans[n] for n in self.graph.reached_from(function.name) if n in self.plans))
-        names = {function.name, *(each.function.name for each in reached)}
-        plan.uses_heap = any(HEAP_FUNCTIONS & self.graph.symbols.get(name, set()) for name in names)
+        if not plan.function.is_kernel:
+            return
+        reached = self.reached(plan)
+        plan.uses_heap = any(HEAP_FUNCTIONS & self.graph.symbols.get(each.function.name, set()) for each in reached)
         plan.dynamic_stack = any(each.recursive or moves_stack(each.function) for each in reached)
-        plan.local_bytes = (plan.frame_size + self._stack_below(function.name, ()) + 15) // 16 * 16
-        called = (self.plans[name] for name in self.graph.reached_from(function.name) if name in self.plans)
-        plan.copies_asynchronously |= any(each.copies_asynchronously for each in called)
-        return plan
+        plan.local_bytes = (plan.frame_size + self._stack_below(name, ()) + 15) // 16 * 16
 
     def _stack_below(self, name: str, above: tuple[str, ...]) -> int:
         deepest = 0

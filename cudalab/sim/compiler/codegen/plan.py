@@ -62,6 +62,12 @@ class Plan:
     poll_sources: set[Instruction] = field(default_factory=set)
     copies_asynchronously: bool = False  # it, or a function that it calls
 
+    def set_polls(self, polls: list[PollLoop]) -> None:
+        """Loops that poll memory."""
+        self.polls = polls
+        self.polling_blocks = {index for loop in polls for index in loop.body}
+        self.poll_sources = {source for loop in polls for source in loop.sources}
+
     @property
     def own_sites(self) -> list[Site]:
         """The function's own among its sites."""

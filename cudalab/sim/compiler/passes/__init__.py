@@ -1,15 +1,35 @@
-"""What the compiler finds out about a function before it writes code, one pass a module.
+"""What the compiler finds out about a module before it writes code, one pass a module.
 
-In the order in which they run (``codegen.analysis`` calls them):
+The passes of a compile in their order. ``codegen.analysis`` runs those of a function (``ModulePlan._plan``) and
+``build`` those of a kernel; what they fill in is the function's ``codegen.plan.Plan`` and the kernel's
+``program.Kernel``. K: over kernels alone.
 
-1. ``inlining``           calls of functions that wait for other threads are replaced by the function's body
-   ``contraction``        products and sums that the assembler fuses become ``fma``
-2. ``control_flow``       basic blocks; guards become branches; suspension points end blocks (``suspension``)
-   ``polling``            loops that wait for memory to change get a suspension point
-3. ``rematerialisation``  literals, and values that are recomputed instead of kept
-4. ``liveness``           which of the other registers are live where
-5. ``regions``            the code between suspension points, and each thread's frame
-6. ``pointer_roots``      which allocation a pointer belongs to, and how it is aligned
+======================  ===========================  ===================================================================
+pass                    takes                        gives
+======================  ===========================  ===================================================================
+``lowering.refusal``    module                       module without kernels on tensor cores; why each is refused
+``inlining``         K  function, call graph         function in which calls of functions that wait are their bodies
+``stack``               function                     function with its stack pointer in a register, where it moves
+``contraction``         function                     function whose products and sums are ``fma`` where ptxas fuses
+``control_flow``        function                     basic blocks; guards are branches, suspension points end blocks
+``polling``          K  blocks                       a suspension point in each loop that waits for memory to change
+``rematerialisation``   blocks                       literals, and values that are recomputed instead of kept
+``liveness``            blocks, recomputed values    the registers that are live where, and the exposed ones
+``pointer_roots``       blocks, variables            the allocation that each pointer belongs to, and its alignment
+``not_a_number``        blocks                       floats whose NaN would have the host's bits
+``regions``          K  blocks, liveness             suspension points; the code between two; each thread's frame
+``accesses``            blocks, roots                accesses, what each is checked against, groups checked together
+``async_copies``        blocks, roots                the two ends of each asynchronous copy
+``compare_and_swap``    blocks                       loads whose value a compare-and-swap compares with
+``codegen.analysis``    blocks, accesses, points     sites: what records of the trace and faults name
+``elided_records``      sites, groups                the sites whose records are elided (in ``codegen``)
+``flushing``            module                       whether the processor's mode for subnormals serves all of it
+``longest_path``     K  blocks                       ``Kernel.longest_path``
+``data_dependence``  K  blocks                       ``Kernel.steady``
+``timed_code``       K  blocks, instruction_classes  ``Kernel.timed``, what the time model executes
+``divergence``          blocks of a region           the places at which lanes part, for wide code
+======================  ===========================  ===================================================================
 
-``operands`` says which registers an instruction reads and writes.
+``operands`` says which registers an instruction reads and writes, ``suspension`` which instructions wait for others,
+``instruction_classes`` which pipe of an SM an instruction takes, ``semantics`` (one folder up) what its opcode says.
 """
