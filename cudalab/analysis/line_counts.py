@@ -286,7 +286,7 @@ def line_table(counts: Counts, program: Program, code: Assembly, lines: Sequence
             times += block.visits
             entry.instructions += block.visits
             entry.thread_instructions += block.threads
-            if each.opcode.split(".")[0] in ("bra", "brx"):
+            if each.branches:
                 entry.branches += block.branches
                 entry.divergent += block.divergent
         entry.executions = max(entry.executions, times)

@@ -12,19 +12,15 @@ from __future__ import annotations
 
 import html
 import itertools
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cudalab.analysis.line_counts import LineTable, SourceLine, bar
 from cudalab.sim.compiler import compile
+from cudalab.sim.compiler.machine_code.listing import shown_lines
 from cudalab.sim.compiler.program import Kernel, Program
 
-_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:,\s*function_name\s+[^,]+,\s*inlined_at\s+(\d+)\s+(\d+)\s+\d+)?")
-_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"')
-_INSTRUCTION = re.compile(r"^\s*(?:@!?%p\d+\s+)?[a-z][\w.]*\b.*;")
-_LABEL = re.compile(r"^\s*(\$?[\w$]+):\s*$")
 _numbers = itertools.count(1)  # of the views in a page, so that one's rules do not reach another
 
 
@@ -229,7 +225,7 @@ def view(program: Program, name: str, code: str, profile: LineProfile | None = N
     if profile is not None and (profile.program.ptx != program.ptx or profile.compiled.name != found.name):
         raise ValueError(f"source: the profile is of {profile.kernel!r} in another program, not of this {name!r}")
     resources = found.resources
-    listing = ptx_listing(program.ptx, lowered, found.location.file)
+    listing = shown_lines(program, found)
     return KernelSource(
         name=name,
         code=code,
@@ -244,39 +240,6 @@ def view(program: Program, name: str, code: str, profile: LineProfile | None = N
         counts={entry.place.line: entry for entry in profile.lines.source} if profile is not None else None,
         notes=tuple(profile.notes) if profile is not None else (),
     )
-
-
-def entry_text(ptx: str, lowered: str) -> str:
-    """The body of one kernel in the PTX."""
-    start = re.search(rf"\.entry\s+{re.escape(lowered)}\b", ptx)
-    if start is None:
-        return ""
-    opening = ptx.index("{", start.end())
-    depth = 0
-    for position in range(opening, len(ptx)):
-        depth += (ptx[position] == "{") - (ptx[position] == "}")
-        if depth == 0:
-            return ptx[opening + 1 : position]
-    return ptx[opening + 1 :]
-
-
-def ptx_listing(ptx: str, lowered: str, file: str) -> tuple[tuple[int, str], ...]:
-    """The PTX instructions and labels of kernel ``lowered`` in their order, each with its source line, as the ``.loc``
-    lines say (PTX ISA, "Debugging Directives: .loc"). Lines of other files count at the place of the call in ``file``;
-    without one, and for labels, the line is 0."""
-    numbers = {match[1]: match[2] for line in ptx.split("\n") if (match := _FILE.match(line))}
-    found: list[tuple[int, str]] = []
-    line = 0
-    for text in entry_text(ptx, lowered).split("\n"):
-        place = _LOC.match(text)
-        if place is not None:
-            own = not file or numbers.get(place[1], file) == file
-            line = int(place[2]) if own else int(place[4] or 0)
-        elif _LABEL.match(text):
-            found.append((0, text.strip()))
-        elif _INSTRUCTION.match(text):
-            found.append((line, " ".join(text.split())))
-    return tuple(found)
 
 
 def _by_line(listing: tuple[tuple[int, str], ...]) -> dict[int, tuple[str, ...]]:
