@@ -22,6 +22,7 @@ from cudalab.sim.cupy.cuda import (
     stream,
     texture,
 )
+from cudalab.sim.cupy.cuda._allocations import plain_malloc
 from cudalab.sim.cupy.cuda._pool import MemoryAsyncPool, MemoryPool
 from cudalab.sim.cupy.cuda.device import Device, get_device_id
 from cudalab.sim.cupy.cuda.function import Function, Module
@@ -115,7 +116,7 @@ def get_local_runtime_version() -> int:
 @contextmanager
 def using_allocator(allocator: Callable[[int], MemoryPointer] | None = None) -> Iterator[None]:
     """Use ``allocator`` in this thread within the block; None for ``cudaMalloc`` without a pool."""
-    before = memory.exchange_thread_allocator(allocator or memory.plain_malloc)
+    before = memory.exchange_thread_allocator(allocator or plain_malloc)
     try:
         yield
     finally:

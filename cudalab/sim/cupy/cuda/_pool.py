@@ -23,6 +23,7 @@ from contextlib import suppress
 from typing import Any
 
 from cudalab.sim.cupy._core.call import device, epoch, shutting_down
+from cudalab.sim.cupy._core.errors import CUDARuntimeError
 from cudalab.sim.cupy.cuda import memory_hook, runtime
 from cudalab.sim.cupy.cuda._allocations import (
     BaseMemory,
@@ -166,7 +167,7 @@ class SingleDeviceMemoryPool:
                 continue
             try:
                 pointer = self._call_allocator(size, rounded)
-            except runtime.CUDARuntimeError as error:
+            except CUDARuntimeError as error:
                 if error.status != _MEMORY_ALLOCATION:
                     raise
                 notes = list(getattr(error, "__notes__", ()))

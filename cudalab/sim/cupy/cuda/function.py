@@ -9,6 +9,7 @@ from typing import Any
 from cudalab.sim.cupy._core import catalogue
 from cudalab.sim.cupy._core.arguments import pack
 from cudalab.sim.cupy._core.call import device, driver_errors, epoch, from_destructor, shutting_down
+from cudalab.sim.cupy._core.errors import CUDADriverError
 from cudalab.sim.cupy.cuda import driver
 from cudalab.sim.cupy.cuda.stream import current_pointer
 
@@ -42,7 +43,7 @@ class Module:
             with open(filename, "rb") as file:
                 image = file.read()
         except FileNotFoundError:
-            raise driver.CUDADriverError(_FILE_NOT_FOUND) from None
+            raise CUDADriverError(_FILE_NOT_FOUND) from None
         if image[:4] == b"\x7fELF":
             raise NotImplementedError(
                 f"{filename} holds machine code for a real GPU, which the simulated device cannot run. Give it CUDA "
