@@ -7,6 +7,7 @@ conversions here go through such fields: same values accepted, same exceptions f
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import inspect
 import os
@@ -15,8 +16,10 @@ from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any, ParamSpec, Protocol
 
-from cuda.bindings import runtime
+from cuda.bindings import driver, runtime
+from cuda.bindings.runtime import cudaError_t
 
+from cudalab.sim.device import current_device
 from cudalab.sim.device.error import CudaError, NotSimulated
 from cudalab.sim.device.queue.stream import LEGACY, PER_THREAD
 
@@ -170,3 +173,76 @@ def struct(value: Any, name: str, kind: type) -> Any:
             f"got {type(value).__name__})"
         )
     return value
+
+
+# -- what runtime and driver do alike ----------------------------------------------------------------------------------
+
+_HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_STREAM_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+_POOL_SWITCHES = (1, 2, 3)
+_ACCESSED_BY = int(runtime.cudaMemRangeAttribute.cudaMemRangeAttributeAccessedBy)
+
+
+def launch_host_function(name: str, stream: Any, function: Any, user_data: Any) -> None:
+    """``cudaLaunchHostFunc`` and ``cuLaunchHostFunc``: the C function at an address is called with the user data."""
+    device, address, data = current_device(), 0 if function is None else int(function), void_pointer(user_data)
+    if not address:
+        raise device.fail(cudaError_t.cudaErrorInvalidValue, f"{name}: the function is null")
+    host_function = _HOST_FUNCTION(address)
+    device.launch_host_function(lambda: host_function(data or None), stream_handle(stream))
+
+
+def add_callback(name: str, stream: Any, function: Any, user_data: Any, flags: Any) -> None:
+    """``cudaStreamAddCallback`` and ``cuStreamAddCallback``: called with the stream, the status and the user data."""
+    device, address, data = current_device(), 0 if function is None else int(function), void_pointer(user_data)
+    if not address:
+        raise device.fail(cudaError_t.cudaErrorInvalidValue, f"{name}: the function is null")
+    if unsigned(flags):
+        raise device.fail(cudaError_t.cudaErrorInvalidValue, f"{name}: flags must be 0 (got {flags})")
+    callback, number = _STREAM_CALLBACK(address), handle(stream)
+    device.add_callback(lambda status: callback(number or None, status, data or None), stream_handle(stream))
+
+
+def create_pool(name: str, properties: Any, kind: type) -> int:
+    """``cudaMemPoolCreate`` and ``cuMemPoolCreate``, whose structures have fields of the same names."""
+    device = current_device()
+    if properties is None:
+        raise device.fail(cudaError_t.cudaErrorInvalidValue, f"{name}: no properties (None)")
+    p = struct(properties, "poolProps", kind)
+    return device.pool_create(
+        int(p.allocType), int(p.location.type), int(p.location.id), int(p.handleTypes), int(p.maxSize)
+    )
+
+
+def pool_attribute(pool: Any, attribute: Any) -> Any:
+    """The value of a pool's attribute: a number for a switch, ``cuuint64_t`` for an amount."""
+    number = enumerator(attribute, "attr")
+    value = current_device().pool_get_attribute(handle(pool), number)
+    return value if number in _POOL_SWITCHES else driver.cuuint64_t(value)
+
+
+def set_pool_access(pool: Any, descriptions: Any, count: Any) -> None:
+    """``cudaMemPoolSetAccess`` and ``cuMemPoolSetAccess``."""
+    places = [(int(d.location.type), int(d.location.id), int(d.flags)) for d in (descriptions or ())[: size_t(count)]]
+    current_device().pool_set_access(handle(pool), places)
+
+
+def pool_access(name: str, pool: Any, location: Any, kind: type) -> int:
+    """``cudaMemPoolGetAccess`` and ``cuMemPoolGetAccess``."""
+    device = current_device()
+    if location is None:
+        raise device.fail(cudaError_t.cudaErrorInvalidValue, f"{name}: no location (None)")
+    place = struct(location, "location", kind)
+    return device.pool_get_access(handle(pool), int(place.type), int(place.id))
+
+
+def range_attribute(number: int, pointer: int, size: int, bytes_of_answer: int) -> Any:
+    """One attribute of a range of memory: a number, or a list where the answer is an array."""
+    found = current_device().range_attribute(number, pointer, size, max(1, bytes_of_answer // 4))
+    return found if number == _ACCESSED_BY else found[0]
+
+
+def range_attributes(sizes: Any, attributes: Any, count: Any, pointer: int, size: int) -> list[Any]:
+    """Several attributes of a range of memory, each with the bytes of its answer."""
+    pairs = list(zip(attributes or (), sizes, strict=False))[: size_t(count)]
+    return [range_attribute(int(attribute), pointer, size, bytes_of) for attribute, bytes_of in pairs]

@@ -17,6 +17,7 @@ from cuda.bindings.runtime import (
 from cudalab.sim.binding import default_stream, enumerator, signed, size_t, stream_handle, struct, void_pointer
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.cudart.textures import copy_3d as copy_arrays
+from cudalab.sim.cudart.textures import in_memory_3d
 from cudalab.sim.device import current_device
 from cudalab.sim.device.queue.stream import LEGACY, LEGACY_HANDLE
 
@@ -98,8 +99,8 @@ def _copy_3d(p: Any, stream: int, *, asynchronous: bool) -> None:
     for name, pointer, position in (("src", p.srcPtr, p.srcPos), ("dst", p.dstPtr, p.dstPos)):
         _check_box(name, pointer, position, p.extent)
     device.memcpy_3d(
-        _side(p.dstPtr, p.dstPos),
-        _side(p.srcPtr, p.srcPos),
+        in_memory_3d(p.dstPtr, p.dstPos),
+        in_memory_3d(p.srcPtr, p.srcPos),
         (p.extent.width, p.extent.height, p.extent.depth),
         int(p.kind),
         stream,
@@ -119,13 +120,6 @@ def _check_box(name: str, pointer: cudaPitchedPtr, position: cudaPos, extent: cu
     else:
         return
     raise current_device().fail(cudaError_t.cudaErrorInvalidValue, f"cudaMemcpy3D: {note}")
-
-
-def _side(pointer: cudaPitchedPtr, position: cudaPos) -> tuple[int, int, int]:
-    """First byte, pitch and bytes from slice to slice; without arrays, positions and widths are in bytes."""
-    slice_pitch = pointer.pitch * pointer.ysize
-    first = int(pointer.ptr) + position.z * slice_pitch + position.y * pointer.pitch + position.x
-    return first, pointer.pitch, slice_pitch
 
 
 @api()

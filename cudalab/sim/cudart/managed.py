@@ -6,11 +6,18 @@ from typing import Any
 
 from cuda.bindings.runtime import cudaMemLocation, cudaMemoryAdvise, cudaMemRangeAttribute
 
-from cudalab.sim.binding import enumerator, size_t, stream_handle, struct, unsigned, void_pointer
+from cudalab.sim.binding import (
+    enumerator,
+    range_attribute,
+    range_attributes,
+    size_t,
+    stream_handle,
+    struct,
+    unsigned,
+    void_pointer,
+)
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import current_device
-
-_ACCESSED_BY = int(cudaMemRangeAttribute.cudaMemRangeAttributeAccessedBy)
 
 
 @api(1)
@@ -48,15 +55,7 @@ def cudaMemRangeGetAttributes(
     devPtr: Any,
     count: Any,
 ) -> list[Any]:
-    pointer, size, asked = void_pointer(devPtr), size_t(count), size_t(numAttributes)
-    pairs = list(zip(attributes or (), dataSizes, strict=False))[:asked]
-    return [range_attribute(int(attribute), pointer, size, bytes_of) for attribute, bytes_of in pairs]
-
-
-def range_attribute(number: int, pointer: int, size: int, bytes_of_answer: int) -> Any:
-    """One attribute: a number, or a list where the answer is an array."""
-    found = current_device().range_attribute(number, pointer, size, max(1, bytes_of_answer // 4))
-    return found if number == _ACCESSED_BY else found[0]
+    return range_attributes(dataSizes, attributes, numAttributes, void_pointer(devPtr), size_t(count))
 
 
 @api()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuda.bindings.driver import cuuint64_t
 from cuda.bindings.runtime import (
     cudaError_t,
     cudaMemAccessDesc,
@@ -16,11 +15,21 @@ from cuda.bindings.runtime import (
     cudaMemPoolProps,
 )
 
-from cudalab.sim.binding import enumerator, handle, signed, size_t, stream_handle, struct, void_pointer
+from cudalab.sim.binding import (
+    create_pool,
+    enumerator,
+    handle,
+    pool_access,
+    pool_attribute,
+    set_pool_access,
+    signed,
+    size_t,
+    stream_handle,
+    struct,
+    void_pointer,
+)
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import current_device
-
-_SWITCHES = (1, 2, 3)
 
 
 @api(1)
@@ -40,12 +49,7 @@ def cudaFreeAsync(devPtr: Any, hStream: Any) -> None:
 
 @api(1)
 def cudaMemPoolCreate(poolProps: cudaMemPoolProps | None) -> cudaMemPool_t:
-    device = current_device()
-    if poolProps is None:
-        raise device.fail(cudaError_t.cudaErrorInvalidValue, "cudaMemPoolCreate: no properties (None)")
-    p = struct(poolProps, "poolProps", cudaMemPoolProps)
-    numbers = (int(p.allocType), int(p.location.type), int(p.location.id), int(p.handleTypes), int(p.maxSize))
-    return cudaMemPool_t(device.pool_create(*numbers))
+    return cudaMemPool_t(create_pool("cudaMemPoolCreate", poolProps, cudaMemPoolProps))
 
 
 @api()
@@ -55,9 +59,7 @@ def cudaMemPoolDestroy(memPool: Any) -> None:
 
 @api(1)
 def cudaMemPoolGetAttribute(memPool: Any, attr: cudaMemPoolAttr) -> Any:
-    number = enumerator(attr, "attr")
-    value = current_device().pool_get_attribute(handle(memPool), number)
-    return value if number in _SWITCHES else cuuint64_t(value)
+    return pool_attribute(memPool, attr)
 
 
 @api()
@@ -74,17 +76,12 @@ def cudaMemPoolTrimTo(memPool: Any, minBytesToKeep: Any) -> None:
 def cudaMemPoolSetAccess(
     memPool: Any, descList: tuple[cudaMemAccessDesc] | list[cudaMemAccessDesc] | None, count: Any
 ) -> None:
-    places = [(int(d.location.type), int(d.location.id), int(d.flags)) for d in (descList or ())[: size_t(count)]]
-    current_device().pool_set_access(handle(memPool), places)
+    set_pool_access(memPool, descList, count)
 
 
 @api(1)
 def cudaMemPoolGetAccess(memPool: Any, location: cudaMemLocation | None) -> cudaMemAccessFlags:
-    device = current_device()
-    if location is None:
-        raise device.fail(cudaError_t.cudaErrorInvalidValue, "cudaMemPoolGetAccess: no location (None)")
-    place = struct(location, "location", cudaMemLocation)
-    return cudaMemAccessFlags(device.pool_get_access(handle(memPool), int(place.type), int(place.id)))
+    return cudaMemAccessFlags(pool_access("cudaMemPoolGetAccess", memPool, location, cudaMemLocation))
 
 
 @api(1)

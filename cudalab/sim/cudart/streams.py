@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 from cuda.bindings.runtime import cudaError_t, cudaEvent_t, cudaGraph_t, cudaStream_t, cudaStreamCaptureStatus
 
-from cudalab.sim.binding import handle, signed, stream_handle, unsigned, void_pointer
+from cudalab.sim.binding import add_callback, handle, launch_host_function, signed, stream_handle, unsigned
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import CudaError, current_device
-
-HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-"""The C type of a host function: it takes the user data."""
-STREAM_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
-"""The C type of a stream callback: it takes the stream, the status and the user data."""
 
 
 @api(1)
@@ -90,24 +84,12 @@ def cudaStreamIsCapturing(stream: Any) -> cudaStreamCaptureStatus:
 
 @api()
 def cudaLaunchHostFunc(stream: Any, fn: Any, userData: Any) -> None:
-    device = current_device()
-    address, data = int(fn) if fn is not None else 0, void_pointer(userData)
-    if not address:
-        raise device.fail(cudaError_t.cudaErrorInvalidValue, "cudaLaunchHostFunc: the function is null")
-    function = HOST_FUNCTION(address)
-    device.launch_host_function(lambda: function(data or None), stream_handle(stream))
+    launch_host_function("cudaLaunchHostFunc", stream, fn, userData)
 
 
 @api()
 def cudaStreamAddCallback(stream: Any, callback: Any, userData: Any, flags: Any) -> None:
-    device = current_device()
-    address, data = int(callback) if callback is not None else 0, void_pointer(userData)
-    if not address:
-        raise device.fail(cudaError_t.cudaErrorInvalidValue, "cudaStreamAddCallback: the function is null")
-    if unsigned(flags):
-        raise device.fail(cudaError_t.cudaErrorInvalidValue, f"cudaStreamAddCallback: flags must be 0 (got {flags})")
-    function, number = STREAM_CALLBACK(address), handle(stream)
-    device.add_callback(lambda status: function(number or None, status, data or None), stream_handle(stream))
+    add_callback("cudaStreamAddCallback", stream, callback, userData, flags)
 
 
 @api(1)

@@ -11,6 +11,8 @@ from cuda.bindings.runtime import (
     cudaError_t,
     cudaExtent,
     cudaMemcpyKind,
+    cudaPitchedPtr,
+    cudaPos,
     cudaResourceDesc,
     cudaResourceType,
     cudaResourceViewDesc,
@@ -35,7 +37,7 @@ from cudalab.sim.binding import (
 )
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import CudaError, current_device
-from cudalab.sim.device.calls.textures import FLOAT, SIGNED, UNSIGNED, Channels
+from cudalab.sim.device.calls.textures import FLOAT, SIGNED, UNSIGNED, Channels, Side
 from cudalab.sim.machine.memory.textures import ImageLayout
 
 _KINDS = {0: SIGNED, 1: UNSIGNED, 2: FLOAT}
@@ -112,7 +114,8 @@ def cudaGetChannelDesc(array: Any) -> cudaChannelFormatDesc:
 def cudaMemcpy2DToArray(
     dst: Any, wOffset: Any, hOffset: Any, src: Any, spitch: Any, width: Any, height: Any, kind: cudaMemcpyKind
 ) -> None:
-    _to_array(dst, wOffset, hOffset, src, spitch, width, height, kind, default_stream(), asynchronous=False)
+    to, of = _in_array(dst, wOffset, hOffset), _in_memory(src, spitch)
+    _copy_2d(to, of, width, height, kind, default_stream())
 
 
 @api()
@@ -127,37 +130,16 @@ def cudaMemcpy2DToArrayAsync(
     kind: cudaMemcpyKind,
     stream: Any,
 ) -> None:
-    _to_array(dst, wOffset, hOffset, src, spitch, width, height, kind, stream_handle(stream), asynchronous=True)
-
-
-def _to_array(
-    dst: Any,
-    x: Any,
-    y: Any,
-    src: Any,
-    pitch: Any,
-    width: Any,
-    height: Any,
-    kind: Any,
-    stream: int,
-    *,
-    asynchronous: bool,
-) -> None:
-    current_device().memcpy_array(
-        (handle(dst), size_t(x), size_t(y), 0),
-        (void_pointer(src), size_t(pitch), 0),
-        (size_t(width), size_t(height), 1),
-        enumerator(kind, "kind"),
-        stream,
-        asynchronous,
-    )
+    to, of = _in_array(dst, wOffset, hOffset), _in_memory(src, spitch)
+    _copy_2d(to, of, width, height, kind, stream_handle(stream), asynchronous=True)
 
 
 @api()
 def cudaMemcpy2DFromArray(
     dst: Any, dpitch: Any, src: Any, wOffset: Any, hOffset: Any, width: Any, height: Any, kind: cudaMemcpyKind
 ) -> None:
-    _from_array(dst, dpitch, src, wOffset, hOffset, width, height, kind, default_stream(), asynchronous=False)
+    to, of = _in_memory(dst, dpitch), _in_array(src, wOffset, hOffset)
+    _copy_2d(to, of, width, height, kind, default_stream())
 
 
 @api()
@@ -172,30 +154,23 @@ def cudaMemcpy2DFromArrayAsync(
     kind: cudaMemcpyKind,
     stream: Any,
 ) -> None:
-    _from_array(dst, dpitch, src, wOffset, hOffset, width, height, kind, stream_handle(stream), asynchronous=True)
+    to, of = _in_memory(dst, dpitch), _in_array(src, wOffset, hOffset)
+    _copy_2d(to, of, width, height, kind, stream_handle(stream), asynchronous=True)
 
 
-def _from_array(
-    dst: Any,
-    pitch: Any,
-    src: Any,
-    x: Any,
-    y: Any,
-    width: Any,
-    height: Any,
-    kind: Any,
-    stream: int,
-    *,
-    asynchronous: bool,
+def _copy_2d(
+    dst: Side, src: Side, width: Any, height: Any, kind: Any, stream: int, *, asynchronous: bool = False
 ) -> None:
-    current_device().memcpy_array(
-        (void_pointer(dst), size_t(pitch), 0),
-        (handle(src), size_t(x), size_t(y), 0),
-        (size_t(width), size_t(height), 1),
-        enumerator(kind, "kind"),
-        stream,
-        asynchronous,
-    )
+    extent = (size_t(width), size_t(height), 1)
+    current_device().memcpy_array(dst, src, extent, enumerator(kind, "kind"), stream, asynchronous)
+
+
+def _in_array(array: Any, x: Any, y: Any) -> Side:
+    return handle(array), size_t(x), size_t(y), 0
+
+
+def _in_memory(pointer: Any, pitch: Any) -> Side:
+    return void_pointer(pointer), size_t(pitch), 0
 
 
 @api()
@@ -210,13 +185,8 @@ def cudaMemcpy2DArrayToArray(
     height: Any,
     kind: cudaMemcpyKind,
 ) -> None:
-    current_device().memcpy_array(
-        (handle(dst), size_t(wOffsetDst), size_t(hOffsetDst), 0),
-        (handle(src), size_t(wOffsetSrc), size_t(hOffsetSrc), 0),
-        (size_t(width), size_t(height), 1),
-        enumerator(kind, "kind"),
-        default_stream(),
-    )
+    to, of = _in_array(dst, wOffsetDst, hOffsetDst), _in_array(src, wOffsetSrc, hOffsetSrc)
+    _copy_2d(to, of, width, height, kind, default_stream())
 
 
 def copy_3d(p: Any, stream: int, *, asynchronous: bool) -> None:
@@ -238,10 +208,15 @@ def copy_3d(p: Any, stream: int, *, asynchronous: bool) -> None:
             continue
         if not pointer.ptr:
             raise _invalid(f"cudaMemcpy3D: neither {side}Array nor {side}Ptr is set")
-        slice_pitch = pointer.pitch * pointer.ysize
-        first = int(pointer.ptr) + position.z * slice_pitch + position.y * pointer.pitch + position.x
-        sides[side] = (first, pointer.pitch, slice_pitch)
+        sides[side] = in_memory_3d(pointer, position)
     device.memcpy_array(sides["dst"], sides["src"], extent, int(p.kind), stream, asynchronous)
+
+
+def in_memory_3d(pointer: cudaPitchedPtr, position: cudaPos) -> tuple[int, int, int]:
+    """First byte, pitch and bytes from slice to slice; without arrays, positions and widths are in bytes."""
+    slice_pitch = pointer.pitch * pointer.ysize
+    first = int(pointer.ptr) + position.z * slice_pitch + position.y * pointer.pitch + position.x
+    return first, pointer.pitch, slice_pitch
 
 
 def _texel_bytes(array: int) -> int:

@@ -114,6 +114,7 @@ class Device:
         self.memory_info = memory_calls.memory_info
         self.pointer_attributes = memory_calls.pointer_attributes
         self.buffer_id = memory_calls.buffer_id
+        self.address_range = memory_calls.address_range
 
         managed = ManagedCalls(state, allocator)
         self.prefetch = managed.prefetch
@@ -178,6 +179,8 @@ class Device:
         self.occupancy = kernels.occupancy
         self.cluster_occupancy = kernels.cluster_occupancy
         self.largest_cluster = kernels.largest_cluster
+        self.best_block_size = kernels.best_block_size
+        self.available_shared = kernels.available_shared
         self.launch = kernels.launch
         self.array_operation = kernels.array_operation
         self.time_launch = kernels.time_launch

@@ -37,7 +37,8 @@ def write(address: int, data: np.ndarray) -> None:
 
 
 def read_protected(address: int, size: int) -> np.ndarray | None:
-    """The same although pages may be protected (machine/host_watch.py), without a fault; None where that cannot be."""
+    """The same although pages may be protected (``machine/memory/host_watch.py``), without a fault; None where that
+    cannot be."""
     data = np.empty(size, np.uint8)
     file = _own_memory()
     try:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from cuda.bindings.driver import CUlaunchAttribute, CUlaunchAttributeID, CUlaunchConfig, CUresult
 
-from cudalab.sim.binding import handle, stream_handle, struct, unsigned, void_pointer
+from cudalab.sim.binding import handle, launch_host_function, stream_handle, struct, unsigned, void_pointer
 from cudalab.sim.compiler.program import Kernel
-from cudalab.sim.cudart.streams import HOST_FUNCTION
 from cudalab.sim.device import current_device, host_address
 from cudalab.sim.driver.answer import api, failed
 
@@ -189,8 +188,4 @@ def _behind(value: Any) -> bytes:
 
 @api()
 def cuLaunchHostFunc(hStream: Any, fn: Any, userData: Any) -> None:
-    address, data = int(fn) if fn is not None else 0, void_pointer(userData)
-    if not address:
-        raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, "cuLaunchHostFunc: the function is null")
-    function = HOST_FUNCTION(address)
-    current_device().launch_host_function(lambda: function(data or None), stream_handle(hStream))
+    launch_host_function("cuLaunchHostFunc", hStream, fn, userData)

@@ -285,27 +285,9 @@ def cuOccupancyMaxPotentialBlockSize(
         raise failed(
             CUresult.CUDA_ERROR_NOT_SUPPORTED, "a function for the shared size is not simulated; pass None and a size"
         )
-    device, function, shared = current_device(), handle(func), size_t(dynamicSMemSize)
-    most = device.function_info(function).kernel.max_threads
-    limit = signed(blockSizeLimit)
-    most = min(most, limit) if limit else most
-    best, threads = 0, 0
-    for size in range(most, 0, -32):  # of equal occupancy the largest block, as on a GPU
-        resident = device.occupancy(function, size, shared) * size
-        if resident > best:
-            best, threads = resident, size
-    blocks = best // threads if threads else 0
-    return blocks * int(device.properties["multiProcessorCount"]), threads
+    return current_device().best_block_size(handle(func), size_t(dynamicSMemSize), signed(blockSizeLimit))
 
 
 @api(1)
 def cuOccupancyAvailableDynamicSMemPerBlock(func: Any, numBlocks: Any, blockSize: Any) -> int:
-    device, function = current_device(), handle(func)
-    blocks, threads = signed(numBlocks), signed(blockSize)
-    if blocks < 1 or device.occupancy(function, threads) < blocks:
-        raise failed(
-            CUresult.CUDA_ERROR_INVALID_VALUE, f"{blocks} blocks of {threads} threads do not fit on one SM together"
-        )
-    limits, info = device.limits, device.function_info(function)
-    each = limits.shared_per_sm // blocks // limits.shared_unit * limits.shared_unit - limits.shared_reserved
-    return min(each - info.kernel.static_shared, info.max_dynamic_shared)
+    return current_device().available_shared(handle(func), signed(numBlocks), signed(blockSize))

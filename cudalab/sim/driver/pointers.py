@@ -18,19 +18,10 @@ _HOST, _MANAGED = 1, 3
 @api(2)
 def cuMemGetAddressRange(dptr: Any) -> tuple[CUdeviceptr, int]:
     address = handle(dptr)
-    found = _range(address)
+    found = current_device().address_range(address)
     if found is None:
         raise failed(CUresult.CUDA_ERROR_NOT_FOUND, f"{address:#x} is in no allocation of this device")
     return CUdeviceptr(found[0]), found[1]
-
-
-def _range(address: int) -> tuple[int, int] | None:
-    """Start and size of the allocation, or of the registered host memory, around an address."""
-    memory = current_device().memory
-    allocation = memory.find(address)
-    if allocation is not None:
-        return allocation.pointer, allocation.size
-    return next(((base, size) for base, size in memory.ranges if base <= address < base + size), None)
 
 
 @api(1)
@@ -66,7 +57,7 @@ _NOTHING: dict[int, Any] = {
 
 def _attribute(number: int, address: int) -> Any:
     device = current_device()
-    found, around = device.pointer_attributes(address), _range(address)
+    found, around = device.pointer_attributes(address), device.address_range(address)
     if found.type == 0 or around is None:
         raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, f"{address:#x} is no memory that CUDA knows")
     host = found.type == _HOST

@@ -15,15 +15,24 @@ from cuda.bindings.driver import (
     CUmemPool_attribute,
     CUmemPoolProps,
     CUresult,
-    cuuint64_t,
 )
 
-from cudalab.sim.binding import enumerator, handle, size_t, stream_handle, struct, unsigned
-from cudalab.sim.cudart.managed import range_attribute
+from cudalab.sim.binding import (
+    create_pool,
+    enumerator,
+    handle,
+    pool_access,
+    pool_attribute,
+    range_attribute,
+    range_attributes,
+    set_pool_access,
+    size_t,
+    stream_handle,
+    struct,
+    unsigned,
+)
 from cudalab.sim.device import current_device
 from cudalab.sim.driver.answer import api, failed
-
-_SWITCHES = (1, 2, 3)
 
 
 @api(1)
@@ -43,11 +52,7 @@ def cuMemFreeAsync(dptr: Any, hStream: Any) -> None:
 
 @api(1)
 def cuMemPoolCreate(poolProps: CUmemPoolProps | None) -> CUmemoryPool:
-    if poolProps is None:
-        raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, "cuMemPoolCreate: no properties (None)")
-    p = struct(poolProps, "poolProps", CUmemPoolProps)
-    numbers = (int(p.allocType), int(p.location.type), int(p.location.id), int(p.handleTypes), int(p.maxSize))
-    return CUmemoryPool(current_device().pool_create(*numbers))
+    return CUmemoryPool(create_pool("cuMemPoolCreate", poolProps, CUmemPoolProps))
 
 
 @api()
@@ -57,9 +62,7 @@ def cuMemPoolDestroy(pool: Any) -> None:
 
 @api(1)
 def cuMemPoolGetAttribute(pool: Any, attr: CUmemPool_attribute) -> Any:
-    number = enumerator(attr, "attr")
-    value = current_device().pool_get_attribute(handle(pool), number)
-    return value if number in _SWITCHES else cuuint64_t(value)
+    return pool_attribute(pool, attr)
 
 
 @api()
@@ -74,16 +77,12 @@ def cuMemPoolTrimTo(pool: Any, minBytesToKeep: Any) -> None:
 
 @api()
 def cuMemPoolSetAccess(pool: Any, map: tuple[CUmemAccessDesc] | list[CUmemAccessDesc] | None, count: Any) -> None:
-    places = [(int(d.location.type), int(d.location.id), int(d.flags)) for d in (map or ())[: size_t(count)]]
-    current_device().pool_set_access(handle(pool), places)
+    set_pool_access(pool, map, count)
 
 
 @api(1)
 def cuMemPoolGetAccess(memPool: Any, location: CUmemLocation | None) -> CUmemAccess_flags:
-    if location is None:
-        raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, "cuMemPoolGetAccess: no location (None)")
-    place = struct(location, "location", CUmemLocation)
-    return CUmemAccess_flags(current_device().pool_get_access(handle(memPool), int(place.type), int(place.id)))
+    return CUmemAccess_flags(pool_access("cuMemPoolGetAccess", memPool, location, CUmemLocation))
 
 
 def _only_device(device: Any) -> None:
@@ -147,6 +146,4 @@ def cuMemRangeGetAttributes(
     devPtr: Any,
     count: Any,
 ) -> list[Any]:
-    pointer, size, asked = handle(devPtr), size_t(count), size_t(numAttributes)
-    pairs = list(zip(attributes or (), dataSizes, strict=False))[:asked]
-    return [range_attribute(int(attribute), pointer, size, bytes_of) for attribute, bytes_of in pairs]
+    return range_attributes(dataSizes, attributes, numAttributes, handle(devPtr), size_t(count))

@@ -19,9 +19,8 @@ from cuda.bindings.driver import (
     CUsynchronizationPolicy,
 )
 
-from cudalab.sim.binding import enumerator, handle, signed, size_t, stream_handle, struct, unsigned, void_pointer
+from cudalab.sim.binding import add_callback, enumerator, handle, signed, size_t, stream_handle, struct, unsigned
 from cudalab.sim.cudart.stream_attributes import fill, numbers_of
-from cudalab.sim.cudart.streams import STREAM_CALLBACK
 from cudalab.sim.device import current_device
 from cudalab.sim.driver.answer import api, failed
 from cudalab.sim.driver.contexts import PRIMARY
@@ -99,13 +98,7 @@ def cuStreamIsCapturing(hStream: Any) -> CUstreamCaptureStatus:
 
 @api()
 def cuStreamAddCallback(hStream: Any, callback: Any, userData: Any, flags: Any) -> None:
-    address, data = int(callback) if callback is not None else 0, void_pointer(userData)
-    if not address:
-        raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, "cuStreamAddCallback: the function is null")
-    if unsigned(flags):
-        raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, f"cuStreamAddCallback: flags must be 0 (got {flags})")
-    function, number = STREAM_CALLBACK(address), handle(hStream)
-    current_device().add_callback(lambda status: function(number or None, status, data or None), stream_handle(hStream))
+    add_callback("cuStreamAddCallback", hStream, callback, userData, flags)
 
 
 @api()

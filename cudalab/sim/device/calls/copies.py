@@ -42,7 +42,7 @@ class CopyCalls(CallGroup):
     def memcpy(
         self, dst: Address, src: Address, size: int, kind: int = DEFAULT, stream: Handle = 0, asynchronous: bool = False
     ) -> None:
-        """``cudaMemcpy`` and ``cudaMemcpyAsync`` of ``size`` bytes; ``kind`` is a ``cudaMemcpyKind`` number."""
+        """Copy ``size`` bytes; ``kind`` is a ``cudaMemcpyKind`` number."""
         self.copy("cudaMemcpy", Region(dst, size), Region(src, size), kind, stream, asynchronous)
 
     @call("cudaMemcpy2D", "cuMemcpy2D", cost=None, waits=Waits.OWN_WORK)
@@ -58,7 +58,7 @@ class CopyCalls(CallGroup):
         stream: Handle = 0,
         asynchronous: bool = False,
     ) -> None:
-        """``cudaMemcpy2D``: ``height`` rows of ``width`` bytes, ``pitch`` bytes apart on each side."""
+        """Copy ``height`` rows of ``width`` bytes, ``pitch`` bytes apart on each side."""
         if width and height > 1 and (dst_pitch < width or src_pitch < width):
             self.state.spend(self.state.profile.host["query"])
             raise CudaError(
@@ -84,7 +84,7 @@ class CopyCalls(CallGroup):
         stream: Handle = 0,
         asynchronous: bool = False,
     ) -> None:
-        """``cudaMemcpy3D``. ``dst`` and ``src`` are ``(address of the first byte, pitch, bytes from slice to slice)``,
+        """Copy a box. ``dst`` and ``src`` are ``(address of the first byte, pitch, bytes from slice to slice)``,
         ``extent`` is ``(width in bytes, height, depth)``."""
         width, height, depth = extent
         if width and height and depth and (dst[1] < width or src[1] < width):
@@ -106,7 +106,7 @@ class CopyCalls(CallGroup):
     def memset(
         self, pointer: Address, value: int, count: int, stream: Handle = 0, asynchronous: bool = False, element: int = 1
     ) -> None:
-        """``cudaMemset`` and ``cuMemsetD8/16/32``: ``count`` elements of ``element`` bytes (1, 2 or 4)."""
+        """Set ``count`` elements of ``element`` bytes (1, 2 or 4)."""
         self._memset("cudaMemset", Region(pointer, count * element), value, element, stream, asynchronous)
 
     @call("cudaMemset2D", "cudaMemset3D", "cuMemsetD2D8", cost=None, waits=Waits.OWN_WORK)
@@ -121,7 +121,7 @@ class CopyCalls(CallGroup):
         asynchronous: bool = False,
         element: int = 1,
     ) -> None:
-        """``cudaMemset2D`` and ``cudaMemset3D``; ``extent`` is ``(width in bytes, height, depth)``."""
+        """Set a box in two or three dimensions; ``extent`` is ``(width in bytes, height, depth)``."""
         width, height, depth = extent
         if width and height and depth and height * depth > 1 and pitch < width:
             self.state.spend(self.state.profile.host["query"])

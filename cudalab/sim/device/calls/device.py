@@ -29,12 +29,12 @@ class DeviceCalls(CallGroup):
 
     @call("cudaDeviceSynchronize", "cuCtxSynchronize", cost="synchronize", waits=Waits.DEVICE)
     def synchronize(self) -> None:
-        """``cudaDeviceSynchronize``: wait until everything has ended; raises what went wrong in a kernel."""
+        """Wait until everything has ended; raises what went wrong in a kernel."""
         self.state.wait_for_all()
 
     @call("cudaDeviceReset", "cuDevicePrimaryCtxReset", cost=None, when_lost=True, waits=Waits.DEVICE)
     def reset(self) -> None:
-        """``cudaDeviceReset``: everything that the process made on the device is gone, work included.
+        """Everything that the process made on the device is gone, work included.
 
         As on a GPU, a device that is lost to a fault in a kernel does not come back with this: later calls return
         ``cudaErrorDevicesUnavailable``. :func:`cudalab.sim.device.reset` gives a new device.
@@ -65,19 +65,19 @@ class DeviceCalls(CallGroup):
 
     @call("cudaGetLastError", when_lost=True)
     def get_last_error(self) -> int:
-        """``cudaGetLastError``: the number of this host thread's last error, which becomes success (0)."""
+        """The number of this host thread's last error, which is reset to success (0)."""
         return int(self.state.errors.take())
 
     @call("cudaPeekAtLastError", when_lost=True)
     def peek_at_last_error(self) -> int:
-        """``cudaPeekAtLastError``: the same without taking it."""
+        """The number of this host thread's last error, which stays."""
         return int(self.state.errors.peek())
 
     # -- properties ----------------------------------------------------------------------------------------------------
 
     @call("cudaDeviceGetAttribute", "cuDeviceGetAttribute", when_lost=True)
     def attribute(self, attribute: int) -> int:
-        """``cudaDeviceGetAttribute``: the value of a ``cudaDeviceAttr`` number."""
+        """The value of a ``cudaDeviceAttr`` number."""
         try:
             return self.state.profile.attributes[cudaDeviceAttr(attribute).name.removeprefix("cudaDevAttr")]
         except (ValueError, KeyError):
@@ -85,12 +85,12 @@ class DeviceCalls(CallGroup):
 
     @call("cudaDeviceGetLimit", "cuCtxGetLimit")
     def get_limit(self, limit: int) -> int:
-        """``cudaDeviceGetLimit``: the value of a ``cudaLimit`` number."""
+        """The value of a ``cudaLimit`` number."""
         return self._limits_now[self._limit_name(limit)]
 
     @call("cudaDeviceSetLimit", "cuCtxSetLimit", waits=Waits.DEVICE)
     def set_limit(self, limit: int, value: int) -> None:
-        """``cudaDeviceSetLimit``"""
+        """Set the value of a ``cudaLimit`` number, within what an H200 accepts."""
         name = self._limit_name(limit)
         most_persisting = self.state.profile.properties["persistingL2CacheMaxSize"]
         if name == "PersistingL2CacheSize" and value > most_persisting:
@@ -122,12 +122,12 @@ class DeviceCalls(CallGroup):
 
     @call("cudaGetDeviceFlags", "cuCtxGetFlags", when_lost=True)
     def get_flags(self) -> int:
-        """``cudaGetDeviceFlags``"""
+        """The device flags: how host threads wait, and that mapped memory is on."""
         return self._flags
 
     @call("cudaSetDeviceFlags")
     def set_flags(self, flags: int) -> None:
-        """``cudaSetDeviceFlags``: how host threads wait. Accepted; modelled waiting takes the same time either way."""
+        """How host threads wait. Accepted; modelled waiting takes the same time either way."""
         if flags & ~_FLAG_MASK or flags & 7 not in _SCHEDULES:
             raise invalid_value(f"cudaSetDeviceFlags: {flags:#x} are no device flags")
         self._flags = flags | _MAP_HOST

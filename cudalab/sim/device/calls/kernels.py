@@ -71,7 +71,7 @@ class KernelCalls(CallGroup):
     @call("cuModuleLoadData", cost=None, waits=Waits.DEVICE)
     def load_module(self, program: Program) -> Handle:
         """Load a compiled program: a handle. Its global variables are allocated and initialised. As on an H200 this
-        waits for the whole device, which nobody should rely on."""
+        waits for the whole device, which no program should rely on."""
         self.state.wait_for_all(seen=False)
         handle = self._handle()
         self._modules[handle] = Module(program, self.state.memory, self.state.limits)
@@ -80,7 +80,7 @@ class KernelCalls(CallGroup):
 
     @call("cuModuleUnload", waits=Waits.DEVICE)
     def unload_module(self, module: Handle) -> None:
-        """``cuModuleUnload``: frees its variables when the device has done what it was given."""
+        """Wait for the whole device, then free the module's variables."""
         loaded = self._module(module)
         self.state.wait_for_all()
         loaded.unload()
@@ -163,7 +163,7 @@ class KernelCalls(CallGroup):
 
     @call("cuFuncSetAttribute")
     def function_set_attribute(self, function: Handle, attribute: int, value: int) -> None:
-        """``cuFuncSetAttribute``: 8 is the largest dynamic shared size (bytes), 9 the carve-out (-1 to 100), 11 to 13
+        """8 is the largest dynamic shared size (bytes), 9 the carve-out (-1 to 100), 11 to 13
         the size of its clusters, 14 whether they may have more than 8 blocks, 15 a preference for where they go."""
         kernel = self._function(function)
         if attribute == MAX_DYNAMIC_SHARED:
@@ -195,7 +195,7 @@ class KernelCalls(CallGroup):
 
     @call("cuOccupancyMaxActiveBlocksPerMultiprocessor")
     def occupancy(self, function: Handle, block_threads: int, shared: int = 0) -> int:
-        """``cuOccupancyMaxActiveBlocksPerMultiprocessor``: resident blocks an SM; 0 when not even one fits."""
+        """Resident blocks an SM; 0 when not even one fits."""
         kernel = self._function(function).kernel
         if block_threads <= 0 or shared < 0:
             raise invalid_value(f"occupancy of blocks of {block_threads} threads with {shared} bytes of shared memory")
@@ -205,7 +205,7 @@ class KernelCalls(CallGroup):
 
     @call("cuOccupancyMaxActiveClusters")
     def cluster_occupancy(self, function: Handle, grid: Dim3, block: Dim3, shared: int, cluster: Dim3 | None) -> int:
-        """``cuOccupancyMaxActiveClusters``: how many clusters of a launch are on the device at once."""
+        """How many clusters of a launch are resident on the device at once."""
         kernel = self._function(function)
         config = kernel.resolve(grid, block, shared, cluster or kernel.kernel.cluster or (1, 1, 1), False)
         try:
@@ -216,11 +216,32 @@ class KernelCalls(CallGroup):
 
     @call("cuOccupancyMaxPotentialClusterSize")
     def largest_cluster(self, function: Handle, block: Dim3, shared: int) -> int:
-        """``cuOccupancyMaxPotentialClusterSize``: blocks of the largest cluster that a launch may have."""
+        """The most blocks that a cluster of a launch may have."""
         kernel = self._function(function)
         each = kernel_occupancy(kernel.kernel, math.prod(block), shared, self.state.limits).blocks_per_sm
         sizes = range(kernel.max_cluster_blocks, 0, -1)
         return next((size for size in sizes if clusters_that_fit(each, size, self.state.limits.sm_groups)), 0)
+
+    @call("cuOccupancyMaxPotentialBlockSize")
+    def best_block_size(self, function: Handle, shared: int = 0, limit: int = 0) -> tuple[int, int]:
+        """``(blocks, threads)`` of the launch that keeps the most threads resident; of equal ones the largest block, as
+        on a GPU. Blocks have at most ``limit`` threads; 0 is no limit."""
+        most = self._function(function).kernel.max_threads
+        sizes = range(min(most, limit) if limit else most, 0, -32)
+        resident = {threads: self.occupancy(function, threads, shared) for threads in sizes}
+        best = max(sizes, key=lambda threads: resident[threads] * threads, default=0)
+        if not resident.get(best):
+            return 0, 0
+        return resident[best] * self.state.limits.multiprocessors, best
+
+    @call("cuOccupancyAvailableDynamicSMemPerBlock")
+    def available_shared(self, function: Handle, blocks: int, threads: int) -> int:
+        """Bytes of dynamic shared memory that each of ``blocks`` blocks of ``threads`` threads can have on one SM."""
+        if blocks < 1 or self.occupancy(function, threads) < blocks:
+            raise invalid_value(f"{blocks} blocks of {threads} threads do not fit on one SM together")
+        limits, info = self.state.limits, self.function_info(function)
+        each = limits.shared_per_sm // blocks // limits.shared_unit * limits.shared_unit - limits.shared_reserved
+        return min(each - info.kernel.static_shared, info.max_dynamic_shared)
 
     # -- launches ------------------------------------------------------------------------------------------------------
 
@@ -317,9 +338,9 @@ class KernelCalls(CallGroup):
         """Enqueue an array function: ``run()`` is called once, at its modelled end or just before, and changes only
         bytes in ``writes``. It must not call the device, and must not fail: check arguments before.
 
-        ``reads`` and ``writes`` are ``(address, bytes)``; a strided view may be given as the range that spans it;
-        ``exact`` then says which of its bytes are read and written (extent.py), for the hazard report. ``flops`` counts
-        arithmetic operations. A recording keeps the bytes written, and a replay applies those.
+        ``reads`` and ``writes`` are ``(address, bytes)``. A strided view may be given as the range that spans it;
+        ``exact`` then says which of its bytes are read and written (``queue/byte_extent.py``), for the hazard report.
+        ``flops`` counts arithmetic operations. A recording keeps the bytes written, and a replay applies those.
         """
         host = self.state.profile.host
         self.state.spend(host["launch"])

@@ -92,7 +92,7 @@ class ManagedCalls(CallGroup):
     def prefetch(
         self, pointer: Address, size: int, location_type: int, location: int, flags: int = 0, stream: Handle = 0
     ) -> None:
-        """``cudaMemPrefetchAsync``: bring the pages to the device or to the host, in stream order."""
+        """Move the pages to the device or to the host, in stream order."""
         queue = self.state.scheduler.streams.find(stream)
         advice, pages = self._managed_pages("cudaMemPrefetchAsync", pointer, size)
         if flags:
@@ -108,7 +108,7 @@ class ManagedCalls(CallGroup):
 
     @call("cudaMemAdvise", "cuMemAdvise")
     def advise(self, pointer: Address, size: int, advice: int, location_type: int, location: int) -> None:
-        """``cudaMemAdvise``: a ``cudaMemoryAdvise`` number for a range of pages."""
+        """Give advice, a ``cudaMemoryAdvise`` number, for a range of pages."""
         table, pages = self._managed_pages("cudaMemAdvise", pointer, size)
         try:
             name = cudaMemoryAdvise(advice).name.removeprefix("cudaMemAdvise")
@@ -128,7 +128,7 @@ class ManagedCalls(CallGroup):
 
     @call("cudaMemRangeGetAttribute", "cuMemRangeGetAttribute")
     def range_attribute(self, attribute: int, pointer: Address, size: int, places: int = 1) -> list[int]:
-        """``cudaMemRangeGetAttribute``: one number, or for *AccessedBy* ``places`` device numbers. A number that all
+        """One number, or for *AccessedBy* ``places`` device numbers. A number that all
         pages of the range have in common; 0 or ``cudaInvalidDeviceId`` (-2) where they differ."""
         table, pages = self._managed_pages("cudaMemRangeGetAttribute", pointer, size)
         if attribute == _ASKED.cudaMemRangeAttributeReadMostly:
@@ -148,7 +148,7 @@ class ManagedCalls(CallGroup):
 
     @call("cudaStreamAttachMemAsync", "cuStreamAttachMemAsync", cost="stream_wait_event")
     def attach(self, stream: Handle, pointer: Address, size: int = 0, flags: int = _SINGLE) -> None:
-        """``cudaStreamAttachMemAsync``: which streams use an allocation. Devices of today let host and device use
+        """Which streams use an allocation. Devices of today let host and device use
         managed memory at the same time, so nothing depends on it."""
         queue = self.state.scheduler.streams.find(stream)
         allocation = self._managed("cudaStreamAttachMemAsync", pointer)

@@ -53,14 +53,14 @@ class MemoryCalls(CallGroup):
 
     @call("cudaMalloc", "cuMemAlloc", cost=None, allocates=Allocates.DEVICE)
     def malloc(self, size: int) -> Address:
-        """``cudaMalloc``: the address of ``size`` bytes, aligned to 256; 0 for 0 bytes."""
+        """Allocate ``size`` bytes aligned to 256; address 0 for 0 bytes."""
         host = self.state.profile.host
         self.state.spend(host["malloc_small"] if size < _SMALL else host["malloc"] + size * host["malloc_byte"])
         return self._allocator.allocate(size, "device", "cudaMalloc")
 
     @call("cudaFree", "cuMemFree", cost=None, waits=Waits.DEVICE)
     def free(self, pointer: Address) -> None:
-        """``cudaFree``: waits for the whole device, then frees. 0 is allowed and does nothing."""
+        """Wait for the whole device, then free. 0 does nothing. Memory from a pool is freed without a wait."""
         host = self.state.profile.host
         if not pointer:
             return self.state.spend(host["query"])
@@ -75,12 +75,12 @@ class MemoryCalls(CallGroup):
 
     @call("cudaMallocPitch", "cuMemAllocPitch", cost=None, allocates=Allocates.DEVICE)
     def malloc_pitch(self, width: int, height: int) -> tuple[Address, int]:
-        """``cudaMallocPitch``: ``(pointer, pitch)`` for ``height`` rows of ``width`` bytes."""
+        """Allocate ``height`` rows of ``width`` bytes: ``(pointer, pitch)``."""
         return self._pitched(width, height, 1, "cudaMallocPitch")
 
     @call("cudaMalloc3D", cost=None, allocates=Allocates.DEVICE)
     def malloc_3d(self, width: int, height: int, depth: int) -> tuple[Address, int]:
-        """``cudaMalloc3D``: ``(pointer, pitch)`` for ``depth`` slices of ``height`` rows of ``width`` bytes."""
+        """Allocate ``depth`` slices of ``height`` rows of ``width`` bytes: ``(pointer, pitch)``."""
         return self._pitched(width, height, depth, "cudaMalloc3D")
 
     def _pitched(self, width: int, height: int, depth: int, name: str) -> tuple[int, int]:
@@ -94,8 +94,8 @@ class MemoryCalls(CallGroup):
 
     @call("cudaMallocManaged", "cuMemAllocManaged", cost=None, allocates=Allocates.MANAGED)
     def malloc_managed(self, size: int, flags: int = 1) -> Address:
-        """``cudaMallocManaged``: memory that host and device use by one address. The host must wait for the device's
-        work before it looks; nothing moves here, so there are no page faults to time."""
+        """Allocate memory that host and device use through one address. The host must wait for the device's work before
+        it accesses it. Pages do not migrate here, so there are no page faults to time."""
         self.state.spend(self.state.profile.host["malloc"])
         if flags not in (1, 2):
             raise invalid_value(f"cudaMallocManaged: flags must be cudaMemAttachGlobal (1) or Host (2), got {flags}")
@@ -112,7 +112,7 @@ class MemoryCalls(CallGroup):
         allocates=Allocates.PAGE_LOCKED,
     )
     def malloc_host(self, size: int, flags: int = 0) -> Address:
-        """``cudaHostAlloc`` and ``cudaMallocHost``: page-locked memory, mapped for the device at the same address."""
+        """Allocate page-locked memory, mapped for the device at the same address."""
         host = self.state.profile.host
         if flags & ~_HOST_ALLOC_FLAGS or flags < 0:
             raise invalid_value(
@@ -127,7 +127,7 @@ class MemoryCalls(CallGroup):
 
     @call("cudaFreeHost", "cuMemFreeHost", cost=None, waits=Waits.DEVICE)
     def free_host(self, pointer: Address) -> None:
-        """``cudaFreeHost``: waits for the device, then frees page-locked memory. 0 does nothing."""
+        """Wait for the whole device, then free page-locked memory. 0 does nothing."""
         host = self.state.profile.host
         if not pointer:
             return self.state.spend(host["query"])
@@ -140,7 +140,7 @@ class MemoryCalls(CallGroup):
 
     @call("cudaHostRegister", "cuMemHostRegister", cost=None, allocates=Allocates.REGISTERED)
     def host_register(self, pointer: Address, size: int, flags: int = 0) -> None:
-        """``cudaHostRegister``: page-lock memory that the host has, and map it for the device."""
+        """Page-lock host memory that CUDA did not allocate, and map it for the device."""
         self.state.spend(self.state.profile.host["malloc_async"] + size * self.state.profile.host["host_register_byte"])
         if not pointer or size <= 0 or flags & ~_HOST_REGISTER_FLAGS or self.state.memory.find(pointer) is not None:
             raise invalid_value(
@@ -160,7 +160,7 @@ class MemoryCalls(CallGroup):
 
     @call("cudaHostUnregister", "cuMemHostUnregister", cost=None, waits=Waits.DEVICE)
     def host_unregister(self, pointer: Address) -> None:
-        """``cudaHostUnregister``"""
+        """Undo a registration; waits for the whole device."""
         self.state.spend(self.state.profile.host["malloc_async"])
         if pointer not in self._registered and (not pointer or self._page_locked(pointer) is not None):
             raise invalid_value(f"cudaHostUnregister takes the address that was registered (got {pointer:#x})")
@@ -176,7 +176,7 @@ class MemoryCalls(CallGroup):
 
     @call("cudaHostGetDevicePointer", "cuMemHostGetDevicePointer")
     def host_get_device_pointer(self, pointer: Address, flags: int = 0) -> Address:
-        """``cudaHostGetDevicePointer``: the address itself, because host and device share one address space."""
+        """The address itself: host and device share one address space."""
         if flags or self._page_locked(pointer) is None:
             raise invalid_value(
                 f"{pointer:#x} is not page-locked: allocate it with cudaHostAlloc or register it first; flags must be 0"
@@ -185,7 +185,7 @@ class MemoryCalls(CallGroup):
 
     @call("cudaHostGetFlags", "cuMemHostGetFlags")
     def host_get_flags(self, pointer: Address) -> int:
-        """``cudaHostGetFlags``: the flags of a page-locked allocation; mapping is always on."""
+        """The flags of page-locked memory; mapping is always on."""
         flags = self._page_locked(pointer)
         if flags is None:
             raise invalid_value(f"{pointer:#x} was not allocated by cudaHostAlloc, nor registered")
@@ -205,14 +205,14 @@ class MemoryCalls(CallGroup):
 
     @call("cudaMemGetInfo", "cuMemGetInfo", cost="memory_info")
     def memory_info(self) -> tuple[int, int]:
-        """``cudaMemGetInfo``: ``(free, total)`` bytes. *Total* is the profile's; *free* is what can be had, which the
-        host's RAM limits."""
+        """``(free, total)`` in bytes. *Total* is the profile's; *free* is what can be allocated, which the host's RAM
+        limits."""
         total = int(self.state.profile.properties["totalGlobalMem"])
         return max(0, min(total, self.state.memory.capacity) - self.state.memory.in_use), total
 
     @call("cudaPointerGetAttributes", "cuPointerGetAttribute", "cuPointerGetAttributes", when_lost=True)
     def pointer_attributes(self, pointer: Address) -> PointerAttributes:
-        """``cudaPointerGetAttributes``; any address is allowed."""
+        """What is known of an address; any address is allowed."""
         allocation = self.state.memory.find(pointer)
         if allocation is None:
             if self._page_locked(pointer) is not None:
@@ -231,4 +231,13 @@ class MemoryCalls(CallGroup):
         allocation = self.state.memory.find(address)
         if allocation is not None:
             return allocation.serial
-        return next((base for base, (size, _) in self._registered.items() if base <= address < base + size), 0)
+        return self.state.memory.find_range(address)[0]
+
+    def address_range(self, address: int) -> tuple[int, int] | None:
+        """Start and bytes of the allocation, or of the registered host memory, around an address. No call, takes no
+        modelled time."""
+        allocation = self.state.memory.find(address)
+        if allocation is not None:
+            return allocation.pointer, allocation.size
+        base, size = self.state.memory.find_range(address)
+        return (base, size) if size else None

@@ -72,12 +72,12 @@ class PoolCalls(CallGroup):
 
     @call("cudaMallocAsync", "cuMemAllocAsync", cost="malloc_async", allocates=Allocates.POOLED)
     def malloc_async(self, size: int, stream: Handle = 0) -> Address:
-        """``cudaMallocAsync``: memory for later work of the stream, out of the device's current pool."""
+        """Allocate from the device's current pool, for later work of the stream."""
         return self._lend(self._pool_now, size, stream, "cudaMallocAsync")
 
     @call("cudaMallocFromPoolAsync", "cuMemAllocFromPoolAsync", cost="malloc_async", allocates=Allocates.POOLED)
     def malloc_from_pool(self, size: int, pool: Handle, stream: Handle = 0) -> Address:
-        """``cudaMallocFromPoolAsync``: the same, out of a pool of your choice."""
+        """Allocate from the given pool, for later work of the stream."""
         return self._lend(self._find_pool(pool), size, stream, "cudaMallocFromPoolAsync")
 
     def _lend(self, pool: Pool, size: int, handle: int, name: str) -> int:
@@ -123,7 +123,7 @@ class PoolCalls(CallGroup):
 
     @call("cudaFreeAsync", "cuMemFreeAsync", cost="malloc_async")
     def free_async(self, pointer: Address, stream: Handle = 0) -> None:
-        """``cudaFreeAsync``: frees when the work that is in the stream now has ended. 0 does nothing."""
+        """Free once the work that is in the stream now has ended. 0 does nothing."""
         queue = self.state.scheduler.streams.find(stream)
         if not pointer:
             return
@@ -154,7 +154,7 @@ class PoolCalls(CallGroup):
             pooled[0].give_back(block, queue, operation)
 
     def free_at_once(self, allocation: Allocation) -> bool:
-        """``cudaFree`` of memory from a pool does not wait. True when it was that."""
+        """Free memory from a pool, for which ``cudaFree`` does not wait; False when it is from none."""
         pooled = self._pooled.pop(allocation.pointer, None)
         if pooled is None:
             return False
@@ -184,7 +184,7 @@ class PoolCalls(CallGroup):
     def pool_create(
         self, allocation_type: int, location_type: int, location: int, handle_types: int = 0, max_size: int = 0
     ) -> Handle:
-        """``cudaMemPoolCreate``: a handle. Pools of the one device's own memory; ``max_size`` 0 is no limit."""
+        """Create a pool of the device's own memory: a handle. ``max_size`` 0 is no limit."""
         if allocation_type != _PINNED or location_type != _ON_DEVICE or location != 0:
             raise invalid_value(
                 "cudaMemPoolCreate: allocType must be cudaMemAllocationTypePinned and location the device 0 "
@@ -201,7 +201,7 @@ class PoolCalls(CallGroup):
 
     @call("cudaMemPoolDestroy", "cuMemPoolDestroy", cost="malloc_async")
     def pool_destroy(self, pool: Handle) -> None:
-        """``cudaMemPoolDestroy``: memory that is lent stays valid until it is freed."""
+        """Destroy a pool. Memory allocated from it stays valid until it is freed."""
         found = self._find_pool(pool)
         if found is self._default_pool:
             raise invalid_value("cudaMemPoolDestroy: the device's default pool cannot be destroyed")
@@ -211,7 +211,7 @@ class PoolCalls(CallGroup):
 
     @call("cudaMemPoolGetAttribute", "cuMemPoolGetAttribute")
     def pool_get_attribute(self, pool: Handle, attribute: int) -> int:
-        """``cudaMemPoolGetAttribute``: bytes, or 0 and 1 for a switch."""
+        """The value of a ``cudaMemPoolAttr`` number: bytes, or 0 and 1 for a switch."""
         found = self._find_pool(pool)
         if attribute in _SWITCHES:
             return int(getattr(found, _SWITCHES[cudaMemPoolAttr(attribute)]))
@@ -223,7 +223,7 @@ class PoolCalls(CallGroup):
 
     @call("cudaMemPoolSetAttribute", "cuMemPoolSetAttribute")
     def pool_set_attribute(self, pool: Handle, attribute: int, value: int) -> None:
-        """``cudaMemPoolSetAttribute``: the switches, the release threshold; the high marks can only be set to 0."""
+        """Set a switch or the release threshold; the high-water marks can only be reset to 0."""
         found = self._find_pool(pool)
         if attribute in _SWITCHES:
             setattr(found, _SWITCHES[cudaMemPoolAttr(attribute)], bool(value))
@@ -239,13 +239,12 @@ class PoolCalls(CallGroup):
 
     @call("cudaMemPoolTrimTo", "cuMemPoolTrimTo", cost="malloc_async")
     def pool_trim(self, pool: Handle, keep: int) -> None:
-        """``cudaMemPoolTrimTo``: give memory that nobody uses back to the device; ``keep`` bytes stay reserved."""
+        """Release unused memory to the device, but keep at least ``keep`` bytes reserved."""
         self._find_pool(pool).release(keep)
 
     @call("cudaMemPoolSetAccess", "cuMemPoolSetAccess")
     def pool_set_access(self, pool: Handle, places: Sequence[tuple[int, int, int]]) -> None:
-        """``cudaMemPoolSetAccess``: ``(location type, device, flags)`` each. There is one device, which has all access
-        to its own pools."""
+        """Set access by ``(location type, device, flags)``. The one device always has full access to its own pools."""
         found = self._find_pool(pool)
         for kind, number, flags in places:
             if kind != _ON_DEVICE or number != 0 or flags != 3:
@@ -258,7 +257,7 @@ class PoolCalls(CallGroup):
 
     @call("cudaMemPoolGetAccess", "cuMemPoolGetAccess")
     def pool_get_access(self, pool: Handle, kind: int, number: int) -> int:
-        """``cudaMemPoolGetAccess``: 0 none, 1 read, 3 read and write."""
+        """The access of a device: 0 none, 1 read, 3 read and write."""
         found = self._find_pool(pool)
         if kind != _ON_DEVICE or number not in found.access:
             raise invalid_value(f"cudaMemPoolGetAccess: there is one device, number 0 (asked for {number})")
@@ -266,17 +265,17 @@ class PoolCalls(CallGroup):
 
     @call("cudaDeviceGetDefaultMemPool", "cuDeviceGetDefaultMemPool")
     def default_pool(self) -> Handle:
-        """``cudaDeviceGetDefaultMemPool``: the pool that the device was made with."""
+        """The pool that the device was made with."""
         return self._default_pool.handle
 
     @call("cudaDeviceGetMemPool", "cuDeviceGetMemPool")
     def current_pool(self) -> Handle:
-        """``cudaDeviceGetMemPool``: the pool that ``cudaMallocAsync`` takes from."""
+        """The pool that ``cudaMallocAsync`` allocates from."""
         return self._pool_now.handle
 
     @call("cudaDeviceSetMemPool", "cuDeviceSetMemPool")
     def set_current_pool(self, pool: Handle) -> None:
-        """``cudaDeviceSetMemPool``"""
+        """Choose the pool that ``cudaMallocAsync`` allocates from."""
         self._pool_now = self._find_pool(pool)
 
     def pool_of(self, address: int) -> int:

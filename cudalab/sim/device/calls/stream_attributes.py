@@ -37,17 +37,17 @@ class StreamAttributeCalls(CallGroup):
 
     @call("cudaStreamGetAttribute", "cuStreamGetAttribute")
     def stream_get_attribute(self, stream: Handle, attribute: int) -> Value:
-        """``cudaStreamGetAttribute``: the fields of the attribute with that ``cudaStreamAttrID``."""
+        """The fields of the attribute with that ``cudaStreamAttrID``."""
         return self._attribute(self.state.scheduler.streams.find(stream), attribute)
 
     @call("cudaStreamSetAttribute", "cuStreamSetAttribute")
     def stream_set_attribute(self, stream: Handle, attribute: int, value: Value) -> None:
-        """``cudaStreamSetAttribute``"""
+        """Set the attribute with that ``cudaStreamAttrID`` for later work of the stream."""
         self._set_attribute(self.state.scheduler.streams.find(stream), attribute, value)
 
     @call("cudaStreamCopyAttributes", "cuStreamCopyAttributes")
     def stream_copy_attributes(self, destination: Handle, source: Handle) -> None:
-        """``cudaStreamCopyAttributes``"""
+        """Give one stream all attributes of another."""
         to, of = (self.state.scheduler.streams.find(handle) for handle in (destination, source))
         for attribute in (*_FIRST, PRIORITY):
             self._set_attribute(to, attribute, self._attribute(of, attribute))

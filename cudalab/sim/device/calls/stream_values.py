@@ -92,7 +92,7 @@ class StreamValueCalls(CallGroup):
 
     @call("cuStreamWriteValue32", "cuStreamWriteValue64", cost="memset")
     def stream_write_value(self, stream: Handle, address: Address, value: int, width: int, flags: int = 0) -> None:
-        """``cuStreamWriteValue32`` and ``64``: write ``value`` of ``width`` bytes in stream order."""
+        """Write ``value`` of ``width`` bytes in stream order."""
         queue = self.state.scheduler.streams.find(stream)
         if flags:
             raise invalid_value(f"cuStreamWriteValue: flags must be 0 on this device (got {flags:#x})")
@@ -102,7 +102,7 @@ class StreamValueCalls(CallGroup):
 
     @call("cuStreamWaitValue32", "cuStreamWaitValue64", cost="stream_wait_event")
     def stream_wait_value(self, stream: Handle, address: Address, value: int, width: int, flags: int = 0) -> None:
-        """``cuStreamWaitValue32`` and ``64``: later work of the stream waits until the value in memory is at least
+        """Later work of the stream waits until the value in memory is at least
         ``value`` in the order that wraps around (0), equals it (1), has a bit of it (2), or lacks one of its bits (3).
         """
         queue = self.state.scheduler.streams.find(stream)

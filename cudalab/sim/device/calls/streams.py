@@ -29,7 +29,7 @@ class StreamCalls(CallGroup):
 
     @call("cudaStreamCreateWithPriority", "cuStreamCreateWithPriority", cost="stream_create")
     def stream_create(self, flags: int = 0, priority: int = 0) -> Handle:
-        """``cudaStreamCreateWithPriority``: a handle. ``flags`` 1 is non-blocking; the priority is clamped."""
+        """Create a stream: a handle. ``flags`` 1 is non-blocking; the priority is clamped."""
         if flags not in (0, NON_BLOCKING):
             raise invalid_value(f"stream flags must be cudaStreamDefault (0) or cudaStreamNonBlocking (1), got {flags}")
         least, greatest = self.state.profile.priorities["least"], self.state.profile.priorities["greatest"]
@@ -37,12 +37,12 @@ class StreamCalls(CallGroup):
 
     @call("cudaStreamDestroy", "cuStreamDestroy", cost="stream_destroy")
     def stream_destroy(self, stream: Handle) -> None:
-        """``cudaStreamDestroy``: returns at once; work in the stream completes."""
+        """Destroy a stream. Returns at once; work in the stream completes."""
         self.state.scheduler.streams.destroy(stream)
 
     @call("cudaStreamSynchronize", "cuStreamSynchronize", cost="synchronize", waits=Waits.STREAM)
     def stream_synchronize(self, stream: Handle = 0) -> None:
-        """``cudaStreamSynchronize``: wait until everything in the stream has ended. The legacy default stream counts as
+        """Wait until everything in the stream has ended. The legacy default stream counts as
         busy while any blocking stream is, for whatever comes next there would wait (seen on an H200)."""
         queue = self.state.scheduler.streams.find(stream)
         if queue is not self.state.scheduler.streams.legacy:
@@ -54,7 +54,7 @@ class StreamCalls(CallGroup):
 
     @call("cudaStreamQuery", "cuStreamQuery", cost="stream_query")
     def stream_query(self, stream: Handle = 0) -> bool:
-        """``cudaStreamQuery``: has everything in the stream ended?"""
+        """Has everything in the stream ended?"""
         queue = self.state.scheduler.streams.find(stream)
         if self.state.scheduler.implicit is not None:
             self.state.scheduler.implicit.queried(queue)
@@ -70,7 +70,7 @@ class StreamCalls(CallGroup):
 
     @call("cudaStreamWaitEvent", "cuStreamWaitEvent", cost="stream_wait_event", orders_streams=True)
     def stream_wait_event(self, stream: Handle, event: Handle, flags: int = 0) -> None:
-        """``cudaStreamWaitEvent``: later work of the stream waits for the event's last record so far."""
+        """Later work of the stream waits for the event's last record so far."""
         queue = self.state.scheduler.streams.find(stream)
         record = self.state.scheduler.streams.find_event(event).record
         self._check_flags("cudaStreamWaitEvent", "cudaEventWaitExternal", flags)
@@ -79,22 +79,22 @@ class StreamCalls(CallGroup):
 
     @call("cudaStreamGetFlags", "cuStreamGetFlags")
     def stream_get_flags(self, stream: Handle) -> int:
-        """``cudaStreamGetFlags``"""
+        """The flags that the stream was created with."""
         return self.state.scheduler.streams.find(stream).flags
 
     @call("cudaStreamGetPriority", "cuStreamGetPriority")
     def stream_get_priority(self, stream: Handle) -> int:
-        """``cudaStreamGetPriority``"""
+        """The priority of the stream's later work."""
         return self.state.scheduler.streams.find(stream).priority
 
     @call("cudaStreamGetId", "cuStreamGetId")
     def stream_get_id(self, stream: Handle) -> int:
-        """``cudaStreamGetId``: a number that no other stream of the process has."""
+        """A number that no other stream of the process has."""
         return self.state.scheduler.streams.find(stream).number
 
     @call("cudaDeviceGetStreamPriorityRange", "cuCtxGetStreamPriorityRange")
     def stream_priority_range(self) -> tuple[int, int]:
-        """``cudaDeviceGetStreamPriorityRange``: ``(least, greatest)``; a lower number is a higher priority."""
+        """``(least, greatest)``; a lower number is a higher priority."""
         return self.state.profile.priorities["least"], self.state.profile.priorities["greatest"]
 
     def _check_flags(self, name: str, external: str, flags: int) -> None:
@@ -111,7 +111,7 @@ class StreamCalls(CallGroup):
 
     @call("cudaLaunchHostFunc", "cuLaunchHostFunc", cost="host_function")
     def launch_host_function(self, function: HostCallback, stream: Handle = 0) -> None:
-        """``cudaLaunchHostFunc``: ``function()`` runs in another host thread when the work before it in the stream has
+        """``function()`` runs in another host thread when the work before it in the stream has
         ended; later work waits for it. It must not call CUDA. An exception that it raises is reported and goes no
         further. After a fault it is not called."""
         queue = self.state.scheduler.streams.find(stream)
@@ -119,7 +119,7 @@ class StreamCalls(CallGroup):
 
     @call("cudaStreamAddCallback", "cuStreamAddCallback", cost="host_function")
     def add_callback(self, function: StatusCallback, stream: Handle = 0) -> None:
-        """``cudaStreamAddCallback``: the older form. ``function(status)`` is given 0, or the number of the error that
+        """The older form. ``function(status)`` is given 0, or the number of the error that
         ended all work: it is called in that case, too."""
         queue = self.state.scheduler.streams.find(stream)
         callback = HostFunction(queue, lambda: self._call_host(lambda: function(_SUCCESS)), self._notice())
@@ -148,7 +148,7 @@ class StreamCalls(CallGroup):
 
     @call("cudaEventCreateWithFlags", "cuEventCreate", cost="event_create")
     def event_create(self, flags: int = 0) -> Handle:
-        """``cudaEventCreateWithFlags``: a handle. 1 blocking sync, 2 no timing, 4 inter-process (needs 2)."""
+        """Create an event: a handle. Flags: 1 blocking sync, 2 no timing, 4 inter-process (needs 2)."""
         if flags & ~7 or (flags & INTERPROCESS and not flags & DISABLE_TIMING):
             raise invalid_value(
                 f"event flags {flags}: allowed are cudaEventBlockingSync (1), cudaEventDisableTiming (2), and "
@@ -158,12 +158,12 @@ class StreamCalls(CallGroup):
 
     @call("cudaEventDestroy", "cuEventDestroy", cost="event_destroy")
     def event_destroy(self, event: Handle) -> None:
-        """``cudaEventDestroy``"""
+        """Destroy an event; its last record still completes."""
         self.state.scheduler.streams.destroy_event(event)
 
     @call("cudaEventRecord", "cuEventRecord", cost="event_record")
     def event_record(self, event: Handle, stream: Handle = 0, flags: int = 0) -> None:
-        """``cudaEventRecord``: the event is complete when the work that is in the stream now has ended."""
+        """The event is complete when the work that is in the stream now has ended."""
         queue = self.state.scheduler.streams.find(stream)
         target = self.state.scheduler.streams.find_event(event)
         self._check_flags("cudaEventRecordWithFlags", "cudaEventRecordExternal", flags)
@@ -173,7 +173,7 @@ class StreamCalls(CallGroup):
 
     @call("cudaEventQuery", "cuEventQuery", cost="event_query")
     def event_query(self, event: Handle) -> bool:
-        """``cudaEventQuery``: complete? An event that was never recorded is."""
+        """Is the event complete? One that was never recorded is."""
         target = self.state.scheduler.streams.find_event(event)
         if target.record is not None and target.record.done:
             self.state.scheduler.host_saw(target.record)
@@ -181,12 +181,12 @@ class StreamCalls(CallGroup):
 
     @call("cudaEventSynchronize", "cuEventSynchronize", cost="synchronize", waits=Waits.EVENT)
     def event_synchronize(self, event: Handle) -> None:
-        """``cudaEventSynchronize``: wait until the event is complete."""
+        """Wait until the event is complete."""
         self.state.wait(self.state.scheduler.streams.find_event(event).record)
 
     @call("cudaEventElapsedTime", "cuEventElapsedTime", cost="event_elapsed")
     def event_elapsed(self, start: Handle, end: Handle) -> float:
-        """``cudaEventElapsedTime``: milliseconds between two recorded events, in steps of 32 ns."""
+        """Milliseconds between two recorded events, in steps of 32 ns."""
         events = [self.state.scheduler.streams.find_event(event) for event in (start, end)]
         if any(event.record is None or not event.timing for event in events):
             raise CudaError(

@@ -77,8 +77,8 @@ class TextureCalls(CallGroup):
 
     @call("cudaMalloc3DArray", "cuArray3DCreate", cost=None, allocates=Allocates.DEVICE)
     def malloc_array(self, channels: Channels, extent: tuple[int, int, int], flags: int = 0) -> Handle:
-        """``cudaMalloc3DArray``: a handle. ``extent`` is width, height and depth (or layers) in texels; 0 for a
-        dimension that the array does not have."""
+        """Create an array: a handle. ``extent`` is width, height and depth (or layers) in texels; 0 for a dimension
+        that the array does not have."""
         self.state.spend(self.state.profile.host["malloc_small"])
         texels = self._texels("cudaMalloc3DArray", channels)
         shape = self._shape(extent, flags)
@@ -92,8 +92,8 @@ class TextureCalls(CallGroup):
 
     @call("cudaFreeArray", "cuArrayDestroy", cost=None, waits=Waits.DEVICE)
     def free_array(self, array: Handle) -> None:
-        """``cudaFreeArray``: waits for the whole device, then frees. 0 does nothing. Objects made of it stay, and using
-        one is a fault."""
+        """Wait for the whole device, then free. 0 does nothing. Objects made of the array stay, and using one is a
+        fault."""
         if not array:
             return self.state.spend(self.state.profile.host["query"])
         info = self._array("cudaFreeArray", array)
@@ -106,7 +106,7 @@ class TextureCalls(CallGroup):
 
     @call("cudaArrayGetInfo", "cuArray3DGetDescriptor")
     def array_info(self, array: Handle) -> tuple[Channels, tuple[int, int, int], int]:
-        """``cudaArrayGetInfo``: channels, extent and flags."""
+        """Channels, extent and flags of an array."""
         info = self._array("cudaArrayGetInfo", array)
         return info.channels, info.extent, info.flags
 
@@ -120,7 +120,8 @@ class TextureCalls(CallGroup):
         return info
 
     def check_channels(self, name: str, channels: Channels) -> None:
-        """Raise ``cudaErrorInvalidChannelDescriptor`` for what cannot be a texel. No call, takes no modelled time."""
+        """Raise ``cudaErrorInvalidChannelDescriptor`` unless a texel can have these channels. No call, takes no
+        modelled time."""
         try:
             self._texels(name, channels)
         except CudaError as error:
@@ -245,7 +246,7 @@ class TextureCalls(CallGroup):
         extent: tuple[int, int] = (0, 0),
         pitch: int = 0,
     ) -> Handle:
-        """``cudaCreateTextureObject``: a handle.
+        """A handle.
 
         ``source`` is an array; with ``channels`` it is the address of linear memory of ``extent[0]`` bytes, and with a
         ``pitch`` of ``extent[1]`` rows of ``extent[0]`` texels. ``address`` are the three address modes.
@@ -279,17 +280,17 @@ class TextureCalls(CallGroup):
 
     @call("cudaDestroyTextureObject", "cuTexObjectDestroy")
     def destroy_texture(self, texture: Handle) -> None:
-        """``cudaDestroyTextureObject``; a handle that no object has is no error."""
+        """Destroy a texture object; an unknown handle is no error."""
         self._destroy(texture, "texture")
 
     @call("cudaCreateSurfaceObject", "cuSurfObjectCreate")
     def create_surface(self, array: Handle) -> Handle:
-        """``cudaCreateSurfaceObject``: a handle, for an array."""
+        """Create a surface object for an array: a handle."""
         return self._new_object("cudaCreateSurfaceObject", self._array("cudaCreateSurfaceObject", array).layout, None)
 
     @call("cudaDestroySurfaceObject", "cuSurfObjectDestroy")
     def destroy_surface(self, surface: Handle) -> None:
-        """``cudaDestroySurfaceObject``; a handle that no object has is no error."""
+        """Destroy a surface object; an unknown handle is no error."""
         self._destroy(surface, "surface")
 
     def image(self, handle: int, kind: str) -> ImageObject:
@@ -320,8 +321,8 @@ class TextureCalls(CallGroup):
             self.destroy_unused()
 
     def destroy_unused(self) -> None:
-        """Take away the objects that were destroyed, but for those that work enqueued before may still use: on a GPU
-        that work finds them as they were, too."""
+        """Remove the objects that were destroyed, except those that work enqueued before may still use: on a GPU that
+        work finds them intact, too."""
         if not self._doomed:
             return
         first = min((operation.sequence for operation in self.state.scheduler.pending), default=-1)

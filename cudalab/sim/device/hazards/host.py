@@ -3,7 +3,8 @@
 Page-locked, managed and registered memory can be read and written by plain Python while the device works. Until the
 host has waited for an operation, it must not read what that one writes, nor write what it reads or writes. A runtime
 call does not show such accesses, so the memory is *watched* from the moment such an operation is enqueued until the
-host is ordered behind it: the machine layer protects the pages and tells of the first access (machine/host_watch.py).
+host is ordered behind it: the machine layer protects the pages and tells of the first access
+(``machine/memory/host_watch.py``).
 
 Copies say exactly what they will touch, so an access is judged at once. What a kernel touches is known when it has run:
 an access to memory that it may reach is kept and judged then.

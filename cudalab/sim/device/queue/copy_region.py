@@ -80,7 +80,8 @@ class Region:
         return np.lib.stride_tricks.as_strided(flat, (self.depth, self.height, self.width), strides)
 
     def gather(self, memory: Memory, watched: bool = False) -> np.ndarray:
-        """A packed copy of its bytes, ``uint8``. ``watched``: pages may be protected (machine/host_watch.py)."""
+        """A packed copy of its bytes, ``uint8``. ``watched``: pages may be protected
+        (``machine/memory/host_watch.py``)."""
         if not self.bytes:
             return np.empty(0, np.uint8)
         if watched and self.contiguous and self.bytes <= _FEW:

@@ -231,7 +231,7 @@ def test_work_enqueued_before_finds_an_object_that_is_destroyed_then(desk: Desk)
 
 
 def grid_of(desk: Desk) -> Any:
-    return desk.device.image(desk.texture, "texture").grid
+    return desk.device.image(desk.texture, "texture").layout
 
 
 def test_the_footprint_holds_the_texels_read_and_written(desk: Desk) -> None:

@@ -142,6 +142,8 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "array_operation": Kit.square,
     "attach": Kit.attach,
     "attribute": lambda kit: kit.device.attribute(int(cudaDeviceAttr.cudaDevAttrWarpSize)),
+    "available_shared": lambda kit: kit.device.available_shared(kit.function(), 2, 256),
+    "best_block_size": lambda kit: kit.device.best_block_size(kit.function()),
     "cluster_occupancy": lambda kit: kit.device.cluster_occupancy(kit.function(), (8, 1, 1), (32, 1, 1), 0, (2, 1, 1)),
     "create_surface": lambda kit: kit.device.create_surface(kit.array()),
     "create_texture": Kit.linear_texture,

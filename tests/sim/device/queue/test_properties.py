@@ -67,7 +67,7 @@ class Account(Observer):
         """Note durations, and look at every SM whenever blocks have been placed."""
         scheduler = self.device.state.scheduler
         begin, sm = scheduler.effects.begin, scheduler._engines["sm"]
-        place, room = sm.residency.place, sm.residency.room
+        place, limits = sm.residency.place, self.device.limits
 
         def noted_begin(operation):
             duration = self.alone[operation] = begin(operation)
@@ -79,10 +79,10 @@ class Account(Observer):
             for sms, holders in sm.residency:
                 count += sms
                 held = [(blocks, wave.grid.needs) for wave, blocks in holders.items()]
-                assert sum(blocks for blocks, _ in held) <= room.slots
-                assert sum(blocks * needs.warps for blocks, needs in held) <= room.warps
-                assert sum(blocks * needs.registers for blocks, needs in held) <= room.registers
-                assert sum(blocks * needs.shared for blocks, needs in held) <= room.shared
+                assert sum(blocks for blocks, _ in held) <= limits.blocks_per_sm
+                assert sum(blocks * needs.warps for blocks, needs in held) <= limits.warps_per_sm
+                assert sum(blocks * needs.registers for blocks, needs in held) <= limits.registers_per_sm
+                assert sum(blocks * needs.shared for blocks, needs in held) <= limits.shared_per_sm
             assert count == self.device.profile.sms
             return placed
 
