@@ -20,7 +20,7 @@ help:
 	@echo 'make exercises  write exercises/ from solutions/'
 	@echo 'make record     run the notebooks on the GPU of this machine and store their outputs'
 	@echo 'make bench      the speed tables'
-	@echo 'make lint       ruff and mypy'
+	@echo 'make lint       the gates: ruff, mypy, import contracts, declared dependencies (.pre-commit-config.yaml)'
 	@echo 'make lock       renew the lock files and environment.yml from pyproject.toml'
 
 environment:
@@ -49,7 +49,7 @@ bench: environment
 	@$(BIN)/python -m bench
 
 lint: environment
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+	@$(BIN)/pre-commit run --all-files
 
 lock: environment
 	@$(BIN)/python -m cudalab lock

@@ -66,7 +66,7 @@ def same_elements(array: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     return array == wanted or (array.itemsize == wanted.itemsize and array.kind in integers and wanted.kind in integers)
 
 
-class RawKernel(cupy.RawKernel):
+class RawKernel(cupy.RawKernel):  # type: ignore[misc]  # CuPy has no types
     """A CuPy ``RawKernel`` that checks the element types of the arrays passed to it."""
 
     def __init__(self, code: str, name: str, *args: Any, **kwargs: Any) -> None:
@@ -164,7 +164,7 @@ for _name in (
     setattr(ModuleKernel, _name, _forward(_name))
 
 
-class RawModule(cupy.RawModule):
+class RawModule(cupy.RawModule):  # type: ignore[misc]  # CuPy has no types
     """A CuPy ``RawModule`` whose kernels know its source."""
 
     def get_function(self, name: str) -> Any:

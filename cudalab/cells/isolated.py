@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from cudalab import backend
+from cudalab.installation.gpu_probe import probe
 
 TIME_LIMIT = 60.0  # seconds
 _DRAIN = 2.0  # seconds that output may still take after the end of the process
@@ -122,7 +123,7 @@ def run(
     if not device:
         chosen = backend.choice()
         device = "gpu" if chosen.kind == "gpu" else f"sim:{chosen.profile}"
-    backend.decide(device, backend.probe())
+    backend.decide(device, probe())
     packed = _pack(values or {})
     child = _take()
     with tempfile.TemporaryDirectory(prefix="cudalab-isolated-") as folder:

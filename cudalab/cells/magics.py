@@ -77,10 +77,10 @@ def bind_module(name: str, code: str, options: tuple[str, ...], expression: str)
 
 
 @magics_class
-class CudaMagics(Magics):
+class CudaMagics(Magics):  # type: ignore[misc]  # IPython is left out, see pyproject.toml
     """The magics of the course."""
 
-    @cell_magic
+    @cell_magic  # type: ignore[untyped-decorator]
     def cuda(self, line: str, cell: str) -> None:
         """Compile the cell as CUDA C++ and bind its kernel: ``%%cuda NAME [--std c++20] [--instance 'NAME<float>']``.
 
@@ -111,7 +111,7 @@ class CudaMagics(Magics):
         else:
             self.shell.user_ns[args.name] = bind_kernel(args.name, code, options, args.instance)
 
-    @cell_magic
+    @cell_magic  # type: ignore[untyped-decorator]
     def isolated(self, line: str, cell: str) -> None:
         """Run the cell in a process of its own: ``%%isolated [gpu|sim|sim:PROFILE] [--with a,b] [--time 30]``.
 

@@ -167,7 +167,8 @@ def agree(got: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarray
         return np.zeros(got.shape, bool)
     if not tolerance or got.dtype.kind != "f":
         return np.asarray((got == expected) | ((got != got) & (expected != expected)))
-    return np.isclose(got, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+    result: np.ndarray = np.isclose(got, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+    return result
 
 
 def is_poison(value: np.generic) -> bool:

@@ -96,7 +96,8 @@ def _text(bench: KernelBench, characters: int) -> np.ndarray:
     first, second, kind = (np.array(bench.integers(0, 104, characters), int) for _ in range(3))
     others = np.frombuffer(b" .,;:'\n\t@AZ`{~09\xc8", np.uint8)
     chosen = np.where(kind < 78, ord("a") + np.minimum(first, second) // 4, others[second % others.size])
-    return chosen.astype(np.uint8).view(np.int8)
+    result: np.ndarray = chosen.astype(np.uint8).view(np.int8)
+    return result
 
 
 def _counted(text: np.ndarray) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from cudalab.checks.bench import KernelBench, Known
@@ -209,7 +211,7 @@ def _pitched_smooth(bench: KernelBench) -> None:
     bench.gate("sectors per request of the global stores", counts.global_stores.sectors_per_request, 4, baseline=32)
 
 
-def _smooth_arguments(source: object, result: object, width: int, height: int) -> tuple:
+def _smooth_arguments(source: object, result: object, width: int, height: int) -> tuple[Any, ...]:
     s, r = source, result
     return (s, np.uint64(s.pitch), r, np.uint64(r.pitch), np.int32(width), np.int32(height))  # type: ignore[attr-defined]
 

@@ -141,7 +141,7 @@ class StreamBench(Bench):
         except (Exception, SystemExit) as error:
             self.failed(error, "the cell stops before its function is called")
             raise _Over from None
-        found = namespace.get(self.exercise.kernel)
+        found: Any = namespace.get(self.exercise.kernel)
         if not callable(found):
             self.find(
                 "correctness",
@@ -150,7 +150,8 @@ class StreamBench(Bench):
                 look=f"the line def {self.exercise.kernel}(…): the cell that has it is the answer",
             )
             raise _Over
-        return found
+        answer: Callable[..., Any] = found
+        return answer
 
     def failed(self, error: BaseException, what: str) -> None:
         """A finding for an exception: its rule is the CUDA error's name, or the exception's."""

@@ -79,10 +79,11 @@ def generate(source: Path) -> str:
         LockCells,
     )
 
-    class StarterFromSolution(ClearSolutions):
+    class StarterFromSolution(ClearSolutions):  # type: ignore[misc]  # nbgrader has no types
         def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
             if not REGION.search(cell.source + "\n"):
-                return super().preprocess_cell(cell, resources, index)
+                result: tuple[Any, Any] = super().preprocess_cell(cell, resources, index)
+                return result
             cell.source = starter(cell.source + "\n").rstrip("\n")
             return cell, resources
 
@@ -99,7 +100,8 @@ def generate(source: Path) -> str:
     ):
         notebook, resources = step().preprocess(notebook, resources)
     nbformat.validate(notebook)
-    return nbformat.writes(notebook, indent=1).rstrip("\n") + "\n"
+    result: str = nbformat.writes(notebook, indent=1).rstrip("\n") + "\n"
+    return result
 
 
 def generate_all(solutions: Path, exercises: Path) -> list[Path]:

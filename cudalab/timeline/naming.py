@@ -33,7 +33,8 @@ def handle_of(value: object) -> int | None:
         return value
     kind = type(value).__name__
     if kind in ("cudaStream_t", "CUstream"):
-        return int(value)  # type: ignore[call-overload]
+        result: int | None = int(value)  # type: ignore[call-overload]
+        return result
     if "Stream" in kind:
         pointer = getattr(value, "ptr", None)
         return pointer if isinstance(pointer, int) else None

@@ -35,7 +35,8 @@ class _PerfCaseResult:
     @property
     def cpu_times(self) -> np.ndarray:
         """float64[repeats]: seconds on the host, modelled."""
-        return self._ts[0]
+        result: np.ndarray = self._ts[0]
+        return result
 
     @property
     def gpu_times(self) -> np.ndarray:

@@ -170,7 +170,8 @@ def cuCtxGetStreamPriorityRange() -> tuple[int, int]:
 
 @api(1)
 def cuGetErrorName(error: CUresult) -> bytes:
-    return _known(error).name.encode()
+    result: bytes = _known(error).name.encode()
+    return result
 
 
 @api(1)

@@ -212,7 +212,7 @@ class ndarray:
         if out is None:
             if order == "A":
                 order = "F" if self._contiguous("F") and not self._contiguous("C") else "C"
-            target = np.empty(self._shape, self._dtype, order=order)  # type: ignore[call-overload]
+            target: np.ndarray = np.empty(self._shape, self._dtype, order=order)  # type: ignore[call-overload]
         else:
             target = self._checked_target(out)
             order = "C" if target.flags.c_contiguous else "F"

@@ -133,7 +133,7 @@ def asnumpy(
     found = on_device(a)
     if found is not None:
         return found.get(stream=stream, order=order, out=out, blocking=blocking)
-    host = np.asarray(a, order=order)  # type: ignore[call-overload]
+    host: np.ndarray = np.asarray(a, order=order)  # type: ignore[call-overload]
     if out is None:
         return host
     out[...] = host
@@ -232,7 +232,10 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> nd
 
 def _arange(start: Any, step: Any, size: int, dtype: np.dtype[Any]) -> np.ndarray:
     wide = np.result_type(dtype, np.float64 if dtype.kind == "f" else dtype)
-    return (np.asarray(start).astype(wide) + np.arange(size).astype(wide) * np.asarray(step).astype(wide)).astype(dtype)
+    result: np.ndarray = (
+        np.asarray(start).astype(wide) + np.arange(size).astype(wide) * np.asarray(step).astype(wide)
+    ).astype(dtype)
+    return result
 
 
 def linspace(

@@ -163,13 +163,16 @@ def _replaced(value: Any, change: Callable[[ndarray], Any]) -> Any:
 def _looks(
     name: str, function: Callable[..., Any], arguments: Any, keywords: dict[str, Any], unit: bool
 ) -> tuple[list[_Stand], Callable[[list[ndarray]], Any] | None]:
+    result: tuple[list[_Stand], Callable[[list[ndarray]], Any] | None]
     try:
         key = (name, unit, _key(list(arguments)), _key(sorted(keywords.items())))
-        return _asked(key, function, _Arguments(key, list(arguments), keywords))
+        result = _asked(key, function, _Arguments(key, list(arguments), keywords))
+        return result
     except TypeError as error:
         if "unhashable" not in str(error):
             raise
-    return _ask(function, arguments, keywords, unit)
+    result = _ask(function, arguments, keywords, unit)
+    return result
 
 
 class _Arguments:
@@ -283,7 +286,7 @@ def same(
         keywords["axis"] = -1
     elif "axis" in keywords and not isinstance(axis, (tuple, list)):
         layout.normal_axis(axis, a.ndim)
-    result = a._like(a.dtype if dtype is None else np.dtype(dtype), order)
+    result: ndarray = a._like(a.dtype if dtype is None else np.dtype(dtype), order)
     work = Work(
         function, [a._operand(), *_replaced(list(arguments), lambda x: x._operand())], keywords, (result._operand(),)
     )

@@ -203,7 +203,8 @@ def _wrapped(shape: layout.Shape, index: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _gather(source: np.ndarray, index: tuple[Any, ...]) -> np.ndarray:
-    return source[_wrapped(source.shape, index)]
+    result: np.ndarray = source[_wrapped(source.shape, index)]
+    return result
 
 
 def _put(target: np.ndarray, index: tuple[Any, ...], values: np.ndarray) -> None:

@@ -232,7 +232,8 @@ def _flatten(self: ndarray, order: str = "C") -> ndarray:
 def _matrix_transpose(self: ndarray) -> ndarray:
     if self.ndim < 2:
         raise ValueError("matrix transpose with ndim < 2 is undefined")
-    return view_by(np.swapaxes, self, -1, -2)
+    result: ndarray = view_by(np.swapaxes, self, -1, -2)
+    return result
 
 
 def _part(self: ndarray, second: bool) -> ndarray:

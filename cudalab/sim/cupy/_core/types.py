@@ -19,7 +19,8 @@ def checked(dtype: Any) -> np.dtype[Any]:
     found = np.dtype(dtype)
     if found.char not in SUPPORTED:
         raise ValueError(f"Unsupported dtype {found}")
-    return found.newbyteorder("=") if not found.isnative else found
+    result: np.dtype[Any] = found.newbyteorder("=") if not found.isnative else found
+    return result
 
 
 def is_scalar(value: Any) -> bool:

@@ -42,7 +42,8 @@ _KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 2}
 def _integer_power(base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
     """Powers of integers; a negative exponent gives 0 but for 1 and -1, as the loop in CuPy's kernel does."""
     if base.dtype.kind not in "iu":
-        return np.power(base, exponent)
+        result: np.ndarray = np.power(base, exponent)
+        return result
     negative = exponent < 0
     powers = np.power(base, np.where(negative, exponent.dtype.type(0), exponent))
     inverse = np.where(base == 1, 1, 0)

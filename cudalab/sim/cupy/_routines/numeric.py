@@ -33,7 +33,8 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> ndarr
 
 def around(a: Any, decimals: int = 0, out: Any = None) -> ndarray:
     """Rounded to ``decimals`` digits; halves to even."""
-    return shaped("cupy_around", np.around, (required(a),), {"decimals": decimals, "out": out})
+    result: ndarray = shaped("cupy_around", np.around, (required(a),), {"decimals": decimals, "out": out})
+    return result
 
 
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> ndarray:
@@ -41,18 +42,23 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     result = same("cupy_nan_to_num", np.nan_to_num, x, None, order="K", nan=nan, posinf=posinf, neginf=neginf)
     if copy:
         return result
-    x[...] = result
-    return x
+    target: ndarray = x
+    target[...] = result
+    return target
 
 
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 6.283185307179586) -> ndarray:
     """Angles without jumps of a period."""
-    return shaped("cupy_unwrap", np.unwrap, (required(p),), {"discont": discont, "axis": axis, "period": period})
+    result: ndarray = shaped(
+        "cupy_unwrap", np.unwrap, (required(p),), {"discont": discont, "axis": axis, "period": period}
+    )
+    return result
 
 
 def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> ndarray:
     """Are all elements close? An array without axes, on the device."""
-    return table_function("isclose")(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan).all()
+    result: ndarray = table_function("isclose")(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan).all()
+    return result
 
 
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
@@ -71,10 +77,12 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> ndarray:
     """Each element several times; with ``repeats`` on the device it waits."""
     array_of = required(a)
     if isinstance(repeats, ndarray):
-        return waits("cupy_repeat", np.repeat, (array_of, repeats), {"axis": axis})
+        counted: ndarray = waits("cupy_repeat", np.repeat, (array_of, repeats), {"axis": axis})
+        return counted
     if np.any(np.asarray(repeats) < 0):
         raise ValueError(f"'repeats' should not be negative: {repeats}")
-    return shaped("cupy_repeat", np.repeat, (array_of, repeats), {"axis": axis})
+    result: ndarray = shaped("cupy_repeat", np.repeat, (array_of, repeats), {"axis": axis})
+    return result
 
 
 def append(arr: Any, values: Any, axis: Any = None) -> ndarray:
@@ -92,14 +100,16 @@ def bincount(x: Any, weights: Any = None, minlength: Any = None) -> ndarray:
     if numbers.size and int(numbers.min()) < 0:
         raise ValueError("The first argument of bincount must be non-negative")
     options = {"minlength": minlength or 0, **({} if weights is None else {"weights": weights})}
-    return waits("cupy_bincount", np.bincount, (numbers.astype(np.int64),), options)
+    result: ndarray = waits("cupy_bincount", np.bincount, (numbers.astype(np.int64),), options)
+    return result
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> ndarray:
     """Elements moved along an axis, those that leave at the end come in at the front."""
     source = required(a)
     if axis is None:
-        return same("cupy_roll", np.roll, source.ravel(), None, shift).reshape(source.shape)
+        result: ndarray = same("cupy_roll", np.roll, source.ravel(), None, shift).reshape(source.shape)
+        return result
     return same("cupy_roll", np.roll, source, None, shift, axis=axis, order="K")
 
 
@@ -107,7 +117,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> nd
     """With a border; of zeros, or of what ``mode`` says."""
     source = required(array)
     options = {"mode": mode, **kwargs}
-    return shaped("cupy_pad", np.pad, (source, pad_width), options, order="F" if source.flags.fnc else "C")
+    result: ndarray = shaped("cupy_pad", np.pad, (source, pad_width), options, order="F" if source.flags.fnc else "C")
+    return result
 
 
 def sort(a: Any, axis: Any = -1, kind: Any = None) -> ndarray:
@@ -149,7 +160,8 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
     rows = moved.reshape(-1, moved.shape[-1])
     found = stack([asarray(func1d(row, *args, **kwargs)) for row in rows])
     result = found.reshape(moved.shape[:-1] + found.shape[1:])
-    return view_function("moveaxis")(result, -1, axis) if found.ndim > 1 else result
+    made: ndarray = view_function("moveaxis")(result, -1, axis) if found.ndim > 1 else result
+    return made
 
 
 # -- methods -----------------------------------------------------------------------------------------------------------
@@ -183,10 +195,12 @@ class Flat:
 
     def copy(self) -> ndarray:
         """The elements in a row, copied."""
-        return self.base.flatten()
+        result: ndarray = self.base.flatten()
+        return result
 
     def __getitem__(self, key: Any) -> ndarray:
-        return self.base.ravel()[key]
+        result: ndarray = self.base.ravel()[key]
+        return result
 
     def __setitem__(self, key: Any, value: Any) -> None:
         found = self.base.ravel()

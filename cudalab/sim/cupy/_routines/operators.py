@@ -76,13 +76,16 @@ def _in_place(name: str) -> Callable[[ndarray, Any], Any]:
     return operator
 
 
+_BY_IDENTITY: object = object.__eq__
+
+
 def _compare(name: str) -> Callable[[ndarray, Any], Any]:
     function = ufunc.get(name)
 
     def operator(self: ndarray, other: Any) -> Any:
         if isinstance(other, ndarray) or types.is_scalar(other):
             return function(self, other)
-        if name in ("equal", "not_equal") and (other is None or type(other).__eq__ is object.__eq__):
+        if name in ("equal", "not_equal") and (other is None or type(other).__eq__ is _BY_IDENTITY):
             return full(self.shape, name == "not_equal", dtype=bool)
         if isinstance(other, np.ndarray) and other.ndim == 0:
             return function(self, other.item())

@@ -127,7 +127,8 @@ def einsum(*operands: Any, **kwargs: Any) -> ndarray:
     for entry in arrays:
         required(entry)
     optimize = kwargs.pop("optimize", True)
-    return shaped("cupy_einsum", np.einsum, (subscripts, *arrays), {"optimize": bool(optimize), **kwargs})
+    result: ndarray = shaped("cupy_einsum", np.einsum, (subscripts, *arrays), {"optimize": bool(optimize), **kwargs})
+    return result
 
 
 define("dot", dot)

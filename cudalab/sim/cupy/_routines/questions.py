@@ -57,7 +57,8 @@ def may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
                 f"{type(value).__name__})"
             )
     (x, n), (y, m) = a._operand().span(), b._operand().span()
-    return n > 0 and m > 0 and x < y + m and y < x + n
+    result: bool = n > 0 and m > 0 and x < y + m and y < x + n
+    return result
 
 
 def shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:

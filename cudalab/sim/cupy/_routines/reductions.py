@@ -68,7 +68,7 @@ def reduce(name: str, a: ndarray, axis: Any, dtype: Any, out: ndarray | None, ke
 
 @lru_cache(maxsize=64)
 def _run_reduction(name: str) -> Callable[..., Any]:
-    function = getattr(np, name)
+    function: Callable[..., Any] = getattr(np, name)
     if not name.startswith("nan") or name not in ("nanargmax", "nanargmin"):
         return function
 

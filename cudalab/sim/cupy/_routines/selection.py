@@ -56,10 +56,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None) -> ndarray:
         source, axis = source.ravel(), 0
     axis = layout.normal_axis(axis, source.ndim)
     found = source[(slice(None),) * axis + (asarray(indices),)]
-    if out is None:
-        return found
-    out[...] = found
-    return out
+    return found if out is None else _into(out, found)
 
 
 def put(a: Any, ind: Any, v: Any, mode: str = "wrap") -> None:
@@ -120,11 +117,13 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> ndarra
         if int(least) < 0 or int(most) >= choices.shape[0]:
             raise ValueError("invalid entry in choice array")
         mode = "wrap"
-    return shaped("cupy_choose", _choose, (positions, choices), {"mode": mode, "out": out})
+    result: ndarray = shaped("cupy_choose", _choose, (positions, choices), {"mode": mode, "out": out})
+    return result
 
 
 def _choose(positions: np.ndarray, choices: np.ndarray, mode: str) -> np.ndarray:
-    return np.choose(positions, list(choices), mode=mode)  # type: ignore[call-overload]
+    result: np.ndarray = np.choose(positions, list(choices), mode=mode)  # type: ignore[call-overload]
+    return result
 
 
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> ndarray:
@@ -133,6 +132,6 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> ndarr
     return found if out is None else _into(out, found)
 
 
-def _into(out: Any, found: ndarray) -> ndarray:
+def _into(out: ndarray, found: ndarray) -> ndarray:
     out[...] = found
     return out

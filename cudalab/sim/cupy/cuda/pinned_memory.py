@@ -144,13 +144,16 @@ class PinnedMemoryPool:
         return PinnedMemoryPointer(PooledPinnedMemory(memory, self._reference), 0)
 
     def _take(self, size: int) -> PinnedMemory:
+        result: PinnedMemory
         try:
-            return self._allocator(size).mem
+            result = self._allocator(size).mem
+            return result
         except runtime.CUDARuntimeError as error:
             if error.status != _MEMORY_ALLOCATION:
                 raise
         self.free_all_blocks()
-        return self._allocator(size).mem
+        result = self._allocator(size).mem
+        return result
 
     def _give_back(self, mem: PinnedMemory, size: int) -> None:
         """Take memory back."""

@@ -34,7 +34,7 @@ def _plain(value: Any) -> Any:
 
 
 def _float_type(dtype: Any) -> np.dtype[Any]:
-    found = np.dtype(dtype)
+    found: np.dtype[Any] = np.dtype(dtype)
     if found.char not in "fd":
         raise TypeError("cupy.random only supports float32 and float64")
     return found

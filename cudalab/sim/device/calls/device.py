@@ -113,7 +113,7 @@ class DeviceCalls(CallGroup):
 
     def _limit_name(self, limit: int) -> str:
         try:
-            name = cudaLimit(limit).name.removeprefix("cudaLimit")
+            name: str = cudaLimit(limit).name.removeprefix("cudaLimit")
         except ValueError:
             raise invalid_value(f"{limit} is no cudaLimit") from None
         if name not in self._limits_now:

@@ -62,7 +62,7 @@ def call(
         CALLS[declared.name] = declared
 
         @functools.wraps(method)
-        def run(self: G, *args: P.args, **kwargs: P.kwargs) -> R:
+        def run(self: G, /, *args: P.args, **kwargs: P.kwargs) -> R:
             state = self.state
             if state.host_thread.is_current:
                 state.check_thread(declared.name)

@@ -124,7 +124,8 @@ def _alike(addresses: np.ndarray, active: np.ndarray, bit: int) -> np.ndarray:
     """Rows in which every active lane wants the same address as the lane whose number differs in `bit`, if that is
     on."""
     other = np.arange(addresses.shape[1]) ^ bit
-    return ((addresses == addresses[:, other]) | ~active | ~active[:, other]).all(axis=1)
+    result: np.ndarray = ((addresses == addresses[:, other]) | ~active | ~active[:, other]).all(axis=1)
+    return result
 
 
 def _turns(addresses: np.ndarray, active: np.ndarray, words: int, atomic: bool) -> np.ndarray:

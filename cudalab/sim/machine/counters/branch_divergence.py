@@ -56,7 +56,8 @@ def _crooked_warps(site: np.ndarray, thread: np.ndarray, visit: np.ndarray, warp
     differs = ((high >= 0) & (low != high)).reshape(warps, length).any(axis=1)
     again = np.zeros(warps, np.bool_)
     again[warp[visit > 0]] = True
-    return differs & again
+    result: np.ndarray = differs & again
+    return result
 
 
 def _replay(

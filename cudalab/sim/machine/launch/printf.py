@@ -49,7 +49,7 @@ class _Arguments:
         self._offset = -(-self._offset // size) * size
         if self._offset + size > len(self._data):
             return 0  # fewer arguments than the format asks for: undefined in C; zero here
-        (value,) = struct.unpack_from("<" + code, self._data, self._offset)
+        value: int | float = struct.unpack_from("<" + code, self._data, self._offset)[0]
         self._offset += size
         return value
 

@@ -64,7 +64,8 @@ class Batch:
 
     @property
     def is_shared(self) -> np.ndarray:
-        return self.is_access & _in_window(self.address, SHARED_WINDOW)
+        result: np.ndarray = self.is_access & _in_window(self.address, SHARED_WINDOW)
+        return result
 
     @property
     def is_global(self) -> np.ndarray:
