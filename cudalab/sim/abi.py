@@ -31,7 +31,7 @@ from enum import IntEnum, IntFlag
 GRANULE = 256
 SHARED_WINDOW = 0x0100_0000
 WINDOW_SIZE = 0x0100_0000
-RANK_SHIFT = 24  # of a block's rank in addresses of distributed shared memory (docs/dev/layers.md)
+RANK_SHIFT = 24  # of a block's rank in addresses of distributed shared memory (compiler/runtime/cluster.py)
 CLUSTER_RANKS = 16  # blocks in a cluster at most
 CLUSTER_END = SHARED_WINDOW + ((2 + CLUSTER_RANKS) << RANK_SHIFT)  # the last place is that of ranks that cannot be
 LOCAL_WINDOW = CLUSTER_END
@@ -226,7 +226,7 @@ class Fault(ctypes.Structure):
 
 
 class Marks(ctypes.Structure):
-    """Where a worker's footprint code notes the bytes it touches (``compiler/codegen/marks.py``)."""
+    """Where a worker's footprint code notes the bytes it touches (``compiler/codegen/footprint_marks.py``)."""
 
     _fields_ = [
         ("rows", ctypes.c_uint64),  # MarkRow: of the arena, then of each root
@@ -259,7 +259,7 @@ class MarkRegion(ctypes.Structure):
 
 
 class Image(ctypes.Structure):
-    """A texture or surface object as compiled code reads it (``machine/texture.py``)."""
+    """A texture or surface object as compiled code reads it (``machine/memory/textures.py``)."""
 
     BYTES = 128
     INDEX_BITS = 20  # low bits of a handle: the object's place in the table
@@ -314,7 +314,7 @@ class AddressMode(IntEnum):
 
 
 class WatchSlot(ctypes.Structure):
-    """A range of whole pages that the host must not touch unnoticed (``machine/page_trap.py``)."""
+    """A range of whole pages that the host must not touch unnoticed (``machine/memory/page_trap.py``)."""
 
     _fields_ = [
         ("start", ctypes.c_uint64),

@@ -7,7 +7,7 @@ entry is never stale, only unused, and the oldest go when the folder grows beyon
 another's name still says what it was made from, and is not taken for the other.
 
 Entries are written aside and renamed, so readers in other processes see whole ones only; a damaged one
-is ignored and written again. A cache that cannot be written is no error.
+is ignored and written again. A cache that cannot be written is not an error.
 
 The folder is the system's place for caches (``$XDG_CACHE_HOME/cudalab``, ``~/.cache/cudalab``, …), or
 ``$CUDALAB_CACHE``; ``CUDALAB_CACHE=off`` switches it off.

@@ -30,7 +30,7 @@ class InvalidWideCode(RuntimeWarning):
 
 @dataclass(frozen=True)
 class Location:
-    """A place in the learner's source. ``line`` counts from 1; 0 where the compiler names none."""
+    """A position in the learner's source. ``line`` counts from 1; 0 where the compiler names none."""
 
     file: str
     line: int
@@ -72,7 +72,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Site:
-    """One place of the PTX that traced code reports, and that faults name."""
+    """An instruction or basic block that traced code records, and that faults name."""
 
     kind: SiteKind
     opcode: str  # as in the PTX, e.g. "ld.global.f32"; for messages, what it means say ``semantics``
@@ -83,7 +83,7 @@ class Site:
     ptx_line: int = 0
     detail: str = ""
     behind: int = -1
-    """Site whose record in the trace of code of the variant ``traced`` stands for this one's, which is not written."""
+    """This site's record is elided in ``traced`` code: the site whose record stands for it; -1: it has its own."""
     distance: int = 0
     """Bytes from that one's address to this one's."""
     used_bytes: int = -1
@@ -91,7 +91,7 @@ class Site:
     polled: bool = False
     """A load whose value a loop waits for."""
     checked_by_swap: bool = False
-    """A load whose value a compare-and-swap on the same place compares with."""
+    """A load whose value a compare-and-swap on the same location compares with."""
 
     @property
     def semantics(self) -> Semantics:
@@ -213,6 +213,6 @@ class Program:
     key: str
     objects: dict[str, bytes] = field(default_factory=dict)
     cubin: bytes = field(default=b"", repr=False)
-    """What ptxas made of it for ``sm_90``, read by ``compiler/cubin.py``; empty for PTX without source."""
+    """What ptxas made of it for ``sm_90``, read by ``machine_code/cubin.py``; empty for PTX without source."""
     refused: dict[str, str] = field(default_factory=dict)
     """Kernels beside those of ``kernels`` that the simulated device does not execute (tensor cores), and why."""

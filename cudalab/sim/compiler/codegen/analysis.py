@@ -15,7 +15,7 @@ from cudalab.sim.compiler.codegen.plan import Plan, align
 from cudalab.sim.compiler.passes import accesses as access_pass
 from cudalab.sim.compiler.passes.accesses import Access, Extent
 from cudalab.sim.compiler.passes.async_copies import copies_asynchronously, find_copies
-from cudalab.sim.compiler.passes.compare_and_swap import looks_before_swaps
+from cudalab.sim.compiler.passes.compare_and_swap import loads_before_swaps
 from cudalab.sim.compiler.passes.contraction import contract
 from cudalab.sim.compiler.passes.control_flow import End, back_edges, build_blocks
 from cudalab.sim.compiler.passes.inlining import CallGraph, inline_waiting_functions
@@ -353,7 +353,7 @@ _SYNCHRONISING = ("mbarrier.", "cp.async.", "st.async.", "red.async.", "barrier.
 def _number_sites(plan: Plan, sites: list[Site]) -> None:
     """Append the function's sites: suspension points, accesses, calls and traps, basic blocks, exit."""
     lines = _Lines()
-    before_swaps = looks_before_swaps(plan.blocks)
+    before_swaps = loads_before_swaps(plan.blocks)
     plan.first_site = len(sites)
     for point in plan.points:
         opcode = point.instruction.opcode

@@ -18,7 +18,7 @@ from cudalab.sim.compiler.ptx.nodes import Instruction
 
 
 def elide_records(plan: Plan, sites: list[Site]) -> None:
-    """Say in ``sites`` which accesses and basic blocks need no record of their own."""
+    """Mark in ``sites`` the accesses and basic blocks whose records are elided."""
     for block in plan.blocks:
         if block.index in plan.polling_blocks or block.leaves:
             continue

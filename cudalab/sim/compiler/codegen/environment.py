@@ -45,16 +45,16 @@ RECORD = 16
 
 @dataclass
 class Room:
-    """Room in the buffer for the records of one basic block, or of a part of it. What depends on how many there are is
-    written anew with each of them."""
+    """Space reserved in the trace buffer for the records of one basic block, or of a part of it. The lines that depend
+    on their number are rewritten for each record."""
 
     lines: list[str]
     line: int
-    """Where in ``lines`` it is computed how far the buffer will be used."""
+    """Index in ``lines`` of the instruction that computes how far the buffer will be used."""
     end: str
     failures: list[str]
     failure: int
-    """Where in ``failures`` stands what happens when there is no room."""
+    """Index in ``failures`` of the code for a full buffer."""
     labels: tuple[str, str]
     """Of that, and of where the code goes on."""
     spare: str
@@ -62,7 +62,7 @@ class Room:
     """How far the buffer was used before."""
     place: str = ""
     counter: str = ""
-    """Where it is noted how far the buffer is used."""
+    """Address of the word that holds how far the buffer is used."""
     count: int = 0
 
     def expect(self) -> None:
@@ -368,7 +368,7 @@ class ThreadEnvironment(Emitter):
 
     @property
     def leaving(self) -> list[str]:
-        """What a thread does last, however it leaves a kernel: copies that it has started come to their end."""
+        """What a thread does last, however it leaves a kernel: the copies that it has started complete."""
         if not self.plan.copies_asynchronously:
             return []
         return [f"call void @cl_async_exit(ptr {self.context}, i32 {self.thread()})"]

@@ -76,7 +76,9 @@ class Plan:
     @property
     def frame_bytes(self) -> int:
         """Bytes of the frames of one warp."""
-        return self.polled_offset + 32 * 8 if self.polls else self._slot_bytes  # that row is the last: residents.py
+        return (
+            self.polled_offset + 32 * 8 if self.polls else self._slot_bytes
+        )  # the last row, which machine/launch/resident_blocks.py reads
 
     @property
     def _slot_bytes(self) -> int:

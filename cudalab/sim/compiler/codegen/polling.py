@@ -1,4 +1,4 @@
-"""Code of loops that poll memory: when a thread steps aside, and whether anything has happened.
+"""Code of loops that poll memory: when a thread yields, and whether the block makes progress.
 
 A thread that comes back to the head of such a loop goes on while it has *patience*, then waits there as at any
 suspension point. So that a wait which can never end is noticed, the code says what it did in ``context.progress``:
@@ -7,9 +7,9 @@ suspension point. So that a wait which can never end is noticed, the code says w
 ``OWN``     it has not come back in the very state in which it went (it counts, or it looks at a clock)
 ``REAL``    something that others can see: a store of another value, another suspension point, the end of the loop
 
-If threads have run and only ``POLLED`` is set, all of them would do the same again for ever, unless somebody else
-changes memory. To compare states, a digest of the registers that decide what the loop does is kept in the frame; beside
-it stands the address that was looked at last.
+If threads have run and only ``POLLED`` is set, all of them would repeat the same round forever, unless something else
+changes memory. To compare states, a digest of the registers that decide what the loop does is kept in the frame; the
+address polled last is kept beside it.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def wait(e: WaitingEnvironment) -> None:
 
 
 def looked_at(e: ThreadEnvironment, instruction: Instruction, pointer: str) -> None:
-    """Note where a loop looks."""
+    """Keep the address that a loop polls."""
     if instruction in e.plan.poll_sources:
         address = e.new(f"ptrtoint ptr {pointer} to i64")
         e.emit(f"store i64 {address}, ptr {e.frame_word(e.plan.polled_offset)}")

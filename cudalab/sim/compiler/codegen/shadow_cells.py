@@ -1,6 +1,6 @@
 """Accesses of sanitized code: an invalid one is skipped, the others update shadow cells.
 
-Code of the variants ``sanitize`` and ``sanitize_trace`` continues after an access out of bounds: it is noted
+Code of the variants ``sanitize`` and ``sanitize_trace`` continues after an access out of bounds: it is recorded
 (``Race.skipped``), a load gives 0, a store is dropped. ``sanitize_trace`` records the others in the trace. ``sanitize``
 keeps a cell of 8 bytes for each granule of shared memory, and of the device memory that the launch writes; a granule
 has as many bytes as the narrowest store there, so that a write never covers a part of one.

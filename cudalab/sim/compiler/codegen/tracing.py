@@ -1,9 +1,9 @@
-"""What traced code writes down: a record for each access, basic block and arrival of each thread.
+"""The records of traced code: one for each access, basic block and arrival of a thread.
 
-A record is 16 bytes in ``context.trace`` (``abi.Record``). Records of a basic block are written in line: one look at
-the buffer makes room for as many as follow, and each moves ``trace.used`` on when it has been written, so that a fault,
-or a function that records as well, finds the buffer as it is. Where there is no room the records go to a spare place,
-and ``cl_trace_full`` counts them as lost and closes the buffer: what was kept is a beginning, without gaps.
+A record is 16 bytes in ``context.trace`` (``abi.Record``). Records of a basic block are written inline: one check of
+the buffer reserves space for all that follow, and each advances ``trace.used`` once it is written, so that a fault, or
+a function that records as well, finds the buffer consistent. Without space the records go to a scratch area, and
+``cl_trace_full`` counts them as lost and closes the buffer: what was kept is a prefix, without gaps.
 
 Elided records (``elided_records``) are not written.
 """
@@ -34,7 +34,7 @@ def note(e: ThreadEnvironment, site: int, address: str = "0") -> None:
 
 
 def _make_room(e: ThreadEnvironment) -> Room:
-    """Look whether the records that follow fit."""
+    """Reserve space for the records that follow."""
     data = e.context_field("trace.data", "ptr")
     used_at, capacity_at = (
         e.new(f"getelementptr i8, ptr {e.context}, i64 {field(name)}") for name in ("trace.used", "trace.capacity")

@@ -22,7 +22,7 @@ class Unit:
         self.table = table
         self.variant = variant
         self.traced = variant in ("traced", "sanitize_trace")
-        self.shadowed = variant in ("sanitize", "sanitize_shuffled")  # keeps shadow cells (race.py)
+        self.shadowed = variant in ("sanitize", "sanitize_shuffled")  # keeps shadow cells (shadow_cells.py)
         self.skips = variant.startswith("sanitize")  # goes on after an access that is not allowed
         self.shuffles = self.traced or variant == "sanitize_shuffled"  # threads in the order of context.thread_order
         self.atomic = variant in ("atomic", "wide_atomic", "footprint_atomic")

@@ -1,7 +1,8 @@
 """From PTX instructions to LLVM IR: one module for each family, one row of ``TABLE`` for each instruction.
 
-A row is the only place that knows an instruction. ``tests/sim/compiler`` runs every row, and fails when one has no
-test.
+A row is the only place that knows how an instruction is lowered. ``tests/sim/compiler`` runs every row, and fails when
+one has no test. Lowering writes code for one thread; what has an effect calls ``runtime``, or raises ``NotWide`` when
+``e.wide``. ``ptx.scope`` refuses by name what is out of scope, and ``refusal`` sets aside kernels on tensor cores.
 """
 
 from __future__ import annotations

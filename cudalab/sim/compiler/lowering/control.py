@@ -186,7 +186,7 @@ def _assert(e: ThreadCode, i: Instruction, places: list[str]) -> None:
 
 def _malloc(e: ThreadCode, i: Instruction, places: list[str]) -> None:
     """``malloc(size)`` and ``__cuda_syscall_aligned_malloc(size, alignment)``; ``new`` calls them, too. The machine has
-    the heap (``machine/device_heap.py``)."""
+    the heap (``machine/memory/heap.py``)."""
     size = e.new(f"load i64, ptr {places[1]}")
     alignment = e.new(f"load i64, ptr {places[2]}") if len(places) > 2 else "16"
     function = e.context_field("heap_malloc", "ptr")

@@ -110,7 +110,7 @@ def _init(e: ThreadCode, i: Instruction, f: Form) -> None:
 
 @TABLE.row(f"mbarrier.inval{_OWN}.b64")
 def _invalidate(e: ThreadCode, i: Instruction, f: Form) -> None:
-    """What lies there afterwards is not said; here it is no object any more."""
+    """The PTX ISA leaves the contents undefined; here it is no longer an mbarrier object."""
     bar, _ = barrier_at(e, i, f, i.operands[0])
     must(e, call(e, "cl_mbarrier_check", "i1", *who(e, site_of(e, i)), f"ptr {bar}"))
     e.emit(f"store i64 0, ptr {bar}, align 8")

@@ -4,8 +4,8 @@ NVRTC contains ptxas, and a compile for ``sm_90`` gives both PTX and cubin. The 
 instructions a function, and with ``-lineinfo`` a table of lines (DWARF, version 2) from instructions to the PTX that
 they were made of (``.nv_debug_line_sass``).
 
-This is no disassembler. An instruction of compute capability 7.0 to 9.0 has 16 bytes: the opcode in the lowest 12 bits,
-the guarding predicate in the next four, and in loads and stores three bits for the width. That much is read, and
+This is not a disassembler. An instruction of compute capability 7.0 to 9.0 has 16 bytes: the opcode in the lowest 12
+bits, the guarding predicate in the next four, and in loads and stores three bits for the width. That much is read, and
 checked against Nsight Compute (``tests/sim/machine/counters/test_hardware_counters.py``). The encoding is not
 documented; for another architecture nothing is read.
 """

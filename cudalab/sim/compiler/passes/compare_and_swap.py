@@ -1,9 +1,9 @@
-"""Looks at a place in front of a loop of compare-and-swap on it.
+"""Plain loads that give a compare-and-swap loop its first expected value.
 
-The guide makes atomic operations that the hardware lacks out of ``atomicCAS``, and the first value to compare with
-comes from a plain load (CUDA C++ Programming Guide, "Atomic Functions"). Other threads may write the place meanwhile:
-then the swap fails and brings the new value. To the letter of the PTX ISA's memory model that load races; its value
-does no harm.
+The guide builds atomic operations that the hardware lacks from ``atomicCAS``, and reads the first expected value with
+a plain load (CUDA C++ Programming Guide, "Atomic Functions"). If another thread writes the location meanwhile, the swap
+fails and returns the new value. By the PTX ISA's memory model that load is a race, but a harmless one, and racecheck
+does not report it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from cudalab.sim.compiler.passes.control_flow import Block
 from cudalab.sim.compiler.ptx.nodes import Address, Instruction, Register
 
 
-def looks_before_swaps(blocks: list[Block]) -> set[Instruction]:
-    """The loads whose value a compare-and-swap on the same place compares with: the same base register and offset, and
-    the loaded register or a copy of it. What else the program does with the value is not looked at."""
+def loads_before_swaps(blocks: list[Block]) -> set[Instruction]:
+    """The loads whose value a compare-and-swap on the same location compares with: the same base register and offset,
+    and the loaded register or a copy of it. Other uses of the value are ignored."""
     compared: set[tuple[Register, Register, int]] = set()
     copies: list[tuple[Register, Register]] = []
     for block in blocks:

@@ -48,7 +48,7 @@ class Block:
     written: list[Instruction] = field(default_factory=list)
     leaves: tuple[int, ...] = ()  # poll loops that a thread leaves here, by number
     patient: bool = False  # End.POLL of a loop that makes progress by itself
-    waited: bool = False  # End.POLL of a loop in which a thread has waited already: it steps aside in each round
+    waited: bool = False  # End.POLL of a loop in which a thread has waited already: it yields in each round
 
     @property
     def size(self) -> int:

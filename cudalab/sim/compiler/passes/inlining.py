@@ -34,7 +34,7 @@ from cudalab.sim.compiler.ptx.nodes import (
 
 
 class CallGraph:
-    """Who calls whom.
+    """The call graph.
 
     ``calls``: callees of each function, through pointers too; ``symbols``: every name its body mentions; ``addresses``:
     functions that have an address, and which; ``waiting``: functions that reach a suspension point; ``recursive``:

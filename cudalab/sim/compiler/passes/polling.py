@@ -2,7 +2,7 @@
 
 On a GPU all resident warps take turns, and since compute capability 7.0 the lanes of a warp do, too (CUDA C++
 Programming Guide, "Independent Thread Scheduling"): a thread may spin on a flag until another thread sets it. Here
-threads run one after the other, so a spinning thread must step aside. A loop *polls* when one of its exits depends on a
+threads run one after the other, so a spinning thread must yield. A loop *polls* when one of its exits depends on a
 value that it reads anew each time round: a volatile, relaxed or acquire load, a compare-and-swap against a fixed value,
 an exchange, or any load if the loop contains one of these, a fence or ``nanosleep``. On its way back such a loop passes
 a suspension point, at first after a few rounds.
@@ -10,7 +10,7 @@ a suspension point, at first after a few rounds.
 What does not wait is left alone: a compare-and-swap loop that tries again with the value it has just seen is lock-free,
 and an atomic whose result no exit depends on is just work. Loops whose exit depends on an atomic that changes memory
 each time (a work queue), or on a volatile load from an address that changes each time, make progress by themselves;
-they step aside only after many rounds.
+they yield only after many rounds.
 
 A learner would notice a loop that waits on plain loads without a fence: the compiler may read once and spin on the
 register, on a GPU as well.
@@ -84,7 +84,7 @@ def find_poll_loops(blocks: list[Block]) -> list[PollLoop]:
         poll = loop.examine()
         if poll is not None:
             found.append(poll)
-    # where an inner loop steps aside, an outer one that makes progress by itself need not
+    # where an inner loop yields, an outer one that makes progress by itself need not
     return [p for p in found if not p.patient or not any(q is not p and q.body < p.body for q in found)]
 
 

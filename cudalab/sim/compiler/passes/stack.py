@@ -5,7 +5,8 @@ functions that also allocate by ``alloca``, where free memory begins is a value 
 adds, which begins behind the frame (``stacksave`` as the first instruction), which ``alloca`` moves on, and from which
 frames of called functions count. As a register it outlasts waits.
 
-NVRTC writes none of these; inline PTX may.
+NVRTC writes none of these; inline PTX may. Such kernels, and recursive ones, have ``Kernel.dynamic_stack``: their
+threads get the device's stack limit (``cudaLimitStackSize``), or ``local_bytes`` where that is more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Barriers of a block whose threads do not all wait at the same place.
+"""Barriers of a block whose threads do not all wait at the same instruction.
 
 A block has 16 barriers. Hardware counts *warps*: one that comes to a barrier counts as 32 threads, whether all of its
 lanes come or one, and lanes that have left the kernel are not waited for. A barrier is complete when as many threads
@@ -8,7 +8,7 @@ does with single lanes, numbers above 15, which wrap, and counts is in docs/dev/
 
 Arrivals are counted when they happen, in a table behind the states of the threads (``layout``), because a warp that
 arrives without waiting may come to the same barrier again before another has gone on. Uses of one barrier that do not
-go together (``bar.red`` and ``bar.sync``, different counts) leave it incomplete for ever, which ends as a deadlock; an
+go together (``bar.red`` and ``bar.sync``, different counts) leave it incomplete forever, which ends as a deadlock; an
 H200 hangs or reports an illegal instruction.
 """
 

@@ -4,10 +4,11 @@ A *cluster* is up to 16 blocks that run at the same time on neighbouring SMs (CU
 Clusters"). Its barrier counts threads: a phase is over when every thread of the cluster has arrived or left the kernel.
 Where each thread stands is a word in its frame: the phase that it has arrived at and not waited for, or 0.
 
-Any thread may reach the shared memory of any block of its cluster that has not come to its end. An H200 answers a load
-from a block that has ended with ``cudaErrorLaunchFailure`` and loses a store without a word; here both are faults.
-What is simplified: addresses of a block's own shared memory do not tell its rank (docs/dev/layers.md), so a pointer to
-shared memory means the reader's own when another block reads it, unless it came from ``map_shared_rank``.
+Any thread may reach the shared memory of any block of its cluster that has not ended. An H200 answers a load from
+a block that has ended with ``cudaErrorLaunchFailure`` and silently drops a store; here both are faults.
+What is simplified: the address of a block's own shared memory does not hold the block's rank; only addresses from
+``map_shared_rank`` do (``abi.RANK_SHIFT``). A plain pointer to shared memory that another block reads means the
+reader's own shared memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The handler of SIGSEGV that watches the host's accesses to page-locked memory (``machine/page_trap.py``).
+"""The handler of SIGSEGV that watches the host's accesses to page-locked memory (``machine/memory/page_trap.py``).
 
 It only loads, stores, and calls what POSIX allows in a signal handler, and two functions of Python that are made for
 it: a signal's handler of ``faulthandler`` and ``PyErr_SetInterruptEx``. What is not watched goes to the handler that

@@ -1,8 +1,8 @@
 """Marks of accesses that compiled code does not make itself, and the runs of bytes that a launch has marked.
 
-The maps are described in ``codegen/marks.py``. ``cl_footprint_runs`` and ``cl_footprint_clear`` are called by the
-machine when a launch has ended, with a table of the regions that it reached: start, length and row of each, a bit set
-of the kinds of access that may have marked it, and whether the coarse map says where.
+The maps are described in ``codegen/footprint_marks.py``. ``cl_footprint_runs`` and ``cl_footprint_clear`` are called by
+the machine when a launch has ended, with a table of the regions that it reached: start, length and row of each, a bit
+set of the kinds of access that may have marked it, and whether the coarse map says where.
 """
 
 from __future__ import annotations

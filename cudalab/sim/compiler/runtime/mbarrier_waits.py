@@ -6,7 +6,7 @@
 answer. A learner would notice that a poll which fails on a GPU seldom fails here.
 
 Where a wait gives up again and again and nothing else happens, the clock runs faster and faster, so that a wait with a
-time limit comes to its end; after ``MOST_EXPIRIES`` in a row the block is deadlocked.
+time limit expires; after ``MOST_EXPIRIES`` in a row the block is deadlocked.
 """
 
 from __future__ import annotations
