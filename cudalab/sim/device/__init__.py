@@ -1,4 +1,13 @@
-"""Queues and time: the simulated device behind the runtime calls (docs/dev/layers.md, "Device")."""
+"""The simulated device behind the runtime calls.
+
+``device.py``        the device: groups of calls (``calls/``) over one state (``state.py``)
+``declaration.py``   what the declaration of a call says, and the list of all calls
+``queue/``           operations, streams, engines, and the order in which they run
+``timing/``          how long work takes
+``hazards/``         unordered operations on the same bytes
+``log/``             recording and replay
+``current.py``       the device of this process
+"""
 
 from cudalab.sim.device.current import clock, current_device, host_work, reset, set_current_device
 from cudalab.sim.device.device import Device, FunctionInfo, LaunchTime

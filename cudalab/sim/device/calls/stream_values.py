@@ -3,7 +3,8 @@
 A wait keeps its stream, and no engine, until a 32- or 64-bit value in device or page-locked memory fulfils a condition.
 The hardware polls. Here the value is looked at when the stream arrives at the wait, when any operation has ended, and
 at every call of the host, which may have changed page-locked memory by itself. Stores of a kernel that is still running
-are not seen before it ends; a learner would notice that in no other way than by the time of the end.
+are not seen before it ends; a learner would notice that in no other way than by the time of the end. The hazard report
+does not take such a wait for an order.
 """
 
 from __future__ import annotations

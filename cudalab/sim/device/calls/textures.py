@@ -5,6 +5,10 @@ Here it is rows in device memory; the modelled time of fetches is that of loads 
 of an H200 (driver 580): a surface object needs no flag of its array, destroying an object twice is no error, and
 freeing an array does not ask whether objects still use it.
 
+Compiled code finds an object through ``context.images`` by the low bits of its handle; the rest of the handle tells a
+destroyed object from a later one. Each texel goes through the bounds check, the trace and the undo log as a load or
+store of its own. An object that is destroyed stays until the work enqueued before has ended.
+
 Not simulated: mipmapped arrays, resource views, sRGB, seamless cube maps, sparse arrays.
 """
 
