@@ -175,7 +175,7 @@ class Spent:
         """Count what happens in the calls that run something, while this lasts."""
         module = sys.modules["cudalab.analysis.profile"]
         with contextlib.ExitStack() as stack:
-            for name in ("__init__", "__enter__", "__exit__", "run", "run_batch", "run_concurrently", "take_back"):
+            for name in ("__init__", "__enter__", "__exit__", "run", "run_batch", "run_concurrently", "rollback"):
                 stack.enter_context(mock.patch.object(Tracer, name, self._counted(getattr(Tracer, name))))
             stack.enter_context(mock.patch.object(module, "mirrored", self._mirrored))
             yield

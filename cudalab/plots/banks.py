@@ -21,7 +21,7 @@ from cudalab.plots.heat_map import Request, requests_of
 from cudalab.plots.picture import Picture, blank
 from cudalab.plots.style import BLUE, FAINT, GREEN, INK, QUIET, RC, RULE, VERMILLION, tint
 from cudalab.sim.abi import WARP
-from cudalab.sim.machine.counters.bank_conflicts import BANKS, Turn, turns, wavefronts
+from cudalab.sim.machine.counters.bank_conflicts import BANKS, Wavefront, count_wavefronts, wavefronts_of
 
 if TYPE_CHECKING:
     from cudalab.analysis.profile import Profile
@@ -57,8 +57,8 @@ def banks(
         kind = "load"
         title = title or f"One request of {size} bytes a lane"
     atomic = kind == "atomic"
-    served = turns(addresses, active, size, atomic=atomic)
-    least = int(wavefronts(addresses[None], active[None], size, atomic=atomic)[1][0])
+    served = wavefronts_of(addresses, active, size, atomic=atomic)
+    least = int(count_wavefronts(addresses[None], active[None], size, atomic=atomic)[1][0])
     shown = served[:MOST_ROWS]
     with matplotlib.rc_context(RC):
         tall = len(shown) > 8
@@ -119,7 +119,7 @@ _LOOKS = {
 }
 
 
-def _draw(axes: Axes, shown: Sequence[Turn], tall: bool) -> None:
+def _draw(axes: Axes, shown: Sequence[Wavefront], tall: bool) -> None:
     rows = len(shown)
     low = min((word for turn in shown for word, _ in turn.banks.values()), default=0) // BANKS
     cells: dict[str, list[list[tuple[float, float]]]] = {name: [] for name in _LOOKS}
@@ -186,7 +186,7 @@ def _named(lanes: tuple[int, ...]) -> str:
     return f"{len(lanes)}×" if len(lanes) > 2 else f"{lanes[0]},{lanes[1]}"
 
 
-def _sentence(served: Sequence[Turn], least: int, active: np.ndarray, atomic: bool) -> str:
+def _sentence(served: Sequence[Wavefront], least: int, active: np.ndarray, atomic: bool) -> str:
     count = len(served)
     lanes = int(active.sum())
     words = f"The {lanes} lanes" if lanes > 1 else "The one lane"
@@ -210,7 +210,7 @@ def _sentence(served: Sequence[Turn], least: int, active: np.ndarray, atomic: bo
     )
 
 
-def _description(served: Sequence[Turn], kind: str, size: int) -> str:
+def _description(served: Sequence[Wavefront], kind: str, size: int) -> str:
     cut = f", of which the first {MOST_ROWS} are drawn" if len(served) > MOST_ROWS else ""
     return (
         f"Table with the 32 banks of shared memory as columns and {len(served)} wavefront"

@@ -21,7 +21,7 @@ from cudalab.analysis.line_counts import KINDS
 from cudalab.plots.picture import Picture, blank
 from cudalab.plots.style import BLUE, INK, QUIET, RC, VERMILLION, number, tint
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
-from cudalab.sim.machine.counters.bank_conflicts import wavefronts
+from cudalab.sim.machine.counters.bank_conflicts import count_wavefronts
 from cudalab.sim.machine.counters.collection import local_sectors
 from cudalab.sim.machine.counters.requests import distinct
 from cudalab.sim.machine.reports.finding import Place, place_of
@@ -81,7 +81,7 @@ def requests_of(p: Profile, unit: str) -> list[Request]:
             if unit == "wavefronts":
                 space = "shared"
                 addresses = addresses - np.where(active, np.uint64(starts.get(index, 0)), np.uint64(0))
-                units, ideal = wavefronts(addresses, active, size, atomic=KINDS[site.kind] == "atomic")
+                units, ideal = count_wavefronts(addresses, active, size, atomic=KINDS[site.kind] == "atomic")
             else:
                 local = LOCAL_WINDOW <= int(addresses[active].min(initial=SHARED_WINDOW)) < LOCAL_WINDOW + WINDOW_SIZE
                 space = "local" if local else "global"

@@ -12,7 +12,7 @@ from cudalab import cp
 from cudalab.analysis.profile import Profile
 from cudalab.plots import plot
 from cudalab.plots.heat_map import requests_of
-from cudalab.sim.machine.counters.bank_conflicts import turns, wavefronts
+from cudalab.sim.machine.counters.bank_conflicts import count_wavefronts, wavefronts_of
 
 LANE = np.arange(32)
 
@@ -101,8 +101,8 @@ def test_turns_are_as_many_as_wavefronts_are_counted(size: int, atomic: bool) ->
         for _ in range(20):
             addresses = (rng.integers(0, words, 32) * size).astype(np.uint64)
             active = rng.random(32) < rng.choice([0.2, 0.9, 1.1])
-            served = turns(addresses, active, size, atomic=atomic)
-            assert len(served) == wavefronts(addresses[None], active[None], size, atomic=atomic)[0][0]
+            served = wavefronts_of(addresses, active, size, atomic=atomic)
+            assert len(served) == count_wavefronts(addresses[None], active[None], size, atomic=atomic)[0][0]
             got = sorted((lane, word) for turn in served for word, lanes in turn.banks.values() for lane in lanes)
             each = max(1, size // 4)
             wanted = [(lane, int(addresses[lane]) // 4 + w) for lane in LANE[active].tolist() for w in range(each)]

@@ -1,12 +1,13 @@
-"""Shared memory: how many wavefronts a request takes, and how many of them are due to bank conflicts.
+"""Bank conflicts: how many wavefronts a request to shared memory takes, and how many without conflicts.
 
 Shared memory has 32 banks of 4 bytes; word *w* lies in bank *w* mod 32. One wavefront serves one word from each bank,
-to any number of lanes (a broadcast). So lanes that want different words of one bank take turns.
+to any number of lanes (a broadcast). Lanes that access different words of one bank conflict, and are served one after
+the other.
 
 A request of 8 bytes a lane is served half a warp at a time, one of 16 bytes a quarter at a time, because 32 banks give
 128 bytes. Two parts are served together when neighbouring lanes want the same address: each lane the same as the lane
 beside it, or as the lane two further (lane numbers that differ in bit 0, or in bit 1); lanes that are off fit any.
-Parts without an active lane cost nothing. Atomics of one address are not broadcast: each lane takes its own turn.
+Parts without an active lane take no wavefront. Atomics of one address are not broadcast: each lane is served by itself.
 
 Source: CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and later. The rules for wide accesses and
 atomics are what Nsight Compute reads on an H200, for all programs in
@@ -25,7 +26,7 @@ BANKS = 32
 BANK_BYTES = 4
 
 
-def wavefronts(
+def count_wavefronts(
     addresses: np.ndarray, active: np.ndarray, size: int, *, atomic: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Wavefronts of each request, and how many it would take without conflicts.
@@ -34,11 +35,11 @@ def wavefronts(
         addresses: uint64[r, 32], in bytes.
         active: bool[r, 32].
         size: bytes each lane moves: 1, 2, 4, 8 or 16.
-        atomic: lanes of one address do not share a turn.
+        atomic: lanes of one address are not served together.
     """
     words = max(1, size // BANK_BYTES)
     if words == 1:
-        total = _turns(addresses, active, 1, atomic)
+        total = _most_per_bank(addresses, active, 1, atomic)
         return total, (total > 0).astype(np.int64)
     total = np.zeros(len(addresses), np.int64)
     ideal = np.zeros(len(addresses), np.int64)
@@ -47,14 +48,14 @@ def wavefronts(
         both = slice(start, start + width)
         for rows, columns in _parts(addresses[:, both], active[:, both], start, width):
             if len(rows):
-                took = _turns(addresses[rows, columns], active[rows, columns], words, atomic)
+                took = _most_per_bank(addresses[rows, columns], active[rows, columns], words, atomic)
                 total[rows] += took
                 ideal[rows] += took > 0
     return total, ideal
 
 
 @dataclass(frozen=True)
-class Turn:
+class Wavefront:
     """One wavefront: what each bank serves."""
 
     lanes: range
@@ -63,7 +64,7 @@ class Turn:
     """Bank → the word it delivers (address over 4), and the lanes that get it."""
 
 
-def turns(addresses: np.ndarray, active: np.ndarray, size: int, *, atomic: bool = False) -> list[Turn]:
+def wavefronts_of(addresses: np.ndarray, active: np.ndarray, size: int, *, atomic: bool = False) -> list[Wavefront]:
     """The wavefronts of one request, one by one.
 
     How many there are is the hardware's; in which order a bank delivers its words is not known, here it is the order of
@@ -73,10 +74,10 @@ def turns(addresses: np.ndarray, active: np.ndarray, size: int, *, atomic: bool 
         addresses: uint64[32], in bytes.
         active: bool[32].
         size: bytes each lane moves: 1, 2, 4, 8 or 16.
-        atomic: lanes of one address do not share a turn.
+        atomic: lanes of one address are not served together.
     """
     words = max(1, size // BANK_BYTES)
-    out: list[Turn] = []
+    out: list[Wavefront] = []
     for lanes in _served(addresses, active, words):
         queues: list[dict[int, list[int]]] = [{} for _ in range(BANKS)]
         for lane in lanes:
@@ -84,13 +85,13 @@ def turns(addresses: np.ndarray, active: np.ndarray, size: int, *, atomic: bool 
                 wanted = int(addresses[lane]) // BANK_BYTES + word
                 key = wanted if not atomic else wanted * WARP + lane
                 queues[wanted % BANKS].setdefault(key, []).append(lane)
-        for turn in range(max(map(len, queues), default=0)):
+        for step in range(max(map(len, queues), default=0)):
             served = {}
             for bank, queue in enumerate(queues):
-                if turn < len(queue):
-                    key, takers = list(queue.items())[turn]
+                if step < len(queue):
+                    key, takers = list(queue.items())[step]
                     served[bank] = (key // WARP if atomic else key, tuple(takers))
-            out.append(Turn(lanes, served))
+            out.append(Wavefront(lanes, served))
     return out
 
 
@@ -110,13 +111,13 @@ def _served(addresses: np.ndarray, active: np.ndarray, words: int) -> list[range
 
 def _parts(addresses: np.ndarray, active: np.ndarray, start: int, width: int) -> list[tuple[np.ndarray, slice]]:
     """Which rows serve two parts together, and which one after the other."""
-    together = _alike(addresses, active, 1) | _alike(addresses, active, 2)
-    apart = np.flatnonzero(~together)
+    paired = _alike(addresses, active, 1) | _alike(addresses, active, 2)
+    single = np.flatnonzero(~paired)
     middle = start + width // 2
     return [
-        (np.flatnonzero(together), slice(start, start + width)),
-        (apart, slice(start, middle)),
-        (apart, slice(middle, start + width)),
+        (np.flatnonzero(paired), slice(start, start + width)),
+        (single, slice(start, middle)),
+        (single, slice(middle, start + width)),
     ]
 
 
@@ -128,7 +129,7 @@ def _alike(addresses: np.ndarray, active: np.ndarray, bit: int) -> np.ndarray:
     return result
 
 
-def _turns(addresses: np.ndarray, active: np.ndarray, words: int, atomic: bool) -> np.ndarray:
+def _most_per_bank(addresses: np.ndarray, active: np.ndarray, words: int, atomic: bool) -> np.ndarray:
     """The most different words that any one bank has to deliver, row by row; for atomics, the most accesses."""
     rows, columns = addresses.shape
     first = (addresses // np.uint64(BANK_BYTES)).astype(np.int64)

@@ -1,12 +1,12 @@
-"""Lanes of a warp that go different ways.
+"""Branch divergence: lanes of a warp that take different paths.
 
-The lanes of a warp run together as long as they are at the same place. At a branch they may part, and they meet again
-where their ways join. To find which of their visits belonged together, the lanes' ways through the basic blocks are
-replayed: of the lanes' next blocks the one that comes first in the code runs next, for all lanes that are there. That
-is how compiled code reconverges, because a compiler puts the place where ways join behind both of them.
+The lanes of a warp execute together while they are at the same instruction. They may diverge at a branch, and
+reconverge where their paths join. To find which of their visits were one execution, the lanes' paths through the basic
+blocks are replayed: of the lanes' next blocks the one that comes first in the code runs next, for all lanes that are
+there. Compiled code reconverges in this way, because a compiler places the join behind both paths.
 
-Volta and later GPUs may run parted lanes in other orders, and meet later; counts are then the hardware's only as far as
-it reconverges at once, which it does for branches and loops that the compiler can see through.
+Volta and later GPUs may run diverged lanes in other orders and reconverge later; the counts are the hardware's where it
+reconverges immediately, as it does for branches and loops that the compiler can analyse.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import numpy as np
 
 from cudalab.sim.abi import CLUSTER_END, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WARP, WINDOW_SIZE, SiteKind, Space
 from cudalab.sim.compiler.program import Kernel, Site
-from cudalab.sim.machine.counters.bank_conflicts import wavefronts
+from cudalab.sim.machine.counters.bank_conflicts import count_wavefronts
 from cudalab.sim.machine.counters.branch_divergence import aligned_visits, branches
 from cudalab.sim.machine.counters.merged_accesses import Merge
 from cudalab.sim.machine.counters.metrics import (
@@ -31,7 +31,7 @@ from cudalab.sim.machine.counters.metrics import (
     SiteCounts,
 )
 from cudalab.sim.machine.counters.requests import Visits, distinct, keep, matrices, passes, visits
-from cudalab.sim.machine.trace.async_records import separated
+from cudalab.sim.machine.trace.async_records import separate_copies
 
 _KEPT = 1 << 12
 """Requests kept of a batch of records."""
@@ -85,7 +85,7 @@ def count(kernel: Kernel, traced: Traced, merges: Sequence[Merge] = ()) -> Count
     visit = aligned_visits(traced.site, traced.thread, kinds, traced.warps, passed)
     copies = np.array([site.semantics.asynchronous for site in sites])
     if visit is not None and copies.any():
-        visit = separated(visit, traced.site, traced.thread, copies)
+        visit = separate_copies(visit, traced.site, traced.thread, copies)
     found = visits(
         traced.site,
         traced.thread,
@@ -272,7 +272,7 @@ def _turns(addresses: np.ndarray, active: np.ndarray, sizes: np.ndarray) -> np.n
     turns = np.zeros(len(addresses))
     for size in np.unique(sizes).tolist():
         here = sizes == size
-        turns[here] = wavefronts(addresses[here], active[here], size, atomic=False)[0]
+        turns[here] = count_wavefronts(addresses[here], active[here], size, atomic=False)[0]
     return turns
 
 
@@ -344,7 +344,7 @@ def _count_shared(
             site = found.request_site[rows]
             if before.any():
                 addresses = addresses - np.where(active, before[site][:, None], np.uint64(0))
-            took, least = wavefronts(addresses, active, size, atomic=is_atomic)
+            took, least = count_wavefronts(addresses, active, size, atomic=is_atomic)
             total += np.bincount(site, took * weight[rows], len(sites))
             ideal += np.bincount(site, least * weight[rows], len(sites))
             if size == 4 and not is_atomic:

@@ -1,10 +1,11 @@
-"""Accesses of shared memory that the assembler has merged.
+"""Accesses to shared memory that the assembler has merged.
 
-PTX loads ``[r]``, ``[r+4]``, ``[r+8]`` and ``[r+12]`` of four bytes each may be one machine instruction of 16 bytes,
-where the assembler can prove the alignment; also when one of the four is not wanted. The hardware then has one request
-instead of four, and serves it by the rules of wide accesses. Which loads those are, the machine code says: a wide load
-that names the PTX line of a narrow one. The other members of the group are its neighbours through the same register in
-the same basic block; where the group begins follows from the address, because a wide access is aligned to its width.
+The assembler may merge PTX loads of four bytes each from ``[r]``, ``[r+4]``, ``[r+8]`` and ``[r+12]`` into one machine
+instruction of 16 bytes where it can prove the alignment, even if one of the four is not needed. The hardware then has
+one request instead of four, and serves it by the rules for wide accesses. The machine code tells which loads were
+merged: a wide load names the PTX line of a narrow one. The other members of the group are its neighbours through the
+same register in the same basic block; the address tells where the group begins, because a wide access is aligned to its
+width.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The counters of a launch, under the names of Nsight Compute.
 
 A *request* is one memory instruction of one warp. A *sector* is 32 bytes aligned to 32, the unit in which caches and
-memory move data. See Nsight Compute's documentation, "Metrics Decoder". How they are counted: :mod:`.counters`.
+memory move data. See Nsight Compute's documentation, "Metrics Decoder". ``collection.py`` counts them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Theoretical occupancy: how many blocks of a kernel fit on one SM at once, and what stops more.
 
-A block needs warps, registers and shared memory, all for its whole life. An SM takes blocks until one of these, or the
-number of blocks itself, runs out. Occupancy is resident warps over the most that an SM can hold; more warps hide more
-latency, up to a point.
+A block needs warps, registers and shared memory for its whole lifetime. An SM takes blocks until one of these, or the
+number of block slots, runs out. Occupancy is the ratio of resident warps to the most that an SM can hold; more warps
+hide more latency, up to a point.
 
-Registers are given to whole warps in units of 256 and each of the SM's four schedulers owns a quarter; shared memory in
-units of 128 bytes, and 1 KB more of each block is the system's. Source: CUDA C++ Programming Guide, "Hardware
-Multithreading", and the technical specifications of compute capability 9.0.
+Registers are allocated to whole warps in units, and each of the SM's schedulers owns an equal share; shared memory is
+allocated in units, too, and the system reserves some of each block's. ``DeviceLimits`` has the numbers. Source: CUDA
+C++ Programming Guide, "Hardware Multithreading", and the technical specifications of the compute capability.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Residency of one kernel at one block size."""
+    """Occupancy of one kernel at one block size."""
 
     threads: int
     """Threads a block."""

@@ -1,9 +1,9 @@
-"""From single threads' accesses back to a warp's requests.
+"""Rebuilds a warp's requests from the accesses of single threads.
 
-Hardware executes a load once for a warp: 32 lanes, one *request*. Traced code reports each lane on its own. A request
-is put together from the lanes of a warp that pass the same place for the same time: the k-th visit of each lane. Where
-lanes run a loop a different number of times, that is a request with fewer lanes, as on hardware. Where lanes of a warp
-take different ways inside a loop, visits are first lined up by the way each lane took (:mod:`.divergence`).
+Hardware executes a load once for a warp: 32 lanes, one *request*. Traced code records each lane by itself. A request
+consists of the lanes of a warp that visit a site for the same time: the k-th visit of each lane. Where lanes run a loop
+a different number of times, the request has fewer lanes, as on hardware. Where lanes of a warp take different paths
+inside a loop, visits are first aligned by each lane's path (``branch_divergence.py``).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Counters of a launch from its blocks: all of them, or a few that stand for the rest.
+"""Counters of a launch from all of its blocks, or from a sample of them.
 
-Most kernels do much the same in every block, so a block from the middle stands for the grid; in a small grid the last
-block, where guards act, stands for itself. They run on the memory as it is; what they store is taken back, nothing is
-printed, and a fault only ends the sample. A learner would notice where blocks differ much, as in a Mandelbrot picture:
-the modelled time is then that of the middle.
+Most kernels do much the same in every block, so a block from the middle represents the grid; in a small grid the last
+block, where bounds checks take effect, represents itself. Sampled blocks run on the memory as it is; their stores are
+rolled back, nothing is printed, and a fault only ends the sample. A learner would notice where blocks differ much, as
+in a Mandelbrot picture: the modelled time is then that of the middle.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 RECORDS = 1 << 18
 """Records kept of one sampled block (4 MB); what comes after is counted and extrapolated."""
 SMALL_GRID = 64
-"""Blocks of a grid in which the last one, where guards act, counts for something."""
+"""Blocks of a grid up to which the last one, where bounds checks take effect, is sampled, too."""
 SHORT = 1 << 13
-"""Records of a block short enough that guards matter, and that a second one costs little."""
+"""Records of a block that is short enough for bounds checks to matter, and for a second block to cost little."""
 MEETING = 8
-"""Blocks that are run to see whether atomics of different blocks meet at an address."""
+"""Blocks that are sampled to find out whether atomics of different blocks share addresses."""
 WORD = 4
 WATCHED = 2048
 """Words at least, where there are so many, that are watched for a sample."""
 NEARBY = 1 << 14
 """Records of each block that are compared for what blocks of one SM load in common."""
 SECONDS = 1.0
-"""A sampled block that runs longer is cut: it waits for another block, or is very long."""
+"""A sampled block that runs longer is stopped: it waits for another block, or is very long."""
 CONCURRENT_SECONDS = 10.0
-"""The same for blocks that wait for each other: they run to their ends, or what they would have done is not known."""
+"""The same for blocks that wait for each other: they have to run to their ends to be counted."""
 MEMORY = 512
-"""Samples remembered."""
+"""Samples that are kept."""
 BATCH = 1 << 19
 """Records counted at once."""
 WHOLE = 1 << 20
@@ -66,7 +66,7 @@ ALWAYS_WHOLE = 1 << 19
 PROFILE_RECORDS = 1 << 21
 PROFILE_SECONDS = 5.0
 PICTURED = 4
-"""Blocks of a profile whose requests are kept for pictures."""
+"""Blocks of a profile whose requests are kept for figures."""
 
 _remembered: OrderedDict[tuple[object, ...], Counts] = OrderedDict()
 
@@ -144,14 +144,14 @@ def count_launch(
                 snap(counts)
                 return counts
             if first.status == Status.YIELDED:
-                tracer.take_back()
+                tracer.rollback()
                 return _count_concurrently(tracer, merged)
             blocks = _profiled_blocks(kernel, first, total)
         chosen = [(total - 1) // 2]
         if blocks > 1:
             chosen = np.unique(np.linspace(0, total - 1, min(blocks, total)).round().astype(np.int64)).tolist()
         if first is not None and (first.block != chosen[0] or first.status != Status.DONE):
-            tracer.take_back()  # blocks run in order
+            tracer.rollback()  # blocks run in order
             first = None
         counts = _count(tracer, chosen, _weights(chosen, total), PROFILE_SECONDS, merged, first)
     counts.blocks = total
@@ -207,7 +207,7 @@ def _sampled(tracer: Tracer, watch: bool) -> Counts:
     counter = _Counter(tracer, watch)
     middle = tracer.run((blocks - 1) // 2, time_limit=SECONDS)
     if middle.status == Status.YIELDED:  # it waits for other blocks, or for somebody else
-        tracer.take_back()
+        tracer.rollback()
         chosen = (blocks - 1) // 2
         found = tracer.run_concurrently(
             range(blocks), {chosen}, time_limit=CONCURRENT_SECONDS, most=RECORDS, patient=False

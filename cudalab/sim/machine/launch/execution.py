@@ -1,11 +1,11 @@
-"""One kernel launch: check the configuration, run the blocks, say what came of it.
+"""Executes one launch: runs its blocks and reports the outcome.
 
-A GPU starts as many blocks as fit on its SMs and lets them run in any order. Here blocks run one after the other in
-their linear order, on one worker unless more are asked for; with one worker results are the same in every run, float
-atomics included. A learner would notice only in kernels that depend on the order, which are wrong. Kernels that poll
-memory always have one worker; ``residents.py`` says how their blocks take turns.
+A GPU starts as many blocks as fit on its SMs and runs them in any order. Here blocks run one after the other in linear
+order, on one worker thread unless more are asked for; with one worker results are the same in every run, float atomics
+included. A learner would notice only in kernels that depend on the order, which are wrong. Kernels that poll memory
+always have one worker; ``resident_blocks.py`` describes how their blocks are scheduled.
 
-A kernel cannot hang the process. Running code looks at ``context.stop`` every few ten thousand loop iterations, and the
+A kernel cannot hang the process. Native code checks ``context.stop`` every few ten thousand loop iterations; the
 launching thread sets it on an interrupt, or when no block has finished for ``time_limit`` seconds.
 """
 
@@ -49,26 +49,26 @@ _TOO_LONG = (
 
 
 LARGE = 1 << 15
-"""Threads after which code that takes several at once is worth making; the compiler needs as long again for it."""
+"""Threads after which vectorised code is worth generating; it doubles the compile time."""
 
 
 @dataclass
 class Outcome:
-    """What came of a launch."""
+    """How a launch ended."""
 
     fault: Fault | None = None
     """Why it stopped early, or None."""
     text: str = ""
     """What the kernel printed."""
     lost_prints: int = 0
-    """Calls of printf that no longer fitted into the buffer."""
+    """Calls of printf whose output was dropped: the buffer was full."""
     blocks_done: int = 0
     held: HeldStores | None = None
-    """With ``hold_stores``: the stores that were made and taken back."""
+    """With ``hold_stores``: the stores, which have been rolled back."""
     footprint: Footprint | None = None
-    """With ``footprint``: the bytes that were touched."""
+    """With ``footprint``: the bytes that the launch accessed."""
     waiting: Execution | None = None
-    """With ``resumable``: the launch has not ended, because its threads wait for memory to change."""
+    """With ``resumable``: the launch has not ended; its threads wait for memory to change."""
 
 
 def execute(
@@ -95,11 +95,11 @@ def execute(
         time_limit: seconds without a finished block after which the launch is stopped.
         interruptible: let a KeyboardInterrupt stop the launch; otherwise it is raised when the launch has ended.
         clock_ns: what ``clock64`` and ``globaltimer`` count from.
-        hold_stores: take all stores to global memory back at the end and return them (one worker, traced code).
-        footprint: also return the bytes that the launch touched (machine/footprint.py).
-        published: with ``hold_stores``: memory (address, bytes) to which stores are listed in order, too.
-        resumable: come back when nothing goes on unless others change memory (``Outcome.waiting``); otherwise that is a
-            fault.
+        hold_stores: roll all stores to global memory back at the end and return them (one worker, traced code).
+        footprint: also return the bytes that the launch accessed (``trace/footprint.py``).
+        published: with ``hold_stores``: memory (address, bytes) whose stores are also listed in order.
+        resumable: return when no thread goes on unless others change memory (``Outcome.waiting``); otherwise that is
+            a fault.
 
     Returns:
         The outcome; a fault in the kernel is in ``Outcome.fault``, not raised.
@@ -131,7 +131,8 @@ def execute(
 
 
 def is_large(launch: Launch) -> bool:
-    """Count a launch's threads: have there been ``LARGE`` by now, and may the kernel have a form that fits a block?"""
+    """Count the threads that the kernel has been launched with: are they ``LARGE`` by now, and is there a vectorised
+    form for such blocks?"""
     kernel, config = launch.kernel, launch.config
     width = lanes_of_host()
     if not kernel.kernel.wide or not width or config.block[0] % width:
@@ -141,7 +142,7 @@ def is_large(launch: Launch) -> bool:
 
 
 def _execute_at_once(launch: Launch, clock_ns: int) -> Outcome:
-    """Run a launch that cannot take long right here, in the launching thread."""
+    """Run a launch that is known to be short in the launching thread."""
     kernel, blocks = launch.kernel, launch.config.blocks
     space = workspaces.borrow()
     try:
@@ -159,7 +160,7 @@ def _execute_at_once(launch: Launch, clock_ns: int) -> Outcome:
 
 
 class Execution:
-    """A launch under way: what it has borrowed, and how it goes on when it waits for memory to change."""
+    """A launch that is being executed, and can be resumed when its threads wait for memory to change."""
 
     def __init__(
         self,
@@ -183,7 +184,7 @@ class Execution:
         self._published: Sequence[tuple[int, int]] = ()
 
     def begin(self, clock_ns: int, *, hold_stores: bool, footprint: bool, published: Sequence[tuple[int, int]]) -> None:
-        """Prepare everything; nothing runs yet."""
+        """Prepare the workspaces; nothing runs yet."""
         self._published = published
         launch, kernel, config = self._launch, self._launch.kernel, self._launch.config
         try:
@@ -207,14 +208,14 @@ class Execution:
             raise
 
     def complete(self) -> Outcome:
-        """Run to the end; where nothing goes on without others, that is a fault."""
+        """Run to the end; waiting for others is a fault."""
         outcome = self.go_on()
         return outcome if outcome.waiting is None else outcome.waiting.give_up()
 
     def go_on(self, clock_ns: int = 0, *, patient: bool = True, rounds: int = FEW_ROUNDS, most: int = LONG) -> Outcome:
-        """Run as far as it comes. With ``patient=False`` it also comes back when threads only count or look at the
-        clock, after ``rounds`` of it, and after ``most`` rounds in which it gets on. ``clock_ns``: how late it is by
-        now. ``Outcome.waiting`` is set when it has to wait for others."""
+        """Run as far as possible. With ``patient=False`` it also returns when threads only count or read the clock,
+        after ``rounds`` of that, and after ``most`` rounds in which it makes progress. ``clock_ns``: the modelled time
+        by now. ``Outcome.waiting`` is set when it has to wait for others."""
         try:
             statuses = self._run(clock_ns, patient, rounds, most)
             if statuses[0] == Status.YIELDED:
@@ -275,32 +276,32 @@ class Execution:
 
     @property
     def only_others_can_help(self) -> bool:
-        """Would its threads do the same again for ever, unless somebody else changes memory?"""
+        """Would its threads repeat the same for ever, unless somebody else changes memory?"""
         return self._resident is not None and not self._resident.progress & (Progress.REAL | Progress.OWN)
 
     @property
     def is_busy(self) -> bool:
-        """Would it go on by itself, and has only come back so that time can pass for others?"""
+        """Could it go on by itself, and has returned only so that time can pass for others?"""
         return self._resident is not None and self._resident.is_busy
 
     @property
     def moved(self) -> bool:
-        """Has it done anything that others could see, the last time it went on?"""
+        """Has its last run changed anything that others could see?"""
         return self._resident is not None and self._resident.moved
 
     @property
     def clock_ns(self) -> int:
-        """How late it is for its threads."""
+        """The time that its threads have seen, modelled ns."""
         return int(self._spaces[0].context.clock)
 
     def keep_stores(self) -> None:
-        """The stores made so far stay; they and those to come are visible at once."""
+        """Keep the stores made so far; these and later ones are visible at once."""
         if self._undo is not None:
             self._undo.detach(self._spaces[0].context)
             self._undo = None
 
     def give_up(self, why: tuple[str, str] | None = None) -> Outcome:
-        """It can never end: stop it and explain. ``why``: why nobody else changes the memory, and what to try."""
+        """It can never end: stop it with a fault. ``why``: why nobody else changes the memory, and what to try."""
         assert self._resident is not None
         context = self._spaces[0].context
         outcome = Outcome(blocks_done=context.blocks_done)
@@ -308,7 +309,7 @@ class Execution:
         return self._close_with(outcome)
 
     def close(self) -> None:
-        """Give back what was borrowed; stores that are still held are taken back for good."""
+        """Release the workspaces; stores that are still held are rolled back for good."""
         if self._marks is not None:
             footprints.wipe(self._memory, self._marks)
             self._marks = None
@@ -325,7 +326,7 @@ class Execution:
 
 
 def mark_reachable_written(kernel: LoadedKernel, allocations: Sequence[Allocation]) -> None:
-    """Count all memory that an untraced launch can write as written: initcheck must never raise a false alarm."""
+    """Count all memory that an untraced launch can write as initialised: initcheck must have no false positives."""
     if not kernel.writes_global:
         return
     memory = kernel.module.memory

@@ -167,8 +167,8 @@ class LoadedKernel:
         self._entries: dict[str, Callable[[int, int, int], int]] = {}
         self._configurations: dict[tuple[object, ...], LaunchConfig] = {}
         self._pointers: dict[bytes, Pointers] = {}
-        self.images: dict[tuple[object, ...], bytes] = {}
-        """What a workspace's context looked like when a launch had been laid out in it (workspace.py)."""
+        self.context_images: dict[tuple[object, ...], bytes] = {}
+        """Copies of a workspace's context, by configuration (workspace.py)."""
         # For each root: the offset of its 8 bytes in the parameters, or ~index of its variable.
         names = list(module.program.globals)
         self.root_plan = tuple(

@@ -1,12 +1,12 @@
 """What a kernel's ``printf`` prints.
 
-On a GPU ``printf`` stores the format and its arguments in a buffer; the host formats them, at the latest at the next
-synchronisation. Here the same: compiled code appends an entry, and this module formats it as C does. Arguments are
-packed as C's variable arguments, each promoted and aligned to its size (CUDA C++ Programming Guide, "Formatted
+On a GPU ``printf`` stores the format and its arguments in a buffer, which the host formats, at the latest at the next
+synchronisation. So does the simulator: native code appends an entry, and this module formats it as C does. Arguments
+are packed as C's variable arguments, each promoted and aligned to its size (CUDA C++ Programming Guide, "Formatted
 Output").
 
-Output is ordered by block, and within a block as its threads came to it; a GPU orders it as warps happen to run. The
-host takes the buffer whenever it is full, as the driver does on an H200; after 64 MB of one launch further output is
+Output is ordered by block, and within a block by execution; on a GPU the order depends on how warps are scheduled. The
+host empties the buffer whenever it is full, as the driver does on an H200; after 64 MB of one launch further output is
 dropped and counted.
 """
 

@@ -1,9 +1,9 @@
-"""How long threads sleep, from the trace.
+"""How long threads sleep, counted from the trace.
 
-``nanosleep`` asks for a time and gets another one: the PTX ISA promises from nothing to twice of it. On an H200 (driver
-580, 2026-11-21) it is the next power of two above: 32 ns are 64, 100 are 128, 1000 are 1024, 1024 are 2048, and a time
-of 0 is a pause of 40 ns. A learner would notice in a loop that backs off by doubling, which waits twice as long as it
-asks for.
+The duration of ``nanosleep`` is approximate: the PTX ISA allows anything from 0 to twice the requested time. On an H200
+(driver 580, 2026-11-21) it is the next larger power of two: 32 ns become 64, 100 become 128, 1000 become 1024, 1024
+become 2048, and a request of 0 pauses for 40 ns. A learner would notice in a loop with exponential backoff, which waits
+twice as long as requested.
 """
 
 from __future__ import annotations

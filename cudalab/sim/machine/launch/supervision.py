@@ -1,7 +1,7 @@
-"""Native code under supervision: on threads of its own, so that the launching thread can stop it.
+"""Runs native code on worker threads, so that the launching thread can stop it.
 
-Running code looks at ``context.stop`` now and then. The launching thread waits in short slices and sets it on an
-interrupt, or when no block has finished for too long.
+Native code checks ``context.stop`` from time to time. The launching thread waits in short slices and sets it on an
+interrupt, or when no block has finished for the time limit.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from cudalab.sim.machine.launch.workspace import Workspace
 
 SLICE = 0.05
-"""Seconds between two looks at the progress of a launch."""
+"""Seconds between two checks of a launch's progress."""
 PATIENCE = 20.0
-"""Seconds a worker is given to stop once it was told to."""
+"""Seconds that a worker has to stop once it was told to."""
 
 
 class NotStopped(RuntimeError):
@@ -117,7 +117,7 @@ def _stop(spaces: list[Workspace], reason: Stop) -> None:
 
 
 def _wait(jobs: list[Job], spaces: list[Workspace], time_limit: float, interruptible: bool) -> BaseException | None:
-    """Wait for all jobs, stop them at the time limit; returns the interrupt that came meanwhile."""
+    """Wait for all jobs and stop them at the time limit; returns an interrupt that arrived meanwhile."""
     interrupted: BaseException | None = None
     done, since = -1, 0.0
     while True:

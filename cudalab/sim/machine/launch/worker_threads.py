@@ -1,8 +1,8 @@
 """Threads that run native code, so that the thread that launched stays free to be interrupted.
 
-Native code holds no Python lock while it runs. The launching thread waits in short slices: a KeyboardInterrupt reaches
-it at once, and it can see whether blocks still finish. Threads are kept for the next launch; a hand-over costs about
-ten microseconds. They have a large stack, because device functions that call themselves use it.
+Native code does not hold the GIL. The launching thread waits in short slices: a KeyboardInterrupt reaches it at once,
+and it can check whether blocks still finish. Threads are kept for the next launch; a hand-over costs about ten
+microseconds. Their stacks are large, for recursive device functions.
 """
 
 from __future__ import annotations

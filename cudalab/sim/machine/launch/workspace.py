@@ -1,8 +1,8 @@
-"""The buffers of one worker: what a running block has on an SM, laid out for compiled code.
+"""The workspace of one worker: the memory of a running block, laid out for native code.
 
-A block's shared memory, its threads' local memory, and the frames that hold registers across barriers live here. A
+It holds a block's shared memory, its threads' local memory, and the frames that save registers across barriers. A
 worker runs one block after the other in the same buffers, so shared memory is not cleared between blocks, as on a GPU.
-Buffers only grow and are reused by later launches: a small launch must not spend its time on allocating.
+Buffers only grow and are reused by later launches, so that a small launch spends no time on allocations.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from cudalab.sim.machine.memory.allocation import Allocation
 
 FUEL = 1 << 16
-"""Back-edges between two looks at ``context.stop``; some 0.1 ms."""
+"""Back-edges between two checks of ``context.stop``; some 0.1 ms."""
 NO_SITE = 0xFFFF_FFFF
 """In ``context.fault.site`` until something stops the launch."""
 DRAIN = ctypes.CFUNCTYPE(None, ctypes.POINTER(Context), ctypes.POINTER(Buffer))
-"""Called by running code when a buffer is full; it takes the contents and sets ``used`` to 0."""
+"""Called by native code when a buffer is full; it takes the contents and sets ``used`` to 0."""
 MALLOC = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32)
 FREE = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32)
-"""``malloc`` and ``free`` of running code (``abi.Context``)."""
+"""``malloc`` and ``free`` as native code calls them (``abi.Context``)."""
 _IMAGES = 256
-"""Configurations of a kernel whose context is remembered."""
+"""Configurations of a kernel for which a copy of the context is kept."""
 _states = itertools.count()
 
 
-class Region:
-    """A block of host memory, aligned to 1024 bytes, that grows when asked for more."""
+class AlignedBuffer:
+    """Host memory aligned to 1024 bytes that grows on demand."""
 
     __slots__ = ("_raw", "address", "bytes", "size")
 
@@ -59,7 +59,7 @@ class Region:
 
 
 _HEAP_ROOM = 16
-"""Bytes of memory that the device heap takes for each of its own, at most: small allocations lie far apart."""
+"""Bytes of memory that the device heap takes at most for each byte of its limit: small allocations lie far apart."""
 
 
 class Workspace:
@@ -68,17 +68,17 @@ class Workspace:
     def __init__(self) -> None:
         self.context = Context()
         self.address = ctypes.addressof(self.context)
-        self.shared, self.local, self.frames = Region(), Region(), Region()
-        self.states, self.scratch, self.print = Region(), Region(), Region()
-        self.parameters, self.roots = Region(), Region()
+        self.shared, self.local, self.frames = AlignedBuffer(), AlignedBuffer(), AlignedBuffer()
+        self.states, self.scratch, self.print = AlignedBuffer(), AlignedBuffer(), AlignedBuffer()
+        self.parameters, self.roots = AlignedBuffer(), AlignedBuffer()
         self.cluster = Cluster(blocks=1)
         """Of a block that is a cluster by itself."""
         self.grid = np.zeros(GRID_WORKSPACE_BYTES, np.uint8)
-        """What the barrier of a cooperative launch counts in."""
+        """The counters of a cooperative launch's grid barrier."""
         self.allocations: list[Allocation] = []
         """Allocations that parameters point to, by the last :meth:`prepare`."""
         self._state = next(_states)
-        """Another number whenever one of the buffers has moved; no two workspaces have the same."""
+        """A number that changes whenever a buffer moves; no two workspaces share one."""
         self._places: tuple[int, ...] = ()
         self._keep: object = None
         self._printed: list[bytes] = []
@@ -92,7 +92,7 @@ class Workspace:
         loaded, config, args = launch.kernel, launch.config, launch.args
         kernel, memory = loaded.kernel, loaded.module.memory
         context = self.context
-        image = loaded.images.get((self._state, config, prints, memory.stack_limit))
+        image = loaded.context_images.get((self._state, config, prints, memory.stack_limit))
         if image is None:
             self._lay_out(loaded, config, prints)
         else:
@@ -118,7 +118,7 @@ class Workspace:
         self._keep = (loaded.module, memory.range_table, args)
 
     def _lay_out(self, loaded: LoadedKernel, config: LaunchConfig, prints: bool) -> None:
-        """Fill in all that is the same for every launch of this configuration, and remember how that looks."""
+        """Fill in what is the same for every launch of this configuration, and keep a copy of the context."""
         kernel, module = loaded.kernel, loaded.module
         context, arena = self.context, loaded.module.memory.arena
         ctypes.memset(self.address, 0, ctypes.sizeof(context))
@@ -156,10 +156,10 @@ class Workspace:
         places = tuple(buffer.address for buffer in (*buffers, self.parameters, self.roots))
         if places != self._places:
             self._places, self._state = places, next(_states)
-        if len(loaded.images) >= _IMAGES:
-            loaded.images.clear()
+        if len(loaded.context_images) >= _IMAGES:
+            loaded.context_images.clear()
         key = (self._state, config, prints, module.memory.stack_limit)
-        loaded.images[key] = ctypes.string_at(self.address, ctypes.sizeof(context))
+        loaded.context_images[key] = ctypes.string_at(self.address, ctypes.sizeof(context))
 
     def _take_prints(self, _context: object, buffer: ctypes._Pointer[Buffer]) -> None:
         self._printed.append(self.print.bytes[: buffer.contents.used].tobytes())
@@ -184,7 +184,7 @@ class Workspace:
 
     @property
     def has_printed(self) -> bool:
-        """Is there anything that :meth:`printed` would give, or that was lost?"""
+        """Has the launch printed anything, or lost output?"""
         return bool(self.context.print.used or self.context.print.lost or self._printed)
 
     def printed(self) -> bytes:

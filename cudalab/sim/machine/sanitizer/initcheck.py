@@ -20,7 +20,7 @@ from cudalab.sim.compiler.program import Kernel
 from cudalab.sim.machine.memory.allocation import Allocation
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.trace.batch import Batch, Touches, touches
-from cudalab.sim.machine.trace.grouping import compact, group, spread
+from cudalab.sim.machine.trace.grouping import compact, group, value_range
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _before_all(
     # Few are left: those of the epoch of the first write, which may be of the same thread.
     thread, step = batch.thread[record], batch.step[record]
     then = np.flatnonzero(writes & (epoch == first[unit]))
-    low, high = spread(unit[then], units, thread[then])
+    low, high = value_range(unit[then], units, thread[then])
     first_step = np.full(units, never)
     np.minimum.at(first_step, unit[then], step[then])
     alone = (low[unit] == thread) & (high[unit] == thread) & (step < first_step[unit])
@@ -174,6 +174,6 @@ def _written_elsewhere(found: Touches, batch: Batch, block: np.ndarray) -> np.nd
     """Touches of units that another block of the batch writes: a race between blocks, if anything."""
     writes = batch.kind[found.record] != SiteKind.LOAD
     unit, bound = compact(found.unit)
-    low, high = spread(unit[writes], bound, block[writes])
+    low, high = value_range(unit[writes], bound, block[writes])
     elsewhere: np.ndarray = (high[unit] >= 0) & ((low[unit] != block) | (high[unit] != block))
     return elsewhere

@@ -26,7 +26,7 @@ import numpy as np
 from cudalab.sim.abi import WARP, SiteKind, Space
 from cudalab.sim.compiler.program import Kernel
 from cudalab.sim.machine.trace.batch import Batch, Touches, touches
-from cudalab.sim.machine.trace.grouping import compact, first_and_last, group, marked, spread
+from cudalab.sim.machine.trace.grouping import compact, first_and_last, group, marked, value_range
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _shared_units(batch: Batch, found: Touches) -> Touches:
     record = found.record
     unit, _ = compact(found.unit)
     key, bound = group([batch.block[record], unit])
-    low, high = spread(key, bound, batch.thread[record])
+    low, high = value_range(key, bound, batch.thread[record])
     conflicting = (low < high) & marked(key, bound, batch.kind[record] != SiteKind.LOAD)
     keep = np.flatnonzero(conflicting[key])
     unit, _ = compact(found.unit[keep])
@@ -124,7 +124,7 @@ def _conflicts(
     if not len(chosen):
         return []
     key, bound = group(keys)
-    low, high = spread(key, bound, party)
+    low, high = value_range(key, bound, party)
     kind = batch.kind[found.record[chosen]]
     stores, atomics, loads = (
         marked(key, bound, kind == wanted) for wanted in (SiteKind.STORE, SiteKind.ATOMIC, SiteKind.LOAD)
@@ -259,7 +259,7 @@ class InterBlockRaces:
             return []
         part = np.concatenate(self._parts)
         key, bound = compact(part["unit"])
-        low, high = spread(key, bound, part["block"])
+        low, high = value_range(key, bound, part["block"])
         written, atomic, loaded = (
             marked(key, bound, part["kind"] == kind) for kind in (SiteKind.STORE, SiteKind.ATOMIC, SiteKind.LOAD)
         )

@@ -53,7 +53,7 @@ def waits_for_copies(records: np.ndarray) -> frozenset[int]:
     return frozenset(np.unique(records["site"][waits]).tolist())
 
 
-def separated(visit: np.ndarray, site: np.ndarray, thread: np.ndarray, copies: np.ndarray) -> np.ndarray:
+def separate_copies(visit: np.ndarray, site: np.ndarray, thread: np.ndarray, copies: np.ndarray) -> np.ndarray:
     """Number the visits of asynchronous copies anew where one visit of a thread has made several records.
 
     Args:

@@ -1,4 +1,4 @@
-"""Traces of some blocks side by side, in the form that the sanitizer's checks read.
+"""Traces of several blocks in the form that the sanitizer's checks read.
 
 Times: ``epoch`` counts the block barriers that a thread has passed; accesses of one block in different epochs are
 ordered. ``turn`` counts the warp operations that a lane has taken part in; accesses of lanes of one warp with different
@@ -6,8 +6,8 @@ turns are ordered too, where the operation named them both.
 
 CUDA C++ Programming Guide, "Synchronization Functions": ``__syncthreads()`` makes memory accesses of the block's
 threads before it visible to all of them after it, ``__syncwarp(mask)`` those of the lanes in `mask`. Shuffles and
-votes promise no memory ordering there, but make their lanes wait for each other; they count as order here, so that
-what cannot happen is not reported.
+votes promise no memory ordering there, but make their lanes wait for each other; they count as ordering here, which
+avoids false positives.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def timed(records: np.ndarray, wanted: np.ndarray, before: np.ndarray) -> np.nda
 def make_batch(
     kernel: Kernel, blocks: Sequence[int], records: Sequence[np.ndarray], finished: Sequence[bool], threads: int
 ) -> Batch:
-    """Put traces together and number their times.
+    """Join traces and number their epochs and turns.
 
     Args:
         kernel: the kernel.

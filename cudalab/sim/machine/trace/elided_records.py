@@ -1,9 +1,9 @@
-"""Records that code of the variant ``traced`` did not write, put back beside those that stand for them.
+"""Elided records: those that ``traced`` code does not write, because another record implies them.
 
-An access that lies at a constant distance from another of its basic block has no record of its own, nor has a basic
-block that begins with an access (``compiler/codegen/tracing.py``): ``Site.behind`` says whose record stands for it. A
-block of a tiled matrix product writes a quarter of its records that way. Who counts wants them all. Records of one
-thread stay in program order but for accesses of one basic block, among which the order may be another.
+An access at a constant distance from another one of its basic block has no record of its own, nor has a basic block
+that begins with an access (``compiler/codegen/tracing.py``): ``Site.behind`` names the site whose record implies it. A
+block of a tiled matrix product writes a quarter of its records that way. The counters need all of them, so they are
+restored here. Records of one thread stay in program order, except that accesses of one basic block may be reordered.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ RECORD = np.dtype([("address", "<u8"), ("site", "<u4"), ("thread", "<u2"), ("fla
 assert RECORD.itemsize == ctypes.sizeof(Record)
 
 
-class Spread:
-    """What each record of a kernel stands for.
+class ElidedRecords:
+    """The records that each written record of a kernel implies.
 
     Attributes:
-        counts: int64[sites]: how many records a record of this site is, itself included.
+        counts: int64[sites]: how many records a record of this site implies, itself included.
     """
 
     def __init__(self, sites: Sequence[Site]) -> None:
@@ -48,11 +48,11 @@ class Spread:
         self._has_address = np.array([sites[index].kind != SiteKind.BLOCK for index in flat], np.uint64)
         self.is_needed = bool((self.counts > 1).any())
 
-    def length(self, records: np.ndarray) -> int:
-        """How many records there are when all have been put back."""
+    def restored_length(self, records: np.ndarray) -> int:
+        """How many records there are once the elided ones are restored."""
         return int(self.counts[records["site"]].sum()) if self.is_needed else len(records)
 
-    def apply(self, records: np.ndarray, most: int | None = None) -> np.ndarray:
+    def restore(self, records: np.ndarray, most: int | None = None) -> np.ndarray:
         """All records; with ``most``, the first of them, not many more than so many."""
         if not self.is_needed or not len(records):
             return records[:most]
@@ -72,12 +72,12 @@ class Spread:
         return out
 
 
-_known: weakref.WeakKeyDictionary[LoadedKernel, Spread] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[LoadedKernel, ElidedRecords] = weakref.WeakKeyDictionary()
 
 
-def spread_of(kernel: LoadedKernel) -> Spread:
-    """What the records of a kernel stand for."""
+def elided_records_of(kernel: LoadedKernel) -> ElidedRecords:
+    """The records that each written record of a kernel implies."""
     found = _known.get(kernel)
     if found is None:
-        found = _known[kernel] = Spread(kernel.kernel.sites)
+        found = _known[kernel] = ElidedRecords(kernel.kernel.sites)
     return found

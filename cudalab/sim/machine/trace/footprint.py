@@ -1,13 +1,13 @@
-"""What bytes of device memory a launch read, wrote, and changed by atomics: exactly, byte by byte.
+"""Memory footprint of a launch: exactly which bytes of device memory it read, wrote, and updated by atomics.
 
-A GPU keeps no such account. Here a launch can be asked for it: it then runs *footprint* code, which notes every access
-in maps beside the device's memory (``compiler/codegen/marks.py`` says how), and when it has ended the maps are read and
-wiped. Footprint code takes at most about twice as long as plain code; it is generated when it is first asked for.
+A GPU does not record this. Here a launch runs *footprint* code on request, which marks every access in maps of the
+device's memory (``compiler/codegen/footprint_marks.py``); when it has ended the maps are read and cleared. Footprint
+code takes at most about twice as long as plain code; it is generated when it is first needed.
 
-Counted are global and constant memory, also through generic pointers, and registered host memory. Shared and local
+Covered are global and constant memory, also through generic pointers, and registered host memory. Shared and local
 memory belong to one block or thread, parameters to one launch. An atomic counts as one even when it changes nothing
-(a compare-and-swap that fails). What a launch touched before a fault or the time limit stopped it is in its footprint,
-too. Strings that ``printf`` prints are not: the host reads them.
+(a compare-and-swap that fails). The footprint includes accesses before a fault or the time limit stopped the launch. It
+does not include strings that ``printf`` prints, which the host reads.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Runs = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, eq=False)
 class Footprint:
-    """The bytes a launch touched.
+    """The bytes that a launch accessed.
 
     The arrays have one row a run: address and bytes, ``uint64``, sorted by address; runs of one kind neither overlap
     nor touch, unless they belong to different allocations. A byte may be in several kinds. An interleaved access gives

@@ -1,7 +1,7 @@
-"""Which records belong together: equal keys found by tables instead of sorting.
+"""Groups records with equal keys by tables instead of sorting.
 
 A launch makes millions of records. Sorting them by block, time and address costs more than running the kernel; most
-keys are small numbers, or addresses that lie together, so a table indexed by the key does the same in one pass."""
+keys are small numbers, or addresses close to each other, so a table indexed by the key does the same in one pass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LARGEST_TABLE = 1 << 23
 
 
 def compact(values: np.ndarray) -> tuple[np.ndarray, int]:
-    """Number scattered values anew: equal ones get equal numbers, below the bound that is returned.
+    """Renumber scattered values: equal ones get equal numbers, below the bound that is returned.
 
     Values in the same stretch of 1024 stay neighbours, so addresses of a few arrays become a short range.
     """
@@ -54,7 +54,7 @@ def group(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, int]:
     return key, bound
 
 
-def spread(key: np.ndarray, bound: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def value_range(key: np.ndarray, bound: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Smallest and largest value of each group; (largest int64, -1) for groups without members."""
     low, high = np.full(bound, np.iinfo(np.int64).max), np.full(bound, -1)
     np.minimum.at(low, key, values)

@@ -1,7 +1,7 @@
-"""Running blocks in traced code: every access, barrier and basic block of every thread, one record each.
+"""Runs blocks in traced code: every access, barrier and basic block of every thread, one record each.
 
 The traced variant of a kernel does what the plain one does and appends a 16-byte record before each event. Profile and
-sanitizer read nothing else. Blocks run one at a time, and what they store is taken back afterwards.
+sanitizer read nothing else. Blocks run one at a time, and their stores are rolled back afterwards.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cudalab.sim.machine.memory.undo_log import UndoLog
 from cudalab.sim.machine.reports.endless_wait import waiting_fault
 from cudalab.sim.machine.reports.faults import from_context
 from cudalab.sim.machine.sanitizer.shadow_cells import shadow_cells_of
-from cudalab.sim.machine.trace.elided_records import RECORD, Spread, spread_of
+from cudalab.sim.machine.trace.elided_records import RECORD, ElidedRecords, elided_records_of
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context
@@ -59,28 +59,28 @@ class BlockTrace:
         timed_out: bool = False,
         fault: Fault | None = None,
         *,
-        spread: Spread | None = None,
+        elided: ElidedRecords | None = None,
         most: int | None = None,
     ) -> None:
-        """``written``: the records as native code wrote them, of which ``lost`` found no room; ``spread`` puts back
+        """``written``: the records as native code wrote them, of which ``lost`` found no room; ``elided`` restores
         what it left out. No more than about ``most`` are kept."""
         self.block, self.status, self.timed_out, self.fault = block, status, timed_out, fault
         self.explained: ExplainedFault | None = None
         self.lost_inside = self.cut_between_runs = False
-        """Of a block that runs together with others, bit by bit: were records lost within a run, or are whole runs
-        missing from some point on?"""
-        self._written, self._missing, self._spread, self._most = written, lost, spread, most
+        """Of a block that runs concurrently with others, in slices: were records lost within a slice, or are whole
+        slices missing from some point on?"""
+        self._written, self._missing, self._elided, self._most = written, lost, elided, most
 
     @cached_property
     def records(self) -> np.ndarray:
         """Of type ``RECORD``; a thread's records are in program order, but for accesses of one basic block. They are
         made from what native code wrote when first asked for: before the tracer runs again."""
-        return self._written if self._spread is None else self._spread.apply(self._written, self._most)
+        return self._written if self._elided is None else self._elided.restore(self._written, self._most)
 
     @cached_property
     def total(self) -> int:
         """All records, those that are not kept included. Where native code found no room, an estimate."""
-        here = len(self._written) if self._spread is None else self._spread.length(self._written)
+        here = len(self._written) if self._elided is None else self._elided.restored_length(self._written)
         if not self._missing or not len(self._written):
             return here + self._missing
         return here + round(self._missing * here / len(self._written))
@@ -88,7 +88,7 @@ class BlockTrace:
     @cached_property
     def lost(self) -> int:
         """Records that are not kept."""
-        if self._spread is None or not self._missing and (self._most is None or self.total <= self._most):
+        if self._elided is None or not self._missing and (self._most is None or self.total <= self._most):
             return self._missing
         return self.total - len(self.records)
 
@@ -108,7 +108,7 @@ class BlockTrace:
 class Tracer:
     """Runs chosen blocks of one launch in traced code.
 
-    Use it as a context manager: on leaving it, all stores to global memory are taken back.
+    Use it as a context manager: on leaving it, all stores to global memory are rolled back.
 
     Args:
         launch: what is launched.
@@ -132,7 +132,7 @@ class Tracer:
         self._entry = kernel.entry(variant)
         self._skips = variant == "sanitize_trace"
         self._has_barriers = any(site.semantics.operation is Operation.MBARRIER for site in kernel.kernel.sites)
-        self._spread = spread_of(kernel) if variant == "traced" else None
+        self._elided = elided_records_of(kernel) if variant == "traced" else None
         self.shadow: AttachedCells | None = None
         """What code that skips accesses notes; from the first run on."""
         self._space = workspaces.borrow()
@@ -189,7 +189,7 @@ class Tracer:
             status,
             context.stop == Stop.TIMEOUT,
             Fault.from_buffer_copy(context.fault) if status == Status.FAULT else None,
-            spread=self._spread,
+            elided=self._elided,
             most=self._records,
         )
 
@@ -202,10 +202,10 @@ class Tracer:
 
         Returns:
             A trace for each, valid until the next run; empty where that cannot be told, because not all blocks came to
-            their end or not all records fitted. What they stored is then taken back, with all that was stored before.
+            their end or not all records fitted. Their stores are then rolled back, with all stores before them.
         """
         if self.in_clusters:
-            self.take_back()
+            self.rollback()
             return []
         context = self._space.context
         self._begin()
@@ -228,10 +228,10 @@ class Tracer:
             self._undo.detach(context)
             context.block_order = 0
         if status != Status.DONE or context.trace.lost:
-            self.take_back()
+            self.rollback()
             return []
         return [
-            BlockTrace(block, self._buffer[start:end], 0, Status.DONE, spread=self._spread)
+            BlockTrace(block, self._buffer[start:end], 0, Status.DONE, elided=self._elided)
             for block, start, end in zip(blocks, [0, *ends[:-1]], ends, strict=True)
         ]
 
@@ -285,7 +285,7 @@ class Tracer:
             context.trace.capacity = self._records * RECORD.itemsize
             if block not in keep:
                 return
-            trace = found.setdefault(block, BlockTrace(block, self._buffer[:0], 0, Status(status), spread=self._spread))
+            trace = found.setdefault(block, BlockTrace(block, self._buffer[:0], 0, Status(status), elided=self._elided))
             trace.status = Status(status)
             if status == Status.FAULT:
                 trace.fault = Fault.from_buffer_copy(context.fault)
@@ -293,7 +293,7 @@ class Tracer:
                     trace.explained = from_context(context, self.launch)
             trace.lose(lost)
             trace.lost_inside = trace.lost_inside or lost > 0
-            here = self._spread.length(self._buffer[:used]) if self._spread is not None else used
+            here = self._elided.restored_length(self._buffer[:used]) if self._elided is not None else used
             if kept and kept + here > most:
                 trace.cut_between_runs = trace.cut_between_runs or not trace.lost_inside
                 trace.lose(used)
@@ -337,8 +337,8 @@ class Tracer:
         if self._prepare is not None:
             self._prepare(context)
 
-    def take_back(self) -> None:
-        """Take back what the blocks run so far have stored."""
+    def rollback(self) -> None:
+        """Undo the stores of the blocks run so far."""
         self._undo.rollback()
 
     @property

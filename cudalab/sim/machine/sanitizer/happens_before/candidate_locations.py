@@ -17,7 +17,7 @@ from cudalab.sim.compiler.program import Kernel
 from cudalab.sim.compiler.semantics import Scope
 from cudalab.sim.machine.sanitizer.memory_model import ordering_of
 from cudalab.sim.machine.trace.batch import whole_block
-from cudalab.sim.machine.trace.grouping import compact, count_before, group, marked, spread
+from cudalab.sim.machine.trace.grouping import compact, count_before, group, marked, value_range
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _by_block(address: np.ndarray, block: np.ndarray, blocks: int) -> list[np.nd
 
 def _differ(key: np.ndarray, bound: int, values: np.ndarray) -> np.ndarray:
     """For each key: are there two values?"""
-    low, high = spread(key, bound, values)
+    low, high = value_range(key, bound, values)
     found: np.ndarray = low < high
     return found
 
