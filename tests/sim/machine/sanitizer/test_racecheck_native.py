@@ -34,7 +34,7 @@ def racing(arena: Arena, drawn: Sample) -> set[str]:
     """The oracle: which kinds of memory have a race, by vector clocks over every record of the trace."""
     kernel, args = arena.load(drawn)
     detector = VectorClockDetector(kernel.kernel, drawn.block)
-    with Tracer(kernel, (drawn.grid, 1, 1), (drawn.block, 1, 1), args, variant="sanitize_trace") as tracer:
+    with Tracer(kernel.launch(drawn.grid, drawn.block, args), variant="sanitize_trace") as tracer:
         for block in range(drawn.grid):
             records = tracer.run(block).records
             everything = np.ones(len(records), np.bool_)
