@@ -14,13 +14,9 @@ from pathlib import Path
 
 
 def _setup(args: argparse.Namespace) -> int:
-    from cudalab.installation.environment import SetupError, setup
+    from cudalab.installation.environment import setup
 
-    try:
-        setup(args.venv, extra=args.extra)
-    except SetupError as error:
-        print(f"setup: {error}", file=sys.stderr)
-        return 1
+    setup(args.venv, extra=args.extra)
     return 0
 
 
@@ -146,12 +142,17 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
+    from cudalab.installation.environment import SetupError
+
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and given[0] in ("grade", "exercises"):
-        return _grading(given[0], given[1:])
-    args = parser().parse_args(given)
     try:
+        if given and given[0] in ("grade", "exercises"):
+            return _grading(given[0], given[1:])
+        args = parser().parse_args(given)
         code: int = args.run(args)
+    except SetupError as error:
+        print(f"{given[0]}: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
         return 130

@@ -31,7 +31,10 @@ def project_root() -> Path:
     """The folder of the course: where pyproject.toml, the notebooks and the lock files are."""
     root = Path(__file__).resolve().parents[2]
     if not (root / "pyproject.toml").is_file():
-        raise SetupError(f"{root} is not a checkout of the course (no pyproject.toml); run this in one.")
+        raise SetupError(
+            f"this needs the course (notebooks, exercises, tests), and the package installed in {root} is the library "
+            "alone. Get the course's repository and run `make lab` in it, or this command there."
+        )
     return root
 
 
