@@ -1,7 +1,7 @@
-"""Who waits where, when a block can no longer go on.
+"""Deadlocks of a block, in words: which threads wait at which barrier.
 
 ``__syncthreads()`` waits for all threads of the block that have not exited; ``__syncwarp(mask)`` and shuffles for all
-lanes in their mask. When threads wait for each other at different places nothing can end the wait. A GPU hangs.
+lanes in their mask. When threads wait for each other at different barriers nothing ends the wait. A GPU hangs.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 EXITED = 0xFFFF_FFFF
 FLAGS = 0x6000_0000
-"""Bits that the block driver adds to a resume point: ready to go on, or held back."""
+"""Bits that the block driver adds to a resume point: ready to resume, or held back."""
 
 
-def who_waits(states: int, context: Context, kernel: LoadedKernel, block: Dim3) -> str:
-    """A sentence a place: how many threads wait there, and the first of them; at warp operations, with which mask.
+def describe_waits(states: int, context: Context, kernel: LoadedKernel, block: Dim3) -> str:
+    """A sentence for each barrier: how many threads wait there, and the first of them; at warp operations, the mask.
 
     Args:
         states: address of the ``uint32`` resume points, one a thread.
@@ -55,8 +55,8 @@ def who_waits(states: int, context: Context, kernel: LoadedKernel, block: Dim3) 
 
 
 def _mask(state: int, thread: int, context: Context, kernel: Kernel) -> int | None:
-    """The mask with which a thread waits for others of its warp; None where it waits for something else. Lanes of a
-    warp that has parted leave it in the first row of the scratch memory (``runtime/layout.py``)."""
+    """The mask of the warp operation at which a thread waits; None where it waits for something else. Lanes of a
+    diverged warp leave it in the first row of the scratch memory (``runtime/layout.py``)."""
     site = site_of_state(state, kernel)
     if site is None or not site.synchronises_lanes or not kernel.scratch_bytes:
         return None

@@ -1,6 +1,6 @@
-"""What went wrong with clusters, named barriers and grid synchronisation, in words: headline, rule, detail, advice.
+"""Faults of clusters, named barriers and grid synchronisation, in words.
 
-What an H200 does instead is in docs/dev/machine.md. Error codes are its, where it reports one.
+Error codes are those of an H200 where it reports one; docs/dev/machine.md has a table of what it does instead.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import CLUSTER_END, RANK_SHIFT, SHARED_WINDOW, Cluster, FaultKind
+from cudalab.sim.machine.reports.finding import Problem
 
 if TYPE_CHECKING:
     import ctypes
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from cudalab.sim.abi import Context
     from cudalab.sim.compiler.program import Site
 
-Problem = tuple[str, str, str, str]
 KINDS = (
     FaultKind.BLOCK_LEFT,
     FaultKind.NO_SUCH_RANK,
@@ -27,24 +27,24 @@ _LARGEST_SHARED = 227 << 10
 
 
 def is_distributed(address: int) -> bool:
-    """Is it a generic address of another block's shared memory?"""
+    """Is it a generic address of distributed shared memory?"""
     return SHARED_WINDOW + (1 << RANK_SHIFT) <= address < CLUSTER_END
 
 
 def is_far_outside(address: int) -> bool:
-    """Is it beyond what any block's shared memory can have? An H200 tells that apart."""
+    """Is it beyond the largest shared memory that a block can have? An H200 reports another error then."""
     return (address - SHARED_WINDOW) % (1 << RANK_SHIFT) >= _LARGEST_SHARED
 
 
 def problem(raw: ctypes.Structure, context: Context, site: Site) -> Problem:
-    """Of a fault of one of ``KINDS``."""
+    """The wording of a fault of one of ``KINDS``."""
     kind = FaultKind(raw.kind)
     if kind == FaultKind.BARRIER_COUNT:
         return _count(raw.address, site)
     if kind == FaultKind.BARRIER_MIXED:
         return _mixed(raw.address)
     if kind == FaultKind.ARRIVED_TWICE:
-        return (
+        return Problem(
             "A thread arrives twice at the cluster's barrier",
             "barrier.cluster out of turn",
             "It has arrived in this phase already and has not waited. On a GPU the barrier loses count: an H200 hangs.",
@@ -54,7 +54,7 @@ def problem(raw: ctypes.Structure, context: Context, site: Site) -> Problem:
     blocks = _blocks(context)
     if kind == FaultKind.NO_SUCH_RANK:
         named = f"rank {rank}" if rank < 16 else "a rank of 16 or more"
-        return (
+        return Problem(
             f"Invalid access of size {raw.size} bytes to distributed shared memory",
             "no such rank",
             f"The address belongs to {named}; the cluster has {blocks} block{'s' if blocks > 1 else ''}, ranks 0 to "
@@ -62,7 +62,7 @@ def problem(raw: ctypes.Structure, context: Context, site: Site) -> Problem:
             + (" The launch asked for no cluster: each block is one by itself." if blocks == 1 else ""),
             "take ranks below cluster.num_blocks(), and launch with clusters: __cluster_dims__ or a launch attribute.",
         )
-    return (
+    return Problem(
         f"Invalid access of size {raw.size} bytes to distributed shared memory",
         "shared memory of a block that has ended",
         f"The block of rank {rank} in the cluster has come to its end, and its shared memory with it. On an H200 a "
@@ -80,7 +80,7 @@ def _count(threads: int, site: Site) -> Problem:
     detail = f"{site.opcode} counts whole warps of 32 threads; it was given {threads} threads."
     if arrives and not threads:
         detail = f"{site.opcode} must say how many threads the barrier waits for; it was given 0."
-    return (
+    return Problem(
         "Invalid number of threads at a named barrier",
         "barrier count",
         detail,
@@ -89,7 +89,7 @@ def _count(threads: int, site: Site) -> Problem:
 
 
 def _mixed(number: int) -> Problem:
-    return (
+    return Problem(
         f"Barrier {number} was used in ways that do not go together",
         "mixed barrier",
         "Between two completions it was given different numbers of threads, or used with bar.red as well as with "
@@ -99,8 +99,8 @@ def _mixed(number: int) -> Problem:
 
 
 def not_cooperative(grid: tuple[int, int, int]) -> Problem:
-    """A trap in a kernel that synchronises the grid and was not launched so that it may."""
-    return (
+    """A trap in a kernel that synchronises the grid, in a launch that is not cooperative."""
+    return Problem(
         "The grid cannot synchronise: the launch is not cooperative",
         "grid synchronisation",
         f"grid.sync() needs all blocks of the grid ({grid[0]} x {grid[1]} x {grid[2]}) on the device at once, which "
@@ -111,7 +111,7 @@ def not_cooperative(grid: tuple[int, int, int]) -> Problem:
 
 
 def cluster_wait(blocks: int, waiting: int, threads: int) -> tuple[str, str]:
-    """Why threads wait for their cluster for ever, and what to try."""
+    """Why threads wait for their cluster without end, and what to try."""
     return (
         f"{waiting} of the {threads} threads of the cluster ({blocks} block{'s' if blocks > 1 else ''}) have not "
         "arrived at its barrier, and none of them can go on.",

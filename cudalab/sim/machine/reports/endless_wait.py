@@ -1,6 +1,7 @@
-"""Why a launch that polls memory can never end: who waits, at which line, for which bytes, and what they hold.
+"""Endless waits of launches that poll memory, in words: which threads wait, at which line, for which bytes.
 
-A GPU has no such message: the kernel spins, and the call that waits for it waits for ever.
+A GPU has no such message: the kernel spins, and the call that waits for it never returns. Here blocks that poll yield,
+and the launch ends when no block can make progress (``launch/resident_blocks.py``).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import ctypes
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from cudalab.sim.abi import SHARED_WINDOW, FaultKind, SiteKind
+from cudalab.sim.abi import SHARED_WINDOW, SiteKind
 from cudalab.sim.compiler.program import Site
 from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.reports import cluster_faults
@@ -17,7 +18,7 @@ from cudalab.sim.machine.reports.barrier_faults import site_of_state
 from cudalab.sim.machine.reports.faults import LAUNCH_TIMEOUT, Fault
 from cudalab.sim.machine.reports.finding import Finding, place_of, triple
 from cudalab.sim.machine.reports.mbarrier_faults import Mbarrier
-from cudalab.sim.machine.reports.nearest_allocation import Subject
+from cudalab.sim.machine.reports.nearest_allocation import FailedAccess
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context
@@ -51,10 +52,9 @@ def waiting_fault(
     elif resident.unstarted:
         why = _too_large(resident, why)
     cause, advice = why or _ALONE
-    code = LAUNCH_TIMEOUT
-    if first is None:  # cannot be, but an explanation must never fail
+    if first is None:  # cannot happen, but an explanation must never fail
         finding = Finding(rule=RULE, headline="The launch waits for ever", kernel=kernel.name, detail=cause)
-        return Fault(code.number, code.name, code.text, finding, FaultKind.NONE)
+        return Fault.of(LAUNCH_TIMEOUT, finding)
     access = _access(kernel, site)
     size = access.size or 8 if access is not None else 4
     place = place_of(site.location, kernel.module.program) if site is not None else None
@@ -75,11 +75,11 @@ def waiting_fault(
         detail="\n".join(line for line in detail if line),
         advice=advice,
     )
-    return Fault(code.number, code.name, code.text, finding, FaultKind.NONE)
+    return Fault.of(LAUNCH_TIMEOUT, finding)
 
 
 def _cluster(resident: ResidentBlocks, wait: Wait | None) -> tuple[str, str] | None:
-    """Who has not come to the barrier of the cluster."""
+    """Why a wait for the cluster does not end."""
     record = resident.cluster_of(wait.block) if wait is not None else None
     if record is None:
         return None
@@ -87,7 +87,7 @@ def _cluster(resident: ResidentBlocks, wait: Wait | None) -> tuple[str, str] | N
 
 
 def _too_large(resident: ResidentBlocks, why: tuple[str, str] | None) -> tuple[str, str]:
-    """Blocks wait, in all places there are, while others have not started."""
+    """All resident blocks wait, while others have not started."""
     cause = (
         f"{resident.unstarted} blocks of the grid have not started: {resident.capacity} fit on the device at once, "
         "and each of those waits in its place."
@@ -100,7 +100,7 @@ def _too_large(resident: ResidentBlocks, why: tuple[str, str] | None) -> tuple[s
 
 
 def _access(kernel: LoadedKernel, site: Site | None) -> Site | None:
-    """The load, atomic or wait that a poll's suspension point stands for: it has the same line of PTX."""
+    """The load, atomic or wait of a poll's suspension point: the one with the same line of PTX."""
     if site is None:
         return None
     kinds = (SiteKind.LOAD, SiteKind.ATOMIC, SiteKind.SYNC)
@@ -116,7 +116,7 @@ def _what(
     args: bytes,
     access: Site | None,
 ) -> tuple[int | None, str]:
-    """The address as the kernel sees it, and the bytes there in words."""
+    """The address as the kernel sees it, and what is there, in words."""
     if not wait.address:
         return None, ""
     offset = wait.address - resident.shared_of(wait.block)
@@ -134,7 +134,7 @@ def _what(
         if not length:
             return wait.address, f"the {size} bytes at {wait.address:#x}"
         return wait.address, f"{what} {_value(wait.address, size)}, in registered host memory at {base:#x}"
-    subject = Subject(wait.address, size, access, 0, kernel, args, 0, 0) if access is not None else None
+    subject = FailedAccess(wait.address, size, access, 0, kernel, args, 0, 0) if access is not None else None
     owner = subject.owner(allocation)[0] if subject is not None else ""
     start = wait.address - allocation.pointer
     return wait.address, f"{what} {_value(wait.address, size)}, at offset {start} of the {allocation.describe()}{owner}"
@@ -145,7 +145,7 @@ def _value(address: int, size: int) -> int:
 
 
 def _others(resident: ResidentBlocks, kernel: LoadedKernel) -> str:
-    """How many wait, and where."""
+    """How many threads wait, and where."""
     found = resident.count_waits()
     threads, blocks = sum(found.values()), resident.waiting_blocks
     if threads == 1:

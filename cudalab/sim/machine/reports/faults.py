@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import ctypes
 import html
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Context, FaultKind, SiteKind, Space
@@ -26,10 +26,9 @@ from cudalab.sim.compiler.program import Location, Site
 from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.launch.printf import read_string
 from cudalab.sim.machine.reports import barrier_faults, cluster_faults, heap_faults
-from cudalab.sim.machine.reports.finding import Finding, Place, place_of, triple
-from cudalab.sim.machine.reports.mbarrier_faults import barrier_problem, copy_problem
-from cudalab.sim.machine.reports.mbarrier_faults import waits as mbarrier_waits
-from cudalab.sim.machine.reports.nearest_allocation import Subject, access_problem
+from cudalab.sim.machine.reports.finding import Finding, Place, Problem, place_of, triple
+from cudalab.sim.machine.reports.mbarrier_faults import barrier_problem, copy_problem, describe_phases
+from cudalab.sim.machine.reports.nearest_allocation import FailedAccess, explain_access
 from cudalab.sim.machine.reports.texture_faults import image_problem, surface_problem
 
 if TYPE_CHECKING:
@@ -93,6 +92,10 @@ class Fault:
     assertion: str = ""
     """For an assert: the line that CUDA prints to stderr."""
 
+    @classmethod
+    def of(cls, code: Code, finding: Finding, kind: FaultKind = FaultKind.NONE, assertion: str = "") -> Fault:
+        return cls(code.number, code.name, code.text, finding, kind, assertion)
+
     @property
     def rule(self) -> str:
         return self.finding.rule
@@ -141,7 +144,7 @@ def from_context(context: Context, launch: Launch, raw: ctypes.Structure | None 
     )
     code = CODES.get(kind, LAUNCH_FAILURE)
     if kind == FaultKind.OUT_OF_BOUNDS and site.space == Space.SHARED:
-        # seen on an H200: an address outside the 16 MB window of shared memory is an instruction that cannot be
+        # as on an H200: an address outside the 16 MiB window of shared memory is an illegal instruction
         if (raw.address - SHARED_WINDOW) % (1 << 32) >= WINDOW_SIZE:
             code = ILLEGAL_INSTRUCTION
     elif kind == FaultKind.OUT_OF_BOUNDS and cluster_faults.is_distributed(raw.address):
@@ -152,29 +155,24 @@ def from_context(context: Context, launch: Launch, raw: ctypes.Structure | None 
     elif kind == FaultKind.ASSERT:
         finding, assertion = _assert_finding(raw, kernel, where)
     elif kind in (FaultKind.BAD_IMAGE, FaultKind.OUTSIDE_SURFACE):
-        finding = _image_finding(kind, raw, kernel, where, site)
+        finding = where.finding(_image_problem(kind, raw, kernel, site))
     elif kind in cluster_faults.KINDS:
-        headline, *rest = cluster_faults.problem(raw, context, site)
-        finding = where.finding(rest[0], headline, *rest[1:])
+        finding = where.finding(cluster_faults.problem(raw, context, site))
     elif kind == FaultKind.TRAP and kernel.kernel.synchronises_grid and not context.grid_workspace:
-        headline, *rest = cluster_faults.not_cooperative(grid)
-        finding = where.finding(rest[0], headline, *rest[1:])
+        finding = where.finding(cluster_faults.not_cooperative(grid))
     elif kind == FaultKind.BAD_BARRIER:
-        headline, *rest = barrier_problem(raw.extra[0], raw.extra[1], raw.extra[2], raw.address)
-        finding = where.finding(rest[0], headline, *rest[1:])
+        finding = where.finding(barrier_problem(raw.extra[0], raw.extra[1], raw.extra[2], raw.address))
     elif kind == FaultKind.BAD_COPY:
-        headline, *rest = copy_problem(raw.extra[0], raw.address)
-        finding = where.finding(rest[0], headline, *rest[1:])
+        finding = where.finding(copy_problem(raw.extra[0], raw.address))
     elif kind == FaultKind.BAD_FREE:
         if heap_faults.is_wild(kernel.module.memory, raw.address):
             code = ILLEGAL_ADDRESS
-        headline, *rest = heap_faults.invalid_free(kernel.module.memory, raw.address)
-        finding = where.finding(rest[0], headline, *rest[1:])
+        finding = where.finding(heap_faults.invalid_free(kernel.module.memory, raw.address))
     elif kind == FaultKind.DEADLOCK:
         finding = _deadlock_finding(raw.detail, context, kernel, where, block)
     else:
-        finding = _other_finding(kind, context, where, site)
-    return Fault(code.number, code.name, code.text, finding, kind, assertion)
+        finding = where.finding(_other_problem(kind, context, site))
+    return Fault.of(code, finding, kind, assertion)
 
 
 def time_limit_fault(context: Context, launch: Launch, limit: float) -> Fault:
@@ -202,8 +200,7 @@ def time_limit_fault(context: Context, launch: Launch, limit: float) -> Fault:
         advice="look for a loop whose condition never becomes false, or that waits for a thread that runs later. "
         "A kernel that needs longer gets it with a smaller size, or a larger time limit.",
     )
-    code = LAUNCH_TIMEOUT
-    return Fault(code.number, code.name, code.text, finding, FaultKind.NONE)
+    return Fault.of(LAUNCH_TIMEOUT, finding)
 
 
 @dataclass(frozen=True)
@@ -211,18 +208,20 @@ class _Where:
     kernel: str
     place: Place | None
     block: Dim3
-    thread: Dim3
+    thread: Dim3 | None
 
-    def finding(self, rule: str, headline: str, detail: str = "", advice: str = "") -> Finding:
+    def finding(self, problem: Problem, address: int | None = None, size: int = 0) -> Finding:
         return Finding(
-            rule=rule,
-            headline=headline,
+            rule=problem.rule,
+            headline=problem.headline,
             kernel=self.kernel,
             place=self.place,
             block=self.block,
             thread=self.thread,
-            detail=detail,
-            advice=advice,
+            address=address,
+            size=size,
+            detail=problem.detail,
+            advice=problem.advice,
         )
 
 
@@ -271,44 +270,37 @@ def _access_finding(
     address, size = raw.address, raw.size
     headline = access_headline(site, address, size)
     if kind == FaultKind.MISALIGNED:
-        rule = "misaligned address"
-        detail = f"Address {address:#x} is not a multiple of {size}, the size of the access."
-        advice = (
+        problem = Problem(
+            headline,
+            "misaligned address",
+            f"Address {address:#x} is not a multiple of {size}, the size of the access.",
             "reach wider types (float4, double) only at offsets that are multiples of their size; "
-            "a pointer that was cast or moved by a byte count has lost its alignment."
+            "a pointer that was cast or moved by a byte count has lost its alignment.",
         )
     elif kind == FaultKind.READ_ONLY:
-        rule = "write to constant memory"
-        detail = f"Address {address:#x} is in constant memory, which kernels can only read."
-        advice = "write it from the host between launches, or use a __device__ variable."
+        problem = Problem(
+            headline,
+            "write to constant memory",
+            f"Address {address:#x} is in constant memory, which kernels can only read.",
+            "write it from the host between launches, or use a __device__ variable.",
+        )
     else:
         extent = (raw.extra[0], raw.extra[1])
-        subject = Subject(address, size, site, raw.root, kernel, args, context.shared_size, context.local_size, extent)
-        rule, detail, advice = access_problem(subject)
-    return Finding(
-        rule=rule,
-        headline=headline,
-        kernel=where.kernel,
-        place=where.place,
-        block=where.block,
-        thread=where.thread,
-        address=address,
-        size=size,
-        detail=detail,
-        advice=advice,
-    )
+        sizes = context.shared_size, context.local_size
+        access = FailedAccess(address, size, site, raw.root, kernel, args, *sizes, extent)
+        problem = Problem(headline, *explain_access(access))
+    return where.finding(problem, address, size)
 
 
-def _image_finding(kind: FaultKind, raw: ctypes.Structure, kernel: LoadedKernel, where: _Where, site: Site) -> Finding:
+def _image_problem(kind: FaultKind, raw: ctypes.Structure, kernel: LoadedKernel, site: Site) -> Problem:
     images = kernel.module.memory.images
     if kind == FaultKind.BAD_IMAGE:
-        headline, rule, detail, advice = image_problem(images, raw.address, site.semantics)
-        return where.finding(rule, headline, detail, advice)
+        return image_problem(images, raw.address, site.semantics)
     x, y, z = (ctypes.c_int64(word).value for word in raw.extra[:3])
     detail, advice = surface_problem(images, raw.address, (x, y, z), raw.size)
     access = _ACCESS_NAMES.get(site.kind, "access")
     headline = f"Invalid surface {access} of size {raw.size} bytes"
-    return where.finding("surface access out of bounds", headline, detail, advice)
+    return Problem(headline, "surface access out of bounds", detail, advice)
 
 
 def _assert_finding(raw: ctypes.Structure, kernel: LoadedKernel, where: _Where) -> tuple[Finding, str]:
@@ -316,24 +308,19 @@ def _assert_finding(raw: ctypes.Structure, kernel: LoadedKernel, where: _Where) 
     words = (ctypes.c_uint64 * 5).from_address(raw.detail) if raw.detail else raw.extra
     message, file, function = (read_string(memory, words[index]).decode("utf-8", "replace") for index in (0, 1, 3))
     line = int(words[2]) & 0xFFFF_FFFF
-    text = (
-        f"{file}:{line}: {function}: block: [{where.block[0]},{where.block[1]},{where.block[2]}], "
-        f"thread: [{where.thread[0]},{where.thread[1]},{where.thread[2]}] Assertion `{message}` failed."
-    )
+    assert where.thread is not None
+    block, thread = (",".join(map(str, index)) for index in (where.block, where.thread))
+    text = f"{file}:{line}: {function}: block: [{block}], thread: [{thread}] Assertion `{message}` failed."
     place = where.place
     if place is None or place.line != line:
         place = place_of(Location(file, line), kernel.module.program) or place
-    finding = Finding(
-        rule="assertion failed",
-        headline=f"Assertion `{message}` failed",
-        kernel=where.kernel,
-        place=place,
-        block=where.block,
-        thread=where.thread,
-        detail=text,
-        advice="print the values that the condition looks at, or check the input that leads to this thread.",
+    problem = Problem(
+        f"Assertion `{message}` failed",
+        "assertion failed",
+        text,
+        "print the values that the condition looks at, or check the input that leads to this thread.",
     )
-    return finding, text
+    return replace(where, place=place).finding(problem), text
 
 
 def _deadlock_finding(states: int, context: Context, kernel: LoadedKernel, where: _Where, block: Dim3) -> Finding:
@@ -343,16 +330,15 @@ def _deadlock_finding(states: int, context: Context, kernel: LoadedKernel, where
     at_mbarrier = next((site for site in waiting if site.semantics.operation is Operation.MBARRIER), None)
     if at_mbarrier is not None:
         return _endless_phase(states, context, kernel, where, block, first or at_mbarrier)
-    return Finding(
-        rule="deadlock",
-        headline="No thread of the block can go on",
-        kernel=where.kernel,
-        place=place_of(first.location, kernel.module.program) if first else where.place,
-        block=where.block,
-        detail=barrier_faults.who_waits(states, context, kernel, block),
-        advice="let every thread of the block reach the same __syncthreads(), outside conditions that only some "
-        "threads fulfil; name in the mask of a warp operation exactly the lanes that reach it.",
+    problem = Problem(
+        "No thread of the block can go on",
+        "deadlock",
+        barrier_faults.describe_waits(states, context, kernel, block),
+        "let every thread of the block reach the same __syncthreads(), outside conditions that only some threads "
+        "fulfil; name in the mask of a warp operation exactly the lanes that reach it.",
     )
+    place = place_of(first.location, kernel.module.program) if first else where.place
+    return replace(where, place=place, thread=None).finding(problem)
 
 
 def _endless_phase(
@@ -362,40 +348,38 @@ def _endless_phase(
     values = (ctypes.c_uint32 * context.threads).from_address(states or context.states)
     sites = [barrier_faults.site_of_state(value, kernel.kernel) for value in values]
     at = [thread for thread, found in enumerate(sites) if found and found.semantics.operation is Operation.MBARRIER]
-    detail = [barrier_faults.who_waits(states, context, kernel, block), mbarrier_waits(context, at)]
-    return Finding(
-        rule="deadlock",
-        headline="A phase of an mbarrier never ends, and no other thread of the block can go on",
-        kernel=where.kernel,
-        place=place_of(site.location, kernel.module.program),
-        block=where.block,
-        detail="\n".join(line for line in detail if line),
-        advice="let as many threads arrive in each phase as init() was given; give back each stage of a pipeline "
+    detail = [barrier_faults.describe_waits(states, context, kernel, block), describe_phases(context, at)]
+    problem = Problem(
+        "A phase of an mbarrier never ends, and no other thread of the block can go on",
+        "deadlock",
+        "\n".join(line for line in detail if line),
+        "let as many threads arrive in each phase as init() was given; give back each stage of a pipeline "
         "(consumer_release); announce exactly the bytes that are copied (expect_tx); and wait for the phase that comes "
         "next, not for one after it.",
     )
+    return replace(where, place=place_of(site.location, kernel.module.program), thread=None).finding(problem)
 
 
-def _other_finding(kind: FaultKind, context: Context, where: _Where, site: Site) -> Finding:
+def _other_problem(kind: FaultKind, context: Context, site: Site) -> Problem:
     if kind == FaultKind.TRAP:
-        return where.finding(
-            "trap",
+        return Problem(
             "The kernel executed a trap",
+            "trap",
             "__trap() ends the launch; code after an assumption that did not hold often calls it.",
             "look at the condition that leads to this line.",
         )
     if kind == FaultKind.STACK_OVERFLOW:
-        return where.finding(
-            "stack overflow",
+        return Problem(
             "A thread's stack overflowed",
+            "stack overflow",
             f"A thread has {context.local_size} bytes for local arrays and the frames of the functions it calls.",
             "end the recursion earlier, or use a loop.",
         )
     if kind == FaultKind.BAD_CALL:
-        return where.finding(
-            "bad call",
+        return Problem(
             "Call through a pointer that is no device function",
+            "bad call",
             "",
             "take addresses of __device__ functions in device code; a host function's address means nothing there.",
         )
-    return where.finding("illegal instruction", f"Illegal instruction {site.opcode}".rstrip())
+    return Problem(f"Illegal instruction {site.opcode}".rstrip(), "illegal instruction")

@@ -1,4 +1,4 @@
-"""One thing found wrong in a kernel, and how it is shown: as a fault of a launch, and in the sanitizer's report.
+"""A finding: one mistake in a kernel, as text and as HTML, for faults of launches and the sanitizer's report.
 
 The form follows compute-sanitizer's: what, where in the code, which thread of which block, and the nearest allocation.
 Added are the line's text and what to try.

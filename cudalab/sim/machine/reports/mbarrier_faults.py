@@ -1,6 +1,7 @@
-"""Barriers in shared memory and bulk copies, explained: what an object holds, and what was wrong with its use.
+"""Faults of mbarriers and bulk copies, in words: the state of the object, and what was wrong with its use.
 
-The bits of an object are described in ``compiler/runtime/mbarrier.py``. On a GPU they mean nothing to anyone.
+The bits of an object are described in ``compiler/runtime/mbarrier.py``; the PTX ISA leaves them opaque. What an H200
+does instead is in docs/dev/machine.md.
 """
 
 from __future__ import annotations
@@ -12,26 +13,25 @@ from typing import TYPE_CHECKING
 from cudalab.sim.abi import SHARED_WINDOW, WARP
 from cudalab.sim.compiler.runtime import async_checks, layout
 from cudalab.sim.compiler.runtime import mbarrier as objects
+from cudalab.sim.machine.reports.finding import Problem
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context
 
-Problem = tuple[str, str, str, str]
-"""Headline, rule, detail and advice."""
-
 
 @dataclass(frozen=True)
 class Mbarrier:
-    """What a 64-bit object says."""
+    """The state of a 64-bit object."""
 
     pending: int
-    """Arrivals that are still to come in this phase."""
+    """Arrivals that this phase still waits for (the pending count)."""
     expected: int
-    """Arrivals that a phase takes."""
+    """Arrivals of each phase."""
     bytes_pending: int
-    """Bytes that were announced (``expect_tx``) and have not been copied, or negative: copied and not announced."""
+    """The transaction count: bytes that were announced (``expect_tx``) and not copied yet; negative when more were
+    copied than announced."""
     parity: int
-    """Of the phase: 0 in the first."""
+    """Parity of the phase: 0 in the first."""
     initialised: bool
 
     @classmethod
@@ -61,8 +61,8 @@ class Mbarrier:
         return text
 
 
-def waits(context: Context, threads: list[int]) -> str:
-    """A sentence for each object that some of the ``threads``, which wait at an mbarrier, look at."""
+def describe_phases(context: Context, threads: list[int]) -> str:
+    """A sentence for each object and phase that ``threads`` wait for at an mbarrier."""
     rows = {
         row: (ctypes.c_uint32 * (context.warps * WARP)).from_address(context.scratch + context.warps * row)
         for row in (layout.A, layout.A_HIGH)
@@ -83,12 +83,12 @@ def waits(context: Context, threads: list[int]) -> str:
 
 
 def barrier_problem(why: int, word: int, count: int, address: int) -> Problem:
-    """What a ``FaultKind.BAD_BARRIER`` is about."""
+    """The wording of a ``FaultKind.BAD_BARRIER``."""
     state = Mbarrier.of(word)
     offset = address - SHARED_WINDOW
     where = f"The mbarrier at offset {offset} of shared memory" if offset >= 0 else "The mbarrier"
     if why == objects.UNINITIALISED:
-        return (
+        return Problem(
             "An mbarrier that is not initialised is used",
             "mbarrier not initialised",
             f"{where} was never initialised, or was invalidated, or something else was written over it.",
@@ -96,14 +96,14 @@ def barrier_problem(why: int, word: int, count: int, address: int) -> Problem:
             "ordinary stores away from its 8 bytes.",
         )
     if why == objects.BAD_COUNT:
-        return (
+        return Problem(
             f"An mbarrier is given a count of {count}",
             "mbarrier count",
             f"Counts of an mbarrier go from 1 to {objects.MOST_ARRIVALS}.",
             "pass the number of threads that arrive in each phase, often blockDim.x.",
         )
     if why == objects.TOO_MANY:
-        return (
+        return Problem(
             "More threads arrive at an mbarrier than it expects",
             "too many arrivals",
             f"{where} {state}; {count} more arrive. What a GPU does then is not defined.",
@@ -111,14 +111,14 @@ def barrier_problem(why: int, word: int, count: int, address: int) -> Problem:
             "arrives again.",
         )
     if why == objects.COMPLETED:
-        return (
+        return Problem(
             "mbarrier.arrive.noComplete would complete the phase",
             "too many arrivals",
             f"{where} {state}; {count} more arrive. What a GPU does then is not defined.",
             "use mbarrier.arrive for the last arrivals.",
         )
     limit = (1 << (objects.TX_BITS - 1)) - 1
-    return (
+    return Problem(
         "An mbarrier cannot count so many bytes",
         "mbarrier bytes",
         f"{where} {state}; the count of bytes that are under way must stay between -{limit} and {limit}.",
@@ -127,16 +127,16 @@ def barrier_problem(why: int, word: int, count: int, address: int) -> Problem:
 
 
 def copy_problem(why: int, size: int) -> Problem:
-    """What a ``FaultKind.BAD_COPY`` is about."""
+    """The wording of a ``FaultKind.BAD_COPY``."""
     if why == async_checks.NO_CLUSTER:
-        return (
+        return Problem(
             f"A copy of {size} bytes into shared memory of a cluster, in a launch without clusters",
             "no cluster",
             "cp.async.bulk and cp.reduce.async.bulk from shared to shared memory, st.async and red.async are illegal "
             "instructions when no cluster size was asked for, also for the block's own memory.",
             "give the kernel __cluster_dims__(…), or the launch a cluster; within one block, copy with a loop.",
         )
-    return (
+    return Problem(
         f"A bulk copy of {size} bytes",
         "bulk copy size",
         "Bulk copies move multiples of 16 bytes, between addresses that are multiples of 16. An H200 says nothing, and "

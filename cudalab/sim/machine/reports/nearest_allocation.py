@@ -1,4 +1,8 @@
-"""An address that may not be touched, explained: what is there, what was probably meant, how far off it is."""
+"""An invalid address, explained: what is there, the allocation that was probably meant, and by how much it was missed.
+
+compute-sanitizer says as much of global memory ("is 4 bytes after the nearest allocation"); a GPU alone does not.
+The pointer parameter that the address was computed from, the index and the array's length are added here.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +39,12 @@ SIZES = {
     "double2": 16,
 }
 
-Problem = tuple[str, str, str]
+Explanation = tuple[str, str, str]
 """Rule, detail, advice."""
 
 
 @dataclass(frozen=True)
-class Subject:
+class FailedAccess:
     """An access that failed its check."""
 
     address: int
@@ -93,20 +97,20 @@ def _name(parameter: Parameter) -> str:
     return f"{parameter.index + 1} ({parameter.name})" if parameter.name else str(parameter.index + 1)
 
 
-def access_problem(subject: Subject) -> Problem:
+def explain_access(access: FailedAccess) -> Explanation:
     """Rule, detail and advice for an access that is out of bounds."""
-    address = subject.address
-    if subject.site.space == Space.SHARED or SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
-        return _window_problem(subject, SHARED_WINDOW, subject.shared_size, "shared memory", "block")
-    if subject.site.space == Space.CLUSTER or SHARED_WINDOW <= address < CLUSTER_END:
+    address = access.address
+    if access.site.space == Space.SHARED or SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
+        return _outside_window(access, SHARED_WINDOW, access.shared_size, "shared memory", "block")
+    if access.site.space == Space.CLUSTER or SHARED_WINDOW <= address < CLUSTER_END:
         start = address - (address - SHARED_WINDOW) % (1 << RANK_SHIFT)
         whose = f"block of rank {((address - SHARED_WINDOW) >> RANK_SHIFT) - 1}" if start > SHARED_WINDOW else "block"
-        return _window_problem(subject, start, subject.shared_size, "shared memory", whose)
-    if subject.site.space == Space.LOCAL or LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_SIZE:
-        return _window_problem(subject, LOCAL_WINDOW, subject.local_size, "local memory", "thread")
-    near = subject.kernel.module.memory.explain(address, subject.size)
-    pointer = subject.root_pointer()
-    parameter = subject.root_parameter()
+        return _outside_window(access, start, access.shared_size, "shared memory", whose)
+    if access.site.space == Space.LOCAL or LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_SIZE:
+        return _outside_window(access, LOCAL_WINDOW, access.local_size, "local memory", "thread")
+    near = access.kernel.module.memory.explain(address, access.size)
+    pointer = access.root_pointer()
+    parameter = access.root_parameter()
     who = f" Parameter {_name(parameter)} is {pointer:#x}." if parameter and pointer is not None else ""
     if pointer == 0 or (pointer is None and address < 1 << 16):
         which = f"parameter {_name(parameter)}" if parameter else "the pointer"
@@ -117,20 +121,20 @@ def access_problem(subject: Subject) -> Problem:
             "pass the address of an allocation; check what the allocation returned.",
         )
     if near.inside is None and near.freed is not None:
-        return _freed_problem(subject, near.freed)
+        return _use_after_free(access, near.freed)
     if near.is_former:
         return (
             "memory of before a reset",
             f"Address {address:#x} was device memory before the device was reset.{who}",
             "make the array anew: what was on the device before cudalab.reset() is lost.",
         )
-    if near.is_host and (pointer is None or subject.kernel.module.memory.find(pointer) is None):
+    if near.is_host and (pointer is None or access.kernel.module.memory.find(pointer) is None):
         return (
             "host pointer",
             f"Address {address:#x} is host memory of this process, which the device cannot reach.{who}",
             "copy the data to the device first (cp.asarray, cudaMemcpy), or use page-locked or managed memory.",
         )
-    target, distance = _meant(subject, near, pointer)
+    target, distance = _intended(access, near, pointer)
     if target is None or distance > NEAR:
         tail = f" The nearest allocation, the {target.describe()}, is {distance} bytes away." if target else ""
         return (
@@ -138,82 +142,78 @@ def access_problem(subject: Subject) -> Problem:
             f"Address {address:#x} was never allocated.{who}{tail}",
             "check how the address is computed: an index that was never set, a negative one, or an integer overflow.",
         )
-    return _miss(subject, target)
+    return _out_of_bounds(access, target)
 
 
-def _meant(subject: Subject, near: AddressDescription, pointer: int | None) -> tuple[Allocation | None, int]:
+def _intended(access: FailedAccess, near: AddressDescription, pointer: int | None) -> tuple[Allocation | None, int]:
     """The allocation that was probably meant, and how many bytes the access lies outside it."""
-    memory = subject.kernel.module.memory
+    memory = access.kernel.module.memory
     if pointer is not None:
         target = memory.find(pointer) or (memory.find(pointer - 1) if pointer else None)
-        return target, _distance(subject, target) if target else 0
+        return target, _distance(access, target) if target else 0
     candidates = [a for a in (near.inside, near.before, near.after) if a is not None]
     if not candidates:
         return None, 0
-    target = min(candidates, key=lambda a: _distance(subject, a))
-    return target, _distance(subject, target)
+    target = min(candidates, key=lambda a: _distance(access, a))
+    return target, _distance(access, target)
 
 
-def _distance(subject: Subject, allocation: Allocation) -> int:
-    return max(allocation.pointer - subject.address, subject.address + subject.size - allocation.end)
+def _distance(access: FailedAccess, allocation: Allocation) -> int:
+    return max(allocation.pointer - access.address, access.address + access.size - allocation.end)
 
 
-def _miss(subject: Subject, target: Allocation) -> Problem:
-    of, parameter, pointer = subject.owner(target)
-    if subject.address < target.pointer:
-        off = target.pointer - subject.address
+def _out_of_bounds(access: FailedAccess, target: Allocation) -> Explanation:
+    of, parameter, pointer = access.owner(target)
+    if access.address < target.pointer:
+        off = target.pointer - access.address
         how = f"begin {off} bytes before the start"
     else:
-        off = subject.address + subject.size - target.end
+        off = access.address + access.size - target.end
         how = f"reach {off} bytes past the end"
     label = f" ({target.label})" if target.label and not of else ""
     detail = (
-        f"The {subject.size} bytes at {subject.address:#x} {how} of the {target.size}-byte allocation at "
+        f"The {access.size} bytes at {access.address:#x} {how} of the {target.size}-byte allocation at "
         f"{target.pointer:#x}{of}{label}"
     )
     element = SIZES.get(parameter.pointee.removeprefix("const ").removesuffix(" const"), 0) if parameter else 0
-    if element and (subject.address - pointer) % element == 0:
-        index, count = (subject.address - pointer) // element, (target.end - pointer) // element
+    if element and (access.address - pointer) % element == 0:
+        index, count = (access.address - pointer) // element, (target.end - pointer) // element
         detail += f": index {index} of {count} elements of type {parameter.pointee if parameter else ''}"
     advice = (
         "keep threads outside the array from touching it: if (i < n) …"
-        if subject.address >= target.pointer
+        if access.address >= target.pointer
         else "check for an index below zero; an unsigned index wraps to a huge one instead."
     )
     return "out of bounds", detail + ".", advice
 
 
-def _freed_problem(subject: Subject, freed: Allocation) -> Problem:
+def _use_after_free(access: FailedAccess, freed: Allocation) -> Explanation:
     when = f" ({freed.freed_where})" if freed.freed_where else ""
-    of, _, _ = subject.owner(freed)
-    offset = subject.address - freed.pointer
+    of, _, _ = access.owner(freed)
+    offset = access.address - freed.pointer
     return (
         "use after free",
-        f"Address {subject.address:#x} is {offset} bytes into the {freed.describe()}{of}, which was freed{when}.",
+        f"Address {access.address:#x} is {offset} bytes into the {freed.describe()}{of}, which was freed{when}.",
         "keep the array alive until the last launch that uses it has ended; an address taken as an integer does not.",
     )
 
 
-def _window_problem(subject: Subject, window: int, size: int, what: str, whose: str) -> Problem:
-    offset = subject.address - window
-    low, length = subject.extent
+def _outside_window(access: FailedAccess, window: int, size: int, what: str, whose: str) -> Explanation:
+    offset = access.address - window
+    low, length = access.extent
     if not length and not low:
         length = size
     array = (
         f"the {length}-byte array in {what}" if length < size else f"the {length} bytes of {what} that a {whose} has"
     )
-    index = (
-        f" (index {(offset - low) // subject.size} of {length // subject.size})" if offset % subject.size == 0 else ""
-    )
+    index = f" (index {(offset - low) // access.size} of {length // access.size})" if offset % access.size == 0 else ""
     before = low - offset if offset >= 0 else -offset
     if before > 0 or offset >= WINDOW_SIZE // 2:
         missing = before if before > 0 else WINDOW_SIZE - offset
-        detail = (
-            f"The {subject.size} bytes at offset {low - missing} begin {missing} bytes before the start of {array}."
-        )
+        detail = f"The {access.size} bytes at offset {low - missing} begin {missing} bytes before the start of {array}."
     else:
-        over = offset + subject.size - (low + length)
-        detail = f"The {subject.size} bytes at offset {offset} reach {over} bytes past the end of {array}{index}."
+        over = offset + access.size - (low + length)
+        detail = f"The {access.size} bytes at offset {offset} reach {over} bytes past the end of {array}{index}."
     advice = (
         "check the index against the array's length; for dynamic shared memory, pass its size at the launch."
         if what == "shared memory"

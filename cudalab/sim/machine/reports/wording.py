@@ -1,4 +1,4 @@
-"""What the sanitizer's checks found, put into words."""
+"""Findings of racecheck, initcheck and synccheck, in words; headlines are as compute-sanitizer has them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _RULES = {
 
 
 class Wording:
-    """Puts what the checks found into words."""
+    """Makes findings of what the checks of one launch report."""
 
     def __init__(self, launch: Launch) -> None:
         self._kernel, self._grid, self._block = launch.kernel, launch.config.grid, launch.config.block
