@@ -439,7 +439,7 @@ def test_a_seed_does_not_change_the_findings() -> None:
 
 
 def test_what_is_no_kernel_and_what_is_no_configuration() -> None:
-    from cudalab.sim.machine.launch.configuration import LaunchError
+    from cudalab.sim.machine.launch.validation import LaunchError
 
     with pytest.raises(TypeError, match="sanitize: expected a kernel .* got str"):
         sanitize("k", 1, 1, ())
