@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cudalab.sim.device.caller import Place
     from cudalab.sim.device.declaration import Call
-    from cudalab.sim.device.queue.operation import Operation
-    from cudalab.sim.device.queue.stream import Stream
+    from cudalab.sim.device.queue.operation import Operation, Stream
 
 
 class Observer:

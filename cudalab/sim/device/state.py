@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from cuda.bindings.runtime import cudaError_t
 
@@ -26,7 +27,7 @@ from cudalab.sim.device.log.recorder import Recorder
 from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.device.queue.host_thread import HostThread
-from cudalab.sim.device.queue.operation import Operation
+from cudalab.sim.device.queue.operation import Operation, Stream, Work
 from cudalab.sim.device.queue.scheduler import Scheduler
 from cudalab.sim.device.timing.launch_time import Timer
 from cudalab.sim.machine.memory.allocations import Memory
@@ -37,6 +38,8 @@ _STAYS = (
     "This error stays: from now on every call returns it. On a GPU restart the notebook's kernel; on the simulated "
     "device cudalab.reset() is enough. Arrays and kernels from before are lost in either case."
 )
+
+RunT = TypeVar("RunT", bound=Operation)
 
 
 @dataclass
@@ -111,7 +114,7 @@ class DeviceState:
         self.depth += 1
         if self.scheduler.implicit is not None:
             self.scheduler.implicit.called(call)
-        for entered in self.on_enter:
+        for entered in tuple(self.on_enter):
             entered()
 
     def called(self, call: Call, began: int) -> None:
@@ -195,7 +198,15 @@ class DeviceState:
         for failed in self.on_fault:
             failed(dropped, error)
 
+    def issue(self, work: Work[RunT], stream: Stream, after: Iterable[Operation] = ()) -> RunT:
+        """Hand work of a call to a stream, and let a recording know: all work of the runtime comes by here."""
+        operation = self.scheduler.issue(work, stream, after)
+        if self.recorder.on:
+            self.recorder.issued(operation, self.memory)
+        return operation
+
     def _end(self, operation: Operation) -> None:
-        for ended in self.on_end:
+        for ended in tuple(self.on_end):  # a listener may have nothing left to listen for
             ended(operation)
-        self.recorder.ended(operation.sequence, operation.kind, operation.name, operation.start, operation.end)
+        if self.recorder.on:
+            self.recorder.ended(operation)

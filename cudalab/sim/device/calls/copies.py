@@ -22,8 +22,8 @@ from cudalab.sim.device.calls.placement import is_managed, placed
 from cudalab.sim.device.declaration import Address, Handle, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.copy_region import Region
-from cudalab.sim.device.queue.stream import Stream
-from cudalab.sim.device.queue.transfer import Copy, Memset
+from cudalab.sim.device.queue.operation import Stream
+from cudalab.sim.device.queue.transfer import Copy, CopyOperation, Memset
 from cudalab.sim.device.timing import cost
 
 HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, DEFAULT = range(5)
@@ -35,7 +35,7 @@ class CopyCalls(CallGroup):
     """Copies and memsets."""
 
     def clear(self) -> None:
-        self._staged: list[Copy] = []
+        self._staged: list[CopyOperation] = []
         """Copies whose bytes the driver holds."""
 
     @call("cudaMemcpy", "cuMemcpy", cost=None, waits=Waits.OWN_WORK)
@@ -144,7 +144,7 @@ class CopyCalls(CallGroup):
         if dst_kind == "device" and src_kind == "device":
             self.state.spend(host["memcpy_device"])
             duration = cost.device_copy(self.state.profile, src.bytes)
-            copy = self._enqueue_copy(f"{name} D2D", stream, dst, src, "sm", duration)
+            copy = self._issue_copy(f"{name} D2D", stream, dst, src, "sm", duration)
             if not asynchronous and (is_managed(self.state.memory, dst) or is_managed(self.state.memory, src)):
                 self.state.wait(copy)
             return None
@@ -154,7 +154,7 @@ class CopyCalls(CallGroup):
             return self._copy_out(name, stream, dst, src, dst_kind, asynchronous)
         self.state.spend(host["query"])
         self.state.wait(stream.last)
-        copy = self._enqueue_copy(f"{name} H2H", stream, dst, src, "none", round(src.bytes * host["copy_byte"]))
+        copy = self._issue_copy(f"{name} H2H", stream, dst, src, "none", round(src.bytes * host["copy_byte"]))
         self.state.wait(copy)
         return None
 
@@ -163,7 +163,7 @@ class CopyCalls(CallGroup):
         if src_kind == "pinned":
             self.state.spend(host["memcpy_async"])
             duration = cost.bus_copy(self.state.profile, src.bytes, "h2d")
-            copy = self._enqueue_copy(f"{name} H2D", stream, dst, src, "h2d", duration)
+            copy = self._issue_copy(f"{name} H2D", stream, dst, src, "h2d", duration)
             if not asynchronous:
                 self.state.wait(copy)
             return
@@ -174,23 +174,21 @@ class CopyCalls(CallGroup):
         if src.bytes <= _SMALL:
             self.state.spend(host["staging_start"] + src.bytes * host["staging_small_byte"])
             duration = cost.bus_copy(self.state.profile, src.bytes, "h2d")
-            self._enqueue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken)
+            self._issue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken)
             return
         if asynchronous and src.bytes <= host["staging_limit"]:
             time = host["staging_start"] + _SMALL * host["staging_small_byte"]
             time += (src.bytes - _SMALL) * host["staging_byte"]
             duration = cost.bus_copy(self.state.profile, src.bytes, "h2d")
             self._make_room_for_staging(src.bytes)
-            copy = self._enqueue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken)
+            last_piece = round(time) + cost.bus_copy(self.state.profile, _SMALL, "h2d")
+            copy = self._issue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken, last_piece)
             self._staged.append(copy)
-            copy.earliest_end = (
-                self.state.scheduler.host_ns + round(time) + cost.bus_copy(self.state.profile, _SMALL, "h2d")
-            )
             self.state.spend(time)
             return
         self.state.spend(host["staging_start"])
         duration = cost.staged_copy(self.state.profile, src.bytes)
-        self.state.wait(self._enqueue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken))
+        self.state.wait(self._issue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken))
 
     def _make_room_for_staging(self, size: int) -> None:
         """Copies that wait for their turn keep their part of the staging memory: wait for the oldest of them."""
@@ -204,14 +202,14 @@ class CopyCalls(CallGroup):
         self.state.spend(self.state.profile.host["memcpy_async"])
         duration = cost.bus_copy(self.state.profile, src.bytes, "d2h")
         if dst_kind == "pinned":
-            copy = self._enqueue_copy(f"{name} D2H", stream, dst, src, "d2h", duration)
+            copy = self._issue_copy(f"{name} D2H", stream, dst, src, "d2h", duration)
             if not asynchronous:
                 self.state.wait(copy)
             return
         duration = max(duration, cost.staged_copy(self.state.profile, src.bytes))
-        self.state.wait(self._enqueue_copy(f"{name} D2H pageable", stream, dst, src, "d2h", duration))
+        self.state.wait(self._issue_copy(f"{name} D2H pageable", stream, dst, src, "d2h", duration))
 
-    def _enqueue_copy(
+    def _issue_copy(
         self,
         name: str,
         stream: Stream,
@@ -220,10 +218,12 @@ class CopyCalls(CallGroup):
         engine: str,
         duration: int,
         taken: np.ndarray | None = None,
-    ) -> Copy:
-        copy = Copy(name, stream, self.state.memory, src, dst, engine, duration, taken)
-        self.state.scheduler.enqueue(copy)
-        self.state.recorder.watch_copy(copy, self.state.memory)
+        staging: int = 0,
+    ) -> CopyOperation:
+        work = Copy(name, self.state.memory, src, dst, engine, duration, taken is not None, staging)
+        copy = self.state.issue(work, stream)
+        if taken is not None:
+            copy.stage(taken)
         return copy
 
     def _take(self, name: str, region: Region) -> np.ndarray:
@@ -245,8 +245,8 @@ class CopyCalls(CallGroup):
             raise invalid_value(f"{name}: {region.address:#x} is not aligned to elements of {element} bytes")
         bits = value & ((1 << 8 * element) - 1)
         data = np.frombuffer(bits.to_bytes(element, "little"), np.uint8)
-        operation = Memset(stream, self.state.memory, region, data, cost.memset(self.state.profile, region.bytes))
-        self.state.scheduler.enqueue(operation)
+        work = Memset(self.state.memory, region, data, cost.memset(self.state.profile, region.bytes))
+        operation = self.state.issue(work, stream)
         if not asynchronous and (kind == "pinned" or is_managed(self.state.memory, region)):
             self.state.wait(operation)
 

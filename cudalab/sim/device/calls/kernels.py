@@ -14,10 +14,9 @@ from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.textures import TextureCalls
 from cudalab.sim.device.declaration import Address, Handle, HostCallback, PackedBytes, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
-from cudalab.sim.device.queue.byte_extent import Extent
+from cudalab.sim.device.queue.array_function import ArrayFunction
+from cudalab.sim.device.queue.byte_extent import Extent, Range
 from cudalab.sim.device.queue.kernel_launch import KernelLaunch, Surroundings
-from cudalab.sim.device.queue.operation import Range
-from cudalab.sim.device.queue.transfer import ArrayOperation
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.device.timing import cost
 from cudalab.sim.device.timing.cost import KernelTime
@@ -269,13 +268,10 @@ class KernelCalls(CallGroup):
         self.state.flush_prints()
         queue = self.state.scheduler.streams.find(stream)
         configured = self._configured(kernel, grid, block, args, shared, cluster, cooperative)
-        launch = KernelLaunch(configured, queue, self._surroundings())
-        if self._carveouts:
-            launch.carveout = self._carveouts.get(function, -1)
+        work = KernelLaunch(configured, self._surroundings(), self._carveouts.get(function, -1))
         if kernel.kernel.uses_heap:
             self.state.memory.heap.touched = True
-        self.state.scheduler.enqueue(launch)
-        self.state.recorder.watch_launch(launch, self.state.memory)
+        launch = self.state.issue(work, queue)
         if self.state.settings.launch_blocking:
             self.state.wait(launch)
 
@@ -348,10 +344,7 @@ class KernelCalls(CallGroup):
         reads, writes = tuple(reads), tuple(writes)
         moved = sum(size for _, size in reads) + sum(size for _, size in writes)
         duration = cost.array_operation(self.state.profile, moved, flops)
-        work = self.state.recorder.array_work(run, self.state.memory)
-        operation = ArrayOperation(name, queue, self.state.memory, work, reads, writes, duration)
-        operation.exact = exact
-        self.state.scheduler.enqueue(operation)
-        self.state.recorder.watch_array(operation, self.state.memory)
+        work = ArrayFunction(name, self.state.memory, run, reads, writes, duration, exact)
+        operation = self.state.issue(work, queue)
         if self.state.settings.launch_blocking:
             self.state.wait(operation)

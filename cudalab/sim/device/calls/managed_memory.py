@@ -19,8 +19,7 @@ from cudalab.sim.device.calls.allocator import Allocator
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Address, Handle
 from cudalab.sim.device.error import CudaError, invalid_value
-from cudalab.sim.device.queue.operation import Operation
-from cudalab.sim.device.queue.stream import Stream
+from cudalab.sim.device.queue.transfer import Prefetch
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.device.timing import cost
 from cudalab.sim.machine.memory.allocation import Allocation
@@ -60,21 +59,6 @@ class Advice:
         return Advice(off, nowhere, nowhere.copy(), off.copy(), off.copy())
 
 
-class Prefetch(Operation):
-    """Pages of managed memory move over the bus."""
-
-    kind = "prefetch"
-
-    def __init__(self, stream: Stream, engine: str, size: int, duration: int) -> None:
-        super().__init__("prefetch", stream)
-        self.engine = engine
-        self.bytes = size
-        self._duration = duration
-
-    def begin(self) -> int:
-        return self._duration
-
-
 class ManagedCalls(CallGroup):
     """Prefetches, advice and attachment of managed memory."""
 
@@ -104,7 +88,7 @@ class ManagedCalls(CallGroup):
         advice.prefetched[pages] = place
         engine = "d2h" if place == HOST else "h2d"
         duration = cost.bus_copy(self.state.profile, moved, engine) if moved else 0
-        self.state.scheduler.enqueue(Prefetch(queue, engine if moved else "none", moved, duration))
+        self.state.issue(Prefetch(engine if moved else "none", moved, duration), queue)
 
     @call("cudaMemAdvise", "cuMemAdvise")
     def advise(self, pointer: Address, size: int, advice: int, location_type: int, location: int) -> None:

@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from cudalab.sim.device.queue.operation import Operation
-from cudalab.sim.device.queue.stream import Stream
+from cudalab.sim.device.queue.operation import Operation, Stream
 
 PAGE = 32 << 20
 _GRANULE = 512

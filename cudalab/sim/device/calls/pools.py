@@ -15,9 +15,8 @@ from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.pool_bookkeeping import Block, Pool, PoolFull
 from cudalab.sim.device.declaration import Address, Allocates, Handle
 from cudalab.sim.device.error import CudaError, invalid_value
-from cudalab.sim.device.queue.operation import Operation
-from cudalab.sim.device.queue.stream import Stream
-from cudalab.sim.device.queue.transfer import StreamFree
+from cudalab.sim.device.queue.operation import Operation, Stream
+from cudalab.sim.device.queue.ordering import Free
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.machine.memory.allocation import Allocation
 
@@ -55,7 +54,6 @@ class PoolCalls(CallGroup):
     def __init__(self, state: DeviceState, allocator: Allocator) -> None:
         super().__init__(state)
         self._allocator = allocator
-        state.on_end.append(self._free_what_is_due)
         state.on_wait.append(self._release_pools)
 
     def clear(self) -> None:
@@ -67,6 +65,8 @@ class PoolCalls(CallGroup):
         self._freeing: set[int] = set()
         self._later: list[tuple[set[int], int]] = []
         """Pointers to free once those operations have ended."""
+        if self._free_what_is_due in self.state.on_end:
+            self.state.on_end.remove(self._free_what_is_due)
 
     # -- stream-ordered allocation -------------------------------------------------------------------------------------
 
@@ -148,8 +148,7 @@ class PoolCalls(CallGroup):
             if self.state.memory.find(pointer) is not None:
                 self._allocator.release(pointer, "cudaFreeAsync")
 
-        operation = StreamFree(queue, free, (pointer, allocation.size))
-        self.state.scheduler.enqueue(operation)
+        operation = self.state.issue(Free(free, (pointer, allocation.size)), queue)
         if pooled is not None and block is not None:
             pooled[0].give_back(block, queue, operation)
 
@@ -163,20 +162,23 @@ class PoolCalls(CallGroup):
         pending = set(self.state.scheduler._pending)
         if pending:
             self._freeing.add(allocation.pointer)
+            if not self._later:
+                self.state.on_end.append(self._free_what_is_due)
             self._later.append((pending, allocation.pointer))
         else:
             self._allocator.release(allocation.pointer, "cudaFree")
         return True
 
     def _free_what_is_due(self, operation: Operation) -> None:
-        if self._later:
-            for pending, _ in self._later:
-                pending.discard(operation.sequence)
-            due = [pointer for pending, pointer in self._later if not pending]
-            self._later = [entry for entry in self._later if entry[0]]
-            for pointer in due:
-                self._freeing.discard(pointer)
-                self._allocator.release(pointer, "cudaFree")
+        for pending, _ in self._later:
+            pending.discard(operation.sequence)
+        due = [pointer for pending, pointer in self._later if not pending]
+        self._later = [entry for entry in self._later if entry[0]]
+        if not self._later:
+            self.state.on_end.remove(self._free_what_is_due)
+        for pointer in due:
+            self._freeing.discard(pointer)
+            self._allocator.release(pointer, "cudaFree")
 
     # -- pools ---------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from cuda.bindings.runtime import cudaStreamAttrID
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Address, Handle
 from cudalab.sim.device.error import invalid_value
-from cudalab.sim.device.queue.stream import Stream
+from cudalab.sim.device.queue.operation import Stream
 
 WINDOW = int(cudaStreamAttrID.cudaLaunchAttributeAccessPolicyWindow)
 POLICY = int(cudaStreamAttrID.cudaLaunchAttributeSynchronizationPolicy)

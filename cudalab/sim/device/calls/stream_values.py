@@ -9,74 +9,22 @@ does not take such a wait for an order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
 
-from cudalab.sim.device import host_address
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.placement import placed
 from cudalab.sim.device.declaration import Address, Handle
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.copy_region import Region
-from cudalab.sim.device.queue.operation import Operation, Touched
-from cudalab.sim.device.queue.stream import Stream
-from cudalab.sim.device.queue.transfer import Memset
+from cudalab.sim.device.queue.operation import Operation
+from cudalab.sim.device.queue.ordering import ValueArrival, ValueWait
+from cudalab.sim.device.queue.transfer import ValueWrite
 from cudalab.sim.device.state import DeviceState
-from cudalab.sim.machine.memory.allocations import Memory
 
 GEQ, EQ, AND, NOR = range(4)
 _CONDITION, _FLUSH = 3, 1 << 30
 _TEXTS = ("is at least", "equals", "shares a bit with", "lacks a bit of")
-_WRITE_NS = 1000
-
-
-class WriteValue(Memset):
-    """One value, written in stream order without a kernel."""
-
-    engine = "none"
-
-    def __init__(self, stream: Stream, memory: Memory, region: Region, value: np.ndarray) -> None:
-        super().__init__(stream, memory, region, value, _WRITE_NS)
-        self.name = "write value"
-
-    def run(self) -> None:
-        if self.region.on_device:
-            super().run()
-        else:
-            host_address.write(self.region.address, self._element)
-
-    def touched(self) -> Touched:
-        """Others may look at the value meanwhile, as at one that an atomic changes."""
-        return Touched((), (), (self.region.extent(),))
-
-
-class ValueWait(Operation):
-    """Holds its stream until ``holds()``; enqueued behind an :class:`Arrival`."""
-
-    kind = "wait"
-    works_on_memory = False
-    waits_for_value = True
-
-    def __init__(self, stream: Stream, address: int, text: str, holds: Callable[[], bool]) -> None:
-        super().__init__(f"wait until the value at {address:#x} {text}", stream)
-        self.holds = holds
-        self.arrived = False
-
-
-class Arrival(Operation):
-    """The stream has come to a wait for a value."""
-
-    kind = "wait"
-    works_on_memory = False
-
-    def __init__(self, stream: Stream, arrive: Callable[[], None]) -> None:
-        super().__init__("arrive at a wait for a value", stream)
-        self._arrive = arrive
-
-    def finish(self) -> None:
-        self._arrive()
 
 
 class StreamValueCalls(CallGroup):
@@ -84,12 +32,12 @@ class StreamValueCalls(CallGroup):
 
     def __init__(self, state: DeviceState) -> None:
         super().__init__(state)
-        state.on_enter.append(self._poll)
-        state.on_end.append(lambda operation: self._poll())
-        state.on_fault.append(lambda dropped, error: self._value_waits.clear())
+        state.on_fault.append(lambda dropped, error: self.clear())
 
     def clear(self) -> None:
-        self._value_waits: list[ValueWait] = []
+        self._value_waits: dict[Operation, ValueWait] = {}
+        """Waits that their streams have come to."""
+        self._stop_polling()
 
     @call("cuStreamWriteValue32", "cuStreamWriteValue64", cost="memset")
     def stream_write_value(self, stream: Handle, address: Address, value: int, width: int, flags: int = 0) -> None:
@@ -99,7 +47,7 @@ class StreamValueCalls(CallGroup):
             raise invalid_value(f"cuStreamWriteValue: flags must be 0 on this device (got {flags:#x})")
         region = self._value_region(address, width, "cuStreamWriteValue")
         data = np.frombuffer((value & ((1 << 8 * width) - 1)).to_bytes(width, "little"), np.uint8)
-        self.state.scheduler.enqueue(WriteValue(queue, self.state.memory, region, data))
+        self.state.issue(ValueWrite(self.state.memory, region, data), queue)
 
     @call("cuStreamWaitValue32", "cuStreamWaitValue64", cost="stream_wait_event")
     def stream_wait_value(self, stream: Handle, address: Address, value: int, width: int, flags: int = 0) -> None:
@@ -120,15 +68,16 @@ class StreamValueCalls(CallGroup):
             found = int.from_bytes(region.gather(self.state.memory).tobytes(), "little")
             return fulfilled(found, value, condition, 8 * width)
 
-        wait = ValueWait(queue, address, f"{_TEXTS[condition]} {value}", holds)
+        self.state.issue(ValueArrival(self._arrived), queue)
+        self.state.issue(ValueWait(f"wait until the value at {address:#x} {_TEXTS[condition]} {value}", holds), queue)
 
-        def arrive() -> None:
-            wait.arrived = True
-            self._value_waits.append(wait)
-
-        self.state.scheduler.enqueue(Arrival(queue, arrive))
-        wait.waiting = 1  # for the value; its stream's order comes on top
-        self.state.scheduler.enqueue(wait)
+    def _arrived(self, operation: Operation) -> None:
+        """A stream has come to its wait."""
+        assert isinstance(operation.work, ValueWait)
+        if not self._value_waits:  # only now, because these are asked at every call and for every operation
+            self.state.on_enter.append(self._poll)
+            self.state.on_end.append(self._poll)
+        self._value_waits[operation] = operation.work
 
     def _value_region(self, address: int, width: int, name: str) -> Region:
         if not address or address % width:
@@ -138,14 +87,19 @@ class StreamValueCalls(CallGroup):
             raise invalid_value(f"{name}: {address:#x} is pageable host memory, which the device does not reach")
         return region
 
-    def _poll(self) -> None:
+    def _poll(self, ended: Operation | None = None) -> None:
         """Let the streams go on whose value has come."""
+        over = [operation for operation, wait in self._value_waits.items() if wait.holds()]
+        for operation in over:
+            del self._value_waits[operation]
+            self.state.scheduler.let_go(operation)
         if not self._value_waits:
-            return
-        over = [wait for wait in self._value_waits if wait.holds()]
-        for wait in over:
-            self._value_waits.remove(wait)
-            self.state.scheduler.let_go(wait)
+            self._stop_polling()
+
+    def _stop_polling(self) -> None:
+        if self._poll in self.state.on_end:
+            self.state.on_enter.remove(self._poll)
+            self.state.on_end.remove(self._poll)
 
 
 def fulfilled(found: int, wanted: int, condition: int, bits: int) -> bool:

@@ -10,9 +10,10 @@ from cuda.bindings.runtime import cudaError_t
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Handle, HostCallback, StatusCallback, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
-from cudalab.sim.device.queue.operation import EventRecord, Operation
-from cudalab.sim.device.queue.stream import DISABLE_TIMING, INTERPROCESS, NON_BLOCKING, Event
-from cudalab.sim.device.queue.transfer import HostFunction
+from cudalab.sim.device.queue.host_function import HostFunction
+from cudalab.sim.device.queue.operation import NON_BLOCKING, Operation
+from cudalab.sim.device.queue.ordering import EventRecord
+from cudalab.sim.device.queue.stream import DISABLE_TIMING, INTERPROCESS, Event
 from cudalab.sim.device.state import DeviceState
 
 _SUCCESS = 0
@@ -23,6 +24,7 @@ class StreamCalls(CallGroup):
 
     def __init__(self, state: DeviceState) -> None:
         super().__init__(state)
+        self._record = EventRecord(round(state.profile.device["event_record"]))
         state.on_fault.append(self._tell_callbacks)
 
     # -- streams -------------------------------------------------------------------------------------------------------
@@ -115,16 +117,19 @@ class StreamCalls(CallGroup):
         ended; later work waits for it. It must not call CUDA. An exception that it raises is reported and goes no
         further. After a fault it is not called."""
         queue = self.state.scheduler.streams.find(stream)
-        self.state.scheduler.enqueue(HostFunction(queue, lambda: self._call_host(function), self._notice()))
+        self.state.issue(HostFunction(lambda: self._call_host(function), self._notice()), queue)
 
     @call("cudaStreamAddCallback", "cuStreamAddCallback", cost="host_function")
     def add_callback(self, function: StatusCallback, stream: Handle = 0) -> None:
         """The older form. ``function(status)`` is given 0, or the number of the error that
         ended all work: it is called in that case, too."""
         queue = self.state.scheduler.streams.find(stream)
-        callback = HostFunction(queue, lambda: self._call_host(lambda: function(_SUCCESS)), self._notice())
-        callback.on_fault = lambda error: self._call_host(lambda: function(int(error.code)))
-        self.state.scheduler.enqueue(callback)
+        callback = HostFunction(
+            lambda: self._call_host(lambda: function(_SUCCESS)),
+            self._notice(),
+            on_fault=lambda error: self._call_host(lambda: function(int(error.code))),
+        )
+        self.state.issue(callback, queue)
 
     def _call_host(self, function: Callable[[], None]) -> None:
         if self.state.recorder.replaying:
@@ -141,8 +146,9 @@ class StreamCalls(CallGroup):
     def _tell_callbacks(self, dropped: list[Operation], error: CudaError) -> None:
         """Callbacks, unlike host functions, hear of a fault."""
         for operation in dropped:
-            if isinstance(operation, HostFunction) and operation.on_fault is not None:
-                operation.on_fault(error)
+            work = operation.work
+            if isinstance(work, HostFunction) and work.on_fault is not None:
+                work.on_fault(error)
 
     # -- events --------------------------------------------------------------------------------------------------------
 
@@ -167,9 +173,7 @@ class StreamCalls(CallGroup):
         queue = self.state.scheduler.streams.find(stream)
         target = self.state.scheduler.streams.find_event(event)
         self._check_flags("cudaEventRecordWithFlags", "cudaEventRecordExternal", flags)
-        record = EventRecord(queue, round(self.state.profile.device["event_record"]))
-        self.state.scheduler.enqueue(record)
-        target.record = record
+        target.record = self.state.issue(self._record, queue)
 
     @call("cudaEventQuery", "cuEventQuery", cost="event_query")
     def event_query(self, event: Handle) -> bool:

@@ -52,7 +52,7 @@ def notes(first: Stamp, second: Stamp) -> list[str]:
         )
     elif one.handle == other.handle == 2:
         found.append("Each host thread has a per-thread default stream of its own.")
-    if first.name.endswith("H2D pageable"):
+    if first.work.name.endswith("H2D pageable"):
         found.append(
             "A copy from pageable memory may return when its bytes are staged, before they have arrived on the device."
         )

@@ -20,8 +20,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from cudalab.sim.device.caller import Place, place_of_call
-from cudalab.sim.device.queue.operation import Operation
-from cudalab.sim.device.queue.stream import Stream
+from cudalab.sim.device.queue.operation import Operation, Stream
 
 Clock = dict[int, int]
 """By stream: operations up to this number come before."""
@@ -53,14 +52,13 @@ class Stamp:
     """One operation: its place in the order, and what a report says of it."""
 
     __slots__ = (
-        "clock", "generation", "kind", "line", "name", "number", "parts", "place", "runs", "sequence", "touches",
-        "visible",
+        "clock", "generation", "line", "number", "parts", "place", "runs", "sequence", "touches", "visible", "work",
     )  # fmt: skip
 
     def __init__(self, operation: Operation, line: Line, generation: int) -> None:
         line.count = number = line.count + 1
         # No reference to the operation, which has one to this: only the garbage collector would free the two.
-        self.name, self.kind, self.place = operation.name, operation.kind, operation.place
+        self.work, self.place = operation.work, operation.place
         self.line = line
         self.number = number
         self.clock = line.clock

@@ -18,9 +18,8 @@ import numpy as np
 
 from cudalab.sim.device.hazards.accesses import ATOMIC, READ, WRITE, Ledger
 from cudalab.sim.device.hazards.host import Shared
-from cudalab.sim.device.queue.byte_extent import Extent, Runs
-from cudalab.sim.device.queue.kernel_launch import KernelLaunch
-from cudalab.sim.device.queue.operation import Touched
+from cudalab.sim.device.queue.byte_extent import Extent, Runs, Touched
+from cudalab.sim.device.queue.kernel_launch import KernelOperation
 from cudalab.sim.machine.launch.module import LoadedKernel
 
 LaunchKey = tuple[object, ...]
@@ -84,7 +83,7 @@ class Footprints:
         return known
 
     def take(
-        self, launch: KernelLaunch, touched: Touched, by_allocation: Callable[[Runs], Iterable[tuple[object, Runs]]]
+        self, launch: KernelOperation, touched: Touched, by_allocation: Callable[[Runs], Iterable[tuple[object, Runs]]]
     ) -> Parts:
         """What a launch has touched, as parts; remembered where the next one will touch the same."""
         parts = tuple(
@@ -111,6 +110,6 @@ def _extents_or_runs(runs: Runs) -> tuple[tuple[Extent, ...], Runs]:
     return tuple((start, end - start, ()) for start, end in runs.tolist()), _NONE
 
 
-def key_of(launch: KernelLaunch) -> LaunchKey:
+def key_of(launch: KernelOperation) -> LaunchKey:
     """What a steady kernel's bytes follow from."""
     return launch.launch.config, launch.launch.args

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cudalab.sim.device.caller import UNKNOWN, Place, is_cell
-from cudalab.sim.device.queue.stream import Stream
+from cudalab.sim.device.queue.operation import Stream
 
 
 class HazardWarning(UserWarning):

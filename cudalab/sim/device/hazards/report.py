@@ -29,15 +29,14 @@ from cudalab.sim.device.hazards.footprints import Footprints, Part, Parts, Place
 from cudalab.sim.device.hazards.hazard import Hazard, HazardWarning, Kind, Party, name_of
 from cudalab.sim.device.hazards.host import HostSide, Shared, Touch, Watch
 from cudalab.sim.device.observer import Observer
-from cudalab.sim.device.queue.byte_extent import Extent, Runs, end_of, runs_of
-from cudalab.sim.device.queue.kernel_launch import KernelLaunch
-from cudalab.sim.device.queue.operation import NOTHING, Operation
-from cudalab.sim.device.queue.transfer import HostFunction
+from cudalab.sim.device.queue.byte_extent import NOTHING, Extent, Runs, end_of, runs_of
+from cudalab.sim.device.queue.host_function import running as running_host_function
+from cudalab.sim.device.queue.kernel_launch import KernelOperation
+from cudalab.sim.device.queue.operation import Operation, Stream
 from cudalab.sim.machine.memory.allocations import Memory
 
 if TYPE_CHECKING:
     from cudalab.sim.device.declaration import Call
-    from cudalab.sim.device.queue.stream import Stream
 
 _VERBS = {READ: "reads", WRITE: "writes", ATOMIC: "changes"}
 
@@ -64,7 +63,7 @@ class HazardReport(Observer):
         self._fresh: list[Hazard] = []
         self._shared_memory = False
         self._footprints = Footprints()
-        self._launches: dict[Stamp, KernelLaunch] = {}
+        self._launches: dict[Stamp, KernelOperation] = {}
         """Kernels in flight of which it is not known what they will touch."""
         self._told_order = False
         self._void_waits: list[tuple[Place, int]] = []
@@ -87,15 +86,14 @@ class HazardReport(Observer):
 
     def enqueued(self, operation: Operation, waits: Sequence[tuple[Operation, str]]) -> None:
         stamp = self._clocks.enqueue(operation, waits)
-        if operation.kind == "kernel":
-            assert isinstance(operation, KernelLaunch)
-            self._launched(operation, stamp)
-            return
-        if operation.kind == "wait":
-            self._told_order = True
-            return
         touched = operation.touched()
-        if touched is NOTHING or touched is None:
+        if touched is NOTHING:
+            if operation.work.acquires_event:
+                self._told_order = True
+            return
+        if touched is None:
+            assert isinstance(operation, KernelOperation)
+            self._launched(operation, stamp)
             return
         stamp.parts = parts = []
         shared = []
@@ -110,7 +108,7 @@ class HazardReport(Observer):
         if shared:
             self._host.expect(stamp, tuple(shared))
 
-    def _launched(self, launch: KernelLaunch, stamp: Stamp) -> None:
+    def _launched(self, launch: KernelOperation, stamp: Stamp) -> None:
         known = self._footprints.of(launch.kernel)
         key = key_of(launch)
         placement = known.placements.get(key)
@@ -171,19 +169,18 @@ class HazardReport(Observer):
             stamp.clock = joined_clocks(stamp.clock, stamp.line.late)
         if stamp.parts is not None:
             self._enter(stamp)
-            if operation.kind == "free":
+            if stamp.work.frees_memory:
                 self._freed(stamp)
-        elif operation.kind == "kernel":
-            launch = self._launches.pop(stamp, None)
+        elif (launch := self._launches.pop(stamp, None)) is not None:
             touched = operation.touched()
-            if launch is not None and touched is not None:
+            if touched is not None:
                 placement = self._place(self._footprints.take(launch, touched, self._accesses.split))
                 stamp.parts, stamp.runs = placement.parts, placement.runs
                 self._enter(stamp)
                 for touch in stamp.touches or ():
                     self._met_host(stamp, touch)
         self._clocks.end(stamp)
-        if operation.waits_for_value:
+        if stamp.work.waits_for_value:
             self._clocks.late(operation.stream)
 
     def _enter(self, stamp: Stamp) -> None:
@@ -245,7 +242,7 @@ class HazardReport(Observer):
         for (other, how), (start, _, size) in found.items():
             pair = sorted(((stamp, kind), (other, how)), key=lambda entry: entry[0].sequence)
             (first, one), (second, two) = pair
-            if "free" in (first.kind, second.kind):
+            if first.work.frees_memory or second.work.frees_memory:
                 what = Kind.FREE
             elif one == READ:
                 what = Kind.WAR
@@ -271,7 +268,7 @@ class HazardReport(Observer):
         """Memory is gone: kernels in flight that were given its address will fail, perhaps without an end."""
         ((ledger, _, _),) = stamp.parts
         for other in [other for line in self._clocks.lines() for other in line.in_flight]:
-            if other.kind != "kernel" or other.before(stamp) or stamp.before(other):
+            if not other.work.blocks or other.before(stamp) or stamp.before(other):
                 continue
             if other.parts is not None:
                 uses = any(part[0] is ledger for part in other.parts)
@@ -284,8 +281,8 @@ class HazardReport(Observer):
 
     def host_touched(self, address: int, is_write: bool, place: Place) -> None:
         """The host touched watched memory."""
-        running = HostFunction.running
-        by: Stamp | None = running.stamp if running is not None else None
+        function = running_host_function()
+        by: Stamp | None = function.stamp if function is not None else None
         self._host.touched(Touch(address, is_write, place, by))
         if self._fresh and by is None:
             self.warn()
@@ -337,14 +334,10 @@ class HazardReport(Observer):
 
     def _party(self, stamp: Stamp, kind: int, place: Place | None = None) -> Party:
         """One of the two, for the report."""
-        what = {
-            "kernel": f"kernel {stamp.name}",
-            "array": f"array function {stamp.name}",
-            "free": "cudaFreeAsync",
-        }.get(stamp.kind, stamp.name)
-        verb = "frees" if stamp.kind == "free" else _VERBS[kind]
+        work = stamp.work
+        verb = "frees" if work.frees_memory else _VERBS[kind]
         place = UNKNOWN if self.without_lines else place if place is not None else stamp.place
-        return Party(what, verb, place, name_of(stamp.line.stream), stamp.kind, stamp.sequence)
+        return Party(work.title, verb, place, name_of(stamp.line.stream), work.kind, stamp.sequence)
 
     def _seen(self, key: tuple[object, ...], pair: tuple[int, int]) -> bool:
         """Is this pair of lines known? Two operations that collide in several ways count once."""

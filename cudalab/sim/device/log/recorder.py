@@ -6,7 +6,6 @@ cost of a recording that is off is one test a call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,13 +13,15 @@ import numpy as np
 from cudalab.sim.device import host_address
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.log.log import Entry, Log, plain
+from cudalab.sim.device.queue.array_function import ArrayOperation
+from cudalab.sim.device.queue.kernel_launch import KernelOperation
+from cudalab.sim.device.queue.transfer import CopyOperation
 from cudalab.sim.machine.memory.allocations import Memory
 
 if TYPE_CHECKING:
     from cudalab.sim.device.declaration import Call
     from cudalab.sim.device.queue.copy_region import Region
-    from cudalab.sim.device.queue.kernel_launch import KernelLaunch
-    from cudalab.sim.device.queue.transfer import ArrayOperation, Copy
+    from cudalab.sim.device.queue.operation import Operation
 
 
 class Recorder:
@@ -78,29 +79,34 @@ class Recorder:
 
     # -- operations ----------------------------------------------------------------------------------------------------
 
-    def watch_copy(self, copy: Copy, memory: Memory) -> None:
-        """A copy was enqueued."""
-        if not self.on:
-            return
-        log = self.log
-        host_visible = copy.source.on_device and kind_of(memory, copy.source.address) in ("pinned", "managed")
+    def issued(self, operation: Operation, memory: Memory) -> None:
+        """An operation was issued: keep the bytes that no call carries."""
+        if isinstance(operation, CopyOperation):
+            self.watch_copy(operation, memory)
+        elif isinstance(operation, KernelOperation):
+            self.watch_launch(operation, memory)
+        elif isinstance(operation, ArrayOperation):
+            self.watch_array(operation, memory)
+
+    def watch_copy(self, copy: CopyOperation, memory: Memory) -> None:
+        """A copy was issued."""
+        log, work = self.log, copy.work
+        host_visible = work.source.on_device and kind_of(memory, work.source.address) in ("pinned", "managed")
 
         def take(data: np.ndarray) -> np.ndarray:
-            log.taken[copy.sequence] = [(copy.source.address, data.tobytes())]
+            log.taken[copy.sequence] = [(work.source.address, data.tobytes())]
             return data
 
         def deliver(data: np.ndarray) -> None:
-            log.delivered[copy.sequence] = [(copy.destination.address, data.tobytes())]
+            log.delivered[copy.sequence] = [(work.destination.address, data.tobytes())]
 
-        if host_visible or not copy.source.on_device:
+        if host_visible or not work.source.on_device:
             copy.on_take = take
-        if not copy.destination.on_device or kind_of(memory, copy.destination.address) == "pinned":
+        if not work.destination.on_device or kind_of(memory, work.destination.address) == "pinned":
             copy.on_deliver = deliver
 
-    def watch_launch(self, launch: KernelLaunch, memory: Memory) -> None:
-        """A kernel was enqueued."""
-        if not self.on:
-            return
+    def watch_launch(self, launch: KernelOperation, memory: Memory) -> None:
+        """A kernel was issued."""
 
         def take() -> None:
             blocks = [(a, memory.view(a, size, write=False).tobytes()) for a, size in launch.host_visible()]
@@ -112,27 +118,19 @@ class Recorder:
 
         launch.on_take = take
 
-    def array_work(self, run: Callable[[], None] | None, memory: Memory) -> Callable[[], None]:
-        """What an array operation runs."""
-        assert run is not None, "only a replay may leave out the function of an array operation"
-        return run
-
     def watch_array(self, operation: ArrayOperation, memory: Memory) -> None:
-        """An array operation was enqueued."""
-        if not self.on:
-            return
+        """An array function was issued."""
 
         def keep() -> None:
             self.log.written[operation.sequence] = [
-                (start, memory.view(start, size, write=False).tobytes()) for start, size in operation.writes() or ()
+                (start, memory.view(start, size, write=False).tobytes()) for start, size in operation.work.written
             ]
 
         operation.on_result = keep
 
-    def ended(self, sequence: int, kind: str, name: str, start: int, end: int) -> None:
+    def ended(self, operation: Operation) -> None:
         """An operation ended."""
-        if self.on:
-            self.log.spans.append((sequence, kind, name, start, end))
+        self.log.spans.append((operation.sequence, operation.kind, operation.name, operation.start, operation.end))
 
 
 def kind_of(memory: Memory, address: int) -> str:

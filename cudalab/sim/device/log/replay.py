@@ -29,9 +29,10 @@ from cudalab.sim.device.log.recorder import Recorder, kind_of
 from cudalab.sim.machine.memory.allocations import Memory
 
 if TYPE_CHECKING:
+    from cudalab.sim.device.queue.array_function import ArrayOperation
     from cudalab.sim.device.queue.copy_region import Region
-    from cudalab.sim.device.queue.kernel_launch import KernelLaunch
-    from cudalab.sim.device.queue.transfer import ArrayOperation, Copy
+    from cudalab.sim.device.queue.kernel_launch import KernelOperation
+    from cudalab.sim.device.queue.transfer import CopyOperation
 
 
 _PAGE = 4096
@@ -197,26 +198,26 @@ class _Player(Recorder):
         self._keep(data)
         return data
 
-    def watch_copy(self, copy: Copy, memory: Memory) -> None:
-        taken = self._source.taken.get(copy.sequence)
+    def watch_copy(self, copy: CopyOperation, memory: Memory) -> None:
+        taken, work = self._source.taken.get(copy.sequence), copy.work
 
         def take(data: np.ndarray) -> np.ndarray:
             if taken is None:
                 return data
             data = self.addresses.data(np.frombuffer(taken[0][1], np.uint8))
-            self.log.taken[copy.sequence] = [(copy.source.address, data.tobytes())]
+            self.log.taken[copy.sequence] = [(work.source.address, data.tobytes())]
             return data
 
         def deliver(data: np.ndarray) -> None:
-            self.log.delivered[copy.sequence] = [(copy.destination.address, data.tobytes())]
+            self.log.delivered[copy.sequence] = [(work.destination.address, data.tobytes())]
 
-        copy.source_here = copy.source.on_device
-        copy.destination_here = copy.destination.on_device
+        copy.source_here = work.source.on_device
+        copy.destination_here = work.destination.on_device
         copy.on_take = take
-        if not copy.destination.on_device or kind_of(memory, copy.destination.address) == "pinned":
+        if not work.destination.on_device or kind_of(memory, work.destination.address) == "pinned":
             copy.on_deliver = deliver
 
-    def watch_launch(self, launch: KernelLaunch, memory: Memory) -> None:
+    def watch_launch(self, launch: KernelOperation, memory: Memory) -> None:
         blocks = self._source.taken.get(launch.sequence, [])
 
         def take() -> None:
@@ -226,16 +227,13 @@ class _Player(Recorder):
         if blocks:
             self.log.taken[launch.sequence] = self._here(blocks)
 
-    def array_work(self, run: Callable[[], None] | None, memory: Memory) -> Callable[[], None]:
-        return lambda: None  # watch_array fills in what was written
-
     def watch_array(self, operation: ArrayOperation, memory: Memory) -> None:
         blocks = self._source.written.get(operation.sequence, [])
 
-        def work() -> None:
+        def write() -> None:
             _write(memory, self._here(blocks))
 
-        operation.replace_work(work)
+        operation.function = write
         super().watch_array(operation, memory)
 
     def _here(self, blocks: list[Block]) -> list[Block]:

@@ -9,10 +9,17 @@ operations overlap.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from cudalab.sim.device.declaration import Address
+
+Range = tuple[Address, int]
+"""``(address, bytes)``"""
+
+Reach = tuple[Range, ...] | None
+"""The bytes that an operation may touch; ``None``: any, because a kernel may follow pointers that it finds."""
 
 Extent = tuple[Address, int, tuple[tuple[int, int], ...]]
 """``(address, width, ((count, stride), ...))``: ``width`` bytes at ``address + sum of index * stride``, for every index
@@ -20,6 +27,35 @@ below each count. No pairs: one run. Strides are positive, the first pair's is t
 
 Runs = np.ndarray
 """``int64`` of shape (n, 2): first byte and the one after the last, sorted, no two overlapping or touching."""
+
+
+class Touched(NamedTuple):
+    """The very bytes that an operation reads and writes, as extents or as runs."""
+
+    reads: tuple[Extent, ...] | Runs = ()
+    writes: tuple[Extent, ...] | Runs = ()
+    atomics: tuple[Extent, ...] | Runs = ()
+    """Changed by atomics only, which see each other."""
+
+
+NOTHING = Touched()
+
+
+def overlap(one: Reach, other: Reach) -> bool:
+    """May the two touch a common byte?"""
+    if one is None or other is None:
+        return one != () and other != ()
+    if not one or not other:
+        return False
+    if len(one) * len(other) <= 16:
+        return any(a < b + m and b < a + n for a, n in one for b, m in other)
+    spans = sorted((start, start + size, side) for side, ranges in enumerate((one, other)) for start, size in ranges)
+    ends = [0, 0]
+    for start, end, side in spans:
+        if start < ends[1 - side] and start < end:
+            return True
+        ends[side] = max(ends[side], end)
+    return False
 
 
 def run(address: int, size: int) -> Extent:

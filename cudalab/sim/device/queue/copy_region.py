@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cudalab.sim.device import host_address
-from cudalab.sim.device.queue.byte_extent import Extent, extent
-from cudalab.sim.device.queue.operation import Range
+from cudalab.sim.device.queue.byte_extent import Extent, Range, extent
 from cudalab.sim.machine.memory.allocations import Memory
 
 _FEW = 64 << 10

@@ -19,7 +19,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cudalab.sim.device.queue.operation import Operation, Range, Reach, overlap
+from cudalab.sim.device.queue.byte_extent import Range, Reach, overlap
+from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.machine.memory.allocations import Memory
 
 
@@ -32,8 +33,9 @@ class Effects:
 
     def begin(self, operation: Operation) -> int:
         """The operation starts; returns its duration (ns)."""
-        if not operation.works_on_memory:
-            return operation.begin()
+        work = operation.work
+        if not work.works_on_memory:
+            return work.begin(operation)
         self.in_flight.append(operation)
         duration = operation.begin()
         if operation.starts_at_once:
@@ -50,11 +52,14 @@ class Effects:
 
     def end(self, operation: Operation) -> None:
         """The operation ends: its effect becomes visible. Raises ``CudaError`` when it fails."""
-        if operation.works_on_memory:
-            in_flight = self.in_flight
-            in_flight.remove(operation)
-            if in_flight:
-                self.before_commit(operation.writes())
+        work = operation.work
+        if not work.works_on_memory:
+            work.run(operation)
+            return
+        in_flight = self.in_flight
+        in_flight.remove(operation)
+        if in_flight:
+            self.before_commit(operation.writes())
         operation.commit()
 
     def before_commit(self, writes: Reach) -> None:

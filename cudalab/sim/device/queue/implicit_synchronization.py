@@ -24,11 +24,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from cudalab.sim.device.declaration import Allocates, Call
-from cudalab.sim.device.queue.operation import Operation
+from cudalab.sim.device.queue.operation import Operation, Stream
 
 if TYPE_CHECKING:
     from cudalab.sim.device.profile import Profile
-    from cudalab.sim.device.queue.stream import Stream
 
 CHECK = "dependency check"
 SEPARATOR = "implicit synchronization"
@@ -85,11 +84,7 @@ class ImplicitOrder:
         self._behind.clear()
 
     def _separates(self, operation: Operation) -> bool:
-        if operation.kind == "memset":
-            return "memset" in self._separators
-        if operation.device_bytes and operation.kind == "copy":
-            return "device copy" in self._separators
-        return False
+        return operation.work.separator in self._separators
 
     # -- operations ----------------------------------------------------------------------------------------------------
 
@@ -112,7 +107,7 @@ class ImplicitOrder:
                 for waiting in self._starting.values():
                     waiting.append(operation)
                     operation.waiting += 1
-            if operation.blocks:
+            if operation.work.blocks:
                 waits += [(launch, CHECK) for launch in self._checked if launch.stream is not stream]
                 self._starting[operation] = []
                 self._launches[stream] = operation
@@ -134,9 +129,9 @@ class ImplicitOrder:
 
     def _switches(self, operation: Operation) -> bool:
         """Does the launch want another split of L1 and shared memory than the last one that wanted any?"""
-        if "cache configuration" not in self._separators or operation.carveout in (-1, self._carveout):
+        if "cache configuration" not in self._separators or operation.work.carveout in (-1, self._carveout):
             return False
-        before, self._carveout = self._carveout, operation.carveout
+        before, self._carveout = self._carveout, operation.work.carveout
         return before != -1
 
     def all_started(self, operation: Operation) -> None:

@@ -8,18 +8,17 @@ far as it comes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.queue.byte_extent import runs_between
+from cudalab.sim.device.queue.byte_extent import NOTHING, Range, Reach, Touched, runs_between
 from cudalab.sim.device.queue.effect import hold_by_comparison, snapshot, take_back
-from cudalab.sim.device.queue.operation import NO_TERMS, NOTHING, Operation, Range, Reach, Touched
+from cudalab.sim.device.queue.operation import Operation, Stream, Work
 from cudalab.sim.device.queue.publication import publications
-from cudalab.sim.device.queue.stream import Stream
 from cudalab.sim.device.timing.cost import KernelTime
 from cudalab.sim.machine.launch.configuration import Launch
 from cudalab.sim.machine.launch.execution import Execution, Outcome, execute
@@ -42,13 +41,11 @@ class Surroundings:
     workers: int
 
 
-class KernelLaunch(Operation):
-    """One launch. Many may be queued, so it is kept small."""
+class KernelOperation(Operation):
+    """One run of a launch."""
 
-    kind = "kernel"
-    engine = "sm"
+    work: KernelLaunch
 
-    _time: KernelTime | None = None
     _reach: Reach = ()
     _reach_known = False
     on_take: Callable[[], None] | None = None
@@ -58,58 +55,25 @@ class KernelLaunch(Operation):
     _waiting: Execution | None = None
     _waited = False
 
-    def __init__(self, launch: Launch, stream: Stream, surroundings: Surroundings) -> None:
-        super().__init__(launch.kernel.name, stream)
-        self.launch, self.kernel = launch, launch.kernel
-        self.blocks = launch.config.blocks
-        if launch.config.cluster is not None:
-            self.cluster_blocks = launch.config.cluster_blocks
-        self._around = surroundings
-        if launch.kernel.kernel.poll_points:
+    def __init__(self, work: KernelLaunch, stream: Stream) -> None:
+        super().__init__(work, stream)
+        self.launch, self.kernel = work.launch, work.launch.kernel
+        if self.kernel.kernel.poll_points:
             self.visible_at_once = True
 
     def begin(self) -> int:
         if self.on_take is not None:
             self.on_take()
-        self._time = self._around.timer(self.launch)
+        self.time = time = self.work.surroundings.timer(self.launch)
         # the host can change page-locked, managed and registered memory without a call
-        if self.visible_at_once or self._reaches_registered() or self.host_visible():
+        pointers = self.kernel.pointers(self.launch.args)
+        if self.visible_at_once or pointers.host_visible or (self._memory.ranges and pointers.registered):
             self.starts_at_once = True
-        return self._time.ns
+        return time.ns
 
     @property
     def _memory(self) -> Memory:
-        return self._around.memory
-
-    @property
-    def block_shape(self) -> tuple[int, int, int]:  # type: ignore[override]
-        kernel, config = self.kernel.kernel, self.launch.config
-        registers = kernel.resources.registers if kernel.resources else 0
-        return config.threads_per_block, registers, kernel.static_shared + config.shared
-
-    @property
-    def terms(self) -> Mapping[str, float]:  # type: ignore[override]
-        return self._time.terms if self._time is not None else NO_TERMS
-
-    @property
-    def bound(self) -> str:  # type: ignore[override]
-        return self._time.bound if self._time is not None else ""
-
-    @property
-    def peak_fraction(self) -> float:  # type: ignore[override]
-        return self._time.peak_fraction if self._time is not None else 0.0
-
-    @property
-    def uses(self) -> Mapping[str, float]:  # type: ignore[override]
-        return self._time.uses if self._time is not None else NO_TERMS
-
-    @property
-    def sm_use(self) -> float:  # type: ignore[override]
-        return self._time.sm_use if self._time is not None else 0.0
-
-    @property
-    def needed(self) -> float:  # type: ignore[override]
-        return self._time.needed if self._time is not None else 1.0
+        return self.work.surroundings.memory
 
     def run(self) -> None:
         self._check(self._execute())
@@ -147,8 +111,8 @@ class KernelLaunch(Operation):
     ) -> Outcome:
         return execute(
             self.launch,
-            workers=self._around.workers,
-            time_limit=self._around.time_limit,
+            workers=self.work.surroundings.workers,
+            time_limit=self.work.surroundings.time_limit,
             clock_ns=self.start,
             hold_stores=hold_stores,
             footprint=self.wants_footprint(),
@@ -167,7 +131,7 @@ class KernelLaunch(Operation):
                 runs_between(footprint.atomic_runs),
             )
         if outcome.text:
-            self._around.show(outcome.text)
+            self.work.surroundings.show(outcome.text)
         if outcome.fault is not None:
             if outcome.fault.assertion:
                 print(outcome.fault.assertion.rstrip("\n"), file=sys.stderr)
@@ -282,3 +246,38 @@ class KernelLaunch(Operation):
         sites = [s for s in self.kernel.kernel.sites if s.space in (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)]
         kinds = {site.kind for site in sites}
         return SiteKind.ATOMIC in kinds and SiteKind.STORE not in kinds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelLaunch(Work[KernelOperation]):
+    """One launch: a kernel, its configuration and its arguments."""
+
+    kind = "kernel"
+    operation_class = KernelOperation
+    engine = "sm"
+
+    launch: Launch
+    surroundings: Surroundings
+    carveout: int = -1
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.launch.kernel.name
+
+    @property
+    def title(self) -> str:
+        return f"kernel {self.name}"
+
+    @property
+    def blocks(self) -> int:
+        return self.launch.config.blocks
+
+    @property
+    def cluster_blocks(self) -> int:
+        return self.launch.config.cluster_blocks
+
+    @property
+    def block_shape(self) -> tuple[int, int, int]:
+        kernel, config = self.launch.kernel.kernel, self.launch.config
+        registers = kernel.resources.registers if kernel.resources else 0
+        return config.threads_per_block, registers, kernel.static_shared + config.shared

@@ -1,81 +1,64 @@
-"""One piece of work in a stream: a launch, a copy, a memset, an event record and so on.
+"""Streams, work, and operations: what is to be done, where it queues, and one run of it.
 
-An operation is *enqueued* by a call, becomes *ready* when what it depends on has ended, *starts* when its engine takes
-it, and *ends* after its modelled duration. It keeps all of these times and the name of what held it back, so that a
-timeline can say why it waited.
+**Work** (a launch, a copy, a memset, an event record …) says what is done and which memory is touched. It knows no
+stream and no time, and can be issued any number of times, as a node of a CUDA graph is. ``Scheduler.issue`` makes an
+**operation** of it: one run in one stream.
 
-What it does to memory is split from when: :meth:`Operation.begin` is called at the modelled start and takes what must
-be taken then (a copy takes its source), :meth:`Operation.run` does the work. ``effect.py`` decides when that is.
+An operation becomes *ready* when what it depends on has ended, *starts* when its engine takes it, and *ends* after its
+modelled duration. It keeps all of these times and the reason why it waited, for the timeline.
+
+When the effect on memory comes is apart from that: :meth:`Operation.begin` is called at the modelled start and takes
+what must be taken then (a copy reads its source), :meth:`Operation.run` does the work. ``effect.py`` decides when.
+
+Classes of work are frozen dataclasses with slots. An operation of work that keeps nothing while it runs is a plain
+:class:`Operation`; launches, copies and array functions have classes of their own. A queue may hold 100,000 of them
+(``bench/queue.py``): no class of operations sets more than 30 attributes, because Python keeps larger objects in three
+times the memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from typing import Any, ClassVar, Generic, TypeVar
 
 from cudalab.sim.device.caller import UNKNOWN, Place
-from cudalab.sim.device.declaration import Address
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.queue.byte_extent import Extent
+from cudalab.sim.device.queue.byte_extent import NOTHING, Reach, Touched
+from cudalab.sim.device.queue.publication import Publication
+from cudalab.sim.device.timing.cost import KernelTime
 
-if TYPE_CHECKING:
-    from cudalab.sim.device.queue.publication import Publication
-    from cudalab.sim.device.queue.stream import Stream
-
-Range = tuple[Address, int]
-"""``(address, bytes)``"""
-
-Reach = tuple[Range, ...] | None
-"""The bytes that an operation may touch; ``None``: any, because a kernel may follow pointers that it finds."""
-
-
-class Touched(NamedTuple):
-    """The very bytes that an operation reads and writes, as extents, or as runs (``int64``, (n, 2), sorted: first byte
-    and the one after the last)."""
-
-    reads: tuple[Extent, ...] | np.ndarray = ()
-    writes: tuple[Extent, ...] | np.ndarray = ()
-    atomics: tuple[Extent, ...] | np.ndarray = ()
-    """Changed by atomics only, which see each other."""
-
-
-NOTHING = Touched()
 NO_TERMS: Mapping[str, float] = MappingProxyType({})
+NON_BLOCKING = 1
+"""``cudaStreamNonBlocking``"""
 
 
-def overlap(one: Reach, other: Reach) -> bool:
-    """May the two touch a common byte?"""
-    if one is None or other is None:
-        return one != () and other != ()
-    if not one or not other:
-        return False
-    if len(one) * len(other) <= 16:
-        return any(a < b + m and b < a + n for a, n in one for b, m in other)
-    spans = sorted((start, start + size, side) for side, ranges in enumerate((one, other)) for start, size in ranges)
-    ends = [0, 0]
-    for start, end, side in spans:
-        if start < ends[1 - side] and start < end:
-            return True
-        ends[side] = max(ends[side], end)
-    return False
+class Stream:
+    """One queue of operations, which run in the order in which they were issued (stream.py has the rules)."""
+
+    def __init__(self, handle: int, *, number: int = 0, flags: int = 0, priority: int = 0) -> None:
+        self.handle = handle
+        self.number = number
+        """What ``cudaStreamGetId`` gives."""
+        self.flags = flags
+        self.priority = priority
+        self.last: Operation | None = None
+        """Issued last."""
+
+    @property
+    def blocking(self) -> bool:
+        """Do the rules of the legacy default stream hold for it?"""
+        return not self.flags & NON_BLOCKING
+
+    @property
+    def busy(self) -> bool:
+        return self.last is not None and not self.last.done
 
 
 class Operation:
-    """Base of all operations; times are modelled ns, ``-1`` until known."""
+    """One run of some work in a stream; times are modelled ns, ``-1`` until known."""
 
-    kind = "operation"
-    works_on_memory = True
-    """May memory change by it? Events, waits and frees only order others, or end a lifetime."""
-    waits_for_value = False
-    """Does its stream wait for memory to change, and not for an operation?"""
-    engine = "none"
-    """``h2d``, ``d2h``, ``sm``, or ``none`` for what takes no engine."""
-
-    # Most of what follows keeps its first value in most operations. It stands in the class, and no class of operations
-    # sets more than 30 attributes: Python keeps such objects in a third of the memory, and a queue may be long.
+    # Most of what follows keeps its first value in most operations, so it stands in the class.
     sequence = -1
     enqueued = -1
     earliest = -1
@@ -83,97 +66,101 @@ class Operation:
     start = -1
     end = -1
     waiting = 0
+    """How many others it waits for."""
     held_by = ""
     """What it waited for last: ``host`` (nothing but its call), ``stream order``, ``event``, ``default stream``; an
-    engine (``copy engine H2D``, ``SM resources``, ``resident grids``, ``no copy engine``); on devices of old
-    ``dependency check``, ``implicit synchronization``."""
+    engine (``copy engine H2D``, ``SM resources``, ``resident grids``, ``no copy engine``); on devices of compute
+    capability 3.0 and below ``dependency check``, ``implicit synchronization``."""
     held_by_operation: Operation | None = None
     """The operation that it waited for last; ``None`` when that was the host, and once it has ended and all observers
     have been told."""
     place: Place = UNKNOWN
-    """The line of the learner's program that enqueued it."""
+    """The line of the learner's program that issued it."""
     lane = ""
     """The engine, or that of the work before it in the stream when it takes none."""
     done = False
-    bytes = 0
-    """Bytes moved over the bus or in device memory, where that is what the operation does."""
-    terms: Mapping[str, float] = NO_TERMS
-    """What bounds its duration: ns by name."""
-    bound = ""
-    peak_fraction = 0.0
-
-    # what it takes of the SMs (sm_array.py)
-    blocks = 0
-    """Blocks of its grid; 0: it is no launch."""
-    block_shape: tuple[int, int, int] = (0, 0, 0)
-    """Of one block: threads, registers a thread, bytes of shared memory."""
-    cluster_blocks = 1
-    """Blocks that start together."""
-    needed = 1.0
-    """Part of the blocks that it has resident when alone with which it is as fast."""
-    uses: Mapping[str, float] = NO_TERMS
-    """Part of what the device has that it uses when alone, by the name of the term."""
-    sm_use = 0.0
-    """The same for what each SM has of its own, of the SMs that have its blocks; the highest."""
-    carveout = -1
-    """Percent of the L1 that its kernel prefers as shared memory; -1: no preference."""
     exclusive = False
     """Does it keep everything else off the SMs? A copy on a device without copy engines does."""
 
+    time: KernelTime | None = None
+    """What bounds the duration of a launch, once it has started."""
+
     # its effect on memory (effect.py)
-    stamp: Any = None
-    """Its place in the order of operations (hazards/clocks.py)."""
+    visible_at_once = False
+    """May its stores be visible before it ends?"""
+    starts_at_once = False
+    """Must it run at its modelled start (with its stores held back), because the host could change what it reads
+    without a call?"""
+    polling = False
+    """Has it run as far as it can, and waits for memory to change (polling.py)? It does not end before."""
     publications: Sequence[Publication] = ()
     """What it lets others see while it runs (publication.py)."""
     executed = False
     _apply: Callable[[], None] | None = None
     _failure: CudaError | None = None
 
-    def __init__(self, name: str, stream: Stream) -> None:
-        self.name = name
+    stamp: Any = None
+    """Its place in the order of operations (hazards/clocks.py)."""
+
+    def __init__(self, work: Work[Any], stream: Stream) -> None:
+        self.work = work
+        self.engine = work.engine
         self.stream = stream
         self.dependents: list[tuple[Operation, str]] = []
         """Who waits for it, and by which rule."""
 
-    # -- what subclasses say -------------------------------------------------------------------------------------------
+    @property
+    def kind(self) -> str:
+        """What a timeline calls it: ``kernel``, ``copy``, ``memset``, ``array``, ``host``, ``record`` …"""
+        return self.work.kind
+
+    @property
+    def name(self) -> str:
+        return self.work.name
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved, as the work says."""
+        return self.work.bytes
+
+    @property
+    def terms(self) -> Mapping[str, float]:
+        """What bounds its duration: ns by name."""
+        return self.time.terms if self.time is not None else NO_TERMS
+
+    @property
+    def bound(self) -> str:
+        return self.time.bound if self.time is not None else ""
+
+    @property
+    def peak_fraction(self) -> float:
+        return self.time.peak_fraction if self.time is not None else 0.0
+
+    # -- what the work does, and what classes of operations with a state of their own override ----------------------
 
     def begin(self) -> int:
         """Called at the modelled start: take what must be taken now, and return the duration (ns)."""
-        return 0
+        return self.work.begin(self)
 
     def run(self) -> None:
         """Do the work on memory as it is now. Raises ``CudaError`` when it fails."""
+        self.work.run(self)
 
     def run_held(self) -> Callable[[], None]:
         """Do the work on memory as it is now, take its stores back, and return what makes them again."""
-        raise NotImplementedError(f"a {self.kind} reads nothing that could change while it runs")
-
-    def finish(self) -> None:
-        """Called once at the modelled end, after the effect on memory is visible."""
+        return self.work.run_held(self)
 
     def reads(self) -> Reach:
         """What :meth:`run` may read; what :meth:`begin` took is not part of it."""
-        return ()
+        return self.work.reads()
 
     def writes(self) -> Reach:
         """What :meth:`run` may change."""
-        return ()
+        return self.work.writes()
 
     def touched(self) -> Touched | None:
-        """The very bytes that it reads and writes, those that :meth:`begin` takes included; ``None`` where that is not
-        known, which may be so before it has run."""
-        return NOTHING
-
-    # Class attributes, not properties: most operations keep them, and they are read for every one.
-    visible_at_once: bool = False
-    """May its stores be visible before it ends?"""
-    polling: bool = False
-    """Has it run as far as it can, and waits for memory to change (polling.py)? It does not end before."""
-    starts_at_once: bool = False
-    """Must it run at its modelled start (with its stores held back), because the host could change what it reads
-    without a call?"""
-    device_bytes: int = 0
-    """Bytes that it reads and writes in device memory, where that takes it to the SMs and it is no launch."""
+        """The very bytes that it reads and writes, as far as they are known by now."""
+        return self.work.touched()
 
     # -- what effect.py calls ------------------------------------------------------------------------------------------
 
@@ -195,32 +182,99 @@ class Operation:
         elif self._apply is not None:
             self._apply()
             self._apply = None
-        self.finish()
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name!r} #{self.sequence} stream {self.stream.handle:#x} {self.start}-{self.end} ns>"
 
 
-class EventRecord(Operation):
-    """``cudaEventRecord``: the event is complete, and has its time, when everything before it in the stream has
-    ended."""
-
-    kind = "record"
-    works_on_memory = False
-
-    def __init__(self, stream: Stream, duration: int) -> None:
-        super().__init__("event record", stream)
-        self._duration = duration
-
-    def begin(self) -> int:
-        return self._duration
+O_co = TypeVar("O_co", bound=Operation, covariant=True)
 
 
-class EventWait(Operation):
-    """``cudaStreamWaitEvent``: later work of the stream waits for a recorded event."""
+class Work(Generic[O_co]):
+    """What is to be done. The parameter is the class of the operations that run it.
 
-    kind = "wait"
-    works_on_memory = False
+    The class attributes are the properties that the scheduler, the hazard report and the timeline ask for.
+    """
 
-    def __init__(self, stream: Stream) -> None:
-        super().__init__("wait for event", stream)
+    __slots__ = ()
+
+    kind: ClassVar[str] = "operation"
+    """What a timeline calls it."""
+    works_on_memory: ClassVar[bool] = True
+    """May memory change by it? Events, waits and frees only order others, or end a lifetime."""
+    acquires_event: ClassVar[bool] = False
+    """Does later work of its stream come after what an event has recorded?"""
+    waits_for_value: ClassVar[bool] = False
+    """Does its stream wait for memory to change, and not for an operation?"""
+    frees_memory: ClassVar[bool] = False
+    """Does the memory that it touches exist no longer afterwards?"""
+    is_array_function: ClassVar[bool] = False
+    """Is it a kernel of the array library? Those take room on the SMs even when they move few bytes."""
+
+    operation_class: type[O_co] = Operation  # type: ignore[assignment]  # what the parameter is bound to
+    """What runs it; called with the work and a stream."""
+    name: str
+    engine: str = "none"
+    """``h2d``, ``d2h``, ``sm``, or ``none`` for what takes no engine."""
+
+    @property
+    def title(self) -> str:
+        """What a report calls it."""
+        return self.name
+
+    @property
+    def separator(self) -> str:
+        """What kind of separator it is on devices that have such (implicit_synchronization.py)."""
+        return ""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved over the bus or in device memory, where that is what the work does."""
+        return 0
+
+    @property
+    def device_bytes(self) -> int:
+        """Bytes that it reads and writes in device memory, where that takes it to the SMs and it is no launch."""
+        return 0
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of its grid; 0: it is no launch."""
+        return 0
+
+    @property
+    def block_shape(self) -> tuple[int, int, int]:
+        """Of one block: threads, registers a thread, bytes of shared memory."""
+        return 0, 0, 0
+
+    @property
+    def cluster_blocks(self) -> int:
+        """Blocks that start together."""
+        return 1
+
+    carveout: int = -1
+    """Percent of the L1 that its kernel prefers as shared memory; -1: no preference."""
+
+    def begin(self, operation: Operation) -> int:
+        """Called at the modelled start; returns the duration (ns)."""
+        return 0
+
+    def run(self, operation: Operation) -> None:
+        """Do the work on memory as it is now. Raises ``CudaError`` when it fails."""
+
+    def run_held(self, operation: Operation) -> Callable[[], None]:
+        """Do the work on memory as it is now, take its stores back, and return what makes them again."""
+        raise NotImplementedError(f"a {self.kind} reads nothing that could change while it runs")
+
+    def reads(self) -> Reach:
+        """What :meth:`run` may read; what :meth:`begin` took is not part of it."""
+        return ()
+
+    def writes(self) -> Reach:
+        """What :meth:`run` may change."""
+        return ()
+
+    def touched(self) -> Touched | None:
+        """The very bytes that it reads and writes, those that :meth:`begin` takes included; ``None`` where that is not
+        known before it has run."""
+        return NOTHING

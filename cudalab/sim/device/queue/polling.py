@@ -23,7 +23,7 @@ from cudalab.sim.device.queue.event_loop import Event, EventLoop
 
 if TYPE_CHECKING:
     from cudalab.sim.device.queue.effect import Effects
-    from cudalab.sim.device.queue.kernel_launch import KernelLaunch
+    from cudalab.sim.device.queue.kernel_launch import KernelOperation
     from cudalab.sim.device.queue.operation import Operation
 
 FEW_ROUNDS, MANY_ROUNDS = 2, 4096
@@ -37,7 +37,7 @@ class _Waiting:
 
     __slots__ = ("event", "launch", "rounds")
 
-    def __init__(self, launch: KernelLaunch) -> None:
+    def __init__(self, launch: KernelOperation) -> None:
         self.launch = launch
         self.rounds = FEW_ROUNDS
         self.event: Event | None = None
@@ -63,7 +63,7 @@ class Polling:
         self.waiting: list[_Waiting] = []
         self._looking = self._due = False
 
-    def started(self, launch: KernelLaunch) -> None:
+    def started(self, launch: KernelOperation) -> None:
         """A launch has begun and found that it must wait; it may have set what others wait for."""
         entry = _Waiting(launch)
         self.waiting.append(entry)
@@ -72,7 +72,7 @@ class Polling:
 
     def ended(self, operation: Operation) -> None:
         """An operation has ended, so memory may have changed."""
-        if self.waiting and operation.works_on_memory:
+        if self.waiting and operation.work.works_on_memory:
             self._look_soon()
 
     def _look_soon(self) -> None:
@@ -161,7 +161,7 @@ class Polling:
         self._due = False
 
 
-def _why(launch: KernelLaunch, others: list[str], pending: Iterable[Operation]) -> tuple[str, str]:
+def _why(launch: KernelOperation, others: list[str], pending: Iterable[Operation]) -> tuple[str, str]:
     """Why nobody changes the memory any more, and what to try."""
     seen: list[str] = []
     behind = launch
@@ -169,7 +169,7 @@ def _why(launch: KernelLaunch, others: list[str], pending: Iterable[Operation]) 
     found: tuple[Operation, str] | None = None
     while work and found is None:
         for operation, rule in work.pop(0).dependents:
-            if operation.works_on_memory:
+            if operation.work.works_on_memory:
                 found = found or (operation, rule)
             work.append(operation)
     cause = "The host waits in this call and cannot set it; nothing else is left to run on the device."

@@ -16,15 +16,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cudalab.sim.device.queue.byte_extent import Range
+
 if TYPE_CHECKING:
-    from cudalab.sim.device.queue.operation import Range
     from cudalab.sim.machine.memory.allocations import Memory
     from cudalab.sim.machine.memory.undo_log import Store
 
 MOST_STEPS = 256
 """Stores are made in at most so many steps."""
 
-Publication = tuple[float, tuple["Range", ...], Callable[[], None]]
+Publication = tuple[float, tuple[Range, ...], Callable[[], None]]
 """When, as a part of the kernel's time; which bytes change; what changes them."""
 
 

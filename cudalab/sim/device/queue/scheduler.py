@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TypeVar
 
 from cuda.bindings.runtime import cudaError_t
 
@@ -16,16 +17,21 @@ from cudalab.sim.device.caller import Place, place_of_call
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.profile import Profile
+from cudalab.sim.device.queue.byte_extent import Range
 from cudalab.sim.device.queue.copy_engine import CopyEngine
 from cudalab.sim.device.queue.effect import Effects
 from cudalab.sim.device.queue.engine import Engine, NoEngine
 from cudalab.sim.device.queue.event_loop import EventLoop
 from cudalab.sim.device.queue.implicit_synchronization import ImplicitOrder
-from cudalab.sim.device.queue.operation import EventWait, Operation, Range
+from cudalab.sim.device.queue.operation import NON_BLOCKING, Operation, Stream, Work
+from cudalab.sim.device.queue.ordering import EventWait
 from cudalab.sim.device.queue.polling import Polling
 from cudalab.sim.device.queue.sm_array import SmArray
-from cudalab.sim.device.queue.stream import NON_BLOCKING, Stream, StreamTable
+from cudalab.sim.device.queue.stream import StreamTable
 from cudalab.sim.machine.memory.allocations import Memory
+
+RunT = TypeVar("RunT", bound=Operation)
+EVENT_WAIT = EventWait()
 
 
 class Scheduler:
@@ -90,15 +96,14 @@ class Scheduler:
 
     # -- enqueueing ----------------------------------------------------------------------------------------------------
 
-    def enqueue(
-        self, operation: Operation, after: Iterable[Operation] = (), *, earliest: int | None = None
-    ) -> Operation:
-        """Put an operation at the end of its stream; it also waits for ``after``."""
-        stream, now = operation.stream, self.host_ns
+    def issue(self, work: Work[RunT], stream: Stream, after: Iterable[Operation] = ()) -> RunT:
+        """Run ``work`` behind what is in the stream, and behind ``after``: the one place where operations are made."""
+        operation = work.operation_class(work, stream)
+        now = self.host_ns
         operation.sequence = sequence = self._sequence
         self._sequence = sequence + 1
         operation.enqueued = now
-        operation.earliest = now + self._submit if earliest is None else earliest
+        operation.earliest = now + self._submit
         operation.held_by = "host"
         last, engine = stream.last, operation.engine
         if engine != "none":
@@ -137,7 +142,7 @@ class Scheduler:
     def order(self, stream: Stream, after: Operation) -> None:
         """All later work of ``stream`` waits for ``after``."""
         if not after.done:
-            self.enqueue(EventWait(stream), after=(after,))
+            self.issue(EVENT_WAIT, stream, after=(after,))
             return
         for observer in self.observers:
             observer.ordered(stream, after)

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from cudalab.sim.device.queue.event_loop import EventLoop
 from cudalab.sim.device.queue.grid_waves import Grid, Wave
-from cudalab.sim.device.queue.operation import Operation
+from cudalab.sim.device.queue.operation import NO_TERMS, Operation
 from cudalab.sim.device.queue.sm_residency import BlockNeeds, Residency, block_needs
 from cudalab.sim.machine.launch.clusters import clusters_that_fit
 
@@ -124,10 +124,11 @@ class SmArray:
     # -- starting ------------------------------------------------------------------------------------------------------
 
     def _grid(self, operation: Operation) -> Grid:
-        if operation.blocks:
-            return Grid(operation, self._needs(operation.block_shape), operation.blocks)
-        moved = operation.device_bytes
-        if moved > _MOVER_BLOCK_BYTES or operation.kind == "array":
+        work = operation.work
+        if blocks := work.blocks:
+            return Grid(operation, self._needs(work.block_shape), blocks)
+        moved = work.device_bytes
+        if moved > _MOVER_BLOCK_BYTES or work.is_array_function:
             needs = self._needs((_MOVER_THREADS, _MOVER_REGISTERS, 0))
             return Grid(operation, needs, max(1, -(-moved // _MOVER_BLOCK_BYTES)))
         return Grid(operation, None, 1)
@@ -187,7 +188,10 @@ class SmArray:
         grid.waves.append(wave)
         if grid.needs is not None:
             self.residency.place(wave, grid.needs, grid.blocks)
-        self._changed(grid)
+        if self._highest <= _PARTS and not self._contended:  # nothing to share: the wave ends when it would alone
+            wave.event = self._loop.at(self._loop.now + duration, partial(self._ended, wave))
+        else:
+            self._changed(grid)
         self._has_started(grid)
 
     def _start(self, grid: Grid) -> bool:
@@ -198,8 +202,10 @@ class SmArray:
             return False
         duration = self._started(grid)
         operation = grid.operation
-        grid.resident = min(grid.blocks, self._most_resident(grid.needs, operation.cluster_blocks))
-        grid.needed = max(1.0, grid.resident * (operation.needed if operation.blocks else 0.5))
+        grid.resident = min(grid.blocks, self._most_resident(grid.needs, operation.work.cluster_blocks))
+        time = operation.time
+        needed = time.needed if time is not None else 1.0 if operation.work.blocks else 0.5
+        grid.needed = max(1.0, grid.resident * needed)
         grid.turn = duration * grid.resident / grid.blocks
         return True
 
@@ -218,9 +224,9 @@ class SmArray:
         grid.started = True
         grid.updated = now
         self._running[grid] = None
-        uses = operation.uses
-        if not uses and operation.device_bytes:
-            uses = {"memory": min(1.0, operation.device_bytes / (self._bandwidth * duration))}
+        uses = operation.time.uses if operation.time is not None else NO_TERMS
+        if not uses and (moved := operation.work.device_bytes):
+            uses = {"memory": min(1.0, moved / (self._bandwidth * duration))}
         if uses:
             grid.uses = uses
             grid.highest = int(max(uses.values()) * _PARTS)
@@ -232,7 +238,7 @@ class SmArray:
         assert grid.needs is not None
         wave = Wave(grid, grid.turn)
         placed = self.residency.place(wave, grid.needs, min(grid.pending, grid.resident - grid.places))
-        lonely = placed % grid.operation.cluster_blocks
+        lonely = placed % grid.operation.work.cluster_blocks
         if lonely:  # the blocks of a cluster start together
             self.residency.release(wave, grid.needs, lonely)
             placed -= lonely
@@ -360,7 +366,8 @@ class SmArray:
 
     def _reach(self, grid: Grid) -> float:
         """How fast it can go at most, over its pace alone, with what the SMs that have its blocks have."""
-        use = grid.operation.sm_use
+        time = grid.operation.time
+        use = time.sm_use if time is not None else 0.0
         if grid.places >= grid.resident or not use:
             return 1.0
         return self.residency.sms_with(list(grid.waves)) / (min(grid.resident, self._sms) * use)

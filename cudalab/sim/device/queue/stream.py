@@ -19,35 +19,14 @@ from collections.abc import Iterator
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.queue.operation import EventRecord, Operation
+from cudalab.sim.device.queue.operation import Operation, Stream
 
 LEGACY = 0
 LEGACY_HANDLE = 1
 PER_THREAD = 2
 _FIRST_STREAM, _FIRST_EVENT, _STEP = 0x0A00_0000, 0x0B00_0000, 0x40
 
-NON_BLOCKING = 1
 BLOCKING_SYNC, DISABLE_TIMING, INTERPROCESS = 1, 2, 4
-
-
-class Stream:
-    """One queue of operations."""
-
-    def __init__(self, handle: int, *, number: int = 0, flags: int = 0, priority: int = 0) -> None:
-        self.handle = handle
-        self.number = number
-        self.flags = flags
-        self.priority = priority
-        self.last: Operation | None = None
-
-    @property
-    def blocking(self) -> bool:
-        """Does it take part in the rules of the legacy default stream?"""
-        return not self.flags & NON_BLOCKING
-
-    @property
-    def busy(self) -> bool:
-        return self.last is not None and not self.last.done
 
 
 class Event:
@@ -56,7 +35,7 @@ class Event:
     def __init__(self, handle: int, flags: int) -> None:
         self.handle = handle
         self.flags = flags
-        self.record: EventRecord | None = None
+        self.record: Operation | None = None
 
     @property
     def timing(self) -> bool:

@@ -267,7 +267,7 @@ def _close_again() -> None:
 
 def deliver() -> None:
     """Report the touches that have been noticed."""
-    trap = page_trap.existing_trap()
+    trap = page_trap.installed
     if trap is None or trap.state.paused:
         return
     _deliver(trap)
@@ -289,24 +289,32 @@ class _Paused:
         self.depth = 0
 
     def __enter__(self) -> None:
-        trap = page_trap.existing_trap()
-        if trap is not None and not self.depth and trap.pending:
+        trap = page_trap.installed
+        if trap is None:
+            with _depth:
+                self.depth += 1
+            return
+        state = trap.state
+        if not self.depth and state.noted != trap.seen:
             _deliver(trap)
         with _depth:
             self.depth = depth = self.depth + 1
-            if trap is not None:
-                trap.state.paused = depth
+            state.paused = depth
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        trap = page_trap.existing_trap()
+        trap = page_trap.installed
+        if trap is None:
+            with _depth:
+                self.depth -= 1
+            return
+        state = trap.state
         with _depth:
             self.depth = depth = self.depth - 1
-            if trap is not None:
-                trap.state.paused = depth
-        if trap is not None and not depth:
-            if trap.pending:
+            state.paused = depth
+        if not depth:
+            if state.noted != trap.seen:
                 _deliver(trap)
             if _opened:
                 _close_again()
@@ -337,7 +345,7 @@ def let_through(address: int, size: int) -> bool:
 @contextmanager
 def listening() -> Iterator[None]:
     """Within a :func:`paused` block: the program's own code runs (a host function), so touches are reported."""
-    trap = page_trap.existing_trap()
+    trap = page_trap.installed
     if trap is None:
         yield
         return

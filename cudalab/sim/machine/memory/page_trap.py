@@ -98,7 +98,8 @@ class PageTrap:
         self._slots = mmap.mmap(-1, MOST_SLOTS * _SLOT.size, flags=private)
         self._notes = mmap.mmap(-1, _NOTES * _NOTE.size, flags=private)
         self._free: deque[int] = deque()
-        self._seen = 0
+        self.seen = 0
+        """How many touches have been taken."""
         state = self.state
         state.process = os.getpid()
         state.slots, state.notes = _start(self._slots), _start(self._notes)
@@ -229,7 +230,7 @@ class PageTrap:
     @property
     def pending(self) -> bool:
         """Are there touches that have not been taken?"""
-        return bool(self.state.noted != self._seen)
+        return bool(self.state.noted != self.seen)
 
     def take(self) -> list[Note]:
         """The touches since the last call, oldest first; where they do not fit, the newest."""
@@ -244,7 +245,7 @@ class PageTrap:
     def _take(self) -> list[Note]:
         noted = self.state.noted
         found: list[Note] = []
-        first = max(self._seen, noted - _NOTES)
+        first = max(self.seen, noted - _NOTES)
         for number in range(first, noted):
             address, access, slot, begin, end, stamp = _NOTE.unpack_from(self._notes, number % _NOTES * _NOTE.size)
             if stamp != number + 1:  # another thread is writing it right now
@@ -253,7 +254,7 @@ class PageTrap:
             silent = access == WatchNote.SILENT
             frames = self._frames(begin, end) if 0 <= begin < end else ()
             found.append(Note(address, None if access > 1 else access == WatchNote.WRITE, slot, silent, frames))
-        self._seen = noted
+        self.seen = noted
         if any(note.frames for note in found) and noted == self.state.noted:
             os.ftruncate(self._file, 0)
             os.lseek(self._file, 0, os.SEEK_SET)
@@ -317,27 +318,23 @@ def _wrap_faulthandler(trap: PageTrap) -> None:
         setattr(faulthandler, name, wrapped)
 
 
-_trap: PageTrap | None = None
+installed: PageTrap | None = None
+"""The process's trap if there is one already."""
 why_not = ""
 """Why there is no trap though there could be one."""
 
 
 def page_trap() -> PageTrap | None:
     """The process's trap, made when first asked for; None where there can be none."""
-    global _trap, why_not
-    if _trap is None and not why_not and available():
+    global installed, why_not
+    if installed is None and not why_not and available():
         try:
-            _trap = PageTrap()
+            installed = PageTrap()
         except Exception as error:  # the system forbids one of the calls: programs run without a watch
             why_not = f"{type(error).__name__}: {error}"
-    return _trap
-
-
-def existing_trap() -> PageTrap | None:
-    """The process's trap if there is one already."""
-    return _trap
+    return installed
 
 
 def _reset() -> None:
-    global _trap
-    _trap = None
+    global installed
+    installed = None

@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from cudalab.sim.device.profile import load
 from cudalab.sim.device.queue.copy_engine import CopyEngine
 from cudalab.sim.device.queue.event_loop import EventLoop
-from cudalab.sim.device.queue.operation import Operation
+from cudalab.sim.device.queue.operation import Operation, Stream, Work
 from cudalab.sim.device.queue.sm_array import SmArray
 from cudalab.sim.device.queue.sm_residency import Residency, block_needs
-from cudalab.sim.device.queue.stream import Stream
+from cudalab.sim.device.timing.cost import KernelTime
 from cudalab.sim.machine.counters.occupancy import occupancy
 from tests.sim.h200 import LIMITS
 
 SMS = 132
 
 
-class Kernel(Operation):
-    """A launch that takes ``ns`` alone."""
+@dataclass(frozen=True, slots=True)
+class Blocks(Work[Operation]):
+    """What a launch takes of the SMs."""
 
+    name: str
+    blocks: int = field()
+    block_shape: tuple[int, int, int] = field()
     kind = "kernel"
     engine = "sm"
 
+
+class Kernel(Operation):
+    """A launch that takes ``ns`` alone."""
+
     def __init__(self, ns, blocks, threads=1024, registers=32, shared=0, *, priority=0, needed=1.0, uses=None, name=""):
-        super().__init__(name, Stream(0, priority=priority))
-        self.ns, self.blocks, self.block_shape = ns, blocks, (threads, registers, shared)
-        self.needed, self.uses = needed, uses or {}
+        super().__init__(Blocks(name, blocks, (threads, registers, shared)), Stream(0, priority=priority))
+        self.ns = ns
+        self.time = KernelTime(ns, ns, {}, "", 0.0, uses or {}, 0.0, needed)
 
     def begin(self):
         return self.ns
@@ -266,12 +274,15 @@ def test_clearing_forgets_everything(array):
 # -- copy engines ------------------------------------------------------------------------------------------------------
 
 
-class Copy(Operation):
+class Transfer(Work[Operation]):
+    name = "copy"
     kind = "copy"
     engine = "h2d"
 
+
+class Copy(Operation):
     def __init__(self, ns):
-        super().__init__("copy", Stream(0))
+        super().__init__(Transfer(), Stream(0))
         self.ns = ns
 
 

@@ -221,7 +221,7 @@ def test_parts_leave_the_other_bytes_of_their_pages_alone(buffer: Watched) -> No
     buffer.watch.watch(buffer.address + start, 3 * PAGE, True, True)
     buffer.bytes[start - 600 : start].sum()
     buffer.bytes[start + 3 * PAGE : start + 4 * PAGE - 600].sum()
-    assert not page_trap.existing_trap().pending
+    assert not page_trap.installed.pending
     buffer.bytes[start + PAGE]
     assert len(buffer.told()) == 1
 
@@ -237,7 +237,7 @@ def test_managed_memory_and_whole_pages_of_registered_memory() -> None:
     edge = -start % PAGE
     if edge:
         pages[0] = 1
-        assert not page_trap.existing_trap().pending
+        assert not page_trap.installed.pending
     pages[edge + 5] = 2
     host_watch.deliver()
     assert told == [(start + edge + 5, True)]
@@ -361,7 +361,7 @@ def test_many_ranges_at_once() -> None:
 
 def test_more_ranges_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch, buffer: Watched) -> None:
     buffer.all()
-    monkeypatch.setattr(page_trap, "MOST_SLOTS", page_trap.existing_trap().state.slot_count)
+    monkeypatch.setattr(page_trap, "MOST_SLOTS", page_trap.installed.state.slot_count)
     kept = [(buffer.address + page * PAGE, 64) for page in range(1, 63)]
     for _ in range(10):
         for address, size in kept:
@@ -382,7 +382,7 @@ def test_system_calls_are_refused_and_nothing_else_happens(buffer: Watched, tmp_
 
 def test_the_signal_of_others_is_left_alone(buffer: Watched) -> None:
     buffer.all()
-    used = page_trap.existing_trap().state.notify_signal
+    used = page_trap.installed.state.notify_signal
     assert signal.SIGRTMIN < used < signal.SIGRTMAX
     assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
 

@@ -1,0 +1,94 @@
+"""Work that orders other work, or ends the life of memory: events, waits for values, stream-ordered frees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cudalab.sim.device.queue.byte_extent import Range, Touched, run
+from cudalab.sim.device.queue.operation import Operation, Work
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventRecord(Work[Operation]):
+    """``cudaEventRecord``: the event is complete, and has its time, when everything before it in the stream has
+    ended."""
+
+    kind = "record"
+    works_on_memory = False
+    name = "event record"
+
+    duration: int
+
+    def begin(self, operation: Operation) -> int:
+        return self.duration
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventWait(Work[Operation]):
+    """``cudaStreamWaitEvent``: later work of the stream waits for a recorded event."""
+
+    kind = "wait"
+    works_on_memory = False
+    acquires_event = True
+    name = "wait for event"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValueArrival(Work[Operation]):
+    """The stream has come to a wait for a value, which is issued right behind it."""
+
+    kind = "wait"
+    works_on_memory = False
+    name = "arrive at a wait for a value"
+
+    arrived: Callable[[Operation], None]
+    """Called with the :class:`ValueWait` operation."""
+
+    def run(self, operation: Operation) -> None:
+        for behind, _ in operation.dependents:
+            if behind.work.waits_for_value and behind.stream is operation.stream:
+                self.arrived(behind)
+
+
+class ValueWaitOperation(Operation):
+    """One run of a wait for a value."""
+
+    waiting = 1  # for the value; its stream's order comes on top
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValueWait(Work[ValueWaitOperation]):
+    """``cuStreamWaitValue32``: holds its stream until ``holds()``; ``Scheduler.let_go`` ends that."""
+
+    kind = "wait"
+    works_on_memory = False
+    waits_for_value = True
+    operation_class = ValueWaitOperation
+
+    name: str
+    holds: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Free(Work[Operation]):
+    """``cudaFreeAsync``: the memory goes when the work before it in the stream has ended."""
+
+    kind = "free"
+    works_on_memory = False
+    frees_memory = True
+    name = "free"
+
+    free: Callable[[], None]
+    memory: Range
+
+    def run(self, operation: Operation) -> None:
+        self.free()
+
+    @property
+    def title(self) -> str:
+        return "cudaFreeAsync"
+
+    def touched(self) -> Touched:
+        """Whoever uses the memory must be done: a free is like a write to all of it."""
+        return Touched((), (run(*self.memory),))
