@@ -124,13 +124,13 @@ class SimulatedRecording(Observer):
         if entry is None:
             return
         entry.start = operation.start
-        entry.rule = "copy engine" if operation.held_by.startswith("copy engine") else operation.held_by
+        entry.rule = "copy engine" if operation.wait_reason.startswith("copy engine") else operation.wait_reason
         if entry.rule in ("copy engine", "SM resources"):
             # a copy engine was taken by what ended last; of the SMs, a kernel that drains may have left a part
             ended = self._last_on.get(engine, NOBODY)
             entry.blocker = ended if entry.rule == "copy engine" or self._ended_at == operation.start else before
-        elif operation.held_by_operation is not None:
-            entry.blocker = (self._epoch, operation.held_by_operation.sequence)
+        elif operation.wait_cause is not None:
+            entry.blocker = (self._epoch, operation.wait_cause.sequence)
 
     def ended(self, operation: Operation) -> None:
         self._last_ended = self._last_on[self._engine(operation.engine)] = (self._epoch, operation.sequence)

@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from cudalab.sim.device import Device
-from cudalab.sim.device.queue.byte_extent import Extent, runs_of
+from cudalab.sim.device.queue.byte_ranges import StridedRange, runs_of
 
 SIZE = 1024
 PAGES, PAGE = 4, 4096
@@ -22,11 +22,11 @@ LEGACY, BLOCKING, NON_BLOCKING = "legacy", "blocking", "non-blocking"
 
 @dataclass(frozen=True)
 class Work:
-    """An operation in ``stream`` that reads and writes extents of the one buffer (addresses count from its start)."""
+    """An operation in ``stream`` that reads and writes ranges of the one buffer (addresses count from its start)."""
 
     stream: int
-    reads: tuple[Extent, ...]
-    writes: tuple[Extent, ...]
+    reads: tuple[StridedRange, ...]
+    writes: tuple[StridedRange, ...]
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ class Plan:
 # -- the oracle --------------------------------------------------------------------------------------------------------
 
 
-def bytes_of(extents: tuple[Extent, ...]) -> set[int]:
+def bytes_of(ranges: tuple[StridedRange, ...]) -> set[int]:
     """Every byte, one by one."""
     found: set[int] = set()
-    for address, width, pairs in extents:
+    for address, width, pairs in ranges:
         starts = [address]
         for count, stride in pairs:
             starts = [start + index * stride for start in starts for index in range(count)]
@@ -170,8 +170,8 @@ def reported_pairs(plan: Plan, device: Device) -> set[tuple[int, int]]:
     for index, step in enumerate(plan.steps):
         if isinstance(step, Work):
             exact = tuple(
-                tuple((buffer + address, width, pairs) for address, width, pairs in extents)
-                for extents in (step.reads, step.writes)
+                tuple((buffer + address, width, pairs) for address, width, pairs in ranges)
+                for ranges in (step.reads, step.writes)
             )
             spans = [[(int(runs[0, 0]), int(runs[-1, 1] - runs[0, 0])) for runs in map(runs_of, e)] for e in exact]
             device.array_operation(str(index), nothing, *spans, streams[step.stream], exact=exact)
@@ -210,7 +210,7 @@ def nothing() -> None:
 
 
 @st.composite
-def extents(draw: st.DrawFn) -> Extent:
+def ranges(draw: st.DrawFn) -> StridedRange:
     """A run, rows, or rows in slices, within the buffer; often large, so that programs have something to collide in."""
     shape = draw(st.sampled_from(["run", "run", "rows", "rows", "slices"]))
     if shape == "run":
@@ -235,7 +235,7 @@ def plans(draw: st.DrawFn, *, most: int = 14) -> Plan:
     streams = (LEGACY, *kinds)
     events = draw(st.integers(1, 3))
     stream, event = st.integers(0, len(streams) - 1), st.integers(0, events - 1)
-    one, none = st.tuples(extents()), st.just(())
+    one, none = st.tuples(ranges()), st.just(())
     work = st.one_of(
         st.builds(Work, stream, one, none), st.builds(Work, stream, one, one), st.builds(Work, stream, none, one)
     )

@@ -20,7 +20,7 @@ from cuda.bindings.runtime import cudaError_t
 from cudalab.sim.cupy._core.call import device, runtime_call
 from cudalab.sim.cupy.cuda.stream import current_pointer
 from cudalab.sim.device import CudaError
-from cudalab.sim.device.queue.byte_extent import Extent, extent
+from cudalab.sim.device.queue.byte_ranges import StridedRange, strided_range
 from cudalab.sim.machine.memory.allocation import InvalidPointer
 from cudalab.sim.machine.memory.allocations import Memory
 
@@ -49,9 +49,9 @@ class Operand:
         high = sum(step for step in reach if step > 0)
         return self.address + low, high - low + self.dtype.itemsize
 
-    def extent(self) -> Extent:
+    def extent(self) -> StridedRange:
         """Exactly the bytes that it uses."""
-        return extent(self.address, self.dtype.itemsize, self.shape, self.strides)
+        return strided_range(self.address, self.dtype.itemsize, self.shape, self.strides)
 
     def array(self, memory: Memory, *, write: bool = False) -> np.ndarray:
         """As a NumPy array on the device's memory."""
@@ -151,7 +151,7 @@ def enqueue(name: str, work: Work, inputs: Iterable[Operand], *, flops: float = 
         return
     stream = current_pointer()
     exact = tuple(operand.extent() for operand in inputs), tuple(operand.extent() for operand in work.results)
-    strided = any(pairs for extents in exact for _, _, pairs in extents)
+    strided = any(pairs for ranges in exact for _, _, pairs in ranges)
 
     def call() -> None:
         device().array_operation(name, work, reads, writes, stream, flops=flops, exact=exact if strided else None)

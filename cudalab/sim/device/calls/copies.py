@@ -21,7 +21,7 @@ from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.placement import is_managed, placed
 from cudalab.sim.device.declaration import Address, Handle, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
-from cudalab.sim.device.queue.copy_region import Region
+from cudalab.sim.device.queue.copy_region import CopyRegion
 from cudalab.sim.device.queue.operation import Stream
 from cudalab.sim.device.queue.transfer import Copy, CopyOperation, Memset
 from cudalab.sim.device.timing import cost
@@ -43,7 +43,7 @@ class CopyCalls(CallGroup):
         self, dst: Address, src: Address, size: int, kind: int = DEFAULT, stream: Handle = 0, asynchronous: bool = False
     ) -> None:
         """Copy ``size`` bytes; ``kind`` is a ``cudaMemcpyKind`` number."""
-        self.copy("cudaMemcpy", Region(dst, size), Region(src, size), kind, stream, asynchronous)
+        self.copy("cudaMemcpy", CopyRegion(dst, size), CopyRegion(src, size), kind, stream, asynchronous)
 
     @call("cudaMemcpy2D", "cuMemcpy2D", cost=None, waits=Waits.OWN_WORK)
     def memcpy_2d(
@@ -67,8 +67,8 @@ class CopyCalls(CallGroup):
             )
         self.copy(
             "cudaMemcpy2D",
-            Region(dst, width, height, 1, dst_pitch),
-            Region(src, width, height, 1, src_pitch),
+            CopyRegion(dst, width, height, 1, dst_pitch),
+            CopyRegion(src, width, height, 1, src_pitch),
             kind,
             stream,
             asynchronous,
@@ -95,8 +95,8 @@ class CopyCalls(CallGroup):
             )
         self.copy(
             "cudaMemcpy3D",
-            Region(dst[0], width, height, depth, dst[1], dst[2]),
-            Region(src[0], width, height, depth, src[1], src[2]),
+            CopyRegion(dst[0], width, height, depth, dst[1], dst[2]),
+            CopyRegion(src[0], width, height, depth, src[1], src[2]),
             kind,
             stream,
             asynchronous,
@@ -107,7 +107,7 @@ class CopyCalls(CallGroup):
         self, pointer: Address, value: int, count: int, stream: Handle = 0, asynchronous: bool = False, element: int = 1
     ) -> None:
         """Set ``count`` elements of ``element`` bytes (1, 2 or 4)."""
-        self._memset("cudaMemset", Region(pointer, count * element), value, element, stream, asynchronous)
+        self._memset("cudaMemset", CopyRegion(pointer, count * element), value, element, stream, asynchronous)
 
     @call("cudaMemset2D", "cudaMemset3D", "cuMemsetD2D8", cost=None, waits=Waits.OWN_WORK)
     def memset_3d(
@@ -126,12 +126,12 @@ class CopyCalls(CallGroup):
         if width and height and depth and height * depth > 1 and pitch < width:
             self.state.spend(self.state.profile.host["query"])
             raise invalid_value(f"cudaMemset2D: the pitch {pitch} is less than the width {width} bytes")
-        region = Region(pointer, width, height, depth, pitch, slice_pitch)
+        region = CopyRegion(pointer, width, height, depth, pitch, slice_pitch)
         self._memset("cudaMemset2D", region, value, element, stream, asynchronous)
 
     # -- how -----------------------------------------------------------------------------------------------------------
 
-    def copy(self, name: str, dst: Region, src: Region, kind: int, handle: int, asynchronous: bool) -> None:
+    def copy(self, name: str, dst: CopyRegion, src: CopyRegion, kind: int, handle: int, asynchronous: bool) -> None:
         host = self.state.profile.host
         stream = self.state.scheduler.streams.find(handle)
         if not dst.bytes:
@@ -158,7 +158,9 @@ class CopyCalls(CallGroup):
         self.state.wait(copy)
         return None
 
-    def _copy_in(self, name: str, stream: Stream, dst: Region, src: Region, src_kind: str, asynchronous: bool) -> None:
+    def _copy_in(
+        self, name: str, stream: Stream, dst: CopyRegion, src: CopyRegion, src_kind: str, asynchronous: bool
+    ) -> None:
         host = self.state.profile.host
         if src_kind == "pinned":
             self.state.spend(host["memcpy_async"])
@@ -198,7 +200,9 @@ class CopyCalls(CallGroup):
             self.state.scheduler.wait_for(self._staged.pop(0), seen=False)
             self._staged = [copy for copy in self._staged if not copy.done]
 
-    def _copy_out(self, name: str, stream: Stream, dst: Region, src: Region, dst_kind: str, asynchronous: bool) -> None:
+    def _copy_out(
+        self, name: str, stream: Stream, dst: CopyRegion, src: CopyRegion, dst_kind: str, asynchronous: bool
+    ) -> None:
         self.state.spend(self.state.profile.host["memcpy_async"])
         duration = cost.bus_copy(self.state.profile, src.bytes, "d2h")
         if dst_kind == "pinned":
@@ -213,8 +217,8 @@ class CopyCalls(CallGroup):
         self,
         name: str,
         stream: Stream,
-        dst: Region,
-        src: Region,
+        dst: CopyRegion,
+        src: CopyRegion,
         engine: str,
         duration: int,
         taken: np.ndarray | None = None,
@@ -226,14 +230,14 @@ class CopyCalls(CallGroup):
             copy.stage(taken)
         return copy
 
-    def _take(self, name: str, region: Region) -> np.ndarray:
+    def _take(self, name: str, region: CopyRegion) -> np.ndarray:
         """Bytes of pageable host memory, now."""
         try:
             return self.state.recorder.take_from_host(region, self.state.memory)
         except host_address.UnmappedAddress as error:
             raise invalid_value(f"{name}: {error}") from None
 
-    def _memset(self, name: str, region: Region, value: int, element: int, handle: int, asynchronous: bool) -> None:
+    def _memset(self, name: str, region: CopyRegion, value: int, element: int, handle: int, asynchronous: bool) -> None:
         stream = self.state.scheduler.streams.find(handle)
         self.state.spend(self.state.profile.host["memset"])
         if not region.bytes:

@@ -15,7 +15,7 @@ from cudalab.sim.device.calls.textures import TextureCalls
 from cudalab.sim.device.declaration import Address, Handle, HostCallback, PackedBytes, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.array_function import ArrayFunction
-from cudalab.sim.device.queue.byte_extent import Extent, Range
+from cudalab.sim.device.queue.byte_ranges import Range, StridedRange
 from cudalab.sim.device.queue.kernel_launch import KernelLaunch, Surroundings
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.device.timing import cost
@@ -329,7 +329,7 @@ class KernelCalls(CallGroup):
         stream: Handle = 0,
         *,
         flops: float = 0.0,
-        exact: tuple[tuple[Extent, ...], tuple[Extent, ...]] | None = None,
+        exact: tuple[tuple[StridedRange, ...], tuple[StridedRange, ...]] | None = None,
     ) -> None:
         """Enqueue an array function: ``run()`` is called once, at its modelled end or just before, and changes only
         bytes in ``writes``. It must not call the device, and must not fail: check arguments before.

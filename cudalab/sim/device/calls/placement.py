@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from cudalab.sim.device import host_address
 from cudalab.sim.device.error import invalid_value
-from cudalab.sim.device.queue.copy_region import Region
+from cudalab.sim.device.queue.copy_region import CopyRegion
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.machine.memory.allocation import InvalidPointer
 from cudalab.sim.machine.memory.allocations import Memory
 
 
-def placed(state: DeviceState, name: str, region: Region) -> tuple[Region, str]:
+def placed(state: DeviceState, name: str, region: CopyRegion) -> tuple[CopyRegion, str]:
     """The region with its place, and that as ``device``, ``pinned`` (page-locked) or ``pageable``. Raises
     ``cudaErrorInvalidValue`` when the bytes are not all in one allocation."""
     address, span = region.address, region.span
@@ -40,6 +40,6 @@ def placed(state: DeviceState, name: str, region: Region) -> tuple[Region, str]:
     return region, "pinned" if registered else "pageable"
 
 
-def is_managed(memory: Memory, region: Region) -> bool:
+def is_managed(memory: Memory, region: CopyRegion) -> bool:
     allocation = memory.find(region.address)
     return allocation is not None and allocation.kind == "managed"

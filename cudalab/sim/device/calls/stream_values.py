@@ -16,7 +16,7 @@ from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.placement import placed
 from cudalab.sim.device.declaration import Address, Handle
 from cudalab.sim.device.error import CudaError, invalid_value
-from cudalab.sim.device.queue.copy_region import Region
+from cudalab.sim.device.queue.copy_region import CopyRegion
 from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.device.queue.ordering import ValueArrival, ValueWait
 from cudalab.sim.device.queue.transfer import ValueWrite
@@ -79,10 +79,10 @@ class StreamValueCalls(CallGroup):
             self.state.on_end.append(self._poll)
         self._value_waits[operation] = operation.work
 
-    def _value_region(self, address: int, width: int, name: str) -> Region:
+    def _value_region(self, address: int, width: int, name: str) -> CopyRegion:
         if not address or address % width:
             raise invalid_value(f"{name}: {address:#x} is not the address of a value of {width} bytes")
-        region, kind = placed(self.state, name, Region(address, width))
+        region, kind = placed(self.state, name, CopyRegion(address, width))
         if kind == "pageable":
             raise invalid_value(f"{name}: {address:#x} is pageable host memory, which the device does not reach")
         return region

@@ -25,7 +25,7 @@ from cudalab.sim.device.calls.copies import CopyCalls
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Address, AddressOrHandle, Allocates, Handle, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
-from cudalab.sim.device.queue.copy_region import Region
+from cudalab.sim.device.queue.copy_region import CopyRegion
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.machine.memory.textures import ImageLayout, ImageObject, Sampling, Texels
 
@@ -219,10 +219,10 @@ class TextureCalls(CallGroup):
                 )
         self._copies.copy(name, sides[0], sides[1], kind, stream, asynchronous)
 
-    def _side(self, name: str, side: Side, extent: tuple[int, int, int]) -> Region:
+    def _side(self, name: str, side: Side, extent: tuple[int, int, int]) -> CopyRegion:
         width, height, depth = extent
         if len(side) == 3:
-            return Region(side[0], width, height, depth, side[1], side[2])
+            return CopyRegion(side[0], width, height, depth, side[1], side[2])
         array, *begin = side
         layout = self._array(name, array).layout
         size = (layout.extent[0] * layout.texels.bytes, layout.extent[1], layout.extent[2])
@@ -233,7 +233,7 @@ class TextureCalls(CallGroup):
                 raise invalid_value(f"{name}: {first} + {count} in {axis} is beyond the array's {most} {unit}")
         x, y, z = begin
         first = layout.data + z * layout.slice_pitch + y * layout.pitch + x
-        return Region(first, width, height, depth, layout.pitch, layout.slice_pitch)
+        return CopyRegion(first, width, height, depth, layout.pitch, layout.slice_pitch)
 
     # -- objects -------------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cudalab.sim.device.hazards.clocks import Clock, Stamp
-from cudalab.sim.device.queue.byte_extent import Extent, Runs, common, runs_of
+from cudalab.sim.device.queue.byte_ranges import Runs, StridedRange, common, runs_of
 from cudalab.sim.machine.memory.allocation import Allocation
 from cudalab.sim.machine.memory.allocations import Memory
 
@@ -39,7 +39,7 @@ _MOST_CELLS = 32  # an access with more runs than this is kept beside the cells
 _MOST_COMPARISONS = 4096  # remembered
 
 
-class Gapped(NamedTuple):
+class StridedAccess(NamedTuple):
     """An access with many runs."""
 
     start: int
@@ -51,7 +51,7 @@ class Gapped(NamedTuple):
 class Ledger:
     """The accesses of one allocation, or of one registered range of host memory."""
 
-    __slots__ = ("allocation", "cells", "end", "ends", "gapped", "shared", "start", "starts")
+    __slots__ = ("allocation", "cells", "end", "ends", "strided", "shared", "start", "starts")
 
     def __init__(self, start: int, end: int, allocation: Allocation | None) -> None:
         self.start = start
@@ -62,12 +62,12 @@ class Ledger:
         self.starts: list[int] = []
         self.ends: list[int] = []
         self.cells: list[list[Entry]] = []
-        self.gapped: list[Gapped] = []
+        self.strided: list[StridedAccess] = []
 
     def enter(self, start: int, end: int, entry: Entry, found: Collisions) -> None:
         """Compare ``entry`` on ``start … end`` with what is there, and put it there."""
-        if self.gapped:
-            self._meet_gapped(start, end, entry, found)
+        if self.strided:
+            self._meet_strided(start, end, entry, found)
         starts = self.starts
         index = bisect_right(starts, start) - 1
         if index >= 0 and starts[index] == start:  # the usual case: the same bytes again
@@ -116,12 +116,12 @@ class Ledger:
         self._insert(index + 1, at, self.ends[index], list(self.cells[index]))
         self.ends[index] = at
 
-    def _meet_gapped(self, start: int, end: int, entry: Entry, found: Collisions) -> None:
+    def _meet_strided(self, start: int, end: int, entry: Entry, found: Collisions) -> None:
         """Compare an access without gaps with those that have some."""
         stamp, kind = entry
         here: Runs | None = None
         covered = False
-        for other in self.gapped:
+        for other in self.strided:
             if other.start >= end or other.end <= start:
                 continue
             before, how = other.entry
@@ -132,18 +132,18 @@ class Ledger:
                     here = np.array([[start, end]], np.int64)
                 _note(found, other.entry, common(here, other.runs))
         if covered:
-            self.gapped = [
+            self.strided = [
                 other
-                for other in self.gapped
+                for other in self.strided
                 if not (start <= other.start and other.end <= end and _ordered(other.entry[0], stamp))
             ]
 
-    def enter_gapped(self, entry: Entry, runs: Runs, found: Collisions) -> None:
+    def enter_strided(self, entry: Entry, runs: Runs, found: Collisions) -> None:
         """Compare an access with many runs with what is there, and keep it."""
         start, end = int(runs[0, 0]), min(int(runs[-1, 1]), self.end)
         stamp, kind = entry
         kept = []
-        for other in self.gapped:
+        for other in self.strided:
             before, how = other.entry
             if _ordered(before, stamp):
                 if (kind == WRITE or how == kind) and _same(runs, other.runs):
@@ -151,8 +151,8 @@ class Ledger:
             elif (kind != how or kind == WRITE) and other.start < end and start < other.end:
                 _note(found, other.entry, _compared(runs, other.runs))
             kept.append(other)
-        kept.append(Gapped(start, end, entry, runs))
-        self.gapped = kept
+        kept.append(StridedAccess(start, end, entry, runs))
+        self.strided = kept
         index = max(bisect_right(self.starts, start) - 1, 0)
         while index < len(self.starts) and self.starts[index] < end:
             for before, how in self.cells[index] if self.ends[index] > start else ():
@@ -163,8 +163,8 @@ class Ledger:
 
     def prune(self, floor: Clock) -> int:
         """Drop what comes before everything that can come; returns how many accesses are left."""
-        self.gapped = [other for other in self.gapped if not _over(other.entry[0], floor)]
-        left = len(self.gapped)
+        self.strided = [other for other in self.strided if not _over(other.entry[0], floor)]
+        left = len(self.strided)
         kept: list[tuple[int, int, list[Entry]]] = []
         for start, end, cell in zip(self.starts, self.ends, self.cells, strict=True):
             cell = [entry for entry in cell if not _over(entry[0], floor)]
@@ -242,7 +242,7 @@ def _compared(one: Runs, other: Runs) -> tuple[int, int, int]:
     return known[2]
 
 
-_spelt_out = lru_cache(maxsize=512)(runs_of)
+_runs_of = lru_cache(maxsize=512)(runs_of)
 
 
 class Accesses:
@@ -302,16 +302,16 @@ class Accesses:
         self._ledgers.insert(index, ledger)
         return ledger
 
-    def enter(self, stamp: Stamp, kind: int, ledger: Ledger, extent: Extent, found: Collisions) -> None:
+    def enter(self, stamp: Stamp, kind: int, ledger: Ledger, extent: StridedRange, found: Collisions) -> None:
         """``stamp`` accesses an extent with gaps; what it collides with is added to ``found``."""
         if extent[1]:
-            self.enter_runs(stamp, kind, ledger, _spelt_out(extent), found)
+            self.enter_runs(stamp, kind, ledger, _runs_of(extent), found)
 
     def enter_runs(self, stamp: Stamp, kind: int, ledger: Ledger, runs: Runs, found: Collisions) -> None:
         """``stamp`` accesses ``runs``, all in one ledger."""
         if len(runs) > _MOST_CELLS:
             self.entered += 1
-            ledger.enter_gapped((stamp, kind), runs, found)
+            ledger.enter_strided((stamp, kind), runs, found)
             return
         self.entered += len(runs)
         for start, end in runs.tolist():

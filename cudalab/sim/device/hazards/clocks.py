@@ -26,10 +26,10 @@ Clock = dict[int, int]
 """By stream: operations up to this number come before."""
 
 
-class Line:
+class StreamHistory:
     """One stream's operations, in order."""
 
-    __slots__ = ("clock", "count", "heard", "index", "in_flight", "last", "late", "stream", "waits")
+    __slots__ = ("clock", "count", "host_version", "index", "in_flight", "last", "late", "stream", "waits")
 
     def __init__(self, index: int, stream: Stream) -> None:
         self.index = index
@@ -37,7 +37,7 @@ class Line:
         self.count = 0
         self.clock: Clock = {}
         """What comes before the next operation, but what is in this stream itself."""
-        self.heard = 0
+        self.host_version = 0
         """The version of the host's clock that is part of it."""
         self.last: Stamp | None = None
         self.in_flight: deque[Stamp] = deque()
@@ -55,7 +55,7 @@ class Stamp:
         "clock", "generation", "line", "number", "parts", "place", "runs", "sequence", "touches", "visible", "work",
     )  # fmt: skip
 
-    def __init__(self, operation: Operation, line: Line, generation: int) -> None:
+    def __init__(self, operation: Operation, line: StreamHistory, generation: int) -> None:
         line.count = number = line.count + 1
         # No reference to the operation, which has one to this: only the garbage collector would free the two.
         self.work, self.place = operation.work, operation.place
@@ -99,9 +99,9 @@ class Clocks:
         self.generation = 0
         self.host: Clock = {}
         self._version = 0
-        self._lines: dict[Stream, Line] = {}
-        self._blocking: list[Line] = []
-        self._legacy: Line | None = None
+        self._lines: dict[Stream, StreamHistory] = {}
+        self._blocking: list[StreamHistory] = []
+        self._legacy: StreamHistory | None = None
         self.in_flight = 0
         self.sequence = -1
         """Of the operation that was enqueued last."""
@@ -117,10 +117,10 @@ class Clocks:
         self._legacy = None
         self.in_flight = 0
 
-    def _line(self, stream: Stream) -> Line:
+    def _line(self, stream: Stream) -> StreamHistory:
         line = self._lines.get(stream)
         if line is None:
-            line = self._lines[stream] = Line(len(self._lines), stream)
+            line = self._lines[stream] = StreamHistory(len(self._lines), stream)
             if stream.handle == 0:
                 self._legacy = line
             elif stream.blocking:
@@ -132,7 +132,7 @@ class Clocks:
         """How many streams have had work since everything was waited for."""
         return len(self._lines)
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[StreamHistory]:
         """All streams that have had work."""
         return iter(self._lines.values())
 
@@ -143,21 +143,21 @@ class Clocks:
         line = self._lines.get(operation.stream)
         if line is None:
             line = self._line(operation.stream)
-        if line.heard != self._version:
-            self._hear(line)
+        if line.host_version != self._version:
+            self._acquire_host(line)
         generation = self.generation
         stamp: Stamp | None
         for before, rule in waits:
             stamp = before.stamp
             if stamp is not None and stamp.line is not line and stamp.generation == generation:
-                self._learn(line, stamp)
+                self._acquire(line, stamp)
                 if rule == "event":
                     self._remember(line, stamp, operation.place, operation.sequence)
         if line is self._legacy:
             # also those that have been destroyed with no work left, which `waits` does not name
             for other in self._blocking:
                 if other.last is not None and line.clock.get(other.index, 0) < other.count:
-                    self._learn(line, other.last)
+                    self._acquire(line, other.last)
         operation.stamp = stamp = Stamp(operation, line, generation)
         self.sequence = stamp.sequence
         line.last = stamp
@@ -172,7 +172,7 @@ class Clocks:
             return
         line = self._line(stream)
         if stamp.line is not line:
-            self._learn(line, stamp)
+            self._acquire(line, stamp)
             self._remember(line, stamp, place_of_call(), self.sequence + 1)
 
     def end(self, stamp: Stamp) -> None:
@@ -189,7 +189,7 @@ class Clocks:
     def host_waited(self, operation: Operation) -> bool:
         """The host goes on behind ``operation``; says whether it learned something."""
         stamp: Stamp | None = operation.stamp
-        if stamp is None or stamp.generation != self.generation or self.host_knows(stamp):
+        if stamp is None or stamp.generation != self.generation or self.host_acquired(stamp):
             return False
         self._version += 1
         self.host = _joined(self.host, stamp)
@@ -222,19 +222,19 @@ class Clocks:
             if other is not line
         }
 
-    def host_knows(self, stamp: Stamp) -> bool:
+    def host_acquired(self, stamp: Stamp) -> bool:
         """Is whatever the host does now after this operation?"""
         return stamp.generation != self.generation or stamp.number <= self.host.get(stamp.line.index, 0)
 
     @staticmethod
-    def _remember(line: Line, record: Stamp, place: Place, sequence: int) -> None:
+    def _remember(line: StreamHistory, record: Stamp, place: Place, sequence: int) -> None:
         waits = line.waits.get(record.line.index)
         if waits is None:
             waits = line.waits[record.line.index] = deque(maxlen=_REMEMBERED)
         waits.append(Wait(record, place, sequence))
 
     @property
-    def host_knows_all(self) -> bool:
+    def host_acquired_all(self) -> bool:
         """Has the host waited for the last operation of every stream?"""
         return all(line.count <= self.host.get(line.index, 0) for line in self._lines.values())
 
@@ -255,16 +255,16 @@ class Clocks:
 
     # -- joining -------------------------------------------------------------------------------------------------------
 
-    def _hear(self, line: Line) -> None:
+    def _acquire_host(self, line: StreamHistory) -> None:
         """The next operation of ``line`` comes after what the host has waited for."""
         clock = dict(line.clock)
         for index, number in self.host.items():
             if index != line.index and number > clock.get(index, 0):
                 clock[index] = number
-        line.clock, line.heard = clock, self._version
+        line.clock, line.host_version = clock, self._version
 
     @staticmethod
-    def _learn(line: Line, stamp: Stamp) -> None:
+    def _acquire(line: StreamHistory, stamp: Stamp) -> None:
         """The next operation of ``line`` comes after ``stamp``."""
         index, own = stamp.line.index, line.index
         if stamp.number > line.clock.get(index, 0):

@@ -18,15 +18,15 @@ import numpy as np
 
 from cudalab.sim.device.hazards.accesses import ATOMIC, READ, WRITE, Ledger
 from cudalab.sim.device.hazards.host import Shared
-from cudalab.sim.device.queue.byte_extent import Extent, Runs, Touched
+from cudalab.sim.device.queue.byte_ranges import Runs, StridedRange, Touched
 from cudalab.sim.device.queue.kernel_launch import KernelOperation
 from cudalab.sim.machine.launch.module import LoadedKernel
 
 LaunchKey = tuple[object, ...]
-Parts = tuple[tuple[int, tuple[Extent, ...], Runs], ...]
-"""By allocation: how, and which bytes, as extents where they are few and else as runs."""
+Parts = tuple[tuple[int, tuple[StridedRange, ...], Runs], ...]
+"""By allocation: how, and which bytes, as ranges where they are few and else as runs."""
 
-Part = tuple[Ledger, int, Extent]
+Part = tuple[Ledger, int, StridedRange]
 """Where, how, and which bytes."""
 
 _FEW = 32
@@ -87,7 +87,7 @@ class Footprints:
     ) -> Parts:
         """What a launch has touched, as parts; remembered where the next one will touch the same."""
         parts = tuple(
-            (kind, *_extents_or_runs(here))
+            (kind, *_ranges_or_runs(here))
             for kind, runs in ((READ, touched.reads), (WRITE, touched.writes), (ATOMIC, touched.atomics))
             for _, here in (by_allocation(runs) if isinstance(runs, np.ndarray) else ())
         )
@@ -104,7 +104,7 @@ class Footprints:
 _NONE = np.empty((0, 2), np.int64)
 
 
-def _extents_or_runs(runs: Runs) -> tuple[tuple[Extent, ...], Runs]:
+def _ranges_or_runs(runs: Runs) -> tuple[tuple[StridedRange, ...], Runs]:
     if len(runs) > _FEW:
         return (), runs
     return tuple((start, end - start, ()) for start, end in runs.tolist()), _NONE

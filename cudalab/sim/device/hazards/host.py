@@ -91,7 +91,7 @@ class HostSide:
 
     def waited(self) -> None:
         """The host has waited for something: what it is ordered behind is free for it."""
-        known = self._clocks.host_knows
+        known = self._clocks.host_acquired
         for stamp in [stamp for stamp in self._pending if known(stamp)]:
             self._let_go(stamp)
 
@@ -132,5 +132,7 @@ class HostSide:
     def ordered(self, stamp: Stamp, touch: Touch) -> bool:
         """Is the operation ordered against the access, before or after it?"""
         if touch.by is None:
-            return self._clocks.host_knows(stamp)
-        return stamp is touch.by or stamp.before(touch.by) or touch.by.before(stamp) or self._clocks.host_knows(stamp)
+            return self._clocks.host_acquired(stamp)
+        return (
+            stamp is touch.by or stamp.before(touch.by) or touch.by.before(stamp) or self._clocks.host_acquired(stamp)
+        )

@@ -29,7 +29,7 @@ from cudalab.sim.device.hazards.footprints import Footprints, Part, Parts, Place
 from cudalab.sim.device.hazards.hazard import Hazard, HazardWarning, Kind, Party, name_of
 from cudalab.sim.device.hazards.host import HostSide, Shared, Touch, Watch
 from cudalab.sim.device.observer import Observer
-from cudalab.sim.device.queue.byte_extent import NOTHING, Extent, Runs, end_of, runs_of
+from cudalab.sim.device.queue.byte_ranges import NOTHING, Runs, StridedRange, end_of, runs_of
 from cudalab.sim.device.queue.host_function import running as running_host_function
 from cudalab.sim.device.queue.kernel_launch import KernelOperation
 from cudalab.sim.device.queue.operation import Operation, Stream
@@ -65,8 +65,8 @@ class HazardReport(Observer):
         self._footprints = Footprints()
         self._launches: dict[Stamp, KernelOperation] = {}
         """Kernels in flight of which it is not known what they will touch."""
-        self._told_order = False
-        self._void_waits: list[tuple[Place, int]] = []
+        self._order_made = False
+        self._empty_waits: list[tuple[Place, int]] = []
 
     def since(self, sighting: int) -> list[Hazard]:
         """The hazards that were seen after the count ``sightings`` was this."""
@@ -76,9 +76,9 @@ class HazardReport(Observer):
 
     def called(self, call: Call, place: Place, start: int, end: int) -> None:
         if call.orders_streams:
-            if not self._told_order:
-                self._void_waits = [*self._void_waits[-7:], (place, self._clocks.sequence)]
-            self._told_order = False
+            if not self._order_made:
+                self._empty_waits = [*self._empty_waits[-7:], (place, self._clocks.sequence)]
+            self._order_made = False
         elif call.allocates is not None and call.allocates.host_visible:
             self._shared_memory = True
         if self._fresh:
@@ -89,7 +89,7 @@ class HazardReport(Observer):
         touched = operation.touched()
         if touched is NOTHING:
             if operation.work.acquires_event:
-                self._told_order = True
+                self._order_made = True
             return
         if touched is None:
             assert isinstance(operation, KernelOperation)
@@ -98,8 +98,8 @@ class HazardReport(Observer):
         stamp.parts = parts = []
         shared = []
         ledger_of = self._accesses.ledger
-        for kind, extents in enumerate(touched):  # reads, writes, atomics: READ, WRITE, ATOMIC
-            for extent in extents:
+        for kind, ranges in enumerate(touched):  # reads, writes, atomics: READ, WRITE, ATOMIC
+            for extent in ranges:
                 ledger = ledger_of(extent[0])
                 if ledger is not None:
                     parts.append((ledger, kind, extent))
@@ -138,8 +138,8 @@ class HazardReport(Observer):
         parts: list[Part] = []
         many: list[tuple[Ledger, int, Runs]] = []
         shared: list[Shared] = []
-        for kind, extents, runs in footprint:
-            for extent in extents:
+        for kind, ranges, runs in footprint:
+            for extent in ranges:
                 ledger = self._accesses.ledger(extent[0])
                 if ledger is not None:
                     parts.append((ledger, kind, extent))
@@ -158,7 +158,7 @@ class HazardReport(Observer):
         return stamp.visible is not None or self._clocks.streams > 1 or self._several()
 
     def ordered(self, stream: Stream, operation: Operation) -> None:
-        self._told_order = True
+        self._order_made = True
         self._clocks.order(stream, operation)
 
     def ended(self, operation: Operation) -> None:
@@ -212,14 +212,14 @@ class HazardReport(Observer):
                 self._forget()
             return
         if clocks.host_waited(operation):
-            self._host_learned()
+            self._host_acquired()
 
     def host_waited_for_stream(self, stream: Stream) -> None:
         if self._clocks.host_waited_for_stream(stream):
-            self._host_learned()
+            self._host_acquired()
 
-    def _host_learned(self) -> None:
-        if not self._clocks.in_flight and self._clocks.host_knows_all:
+    def _host_acquired(self) -> None:
+        if not self._clocks.in_flight and self._clocks.host_acquired_all:
             self._forget()
         elif self._host.busy:
             self._host.waited()
@@ -234,7 +234,7 @@ class HazardReport(Observer):
         if self._host.busy:
             self._host.clear()
         self._launches.clear()
-        self._void_waits.clear()
+        self._empty_waits.clear()
 
     # -- what is found -------------------------------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ class HazardReport(Observer):
         notes = advice.notes(first, second)
         notes += [
             f"The wait in {place} orders nothing: its event had not been recorded when it was called."
-            for place, sequence in self._void_waits
+            for place, sequence in self._empty_waits
             if sequence < second.sequence
         ]
         wait = advice.between_streams(first, second, before, after, what)
@@ -380,7 +380,7 @@ class HazardReport(Observer):
         )
 
 
-def _shared(ledger: Ledger, kind: int, extent: Extent) -> Shared:
+def _shared(ledger: Ledger, kind: int, extent: StridedRange) -> Shared:
     """What of memory that the host can touch without a call an operation may touch."""
     start, width, pairs = extent
     end = end_of(extent) if pairs else start + width

@@ -20,7 +20,7 @@ from cudalab.sim.machine.memory.allocations import Memory
 
 if TYPE_CHECKING:
     from cudalab.sim.device.declaration import Call
-    from cudalab.sim.device.queue.copy_region import Region
+    from cudalab.sim.device.queue.copy_region import CopyRegion
     from cudalab.sim.device.queue.operation import Operation
 
 
@@ -67,7 +67,7 @@ class Recorder:
         """Raise ``UnmappedAddress`` when the process does not have these bytes."""
         host_address.check(address, size)
 
-    def take_from_host(self, region: Region, memory: Memory) -> np.ndarray:
+    def take_from_host(self, region: CopyRegion, memory: Memory) -> np.ndarray:
         """The bytes of pageable memory as they are now. Raises ``UnmappedAddress``."""
         data = region.gather(memory)
         self._keep(data)

@@ -30,7 +30,7 @@ from cudalab.sim.machine.memory.allocations import Memory
 
 if TYPE_CHECKING:
     from cudalab.sim.device.queue.array_function import ArrayOperation
-    from cudalab.sim.device.queue.copy_region import Region
+    from cudalab.sim.device.queue.copy_region import CopyRegion
     from cudalab.sim.device.queue.kernel_launch import KernelOperation
     from cudalab.sim.device.queue.transfer import CopyOperation
 
@@ -191,7 +191,7 @@ class _Player(Recorder):
         if self._refused and not self._bytes:
             raise host_address.UnmappedAddress("memory that the recorded program did not have")
 
-    def take_from_host(self, region: Region, memory: Memory) -> np.ndarray:
+    def take_from_host(self, region: CopyRegion, memory: Memory) -> np.ndarray:
         if not self._bytes:
             raise ReplayError("the log lacks the bytes that a copy took from host memory")
         data = self.addresses.data(np.frombuffer(self._bytes.pop(0), np.uint8))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cudalab.sim.device.queue.byte_extent import Extent, Range, Reach, Touched, run
+from cudalab.sim.device.queue.byte_ranges import Range, Reach, StridedRange, Touched, run
 from cudalab.sim.device.queue.effect import hold_by_comparison
 from cudalab.sim.device.queue.operation import Operation, Stream, Work
 from cudalab.sim.machine.memory.allocations import Memory
@@ -61,7 +61,7 @@ class ArrayFunction(Work[ArrayOperation]):
     read: tuple[Range, ...]
     written: tuple[Range, ...]
     duration: int
-    exact: tuple[tuple[Extent, ...], tuple[Extent, ...]] | None = None
+    exact: tuple[tuple[StridedRange, ...], tuple[StridedRange, ...]] | None = None
     """What of the ranges it really reads and writes, where they are those of strided views."""
 
     @property

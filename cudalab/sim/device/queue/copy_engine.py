@@ -4,7 +4,7 @@ With two engines one works in each direction; with one both directions share it;
 kernels (scheduler.py). ``asyncEngineCount`` is their number (CUDA C++ Programming Guide, "Overlap of Data Transfer and
 Kernel Execution" and "Concurrent Data Transfers").
 
-Engines of today take whichever copy is ready. Devices with one engine, as the guide describes them, take copies in the
+Current engines take whichever copy is ready. Devices with one engine, as the guide describes them, take copies in the
 order in which they were issued, so a copy that still waits for a kernel holds up all copies behind it: issued depth
 first, two streams do not overlap on such a device.
 
@@ -67,7 +67,7 @@ class CopyEngine:
             return
         operation = queue.popleft()
         if operation.ready < self._loop.now:
-            operation.held_by, operation.held_by_operation = f"copy engine {self.name}".rstrip(), self._before
+            operation.wait_reason, operation.wait_cause = f"copy engine {self.name}".rstrip(), self._before
         self.running = operation
         self._work_left = float(self._begin(operation))
         self._updated = self._loop.now

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cudalab.sim.device import host_address
-from cudalab.sim.device.queue.byte_extent import Extent, Range, extent
+from cudalab.sim.device.queue.byte_ranges import Range, StridedRange, strided_range
 from cudalab.sim.machine.memory.allocations import Memory
 
 _FEW = 64 << 10
@@ -19,7 +19,7 @@ _FEW = 64 << 10
 
 
 @dataclass(slots=True)
-class Region:
+class CopyRegion:
     """``depth`` slices of ``height`` rows of ``width`` bytes, from ``address`` on.
 
     ``on_device`` says whether the address lies in memory that the simulated device allocated (device, pinned or
@@ -65,13 +65,13 @@ class Region:
             for y in range(self.height)
         )
 
-    def extent(self) -> Extent:
+    def strided_range(self) -> StridedRange:
         """Exactly the bytes that it touches, wherever they are."""
         if self.height == 1 and self.depth == 1:
             return self.address, self.width, ()
         if not self.bytes:
             return self.address, 0, ()
-        return extent(self.address, self.width, (self.depth, self.height), (self.slice_pitch, self.pitch))
+        return strided_range(self.address, self.width, (self.depth, self.height), (self.slice_pitch, self.pitch))
 
     def _rows_of(self, flat: np.ndarray) -> np.ndarray:
         """``flat``, which begins at the first byte, seen as (depth, height, width)."""

@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cudalab.sim.device.queue.byte_extent import Range, Reach, overlap
+from cudalab.sim.device.queue.byte_ranges import Range, Reach, overlap
 from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.machine.memory.allocations import Memory
 

@@ -44,7 +44,7 @@ class EventLoop:
     def run_until(self, time: int) -> None:
         """Run everything that is due up to and including ``time``; ``now`` is ``time`` afterwards."""
         heap = self._heap
-        while heap and heap[0][0] <= time:  # run_next, written out: this is where all operations come by
+        while heap and heap[0][0] <= time:  # run_next, inlined: every operation passes here
             event = heappop(heap)
             action, event[3] = event[3], None
             if action is not None:

@@ -1,7 +1,7 @@
-"""One operation on the SMs: its blocks, in waves, and the pace at which they go.
+"""One operation on the SMs: its blocks, in waves, and the rate at which they go.
 
 A *wave* is the blocks that started together. A place, room for one block, has a block of the launch from when it is
-given to the launch until it is given back; what is left to do is counted for each place, in ns at pace 1, the pace that
+given to the launch until it is given back; what is left to do is counted for each place, in ns at rate 1, the rate that
 the launch has alone.
 """
 
@@ -24,7 +24,7 @@ class Wave:
         self.grid = grid
         self.places = 0
         self.left = left
-        """Work of each place: ns at pace 1, further blocks that are planned for the place included."""
+        """Work of each place: ns at rate 1, further blocks that are planned for the place included."""
         self.event: Event | None = None
 
 
@@ -33,13 +33,13 @@ class Grid:
 
     __slots__ = (
         "blocks",
-        "brake",
+        "rate_limit",
         "highest",
         "key",
         "needed",
         "needs",
         "operation",
-        "pace",
+        "rate",
         "pending",
         "places",
         "resident",
@@ -68,18 +68,18 @@ class Grid:
         self.uses: Mapping[str, float] = NO_TERMS
         self.highest = 0
         # how fast it goes
-        self.pace = 1.0
+        self.rate = 1.0
         self.updated = 0
-        self.brake = math.inf
+        self.rate_limit = math.inf
         """Pace of its places when the last block started; they get no faster as they become fewer."""
 
     def __lt__(self, other: Grid) -> bool:
         return self.key < other.key
 
-    def own_pace(self, reach: float) -> float:
+    def own_rate(self, reach: float) -> float:
         """Pace of each of its places, were it not for what others use; 1 when it has all that it can have. ``reach``
-        is the most that its SMs allow, as a part of its pace alone."""
+        is the most that its SMs allow, as a part of its rate alone."""
         if self.places >= self.resident:
             return 1.0
         part = min(1.0, self.places / self.needed, reach)
-        return min(part * self.resident / self.places, self.brake)
+        return min(part * self.resident / self.places, self.rate_limit)

@@ -1,8 +1,8 @@
-"""Implicit synchronization on devices of old: what comes between two streams though no event says so.
+"""Implicit synchronization on early devices: what orders two streams although no event does.
 
 Devices of compute capability 3.0 and below have one queue of launches in the hardware. The guide's older editions (CUDA
 C Programming Guide, "Implicit Synchronization", up to release 11) say what follows from that, and this module does it
-on profiles that ask for it; on devices of today none of it happens.
+on profiles that ask for it; later devices do none of it.
 
 **Dependency checks.** An operation that must know whether a launch has ended, which is every later command in the
 stream of that launch and a query of that stream,

@@ -15,7 +15,7 @@ from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.queue.byte_extent import NOTHING, Range, Reach, Touched, runs_between
+from cudalab.sim.device.queue.byte_ranges import NOTHING, Range, Reach, Touched, runs_between
 from cudalab.sim.device.queue.effect import hold_by_comparison, snapshot, take_back
 from cudalab.sim.device.queue.operation import Operation, Stream, Work
 from cudalab.sim.device.queue.publication import publications

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from cudalab.sim.device.caller import UNKNOWN, Place
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.queue.byte_extent import NOTHING, Reach, Touched
+from cudalab.sim.device.queue.byte_ranges import NOTHING, Reach, Touched
 from cudalab.sim.device.queue.publication import Publication
 from cudalab.sim.device.timing.cost import KernelTime
 
@@ -67,11 +67,11 @@ class Operation:
     end = -1
     waiting = 0
     """How many others it waits for."""
-    held_by = ""
+    wait_reason = ""
     """What it waited for last: ``host`` (nothing but its call), ``stream order``, ``event``, ``default stream``; an
     engine (``copy engine H2D``, ``SM resources``, ``resident grids``, ``no copy engine``); on devices of compute
     capability 3.0 and below ``dependency check``, ``implicit synchronization``."""
-    held_by_operation: Operation | None = None
+    wait_cause: Operation | None = None
     """The operation that it waited for last; ``None`` when that was the host, and once it has ended and all observers
     have been told."""
     place: Place = UNKNOWN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cudalab.sim.device.queue.byte_extent import Range, Touched, run
+from cudalab.sim.device.queue.byte_ranges import Range, Touched, run
 from cudalab.sim.device.queue.operation import Operation, Work
 
 

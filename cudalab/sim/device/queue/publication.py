@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cudalab.sim.device.queue.byte_extent import Range
+from cudalab.sim.device.queue.byte_ranges import Range
 
 if TYPE_CHECKING:
     from cudalab.sim.machine.memory.allocations import Memory

@@ -17,7 +17,7 @@ from cudalab.sim.device.caller import Place, place_of_call
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.profile import Profile
-from cudalab.sim.device.queue.byte_extent import Range
+from cudalab.sim.device.queue.byte_ranges import Range
 from cudalab.sim.device.queue.copy_engine import CopyEngine
 from cudalab.sim.device.queue.effect import Effects
 from cudalab.sim.device.queue.engine import Engine, NoEngine
@@ -67,7 +67,7 @@ class Scheduler:
         self._switch = round(profile.device["engine_switch"])
         self._submit = round(profile.device["submit"])
         self.implicit = ImplicitOrder(profile, self._released_by_start) if ImplicitOrder.wanted(profile) else None
-        """What devices of old wait for; ``None`` on those of today."""
+        """Implicit synchronization of early devices; ``None`` on others."""
         self._engines = self._make_engines()
         self.polling = Polling(self.loop, self.effects, profile.device["l2_latency"], self._sm.settled, self._failed)
 
@@ -104,7 +104,7 @@ class Scheduler:
         self._sequence = sequence + 1
         operation.enqueued = now
         operation.earliest = now + self._submit
-        operation.held_by = "host"
+        operation.wait_reason = "host"
         last, engine = stream.last, operation.engine
         if engine != "none":
             operation.lane = engine
@@ -201,7 +201,7 @@ class Scheduler:
         self._on_end(operation)
         for observer in self.observers:
             observer.ended(operation)
-        operation.held_by_operation = None  # or each operation would keep all before it alive
+        operation.wait_cause = None  # or each operation would keep all before it alive
         if self.implicit is not None:
             self.implicit.ended(operation)
         for other, rule in operation.dependents:
@@ -248,7 +248,7 @@ class Scheduler:
         if operation.engine in ("h2d", "d2h") and cause.lane not in ("", operation.engine):
             time += self._switch  # a copy engine is told by another engine; kernels wait for copies at no cost
         if time > operation.earliest:
-            operation.held_by, operation.held_by_operation = rule, cause
+            operation.wait_reason, operation.wait_cause = rule, cause
         else:
             time = operation.earliest
         if time > now:

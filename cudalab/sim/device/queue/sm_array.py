@@ -10,7 +10,7 @@ Blocks that start together are kept together as a *wave* (grid.py): they end tog
 blocks of the launch, or to a launch that stands before it in line. Alone, a launch takes exactly the time of the time
 model, in which a block takes an equal part of it. While launches run together
 
-- each goes on at the pace of the blocks that it has: half the places, half the pace, unless something else than the
+- each goes on at the rate of the blocks that it has: half the places, half the rate, unless something else than the
   number of blocks holds it up and fewer are enough (``needed``);
 - what they use in common (DRAM, L2, the issue slots of all SMs …) is shared in proportion to what each would use alone.
 
@@ -72,7 +72,7 @@ class SmArray:
         self._all_started = all_started
         self.residency = Residency(self._limits)
         self._known_needs: dict[tuple[int, int, int], BlockNeeds] = {}
-        self._line: list[Grid] = []
+        self._queue: list[Grid] = []
         self._running: dict[Grid, None] = {}
         self._cause: Operation | None = None
         """Whose blocks have just made room."""
@@ -88,7 +88,7 @@ class SmArray:
     def ready(self, operation: Operation) -> None:
         """What the operation depends on has ended."""
         grid = self._grid(operation)
-        line = self._line
+        line = self._queue
         if not line:
             if grid.blocks <= self.residency.idle and not self._is_held(grid):
                 self._start_whole(grid)
@@ -115,7 +115,7 @@ class SmArray:
     def clear(self) -> None:
         """Forget everything, as the loss of the device does."""
         self._overdue.clear()
-        self._line.clear()
+        self._queue.clear()
         self._running.clear()
         self._cause = None
         self.residency.clear()
@@ -143,22 +143,22 @@ class SmArray:
         """Give room to blocks that wait, in the order of the line."""
         while (grid := self._next()) is not None:
             if grid.needs is None:
-                self._line.remove(grid)
+                self._queue.remove(grid)
                 self._start_whole(grid)
                 continue
             if not grid.started and not self._start(grid):
                 return
             if not self._place(grid):
                 return
-            self._line.remove(grid)
+            self._queue.remove(grid)
             self._has_started(grid)
 
     def _next(self) -> Grid | None:
         """Who gets room first. Where the first in line may not start though there may be room, launches that have
         started go on, and nothing else starts."""
-        if not self._line:
+        if not self._queue:
             return None
-        first = self._line[0]
+        first = self._queue[0]
         if first.started or not self._is_held(first):
             return first
         return min((grid for grid in self._running if grid.pending), default=None)
@@ -219,7 +219,7 @@ class SmArray:
         """The operation begins; returns its duration alone (ns)."""
         operation, now = grid.operation, self._loop.now
         if operation.ready < now:
-            operation.held_by, operation.held_by_operation = grid.why, self._cause
+            operation.wait_reason, operation.wait_cause = grid.why, self._cause
         duration = self._begin(operation) or 1
         grid.started = True
         grid.updated = now
@@ -317,7 +317,7 @@ class SmArray:
                 if self._contended:
                     self._changed(None)
                 self._end(grid.operation)
-        if self._line:
+        if self._queue:
             self._dispatch()
         self._cause = None
 
@@ -329,7 +329,7 @@ class SmArray:
             grid.pending -= wave.places
             wave.left += (1 + self._planned(grid, wave.places)) * grid.turn
         else:
-            grid.brake = min(grid.brake, grid.own_pace(self._reach(grid)))
+            grid.rate_limit = min(grid.rate_limit, grid.own_rate(self._reach(grid)))
             spare = wave.places - grid.pending
             self.residency.release(wave, grid.needs, spare)
             wave.places -= spare
@@ -339,13 +339,13 @@ class SmArray:
             wave.left += grid.turn
         if not grid.pending:
             self._last_blocks(grid, available, owed)
-            self._line.remove(grid)
+            self._queue.remove(grid)
             self._has_started(grid)
         self._changed(grid)
 
     def _last_blocks(self, grid: Grid, places: int, owed: float = 0.0) -> None:
         """All blocks have started. Of a launch of several waves, none ends later than the mean over its places."""
-        grid.brake = min(grid.brake, grid.own_pace(self._reach(grid)))
+        grid.rate_limit = min(grid.rate_limit, grid.own_rate(self._reach(grid)))
         if grid.blocks > grid.resident:
             mean = (owed + sum(wave.left * wave.places for wave in grid.waves)) / places
             for wave in grid.waves:
@@ -353,19 +353,19 @@ class SmArray:
                     wave.left = mean
                     self._cancel(wave)
 
-    # -- pace ----------------------------------------------------------------------------------------------------------
+    # -- rate ----------------------------------------------------------------------------------------------------------
 
     def _settle(self, grid: Grid) -> None:
         """Bring the grid's waves to now."""
         now = self._loop.now
         if now > grid.updated:
-            done = (now - grid.updated) * grid.pace
+            done = (now - grid.updated) * grid.rate
             for wave in grid.waves:
                 wave.left -= done
             grid.updated = now
 
     def _reach(self, grid: Grid) -> float:
-        """How fast it can go at most, over its pace alone, with what the SMs that have its blocks have."""
+        """How fast it can go at most, over its rate alone, with what the SMs that have its blocks have."""
         time = grid.operation.time
         use = time.sm_use if time is not None else 0.0
         if grid.places >= grid.resident or not use:
@@ -373,27 +373,27 @@ class SmArray:
         return self.residency.sms_with(list(grid.waves)) / (min(grid.resident, self._sms) * use)
 
     def _changed(self, grid: Grid | None) -> None:
-        """The grid's blocks have changed, or who runs: set paces anew."""
+        """The grid's blocks have changed, or who runs: set rates anew."""
         if self._highest <= _PARTS and not self._contended:
             if grid is not None:
                 whole = grid.places >= grid.resident or not grid.places
-                self._set_pace(grid, 1.0 if whole else grid.own_pace(self._reach(grid)))
+                self._set_rate(grid, 1.0 if whole else grid.own_rate(self._reach(grid)))
             return
-        own = {g: g.own_pace(self._reach(g)) for g in self._running if g.places}
+        own = {g: g.own_rate(self._reach(g)) for g in self._running if g.places}
         wanted: dict[str, float] = {}
-        for g, pace in own.items():
-            part = pace * g.places / g.resident
+        for g, rate in own.items():
+            part = rate * g.places / g.resident
             for name, use in g.uses.items():
                 wanted[name] = wanted.get(name, 0.0) + part * use
         self._contended = any(total > 1.0 for total in wanted.values())
-        for g, pace in own.items():
+        for g, rate in own.items():
             slower = max((wanted[name] for name, use in g.uses.items() if use > 0.0), default=1.0)
-            self._set_pace(g, pace / max(1.0, slower))
+            self._set_rate(g, rate / max(1.0, slower))
 
-    def _set_pace(self, grid: Grid, pace: float) -> None:
-        if pace != grid.pace:
+    def _set_rate(self, grid: Grid, rate: float) -> None:
+        if rate != grid.rate:
             self._settle(grid)
-            grid.pace = pace
+            grid.rate = rate
             for wave in grid.waves:
                 self._schedule(wave)
             return
@@ -407,8 +407,8 @@ class SmArray:
             wave.event = None
 
     def _schedule(self, wave: Wave) -> None:
-        """Let the loop know when the wave ends, at its present pace. The grid is settled."""
+        """Let the loop know when the wave ends, at its present rate. The grid is settled."""
         if wave.event is not None:
             self._loop.cancel(wave.event)
-        wait = max(0, math.ceil(wave.left / wave.grid.pace - 1e-6))
+        wait = max(0, math.ceil(wave.left / wave.grid.rate - 1e-6))
         wave.event = self._loop.at(self._loop.now + wait, partial(self._ended, wave))

@@ -14,8 +14,8 @@ from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.device import host_address
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.queue.byte_extent import Reach, Touched
-from cudalab.sim.device.queue.copy_region import Region
+from cudalab.sim.device.queue.byte_ranges import Reach, Touched
+from cudalab.sim.device.queue.copy_region import CopyRegion
 from cudalab.sim.device.queue.operation import Operation, Work
 from cudalab.sim.machine.memory.allocations import Memory
 
@@ -79,8 +79,8 @@ class Copy(Work[CopyOperation]):
 
     name: str
     memory: Memory
-    source: Region
-    destination: Region
+    source: CopyRegion
+    destination: CopyRegion
     engine: str = field()
     duration: int
     staged: bool = False
@@ -105,7 +105,7 @@ class Copy(Work[CopyOperation]):
         return self.destination.ranges()
 
     def touched(self) -> Touched:
-        return Touched(() if self.staged else (self.source.extent(),), (self.destination.extent(),))
+        return Touched(() if self.staged else (self.source.strided_range(),), (self.destination.strided_range(),))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +117,7 @@ class Memset(Work[Operation]):
     name = "memset"
 
     memory: Memory
-    region: Region
+    region: CopyRegion
     element: np.ndarray
     duration: int
 
@@ -144,7 +144,7 @@ class Memset(Work[Operation]):
         return self.region.ranges()
 
     def touched(self) -> Touched:
-        return Touched((), (self.region.extent(),))
+        return Touched((), (self.region.strided_range(),))
 
 
 _WRITE_NS = 1000
@@ -158,7 +158,7 @@ class ValueWrite(Work[Operation]):
     name = "write value"
 
     memory: Memory
-    region: Region
+    region: CopyRegion
     value: np.ndarray
 
     separator = "memset"
@@ -188,7 +188,7 @@ class ValueWrite(Work[Operation]):
 
     def touched(self) -> Touched:
         """Others may look at the value meanwhile, as at one that an atomic changes."""
-        return Touched((), (), (self.region.extent(),))
+        return Touched((), (), (self.region.strided_range(),))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

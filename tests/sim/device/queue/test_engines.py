@@ -154,7 +154,7 @@ def test_a_launch_that_fills_the_device_lets_the_next_in_with_its_last_blocks(ar
     assert first.end == 5000
     assert second.start == 4000
     assert second.end == 5000
-    assert (second.held_by, second.held_by_operation) == ("SM resources", first)
+    assert (second.wait_reason, second.wait_cause) == ("SM resources", first)
 
 
 def test_one_wave_leaves_no_room(array):
@@ -170,7 +170,7 @@ def test_a_high_priority_kernel_starts_as_blocks_of_the_other_finish(array):
     behind = array.give(Kernel(20_000, 132), at=250_000)
     array.run()
     assert urgent.start == 300_000, "running blocks are not preempted"
-    assert (urgent.held_by, urgent.held_by_operation) == ("SM resources", low)
+    assert (urgent.wait_reason, urgent.wait_cause) == ("SM resources", low)
     assert urgent.end == 320_000
     assert 1_000_000 < low.end <= 1_020_000
     assert behind.start >= low.end - 100_000
@@ -237,8 +237,8 @@ def test_resident_grids(engines, most):
     array.run()
     assert [k.start for k in kernels].count(0) == most
     late = kernels[most]
-    assert (late.held_by, late.start) == ("resident grids", 1000)
-    assert late.held_by_operation in kernels
+    assert (late.wait_reason, late.start) == ("resident grids", 1000)
+    assert late.wait_cause in kernels
 
 
 def test_a_failed_start_does_not_stop_the_engine(array):
@@ -312,14 +312,14 @@ def copies(in_issue_order, ready):
 def test_an_engine_takes_what_is_ready():
     one, two, three = copies(False, [500, 0, 50])
     assert [c.start for c in (one, two, three)] == [500, 0, 100]
-    assert (three.held_by, three.held_by_operation) == ("copy engine H2D", two)
-    assert (one.held_by, one.held_by_operation) == ("", None)
+    assert (three.wait_reason, three.wait_cause) == ("copy engine H2D", two)
+    assert (one.wait_reason, one.wait_cause) == ("", None)
 
 
 def test_an_engine_of_old_takes_copies_as_issued():
     one, two, three = copies(True, [500, 0, 50])
     assert [c.start for c in (one, two, three)] == [500, 600, 700]
-    assert (two.held_by, two.held_by_operation) == ("copy engine H2D", one)
+    assert (two.wait_reason, two.wait_cause) == ("copy engine H2D", one)
 
 
 def test_a_launch_that_has_started_goes_on_though_an_urgent_one_waits_for_a_free_grid():
@@ -329,5 +329,5 @@ def test_a_launch_that_has_started_goes_on_though_an_urgent_one_waits_for_a_free
     behind = array.give(Kernel(1000, 1), at=500)
     array.run()
     assert low.end == 10_000
-    assert (urgent.start, urgent.held_by, urgent.held_by_operation) == (10_000, "resident grids", low)
+    assert (urgent.start, urgent.wait_reason, urgent.wait_cause) == (10_000, "resident grids", low)
     assert behind.start == 11_000

@@ -47,7 +47,7 @@ class Ended(Observer):
         self.blockers = {}
 
     def started(self, operation):
-        self.blockers[operation] = operation.held_by_operation
+        self.blockers[operation] = operation.wait_cause
 
     def ended(self, operation):
         self.operations.append(operation)
@@ -125,7 +125,7 @@ def test_depth_first_on_one_copy_engine_does_not_overlap(program):
     copies_in, kernels, copies_out = sample(program, "h200-1ce", "depth")
     assert copies_in[1].start >= copies_out[0].end
     assert not overlap(*kernels)
-    assert (copies_in[1].held_by, copies_in[1].ready < copies_in[1].start) == ("copy engine", True)
+    assert (copies_in[1].wait_reason, copies_in[1].ready < copies_in[1].start) == ("copy engine", True)
 
 
 def test_breadth_first_on_one_copy_engine_overlaps(program):
@@ -165,7 +165,7 @@ def test_without_concurrent_kernels_kernels_wait_for_each_other(program):
         bench.kernel(stream)
     bench.device.synchronize()
     first, second = bench.ended.kind("kernel")
-    assert (second.start, second.held_by) == (first.end, "resident grids")
+    assert (second.start, second.wait_reason) == (first.end, "resident grids")
     assert bench.ended.blockers[second] is first
 
 
@@ -200,7 +200,7 @@ def test_a_copy_out_waits_until_the_blocks_of_later_launches_have_started(progra
         (copy,) = bench.ended.kind("copy")
         starts[profile] = (copy.start - long.start) / (long.end - long.start)
         if profile == "legacy":
-            assert copy.held_by == "dependency check"
+            assert copy.wait_reason == "dependency check"
             assert bench.ended.blockers[copy] is long
     assert starts["h200"] < 0.5
     assert 7 / 8 <= starts["legacy"] < 1.0
@@ -217,7 +217,7 @@ def test_a_query_is_a_dependency_check(program):
         first, second = bench.ended.kind("kernel")
         assert overlap(first, second) == together
         if not together:
-            assert second.held_by == "dependency check"
+            assert second.wait_reason == "dependency check"
             assert bench.ended.blockers[second] is first
 
 
@@ -250,7 +250,7 @@ def test_the_older_list_of_implicit_synchronization(program, profile, what):
     assert overlap(kernels[0], kernels[-1]) == (not separated)
     if separated:
         rule = "default stream" if what == "command to the NULL stream" else "implicit synchronization"
-        assert kernels[-1].held_by == rule
+        assert kernels[-1].wait_reason == rule
 
 
 def test_without_a_separator_kernels_of_a_device_of_old_overlap(program):
@@ -298,7 +298,7 @@ def test_a_kernel_in_the_null_stream_separates_blocking_streams_only(program, fl
     first, null, last = bench.ended.kind("kernel")
     assert overlap(first, null) == overlap(null, last) == overlap(first, last) == (not separates)
     if separates:
-        assert (null.held_by, last.held_by) == ("default stream", "default stream")
+        assert (null.wait_reason, last.wait_reason) == ("default stream", "default stream")
         assert (bench.ended.blockers[null], bench.ended.blockers[last]) == (first, null)
 
 
@@ -313,7 +313,7 @@ def test_a_high_priority_kernel_starts_as_blocks_of_the_other_finish(program):
         device.synchronize()
         long, short = bench.ended.kind("kernel")
         starts[priority] = (short.start - long.start) / (long.end - long.start)
-        assert (short.held_by, bench.ended.blockers[short]) == ("SM resources", long)
+        assert (short.wait_reason, bench.ended.blockers[short]) == ("SM resources", long)
         if priority:
             assert long.start < short.start < short.end < long.end
     assert 0.9 / 21 <= starts[-5] < 2 / 21, "after the first wave, which is not preempted"
@@ -369,7 +369,7 @@ def test_what_held_an_operation_back(program):
     bench.kernel(two)  # 5: the wait before it
     device.synchronize()
     first, kernel, second, record, wait, last = sorted(bench.ended.operations, key=lambda o: o.sequence)
-    rules = [(o.held_by, bench.ended.blockers[o]) for o in (first, kernel, second, record, wait, last)]
+    rules = [(o.wait_reason, bench.ended.blockers[o]) for o in (first, kernel, second, record, wait, last)]
     assert rules == [
         ("host", None),
         ("stream order", first),

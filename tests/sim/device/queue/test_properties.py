@@ -201,9 +201,9 @@ def check_makespan(account):
 def check_reasons(account):
     """What waited says for what, and the reason ended before it started."""
     for operation in account.operations:
-        assert operation.held_by
+        assert operation.wait_reason
         if operation.start > operation.ready:
-            assert operation.held_by.startswith(("copy engine", "SM resources", "resident grids", "no copy engine"))
+            assert operation.wait_reason.startswith(("copy engine", "SM resources", "resident grids", "no copy engine"))
 
 
 def check(profile, steps):

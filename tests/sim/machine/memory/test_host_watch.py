@@ -616,7 +616,7 @@ def test_watching_from_another_thread_only() -> None:
 
 
 def test_a_system_without_the_means(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_trap, "_trap", None)
+    monkeypatch.setattr(page_trap, "installed", None)
     monkeypatch.setattr(page_trap, "why_not", "")
 
     def refuse(*_: object) -> None:

@@ -1,9 +1,9 @@
-"""Which bytes an operation touches, exactly: rows of bytes in up to a few dimensions.
+"""Which bytes an operation touches: ranges that bound them, and the exact rows of bytes in up to a few dimensions.
 
 A contiguous copy touches one run of bytes; a 2-D copy, or an array function on a view, touches rows that lie a pitch
 apart. Two streams may work on interleaved rows of one array, so the range from the first to the last byte would raise
-false alarms. An :data:`Extent` says it in a few numbers, and is spelt out as runs only when the ranges of two unordered
-operations overlap.
+false alarms. A :data:`StridedRange` describes the rows in a few numbers, and is expanded to runs only when the ranges
+of two unordered operations overlap.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Range = tuple[Address, int]
 Reach = tuple[Range, ...] | None
 """The bytes that an operation may touch; ``None``: any, because a kernel may follow pointers that it finds."""
 
-Extent = tuple[Address, int, tuple[tuple[int, int], ...]]
+StridedRange = tuple[Address, int, tuple[tuple[int, int], ...]]
 """``(address, width, ((count, stride), ...))``: ``width`` bytes at ``address + sum of index * stride``, for every index
 below each count. No pairs: one run. Strides are positive, the first pair's is the largest."""
 
@@ -30,11 +30,11 @@ Runs = np.ndarray
 
 
 class Touched(NamedTuple):
-    """The very bytes that an operation reads and writes, as extents or as runs."""
+    """The very bytes that an operation reads and writes, as ranges or as runs."""
 
-    reads: tuple[Extent, ...] | Runs = ()
-    writes: tuple[Extent, ...] | Runs = ()
-    atomics: tuple[Extent, ...] | Runs = ()
+    reads: tuple[StridedRange, ...] | Runs = ()
+    writes: tuple[StridedRange, ...] | Runs = ()
+    atomics: tuple[StridedRange, ...] | Runs = ()
     """Changed by atomics only, which see each other."""
 
 
@@ -58,12 +58,12 @@ def overlap(one: Reach, other: Reach) -> bool:
     return False
 
 
-def run(address: int, size: int) -> Extent:
+def run(address: int, size: int) -> StridedRange:
     """One run of ``size`` bytes."""
     return address, size, ()
 
 
-def extent(address: int, width: int, shape: Sequence[int], strides: Sequence[int]) -> Extent:
+def strided_range(address: int, width: int, shape: Sequence[int], strides: Sequence[int]) -> StridedRange:
     """Elements of ``width`` bytes in an array of ``shape`` with ``strides`` (bytes, of any sign); (address, 0, ()) when
     the array is empty."""
     pairs = []
@@ -86,13 +86,13 @@ def extent(address: int, width: int, shape: Sequence[int], strides: Sequence[int
     return address, width, tuple(pairs)
 
 
-def end_of(entry: Extent) -> int:
+def end_of(entry: StridedRange) -> int:
     """The byte after the last one."""
     address, width, pairs = entry
     return address + sum((count - 1) * stride for count, stride in pairs) + width
 
 
-def number_of_runs(entry: Extent) -> int:
+def number_of_runs(entry: StridedRange) -> int:
     """Into how many runs the extent falls, at most."""
     number = 1
     for count, _ in entry[2]:
@@ -100,7 +100,7 @@ def number_of_runs(entry: Extent) -> int:
     return number
 
 
-def runs_of(entry: Extent) -> Runs:
+def runs_of(entry: StridedRange) -> Runs:
     """The extent spelt out."""
     address, width, pairs = entry
     if not width:

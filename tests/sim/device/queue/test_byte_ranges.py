@@ -6,8 +6,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cudalab.sim.device.queue.byte_extent import common, end_of, extent, merged, number_of_runs, runs_between, runs_of
-from cudalab.sim.device.queue.copy_region import Region
+from cudalab.sim.device.queue.byte_ranges import (
+    common,
+    end_of,
+    merged,
+    number_of_runs,
+    runs_between,
+    runs_of,
+    strided_range,
+)
+from cudalab.sim.device.queue.copy_region import CopyRegion
 
 EXAMPLES = settings(max_examples=200, deadline=None)
 
@@ -48,7 +56,7 @@ def test_an_extent_of_any_array_is_its_bytes(dimensions, width):
     for index in np.ndindex(*shape):
         start = 1000 + sum(i * stride for i, stride in zip(index, strides, strict=True))
         expected.update(range(start, start + width))
-    entry = extent(1000, width, shape, strides)
+    entry = strided_range(1000, width, shape, strides)
     runs = runs_of(entry)
     assert bytes_in(runs) == expected
     assert len(runs) <= number_of_runs(entry)
@@ -56,12 +64,12 @@ def test_an_extent_of_any_array_is_its_bytes(dimensions, width):
 
 
 def test_contiguous_arrays_are_one_run():
-    assert extent(0, 4, (3, 5, 7), (140, 28, 4)) == (0, 420, ())
-    assert extent(0, 4, (6, 4), (64, 4)) == (0, 16, ((6, 64),))
-    assert extent(0, 4, (2, 3, 4), (192, 64, 4)) == (0, 16, ((6, 64),))
+    assert strided_range(0, 4, (3, 5, 7), (140, 28, 4)) == (0, 420, ())
+    assert strided_range(0, 4, (6, 4), (64, 4)) == (0, 16, ((6, 64),))
+    assert strided_range(0, 4, (2, 3, 4), (192, 64, 4)) == (0, 16, ((6, 64),))
 
 
 def test_regions_give_their_rows():
-    assert Region(100, 8, 3, 2, 16, 64).extent() == (100, 8, ((2, 64), (3, 16)))
-    assert Region(100, 16, 4, 1, 16).extent() == (100, 64, ())
-    assert Region(100, 16).extent() == (100, 16, ())
+    assert CopyRegion(100, 8, 3, 2, 16, 64).strided_range() == (100, 8, ((2, 64), (3, 16)))
+    assert CopyRegion(100, 16, 4, 1, 16).strided_range() == (100, 64, ())
+    assert CopyRegion(100, 16).strided_range() == (100, 16, ())
