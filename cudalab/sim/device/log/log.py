@@ -122,9 +122,10 @@ def relocated(value: Any, kind: Any, here: Relocation) -> Any:
         return here.packed(value)
     kind = _alternative(kind, value)
     parts = get_args(kind)
-    if get_origin(kind) is tuple and parts[-1] is not ...:
-        return tuple(relocated(entry, part, here) for entry, part in zip(value, parts, strict=True))
-    if get_origin(kind) in (tuple, list, Sequence):
+    if get_origin(kind) is tuple:
+        types = parts if parts[-1] is not ... else parts[:1] * len(value)
+        return tuple(relocated(entry, part, here) for entry, part in zip(value, types, strict=True))
+    if get_origin(kind) in (list, Sequence):
         return [relocated(entry, parts[0], here) for entry in value]
     if is_dataclass(value) and not isinstance(value, (type, Program)):
         types_of = get_type_hints(type(value), include_extras=True)

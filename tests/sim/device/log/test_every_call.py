@@ -19,7 +19,7 @@ from cudalab.sim.compiler import compile
 from cudalab.sim.device import CudaError, Device, Log, replay
 from cudalab.sim.device.calls import stream_attributes
 from cudalab.sim.device.declaration import CALLS, Call, Waits
-from cudalab.sim.device.log.log import relocated, revived
+from cudalab.sim.device.log.log import plain, relocated, revived
 from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.queue.scheduler import Scheduler
 
@@ -330,6 +330,15 @@ def test_refused_arguments_replay(name: str) -> None:
     except CudaError as error:
         assert kit.device.log.entries[-1].error == int(error.code)
     assert_replays(kit.device)
+
+
+def test_sequences_come_back_as_they_were_declared() -> None:
+    kinds = CALLS["array_operation"].parameters
+    exact = (((4, 4, ((100, 16), (10, 1600))),), ())
+    place = Place(Log("h200"))
+    for value, name in ((exact, "exact"), ([(4, 8)], "reads")):
+        stored = msgspec.msgpack.decode(msgspec.msgpack.encode(plain(value)))
+        assert relocated(revived(stored, kinds[name]), kinds[name], place) == value
 
 
 def nonsense(kind: Any) -> Any:
