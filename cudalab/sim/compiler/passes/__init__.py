@@ -1,8 +1,7 @@
-"""What the compiler finds out about a module before it writes code, one pass a module.
+"""Analyses and transformations of a PTX module that run before code generation, one pass per module.
 
-The passes of a compile in their order. ``codegen.analysis`` runs those of a function (``ModulePlan._plan``) and
-``build`` those of a kernel; what they fill in is the function's ``codegen.plan.Plan`` and the kernel's
-``program.Kernel``. K: over kernels alone.
+The passes in the order in which they run. ``codegen.analysis`` runs the passes over functions (``ModulePlan._plan``),
+which fill in ``codegen.plan.Plan``; ``build`` runs those that fill in ``program.Kernel``. K: kernels only.
 
 ======================  ===========================  ===================================================================
 pass                    takes                        gives
@@ -30,6 +29,7 @@ pass                    takes                        gives
 ``divergence``          blocks of a region           the places at which lanes part, for wide code
 ======================  ===========================  ===================================================================
 
-``operands`` says which registers an instruction reads and writes, ``suspension`` which instructions wait for others,
-``instruction_classes`` which pipe of an SM an instruction takes, ``semantics`` (one folder up) what its opcode says.
+Shared helpers: ``operands`` (registers read and written by an instruction), ``suspension`` (instructions that wait for
+other threads), ``instruction_classes`` (the SM pipe an instruction issues to) and ``semantics``, one folder up (the
+meaning of an opcode).
 """

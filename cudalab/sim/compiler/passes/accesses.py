@@ -1,9 +1,9 @@
-"""Memory accesses, and what has to be checked for each.
+"""Memory accesses and the bounds checks that each of them needs.
 
 Accesses of one basic block through the same value of the same pointer register, with different constant offsets, are
-checked together: in a contiguous allocation all are inside if the lowest and the highest are. The check stands at the
-first of them. Nothing in between can stop the thread for another reason, so a fault is reported all the same, only
-earlier than stores that a GPU might still have made.
+checked as a group: in a contiguous allocation all are in bounds if the lowest and the highest are. The check is placed
+at the first access. Nothing in between can stop the thread, so the fault is still reported, only before stores that a
+GPU might have performed first.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 
 
 class Extent(IntEnum):
-    """Against what an access is checked; the numbers are part of the tables that compiled code hands to the runtime
+    """The memory an access is checked against. The values appear in the tables that compiled code passes to the runtime
     object when a check fails."""
 
     ROOT = 0  # the allocation of a root
@@ -63,18 +63,18 @@ class Extent(IntEnum):
 
 
 _ALONE = (Extent.SHADOW, Extent.CLUSTER)
-"""Accesses that are checked by themselves."""
+"""Extents whose accesses are checked individually."""
 
 
 @dataclass(eq=False)
 class Access:
     """One load, store or atomic.
 
-    ``base`` is the pointer (a register, or the symbol of a variable), ``offset`` the constant added to it, ``size``
-    the bytes moved in one thread, ``width`` the bytes of one element. ``extent``, ``root`` (index into the kernel's
-    roots), ``low`` and ``length`` say what it is checked against; ``window``: the address is generic though the
-    extent is shared or local. ``aligned``: the distance from the root (or the address within its space) is known to
-    be a multiple of ``size``. ``site`` is filled in when sites are numbered.
+    ``base`` is the pointer (a register, or the symbol of a variable), ``offset`` the constant added to it, ``size`` the
+    bytes moved per thread, ``width`` the bytes per element. ``extent``, ``root`` (index into the kernel's roots),
+    ``low`` and ``length`` define the range it is checked against; ``window``: the address is generic but the extent is
+    shared or local. ``aligned``: the distance from the root (or the address within its space) is known to be a multiple
+    of ``size``. ``site`` is filled in when sites are numbered.
     """
 
     instruction: Instruction
@@ -96,7 +96,7 @@ class Access:
 
 @dataclass(eq=False)
 class Group:
-    """Accesses that are checked together, in program order."""
+    """Accesses covered by one check, in program order."""
 
     members: list[Access] = field(default_factory=list)
 
@@ -136,8 +136,8 @@ def describe(instruction: Instruction) -> tuple[SiteKind, Space, int, int] | Non
 
 
 def describe_image(instruction: Instruction) -> tuple[SiteKind, int] | None:
-    """Kind and size (bytes in one thread) of a texture or surface access; None for other instructions. How many bytes
-    a texture's texel has is known only when the kernel runs: 1 stands for all of it."""
+    """Kind and size (bytes per thread) of a texture or surface access; None for other instructions. The size of a texel
+    is known only at run time: 1 stands for the whole texel."""
     name, *parts = instruction.opcode.split(".")
     kind = _IMAGE_KINDS.get(name)
     if kind is None:
@@ -174,10 +174,11 @@ def find_accesses(blocks: list[Block]) -> list[Access]:
 
 
 def find_groups(blocks: list[Block], accesses: dict[Instruction, Access]) -> dict[Instruction, Group]:
-    """The group of each access that is checked by extent; accesses checked by the shadow stand alone."""
+    """The group of each access that is checked by extent; accesses checked against the shadow memory form groups of
+    one."""
     groups: dict[Instruction, Group] = {}
     for block in blocks:
-        current: dict[object, dict[tuple[object, ...], Group]] = {}  # by base, then by what is checked
+        current: dict[object, dict[tuple[object, ...], Group]] = {}  # by base, then by extent
         for instruction in block.instructions:
             access = accesses.get(instruction)
             if access is not None and access.extent not in _ALONE and not access.read_only:

@@ -1,7 +1,7 @@
-"""Asynchronous copies: where they read and write.
+"""The source and destination of asynchronous copies.
 
-``cp.async`` and the bulk copies access two places in one instruction, each with an address, a check and a site of its
-own. How many bytes they move may be known only when they run.
+``cp.async`` and the bulk copies access two locations in one instruction, each with its own address, check and site. The
+number of bytes may be known only at run time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cudalab.sim.compiler.passes.control_flow import Block
 from cudalab.sim.compiler.ptx.nodes import BITS, Address, Immediate, Instruction
 
 BULK_UNIT = 16
-"""Bulk copies move multiples of so many bytes between addresses that are multiples of it (PTX ISA, cp.async.bulk)."""
+"""Granularity, in bytes, of the size and the addresses of bulk copies (PTX ISA, cp.async.bulk)."""
 _SPACES = {
     "global": Space.GLOBAL,
     "shared": Space.SHARED,
@@ -33,7 +33,7 @@ class AsyncCopy:
     size: int
     is_bulk: bool
     is_partial: bool
-    """May it read fewer bytes than it writes, by a number known only when it runs?"""
+    """Whether it may read fewer bytes than it writes, by a number known only at run time."""
 
     @property
     def ends(self) -> list[Access]:
@@ -41,7 +41,7 @@ class AsyncCopy:
 
 
 def copies_asynchronously(opcode: str) -> bool:
-    """Whether an instruction needs what ``runtime/async_copy.py`` keeps of a block."""
+    """Whether an instruction needs the per-block state of ``runtime/async_copy.py``."""
     return opcode.startswith(("cp.async", "cp.reduce.async"))
 
 
@@ -80,12 +80,12 @@ def describe_copy(instruction: Instruction) -> AsyncCopy | None:
 
 
 def _end(instruction: Instruction, address: Address, kind: SiteKind, space: Space, size: int) -> Access:
-    """One end; for its check it counts as a single byte, because its size is checked when it runs."""
+    """One end. Its static check covers a single byte; the size is checked at run time."""
     return Access(instruction, kind, space, address.base, address.offset, 1, size)
 
 
 def find_copies(blocks: list[Block]) -> dict[Instruction, AsyncCopy]:
-    """All asynchronous copies, not yet resolved."""
+    """All asynchronous copies, with their accesses unresolved."""
     found = {}
     for block in blocks:
         for instruction in block.instructions:

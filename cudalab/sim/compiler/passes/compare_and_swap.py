@@ -1,4 +1,4 @@
-"""Plain loads that give a compare-and-swap loop its first expected value.
+"""Plain loads that provide the initial expected value of a compare-and-swap loop.
 
 The guide builds atomic operations that the hardware lacks from ``atomicCAS``, and reads the first expected value with
 a plain load (CUDA C++ Programming Guide, "Atomic Functions"). If another thread writes the location meanwhile, the swap
@@ -13,8 +13,8 @@ from cudalab.sim.compiler.ptx.nodes import Address, Instruction, Register
 
 
 def loads_before_swaps(blocks: list[Block]) -> set[Instruction]:
-    """The loads whose value a compare-and-swap on the same location compares with: the same base register and offset,
-    and the loaded register or a copy of it. Other uses of the value are ignored."""
+    """Loads whose value is the comparand of a compare-and-swap on the same location (same base register and offset),
+    directly or through a copy. Other uses of the value are ignored."""
     compared: set[tuple[Register, Register, int]] = set()
     copies: list[tuple[Register, Register]] = []
     for block in blocks:

@@ -1,9 +1,9 @@
-"""Products and sums that the assembler makes one fused operation.
+"""Contraction of products and sums into fused multiply-add, as ptxas does it.
 
 NVVM contracts most products with the sum that uses them, but not with a difference: ``a - b * c`` is ``mul.f32`` and
-``sub.f32`` in the PTX. PTX operations without a rounding modifier leave the rest to the assembler, which may
-contract them (PTX ISA, floating point instructions, ``mul``). What ptxas 13.0 does for an H200, found by running every
-case below there, is done here, because it decides the last bit:
+``sub.f32`` in the PTX. PTX operations without a rounding modifier leave the rest to the assembler, which may contract
+them (PTX ISA, floating point instructions, ``mul``). This pass reproduces what ptxas 13.0 does for an H200 (every case
+below was measured there), because contraction decides the last bit:
 
 - ``mul`` and ``add`` or ``sub`` of the same type become ``fma.rn``, if neither names a rounding or saturates, and both
   are in one basic block of the PTX;
@@ -12,9 +12,9 @@ case below there, is done here, because it decides the last bit:
 - of two products, the first operand is the fused one, the second is rounded first;
 - ``m - m`` stays.
 
-Products in registers that are written more than once are left alone here, contracted there; NVRTC writes none.
+ptxas also contracts products in registers that are written more than once; this pass does not, and NVRTC emits none.
 
-Without ``-fmad=true``, which is the compiler's default, NVVM writes ``mul.rn`` and nothing is left to contract.
+With ``-fmad=false`` NVVM emits ``mul.rn`` and there is nothing to contract.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ def _blocks(body: list[Any]) -> Iterator[list[Instruction]]:
 
 
 def _form(instruction: Instruction, *names: str) -> str:
-    """What follows the name in an opcode without rounding or saturation; "" for all others."""
+    """The modifiers of an opcode that has neither a rounding modifier nor saturation; "" for all others."""
     name, _, form = instruction.opcode.partition(".")
     return form if name in names and form in _FORMS else ""
 
 
 class _Contraction:
-    """The walk through one function."""
+    """Contraction over one function."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class _Contraction:
         return register
 
     def _forget(self, item: Instruction) -> None:
-        """A product whose factors change is no longer known."""
+        """Drop the products whose factors ``item`` overwrites."""
         changed = definitions(item)
         if changed and self._known:
             stale = [
@@ -177,7 +177,7 @@ class _Contraction:
             self._known[register] = product
 
     def _only_summed(self, register: Register, form: str, block: int) -> bool:
-        """Is the register written once, and does nothing but contractable sums of that block read it?"""
+        """Whether the register is written once and read only by contractable sums of that block."""
         readers = self._readers.get(register, [])
         if self._written[register] != 1 or not readers:
             return False
@@ -204,12 +204,12 @@ def _copies(item: Instruction, form: str) -> bool:
 
 
 def _instead(item: Instruction, opcode: str, operands: tuple[Any, ...]) -> Instruction:
-    """An instruction in the place of `item`, with its guard."""
+    """A replacement for `item` under the same guard."""
     return Instruction(opcode, operands, item.line, item.location, item.guard, item.negated)
 
 
 def _without_dead(body: list[Any], fused: set[Register]) -> list[Any]:
-    """`body` without the products and their copies that nothing reads any more."""
+    """`body` without products, and copies of them, that have become dead."""
     while True:
         read = {register for item in body if type(item) is Instruction for register in uses(item)}
         dead = [

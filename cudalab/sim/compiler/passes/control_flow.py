@@ -1,8 +1,8 @@
-"""Cut a function's body into basic blocks.
+"""Construction of basic blocks.
 
-A guarded instruction (``@p st.global …``) becomes a branch around a block of its own, so that later stages see
-guards on branches only. A suspension point (block barrier or warp operation) ends its block: the code behind it
-starts a fresh block, the *resume block*, that nothing else jumps to.
+A guarded instruction (``@p st.global …``) becomes a branch around a block of its own, so that later passes see guards
+on branches only. A suspension point (block barrier or warp operation) terminates its block; the code after it starts a
+new block, the *resume block*, which has no other predecessor.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class End(Enum):
     EXIT = "exit"
     TRAP = "trap"
     SUSPEND = "suspend"  # successors[0] is the resume block
-    POLL = "poll"  # successors[0] waits; successors[1] is taken while the thread has patience (polling.py)
+    POLL = "poll"  # successors[0] yields; successors[1] is taken while patience remains (polling.py)
 
 
 _ENDINGS = {"ret": End.RETURN, "exit": End.EXIT, "trap": End.TRAP, "brkpt": End.TRAP}
@@ -34,8 +34,8 @@ _ENDINGS = {"ret": End.RETURN, "exit": End.EXIT, "trap": End.TRAP, "brkpt": End.
 
 @dataclass(eq=False)
 class Block:
-    """A basic block. ``ending`` is the instruction that ends it, None for a fall through; ``written`` are the block's
-    instructions as the PTX has them, the ending included: what later passes insert or move is not among them."""
+    """A basic block. ``ending`` is its terminator, None for a fall-through; ``written`` are the block's instructions as
+    they stand in the PTX, terminator included, without those that later passes insert or move."""
 
     index: int
     instructions: list[Instruction] = field(default_factory=list)
@@ -46,9 +46,9 @@ class Block:
     successors: list[int] = field(default_factory=list)
     guarded: bool = False
     written: list[Instruction] = field(default_factory=list)
-    leaves: tuple[int, ...] = ()  # poll loops that a thread leaves here, by number
-    patient: bool = False  # End.POLL of a loop that makes progress by itself
-    waited: bool = False  # End.POLL of a loop in which a thread has waited already: it yields in each round
+    leaves: tuple[int, ...] = ()  # numbers of the poll loops that a thread exits here
+    patient: bool = False  # End.POLL of a loop that makes progress on its own
+    waited: bool = False  # End.POLL of a loop in which a thread has yielded before: it yields in every iteration
 
     @property
     def size(self) -> int:
@@ -164,7 +164,8 @@ def _reachable(blocks: list[Block]) -> list[Block]:
 
 
 def reachable_from(blocks: list[Block], start: int, *, through_suspensions: bool) -> list[int]:
-    """Indices of the blocks reachable from ``start``, itself included; behind suspension points only if asked."""
+    """Indices of the blocks reachable from ``start``, inclusive; paths through suspension points count if
+    ``through_suspensions``."""
     seen = {start}
     stack = [start]
     while stack:
@@ -179,7 +180,7 @@ def reachable_from(blocks: list[Block], start: int, *, through_suspensions: bool
 
 
 def back_edges(blocks: list[Block]) -> set[tuple[int, int]]:
-    """Edges to a block that is still open in a depth-first walk: every cycle has at least one."""
+    """Edges to a block on the stack of a depth-first search (retreating edges): every cycle has at least one."""
     found: set[tuple[int, int]] = set()
     open_blocks: set[int] = set()
     done: set[int] = set()
@@ -203,7 +204,7 @@ def back_edges(blocks: list[Block]) -> set[tuple[int, int]]:
 
 
 def registers_read(block: Block) -> list[Register]:
-    """Registers that the block's ending reads (guard and operands)."""
+    """Registers read by the block's terminator (guard and operands)."""
     read = [block.guard] if block.guard is not None else []
     if block.ending is not None and block.end is not End.BRANCH:
         read += uses(block.ending)
@@ -211,7 +212,7 @@ def registers_read(block: Block) -> list[Register]:
 
 
 def registers_written(block: Block) -> list[Register]:
-    """Registers that the block's ending writes: the results of a warp operation."""
+    """Registers written by the block's terminator: the results of a warp operation."""
     if block.ending is not None and block.end is End.SUSPEND:
         return definitions(block.ending)
     return []

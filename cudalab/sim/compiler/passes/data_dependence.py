@@ -1,13 +1,12 @@
-"""Do the bytes that a kernel touches depend on what it loads?
+"""Data dependence of a kernel's memory footprint.
 
-Where neither an address nor a branch depends on what the kernel loads from memory, the bytes that it touches follow
-from the parameters, the grid and the block alone: vector addition, a matrix product or a stencil, in contrast to a
-histogram or a sparse product. Such a kernel is *steady*: one launch shows what each launch of the same configuration
-will touch.
+If neither an address nor a branch depends on a value loaded from memory, the footprint follows from the parameters, the
+grid and the block alone: vector addition, a matrix product or a stencil, unlike a histogram or a sparse product. Such a
+kernel is *steady*: one launch shows the footprint of every launch with the same configuration.
 
-What a load, an atomic or a clock gives is *data*, so is all that is computed from data, and a kernel is steady when no
-address of device memory and no condition is data. Calls of functions that were not inlined, and textures, count as
-data. The answer errs on one side only: a kernel that is called steady is.
+This is a forward taint analysis: results of loads, atomics and clocks are *data*, as is everything computed from data,
+and a kernel is steady if no device memory address and no condition is data. Calls of functions that were not inlined,
+and textures, count as data. The analysis is conservative: it may miss a steady kernel, but never reports one falsely.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _LEAVES = frozenset("bra brx ret exit trap brkpt".split())
 
 
 def is_steady(blocks: list[Block]) -> bool:
-    """Do the bytes of device memory that a kernel touches depend on its parameters, grid and block alone?"""
+    """Whether the bytes of device memory that a kernel touches depend on its parameters, grid and block alone."""
     instructions = [instruction for block in blocks for instruction in block.written]
     if any(operation_name(instruction.opcode) in ("call", "brx") for instruction in instructions):
         return False
@@ -51,7 +50,7 @@ def is_steady(blocks: list[Block]) -> bool:
 
 
 def _follow(instruction: Instruction, data: set[Register | str]) -> bool:
-    """Add to ``data`` what this instruction makes data; False when it uses data as an address or a condition."""
+    """Add the data that this instruction defines to ``data``; False if it uses data as an address or a condition."""
     opcode = instruction.opcode
     guarded = instruction.guard in data
     if operation_name(opcode) in _LEAVES:
@@ -92,7 +91,7 @@ def _addresses(instruction: Instruction) -> Iterator[Register]:
 
 
 def _changes(operand: Any) -> bool:
-    """Is it a special register whose value differs from launch to launch?"""
+    """Whether it is a special register whose value differs from launch to launch."""
     if type(operand) is Vector:
         return any(_changes(element) for element in operand.elements)
     return type(operand) is Special and operand.name.startswith(_ALWAYS_DATA)

@@ -1,20 +1,20 @@
-"""Where threads that run side by side part, and where they are together again.
+"""Control-flow divergence and reconvergence of threads that execute in lockstep.
 
-Wide code (``codegen.wide``) takes several neighbouring threads, its *lanes*, through a region at once. As long as a
-branch goes the same way for all lanes it stays a branch. Where it may not, the lanes that go to either target are
-*parked* there: they are noted in a mask, and the blocks are executed one after the other in a fixed order, each for the
-lanes noted in its mask. That is what a warp of a GPU does, with the order of blocks fixed when compiling.
+Wide code (``codegen.wide``) executes a region for several neighbouring threads, its *lanes*, at once. A uniform branch
+remains a branch. At a divergent branch the lanes are *parked* at their targets: each target has a mask of the lanes
+waiting there, and the blocks execute in a fixed order, each under its mask. This is how a warp of a GPU executes
+divergent code, with the block order fixed at compile time.
 
-``find_flow`` orders the blocks of a region so that every loop is contiguous and ends with a place that leads back to
-its head. ``Flow.layout`` then says, for a given set of branches at which lanes may part:
+``find_flow`` orders the blocks of a region so that every loop is contiguous and ends with a latch, a place that leads
+back to its header. For a given set of divergent branches, ``Flow.layout`` then computes:
 
-- which blocks may be executed for some of the lanes only (``masked``);
-- which places may hold parked lanes when a place is reached (``waiting``), and so where to go on from each;
-- which registers may differ between lanes because the lanes came different ways (``varying``): registers defined on the
-  ways from such a branch to a block where they meet; those that one side defines while lanes on the other still need
-  theirs; and registers of a loop that lanes leave in different rounds, where they are used behind it.
+- the blocks that may execute under a partial mask (``masked``);
+- the places that may hold parked lanes when a place is reached (``waiting``), hence the successors of each;
+- the registers that become varying through divergence (``varying``): those defined on paths from a divergent branch to
+  a join block; those defined on one path while live on the other; and those live out of a loop that lanes leave in
+  different iterations.
 
-Loops that can be entered in the middle are not ordered; such regions have no wide code.
+Irreducible loops are not ordered; such regions have no wide code.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from dataclasses import dataclass, field
 from cudalab.sim.compiler.passes.control_flow import Block, End
 from cudalab.sim.compiler.passes.liveness import Liveness
 
-END = -1  #: the place behind the last one: all lanes have arrived
+END = -1  #: the position after the last place: all lanes have arrived
 
 
 @dataclass(frozen=True)
 class Place:
-    """A place in the order: a block, or (``again``) the end of the loop whose head is ``block``."""
+    """A position in the order: a block, or (``again``) the latch of the loop whose header is ``block``."""
 
     block: int
     again: bool = False
@@ -38,8 +38,8 @@ class Place:
 
 @dataclass
 class Layout:
-    """What follows from a set of branches at which lanes may part. Places are given by their position; ``waiting[p]``
-    are the places that may hold parked lanes when p is executed, without p; ``parked``: those that ever do."""
+    """Consequences of a set of divergent branches. Places are given by position; ``waiting[p]``: the other places that
+    may hold parked lanes when p executes; ``parked``: all places that ever hold any."""
 
     masked: set[int]
     waiting: dict[int, frozenset[int]]
@@ -49,11 +49,11 @@ class Layout:
 
 @dataclass
 class Flow:
-    """The order of a region's blocks."""
+    """The execution order of a region's blocks."""
 
     places: list[Place]
     successors: dict[int, list[int]]
-    loops: dict[int, frozenset[int]]  # head: blocks
+    loops: dict[int, frozenset[int]]  # header: blocks
     after: dict[int, int | None]  # immediate post-dominator; None: the region's end
     position: dict[Place, int] = field(default_factory=dict)
 
@@ -69,7 +69,7 @@ class Flow:
         return any(block in body for body in self.loops.values())
 
     def target(self, source: int, successor: int, waiting: Iterable[int], parting: bool) -> int:
-        """The position that leads to ``successor``: for a way back, the loop's end if lanes are parked inside."""
+        """The position that leads to ``successor``: for a back-edge, the loop's latch if lanes are parked inside."""
         if not self.is_back_edge(source, successor):
             return self.position[Place(successor)]
         first, last = self._spans[successor]
@@ -78,11 +78,11 @@ class Flow:
         return first
 
     def next_of(self, waiting: Iterable[int]) -> int:
-        """Where to go on when only parked lanes are left."""
+        """The next position once only parked lanes are left."""
         return min(waiting, default=END)
 
     def layout(self, parting: set[int], liveness: Liveness) -> Layout:
-        """The consequences of lanes parting at the ends of the blocks ``parting``."""
+        """The layout if the terminators of the blocks ``parting`` may diverge."""
         masked: set[int] = set()
         varying = 0
         for block in parting:
@@ -92,7 +92,7 @@ class Flow:
         return Layout(masked, waiting, parked, varying)
 
     def _zone(self, block: int, stop: int | None) -> set[int]:
-        """Blocks reachable from a branch before the block where all its ways meet."""
+        """Blocks reachable from a branch before its immediate post-dominator."""
         found: set[int] = set()
         stack = [successor for successor in self.successors[block] if successor != stop]
         while stack:
@@ -127,7 +127,7 @@ class Flow:
         for index in joins:
             needed |= liveness.live_in[index]
         found = written & needed
-        # lanes on one side must not see what those on another have written meanwhile
+        # lanes on one path must not see what lanes on another have written
         for side in sides:
             changed = 0
             for index in side - {stop}:
@@ -149,7 +149,7 @@ class Flow:
         return found
 
     def _park(self, parting: set[int]) -> tuple[dict[int, frozenset[int]], set[int]]:
-        """Solve which places may hold parked lanes when each place is executed."""
+        """Dataflow fixed point: the places that may hold parked lanes when each place executes."""
         waiting: dict[int, frozenset[int]] = {0: frozenset()}
         parked: set[int] = set()
         work = [0]
@@ -197,7 +197,7 @@ class Flow:
 
 
 def find_flow(blocks: list[Block], indices: list[int], entry: int) -> Flow | None:
-    """Order the blocks ``indices`` of a region; None where a loop has several ways in."""
+    """Order the blocks ``indices`` of a region; None if a loop is irreducible."""
     inside = set(indices)
     successors = {
         index: [] if blocks[index].end is End.SUSPEND else [s for s in blocks[index].successors if s in inside]
@@ -253,7 +253,7 @@ def _reverse(successors: dict[int, list[int]]) -> dict[int, list[int]]:
 
 
 def _dominators(order: list[int], successors: dict[int, list[int]], entry: int) -> dict[int, int]:
-    """For each block the bit set, by position in ``order``, of the blocks on every way to it."""
+    """Dominators of each block, as a bit set of positions in ``order``."""
     predecessors = _reverse(successors)
     everything = (1 << len(order)) - 1
     found = dict.fromkeys(order, everything)
@@ -275,7 +275,7 @@ def _dominators(order: list[int], successors: dict[int, list[int]], entry: int) 
 
 
 def _post_dominators(order: list[int], successors: dict[int, list[int]]) -> dict[int, int | None]:
-    """The first block that all ways from each block to the region's end come through."""
+    """The immediate post-dominator of each block; None: the region's end."""
     backwards = order[::-1]
     everything = (1 << len(order)) - 1
     bit = {index: 1 << number for number, index in enumerate(backwards)}
@@ -307,7 +307,7 @@ def _order(
     loops: dict[int, frozenset[int]],
     rank: dict[int, int],
 ) -> list[Place]:
-    """Blocks of ``body`` in topological order, each inner loop as one piece."""
+    """Blocks of ``body`` in topological order, each inner loop collapsed into one node."""
     inner = {each: blocks for each, blocks in loops.items() if each in body and each != head}
     outermost = {
         each: blocks

@@ -1,9 +1,9 @@
-"""Can the host's processor flush subnormal numbers for a whole module?
+"""Selection of modules that can run in the host processor's flush-to-zero mode.
 
 CuPy compiles kernels with ``-ftz=true``, so nearly every float operation carries ``.ftz``. Flushing operands and
-results one by one costs several instructions each. x86-64 has a mode that does it for free, but for all float *and*
-double operations. So it is used for modules in which every operation on floats carries ``.ftz`` and none computes in
-double precision; others flush value by value. Both give the same results.
+results in software costs several instructions each. x86-64 has a mode that does it for free, but for all float *and*
+double operations. It is therefore used for modules in which every float operation carries ``.ftz`` and none computes in
+double precision; others flush in software. Both give the same results.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _COMPUTES = IN_HARDWARE | frozenset("abs neg min max sin cos ex2 lg2 tanh slct t
 
 
 def has_mode() -> bool:
-    """Does this host's processor have the mode (flush to zero, subnormals are zero)?"""
+    """Whether this host's processor has the mode (flush to zero, subnormals are zero)."""
     return platform.machine().lower() in ("x86_64", "amd64")
 
 
 def flushes_in_hardware(module: Module) -> bool:
-    """Is the module one that may run in the processor's flushing mode?"""
+    """Whether the module may run in the processor's flush-to-zero mode."""
     bodies = [function.body for function in module.functions.values() if function.body is not None]
     return has_mode() and not any(
         _needs_subnormals(item) for body in bodies for item in body if isinstance(item, Instruction)
@@ -33,11 +33,11 @@ def flushes_in_hardware(module: Module) -> bool:
 def _needs_subnormals(instruction: Instruction) -> bool:
     name, *modifiers = instruction.opcode.split(".")
     if name in _COMPUTES and {"bf16", "bf16x2"} & set(modifiers):
-        return True  # computed with as floats, and their subnormals count
+        return True  # half precision is computed in float, and its subnormals matter
     if name not in _COMPUTES or not {"f32", "f64"} & set(modifiers):
         return False
     if name == "cvt":
-        # integers convert to normal numbers; elsewhere .ftz says that subnormals do not count
+        # integers convert to normal numbers; elsewhere .ftz makes subnormals irrelevant
         directed = {"rmi", "rpi", "sat", *(("rm", "rp") if "f16" in modifiers else ())}
         seen = "f64" in modifiers or (modifiers[-1] == "f32" and directed & set(modifiers))
         return bool(seen) and "f32" in modifiers and "ftz" not in modifiers

@@ -1,11 +1,11 @@
-"""Calls: who calls whom, who calls itself, which functions have an address, and inlining of functions that wait.
+"""Call graph (with recursion and address-taken functions), and inlining of functions that contain suspension points.
 
-A device function becomes a native function. That is not possible when it waits for other threads (a barrier or a warp
-operation inside): the thread must leave native code there. Such functions are inlined into the kernels that reach
-them. Their parameters then live in local memory, which outlasts the wait.
+A device function becomes a native function unless it waits for other threads (contains a barrier or a warp operation),
+where the thread has to leave native code. Such functions are inlined into the kernels that reach them, and their
+parameters live in local memory, which survives suspension.
 
-A call through a pointer may reach every function that has an address and the same sizes of results and parameters; a
-function has one when an instruction other than a call names it, or the initial value of a variable (a table, a vtable).
+An indirect call may reach every address-taken function with the same result and parameter sizes. A function is
+address-taken if an instruction other than a call, or the initialiser of a variable (a table, a vtable), names it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from cudalab.sim.compiler.ptx.nodes import (
 class CallGraph:
     """The call graph.
 
-    ``calls``: callees of each function, through pointers too; ``symbols``: every name its body mentions; ``addresses``:
-    functions that have an address, and which; ``waiting``: functions that reach a suspension point; ``recursive``:
-    functions that reach themselves.
+    ``calls``: callees of each function, indirect ones included; ``symbols``: every name its body mentions;
+    ``addresses``: address-taken functions with their addresses; ``waiting``: functions that reach a suspension point;
+    ``recursive``: functions that reach themselves.
     """
 
     def __init__(self, module: Module) -> None:
@@ -72,15 +72,15 @@ class CallGraph:
         self.waiting = own | {name for name in self.calls if own & set(self.reached_from(name))}
 
     def _steps_aside(self, function: Function) -> bool:
-        """Has it a loop that waits for memory to change, where its threads can let others run? That takes inlining,
-        which is out of the question where it calls itself or is called through a pointer."""
+        """Whether it has a polling loop in which its threads can yield. Yielding requires inlining, which rules out
+        recursive functions and targets of indirect calls."""
         callers = {name for name in self.calls if function.name in self.reached_from(name)} | {function.name}
         if callers & (self.recursive | self.addresses.keys()):
             return False
         return bool(find_poll_loops(build_blocks(function)))
 
     def candidates(self, function: Function, call: Instruction) -> list[str]:
-        """Defined functions that a call through a pointer in ``function`` may reach."""
+        """Defined functions that an indirect call in ``function`` may reach."""
         returns, _, arguments = call.operands
         sizes = [
             [function.variables[element.name].size for element in vector.elements] for vector in (returns, arguments)
@@ -93,7 +93,7 @@ class CallGraph:
         return found
 
     def reached_from(self, name: str) -> list[str]:
-        """Defined functions that ``name`` calls, directly or not."""
+        """Defined functions reachable from ``name``."""
         found: dict[str, None] = {}
         stack = list(self.calls.get(name, ()))
         while stack:
@@ -105,7 +105,7 @@ class CallGraph:
         return list(found)
 
     def called_functions(self) -> list[str]:
-        """Functions that become native functions: reached from a kernel, and never waiting."""
+        """Functions that become native functions: reachable from a kernel and without suspension points."""
         found: dict[str, None] = {}
         for kernel in self.module.kernels:
             for name in self.reached_from(kernel.name):
@@ -115,7 +115,7 @@ class CallGraph:
 
 
 def _function_addresses(module: Module) -> dict[str, int]:
-    """The functions that have an address, and which."""
+    """The address-taken functions and their addresses."""
     named: set[str] = set()
     for variable in module.variables.values():
         named.update(value[0] for value in variable.initial if isinstance(value, tuple))
@@ -208,7 +208,7 @@ class _Inliner:
             self.result.variables[name] = replace(variable, space="local")
 
     def through_local(self, statement: Label | Instruction) -> Label | Instruction:
-        """``ld.param`` and ``st.param`` of a variable that moved to local memory."""
+        """Redirect ``ld.param`` and ``st.param`` of a variable that has moved to local memory."""
         if isinstance(statement, Label) or ".param" not in statement.opcode:
             return statement
         for operand in statement.operands:
@@ -228,7 +228,7 @@ class _Inliner:
 
 
 class _Rename:
-    """Copies a function's instructions with registers, labels and variables of their own."""
+    """Clones a function's instructions with fresh registers, labels and variables."""
 
     def __init__(self, result: Function, function: Function, number: int) -> None:
         self.result = result

@@ -1,7 +1,7 @@
-"""The class of each PTX instruction: which pipe of an SM takes it, and for how long.
+"""Timing class of each PTX instruction.
 
-``device.timing.pipes`` has the latency and the pipe of each class. One latency holds for a class, whatever pipe the
-result goes to.
+``device.timing.pipes`` has the pipe and the latency of each class. A class has one latency, whichever pipe consumes the
+result.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from cudalab.sim.compiler.ptx.nodes import Instruction, Register, Special, Symbol
 
-#: What kernels call to allocate and free.
+#: Device functions that allocate and free memory.
 HEAP_FUNCTIONS = frozenset({"malloc", "free", "__cuda_syscall_aligned_malloc"})
 _APPROXIMATE = ("ex2", "lg2", "sin", "cos", "tanh", "rsqrt")
 _COUNTING = ("popc", "clz", "brev", "bfind", "fns")
@@ -33,7 +33,7 @@ def classify(instruction: Instruction) -> str:
 
 @lru_cache(1 << 12)
 def _class_of(opcode: str) -> str:
-    """The class as far as the opcode decides it."""
+    """The class determined by the opcode alone."""
     head, *rest = opcode.split(".")
     kind = rest[-1] if rest else ""
     space = next((part for part in rest if part in ("param", "shared", "const", "local", "global")), "")
@@ -133,8 +133,8 @@ def _asynchronous(parts: Sequence[str]) -> str:
 
 
 def _is_named(opcode: str, operands: Sequence[Any]) -> bool:
-    """Is it a barrier of a part of the block, or one whose number stands in a register? ``bar.red`` of the whole block
-    has a result, its number and a predicate."""
+    """Whether it is a barrier of part of the block, or one whose number is in a register. ``bar.red`` of the whole
+    block has a result, its number and a predicate."""
     if ".red" in opcode:
         return len(operands) > 3
     return len(operands) > 1 or bool(operands) and type(operands[0]) is Register

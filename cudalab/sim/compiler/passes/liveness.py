@@ -1,4 +1,4 @@
-"""Which registers are live where.
+"""Liveness analysis of registers.
 
 Sets of registers are Python integers used as bit sets: bit ``register.index``.
 """
@@ -15,8 +15,8 @@ from cudalab.sim.compiler.passes.operands import definitions, uses
 class Liveness:
     """Bit sets for each block: live at its start, live at its end, written in it, and read before being written.
 
-    ``live_out`` of a block that ends in a suspension point does not contain the results of the operation: they come
-    into being when it is resolved. ``ever_read`` holds every register that some instruction reads.
+    ``live_out`` of a block that ends in a suspension point excludes the results of the operation, which are defined
+    when it is resolved. ``ever_read``: every register that some instruction reads.
     """
 
     live_in: list[int]

@@ -1,8 +1,8 @@
-"""How many instructions a thread can execute at most.
+"""Upper bound on the number of instructions a thread executes.
 
-A launch runs on a thread of its own, so that an interrupt or the time limit can stop it. The hand-over takes longer
-than a small kernel does. Where a kernel has no way to go back, neither by a branch nor by a call nor by waiting for
-another thread's store, its length bounds its time, and a small launch of it can run where it is called.
+A launch runs on its own host thread, so that an interrupt or the time limit can stop it. The hand-over takes longer
+than a small kernel. If a kernel has no back-edge, no call and no wait for another thread's store, its length bounds its
+run time, and a small launch can run on the calling thread.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MAY_WAIT = frozenset(["call", "brx", "mbarrier", "nanosleep", "griddepcontrol",
 
 
 def longest_path(blocks: list[Block]) -> int:
-    """PTX instructions that a thread executes at most, at least 1; 0 when nothing bounds them."""
+    """The most PTX instructions that a thread can execute (at least 1); 0 if unbounded."""
     if any(_may_wait(instruction.opcode) for block in blocks for instruction in block.written) or back_edges(blocks):
         return 0
     return max(1, sum(block.size for block in blocks))

@@ -1,8 +1,8 @@
-"""Which float registers may hold a NaN that arithmetic made.
+"""Float registers that may hold a NaN produced by host arithmetic.
 
-An NVIDIA GPU gives every single-precision NaN result the bits ``0x7fffffff``; host processors have another pattern, or
-hand on an operand's. The difference shows only when the bits are looked at: in memory, or as an integer. There such a
-value is made canonical; values that were only loaded, moved or selected keep their bits, as on a GPU.
+An NVIDIA GPU produces ``0x7fffffff`` for every single-precision NaN result; host processors produce another pattern or
+propagate an operand's payload. The difference is observable only where the bits are: in memory, or as an integer. Such
+values are canonicalised there; values that were only loaded, moved or selected keep their bits, as on a GPU.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ _WIDENING = frozenset(f"cvt{mode}.f32.bf16" for mode in ("", ".rn", ".rz", ".rm"
 _INNOCENT = frozenset(["ld", "ldu", "atom", "set", "setp", "shfl", "tex", "tld4", "call"])
 
 
-#: Of every NaN that an operation in single precision makes.
+#: Bits of every NaN that a single-precision operation produces.
 DEVICE_NAN = 0x7FFF_FFFF
 
 
 def makes_nan(opcode: str) -> bool:
-    """Whether an instruction computes floats, rather than handing on bits."""
+    """Whether an instruction computes floats rather than copying bits."""
     name = opcode.split(".", 1)[0]
     narrows = name == "cvt" and opcode.endswith(".f32.f64")  # keeps payloads
     return not (name in _INNOCENT or name in _CARRIERS or opcode in _WIDENING or opcode == "cvt.f32.f32" or narrows)
 
 
 def find_computed(blocks: list[Block]) -> set[Register]:
-    """Single-precision registers that arithmetic writes, or that get their value from one of those."""
+    """Single-precision registers written by arithmetic, or copied from one of those."""
     found: set[Register] = set()
     carriers: list[tuple[Register, Instruction]] = []
     for block in blocks:

@@ -1,4 +1,4 @@
-"""Which registers an instruction writes and reads."""
+"""Registers defined and used by an instruction."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _NO_DESTINATION = frozenset(
     "griddepcontrol stackrestore cp setmaxnreg sust sured".split()
 )
 _BARRIERS = ("bar", "barrier")
-#: Of ``mbarrier``.
+#: ``mbarrier`` operations without a destination.
 _WITHOUT_RESULT = frozenset(["init", "inval", "expect_tx", "complete_tx"])
 _CARRY_READERS = frozenset(["addc", "subc", "madc"])
 
 
 def operation_name(opcode: str) -> str:
-    """What stands before the first dot: ``ld`` of ``ld.global.f32``."""
+    """The opcode up to the first dot: ``ld`` of ``ld.global.f32``."""
     return opcode.partition(".")[0]
 
 
@@ -35,12 +35,12 @@ def has_destination(opcode: str) -> bool:
 
 
 def writes_carry(opcode: str) -> bool:
-    """``add.cc`` and its like set the condition code."""
+    """Whether it sets the condition code (``add.cc`` …)."""
     return ".cc" in opcode
 
 
 def reads_carry(opcode: str) -> bool:
-    """``addc`` and its like add the condition code."""
+    """Whether it reads the condition code (``addc`` …)."""
     return opcode.split(".", 1)[0] in _CARRY_READERS
 
 
@@ -70,7 +70,7 @@ def definitions(instruction: Instruction) -> list[Register]:
 
 
 def uses(instruction: Instruction) -> list[Register]:
-    """Registers that ``instruction`` reads; its guard is not among them."""
+    """Registers that ``instruction`` reads, without its guard."""
     operands = instruction.operands
     if operands and has_destination(instruction.opcode):
         operands = operands[1:]

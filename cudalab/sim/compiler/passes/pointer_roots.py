@@ -1,15 +1,15 @@
-"""Where pointers come from.
+"""Pointer provenance: the allocation that each pointer is derived from, and its known alignment.
 
-An access through a pointer that provably starts at one parameter field or one variable is checked against that very
-allocation: a subtraction and a compare. That also finds an access which strays into another live allocation. All
-other pointers are checked against the shadow memory.
+An access through a pointer that is provably derived from one parameter field or one variable is checked against that
+allocation: a subtraction and a compare. This also catches accesses that stray into another live allocation. All other
+pointers are checked against the shadow memory.
 
-The analysis does not follow control flow: a register has one class, the join over all its definitions. A compiler may
-form the difference of two pointers and add it to one of them, to reach the other; so what is computed from two
-pointers belongs to neither (``MIXED``).
+The analysis is flow-insensitive: a register has one class, the join over all its definitions. A compiler may add the
+difference of two pointers to one of them to reach the other, so a value computed from two pointers belongs to neither
+(``MIXED``).
 
-The second result is a lower bound on the trailing zero bits of each integer, for pointers of their distance from the
-root: where it proves alignment, only the root's own alignment is left to check.
+The second result is a lower bound on the trailing zero bits of each integer (for pointers: of the offset from the
+root). Where it proves alignment, only the root's own alignment remains to be checked.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Root:
     weak: bool = False
 
 
-NUMBER = "number"  # no pointer
-LOADED = "loaded"  # from memory or a call: may be a pointer
+NUMBER = "number"  # not a pointer
+LOADED = "loaded"  # loaded from memory or returned by a call: may be a pointer
 MIXED = "mixed"
 _ZEROS = 64
 
@@ -67,7 +67,7 @@ def find_roots(blocks: list[Block], variables: Callable[[str], Variable | None],
         blocks: the function.
         variables: looks up a variable by name; None for labels and functions.
         parameters: names of the launch's parameters (none outside kernels); ``ld.param`` of a 64-bit field of one
-            starts a root, that of a call's result does not.
+            defines a root, that of a call's result does not.
     """
     classes: dict[Register, Class] = {}
     zeros: dict[Register, int] = {}
@@ -129,7 +129,7 @@ def _sum(a: Class, b: Class) -> Class:
         if b == NUMBER or b == LOADED:
             return MIXED if a.weak and b == LOADED else a
         if isinstance(b, Root) and b.weak and not a.weak:
-            return a  # a 64-bit parameter that serves as an index
+            return a  # a 64-bit parameter used as an index
         return MIXED
     return a if a == b else (LOADED if {a, b} == {NUMBER, LOADED} else MIXED)
 
@@ -280,5 +280,5 @@ class _Transfer:
 
 
 def _number(kind: Class) -> bool:
-    """Whether a value of this class, scaled, is an index and not a pointer."""
+    """Whether a scaled value of this class is an index rather than a pointer."""
     return kind in (NUMBER, LOADED) or (isinstance(kind, Root) and kind.weak)

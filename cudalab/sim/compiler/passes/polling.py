@@ -1,19 +1,19 @@
-"""Loops that wait for memory to change (spin-waits), and where their threads let others run.
+"""Detection of spin-wait loops and insertion of the yield points they need.
 
-On a GPU all resident warps take turns, and since compute capability 7.0 the lanes of a warp do, too (CUDA C++
+On a GPU all resident warps make forward progress, and since compute capability 7.0 so do the lanes of a warp (CUDA C++
 Programming Guide, "Independent Thread Scheduling"): a thread may spin on a flag until another thread sets it. Here
-threads run one after the other, so a spinning thread must yield. A loop *polls* when one of its exits depends on a
-value that it reads anew each time round: a volatile, relaxed or acquire load, a compare-and-swap against a fixed value,
-an exchange, or any load if the loop contains one of these, a fence or ``nanosleep``. On its way back such a loop passes
-a suspension point, at first after a few rounds.
+threads run one after the other, so a spinning thread must yield. A loop *polls* if one of its exits depends on a value
+that it rereads in every iteration: a volatile, relaxed or acquire load, a compare-and-swap against a loop-invariant
+value, an exchange, or any load if the loop contains one of these, a fence or ``nanosleep``. The back-edge of such a
+loop gets a suspension point, which the thread first reaches after a few iterations.
 
-What does not wait is left alone: a compare-and-swap loop that tries again with the value it has just seen is lock-free,
-and an atomic whose result no exit depends on is just work. Loops whose exit depends on an atomic that changes memory
-each time (a work queue), or on a volatile load from an address that changes each time, make progress by themselves;
-they yield only after many rounds.
+Loops that do not wait are unchanged: a compare-and-swap loop that retries with the value just read is lock-free, and an
+atomic whose result no exit depends on is ordinary work. Loops whose exit depends on an atomic that modifies memory in
+every iteration (a work queue), or on a volatile load from an address that changes in every iteration, make progress on
+their own and yield only after many iterations.
 
-A learner would notice a loop that waits on plain loads without a fence: the compiler may read once and spin on the
-register, on a GPU as well.
+A learner would notice this in a loop that waits on plain loads without a fence: the compiler may hoist the load and
+spin on the register, as on a GPU.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FENCES = ("membar", "fence", "nanosleep")
 _PRIVATE = ("param", "param::entry", "param::func", "const", "local")
 _CLOCKS = ("%clock", "%globaltimer")
 _CLUSTERED = ("mapa", "barrier.cluster")
-"""Blocks that can reach each other's shared memory may arrive at each other's mbarriers."""
+"""Opcodes that give blocks access to each other's shared memory, and so to each other's mbarriers."""
 _NEUTRAL = {"add": 0, "or": 0, "xor": 0, "and": -1}
 _MOST_BLOCKS = 2000
 _VARYING = ("ld", "atom", "call", "shfl", "vote", "match", "redux", "activemask", "elect", "bar")
@@ -40,11 +40,11 @@ _VARYING = ("ld", "atom", "call", "shfl", "vote", "match", "redux", "activemask"
 
 @dataclass(eq=False)
 class PollLoop:
-    """One way back to the head of a loop that polls.
+    """One back-edge of a polling loop.
 
-    ``body``: indices of the loop's blocks. ``sources``: the instructions that read what it waits for. ``patient``: it
-    makes progress by itself. ``timed``: an exit depends on a clock. ``observed``: registers that decide what the loop
-    does next, to others at least. ``suspension``: the block that waits.
+    ``body``: indices of the loop's blocks. ``sources``: the instructions that read the polled locations. ``patient``:
+    it makes progress on its own. ``timed``: an exit depends on a clock. ``observed``: registers that determine the
+    loop's exits and its visible effects. ``suspension``: the block that yields.
     """
 
     edge: tuple[int, int]
@@ -57,7 +57,7 @@ class PollLoop:
 
 
 def may_poll(instructions: Iterable[object]) -> bool:
-    """A quick look: is there anything that a loop could wait with?"""
+    """Cheap pre-check: whether any instruction could be part of a spin-wait."""
     for instruction in instructions:
         opcode = getattr(instruction, "opcode", "")
         if opcode.startswith(("atom", *_CLUSTERED, *_FENCES)) or (opcode.startswith("ld") and _is_fresh(opcode)):
@@ -70,7 +70,7 @@ def _is_fresh(opcode: str) -> bool:
 
 
 def find_poll_loops(blocks: list[Block]) -> list[PollLoop]:
-    """The loops of a function that poll, inner ones and outer ones, in the order of their back-edges."""
+    """The polling loops of a function, inner and outer ones, in the order of their back-edges."""
     if len(blocks) > _MOST_BLOCKS or not may_poll(i for block in blocks for i in block.instructions):
         return []
     predecessors: list[list[int]] = [[] for _ in blocks]
@@ -84,7 +84,7 @@ def find_poll_loops(blocks: list[Block]) -> list[PollLoop]:
         poll = loop.examine()
         if poll is not None:
             found.append(poll)
-    # where an inner loop yields, an outer one that makes progress by itself need not
+    # where an inner loop yields, an outer one that makes progress on its own need not
     return [p for p in found if not p.patient or not any(q is not p and q.body < p.body for q in found)]
 
 
@@ -117,7 +117,7 @@ class _Loop:
         self.clustered = any(i.opcode.startswith(_CLUSTERED) for block in blocks for i in block.instructions)
         self._controls: dict[int, set[int]] | None = None
         self._varying: dict[Register, bool] = {}
-        # what one thread has read anew, others may get from it through shared memory
+        # a value that one thread has reread may reach others through shared memory
         everything = [instruction for index in sorted(self.body) for instruction in self._all(index)]
         self.fenced = self.fenced or any(self._is_source(i) and self._stays(i) for i in everything)
 
@@ -127,7 +127,7 @@ class _Loop:
         return [*block.instructions, block.ending] if waits else block.instructions  # type: ignore[list-item]
 
     def examine(self) -> PollLoop | None:
-        """What the loop waits for, or None."""
+        """The polling loop, or None if it does not wait."""
         exits = [i for i in sorted(self.body) if any(s not in self.body for s in self.blocks[i].successors)]
         seen_blocks: set[int] = set()
         sliced = self._slice([r for i in exits for r in registers_read(self.blocks[i])], exits, seen_blocks)
@@ -142,11 +142,11 @@ class _Loop:
         poll.observed = self._observed(sliced, exits, seen_blocks)
         return poll
 
-    # -- what an exit depends on
+    # -- backward slice of an exit
 
     def _slice(self, registers: list[Register], places: list[int], seen: set[int]) -> list[Instruction]:
-        """Instructions of the loop that the registers depend on, and on which it depends whether the places are
-        reached; ``seen`` collects the blocks."""
+        """Backward slice within the loop: the instructions on which the registers depend by data, and the blocks
+        ``places`` by control; ``seen`` collects the blocks."""
         work = list(registers)
         done: set[Register] = set()
         found: dict[Instruction, None] = {}
@@ -175,7 +175,7 @@ class _Loop:
         return list(found)
 
     def _is_lock_free_test(self, instruction: Instruction) -> bool:
-        """``old == expected`` behind a compare-and-swap of an ``expected`` that changes from round to round."""
+        """``old == expected`` after a compare-and-swap whose ``expected`` changes from iteration to iteration."""
         if not instruction.opcode.startswith("setp.") or not {"eq", "ne"} & set(instruction.opcode.split(".")):
             return False
         for one, other in ((1, 2), (2, 1)):
@@ -185,13 +185,13 @@ class _Loop:
         return False
 
     def _control(self, index: int) -> set[int]:
-        """Branches of the loop that decide whether a block of it is reached (control dependence)."""
+        """Branches of the loop on which a block of it is control dependent."""
         if self._controls is None:
             self._controls = self._find_controls()
         return self._controls.get(index, set())
 
     def _find_controls(self) -> dict[int, set[int]]:
-        """By post-dominators of one round: from the head to the way back, or out."""
+        """Control dependence from the post-dominators of one iteration: from the header to the back-edge or an exit."""
         order = sorted(self.body)
         head = self.edge[1]
         everything = (1 << len(order)) - 1
@@ -221,7 +221,7 @@ class _Loop:
                     bits ^= low
         return controls
 
-    # -- what is read anew
+    # -- polled locations
 
     def _is_source(self, instruction: Instruction) -> bool:
         opcode = instruction.opcode
@@ -232,14 +232,14 @@ class _Loop:
             if _is_fresh(opcode) or self.fenced:
                 return True
             return "cg" in parts and self._stays(instruction)
-        if parts[0] == "mbarrier":  # threads of the block are waited for by the block driver
+        if parts[0] == "mbarrier":  # the block driver handles waits for threads of the block
             return self.clustered and suspends(opcode)
         if parts[0] != "atom":
             return False
         return not (_is_swap(instruction) and self._varies(instruction.operands[2]))
 
     def _stays(self, instruction: Instruction) -> bool:
-        """Does it look at the same place each time, without making progress by that?"""
+        """Whether it rereads the same location in every iteration without modifying it."""
         address = next((operand for operand in instruction.operands if type(operand) is Address), None)
         if address is None or (type(address.base) is Register and self._varies(address.base)):
             return False
@@ -259,12 +259,12 @@ class _Loop:
         return int(operand.value) if type(operand) is Immediate else None
 
     def _varies(self, operand: object) -> bool:
-        """May a value be another one in the next round? One computed in the loop from what does not vary is not."""
+        """Whether a value may change between iterations. A value computed from loop invariants does not."""
         if type(operand) is not Register or operand not in self.defined:
             return False
         known = self._varying.get(operand)
         if known is None:
-            self._varying[operand] = True  # what depends on itself varies
+            self._varying[operand] = True  # a recurrence varies
             made = self.defined[operand]
             known = len(made) > 1 or any(
                 (i.opcode.startswith(_VARYING) and not i.opcode.startswith("ld.param"))
@@ -276,7 +276,7 @@ class _Loop:
         return known
 
     def _observed(self, sliced: list[Instruction], exits: list[int], seen: set[int]) -> set[Register]:
-        """Registers that decide what the loop does: when it ends, and what it writes."""
+        """Registers that determine when the loop exits and what it writes."""
         wanted = {register for instruction in sliced for register in uses(instruction)}
         wanted.update(register for index in seen for register in registers_read(self.blocks[index]))
         acting = [
@@ -301,8 +301,8 @@ def _is_swap(instruction: Instruction) -> bool:
 
 
 def insert_cluster_waits(function: Function, blocks: list[Block]) -> list[PollLoop]:
-    """Make a loop of each wait at the cluster's barrier: wait, ask whether the phase is over, if not wait again.
-    Changes ``blocks``; returns the loops, for ``insert_polls``."""
+    """Expand each wait at the cluster's barrier into a loop that yields until the phase is complete. Changes
+    ``blocks``; returns the loops, for ``insert_polls``."""
     found = []
     for block in [b for b in blocks if b.end is End.SUSPEND and b.ending and b.ending.opcode.startswith(CLUSTER_WAIT)]:
         instruction = block.ending
@@ -321,12 +321,11 @@ def insert_cluster_waits(function: Function, blocks: list[Block]) -> list[PollLo
 
 
 def insert_polls(blocks: list[Block], waits: Sequence[PollLoop] = ()) -> list[PollLoop]:
-    """Give each poll loop its suspension point. Changes ``blocks``; returns the loops, ``waits`` (which have theirs)
-    behind the others.
+    """Insert a suspension point into each polling loop. Changes ``blocks``; returns the loops, followed by ``waits``,
+    which have theirs already.
 
-    On the way back stand three new blocks: one that goes on to the head while the thread has patience (``End.POLL``),
-    one that waits (``End.SUSPEND``) and one where it goes on. Edges that leave the loop get a block that says so
-    (``Block.leaves``).
+    The back-edge gets three new blocks: one that branches to the header while patience remains (``End.POLL``), one that
+    yields (``End.SUSPEND``) and the resume block. Exit edges get a block that records the exit (``Block.leaves``).
     """
     found = find_poll_loops(blocks)
     loops = [*found, *waits]
@@ -353,7 +352,7 @@ def _new(blocks: list[Block], end: End, successors: list[int]) -> Block:
 
 
 def _between(blocks: list[Block], block: Block, position: int, target: int, loops: list[PollLoop]) -> Block:
-    """A new block on an edge; it belongs to the loops that both its ends belong to."""
+    """Split an edge. The new block belongs to the loops that contain both ends."""
     made = _new(blocks, End.JUMP, [target])
     block.successors[position] = made.index
     for loop in loops:

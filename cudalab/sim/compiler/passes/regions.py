@@ -1,8 +1,8 @@
-"""Regions: the code from one suspension point up to the next ones.
+"""Partition of a kernel into regions: the code from one suspension point up to the next ones.
 
-Region 0 starts at the kernel's entry, region *k* where suspension point *k* resumes. Blocks reachable from several
-starts are cloned into each. Where cloning would make the kernel much larger, all regions become one function that
-branches to its start.
+Region 0 starts at the kernel's entry, region *k* at the resume block of suspension point *k*. Blocks reachable from
+several starts are cloned into each. Where cloning would make the kernel much larger, all regions become one function
+that dispatches to its start.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _SMALL = 2000
 
 @dataclass
 class Point:
-    """A suspension point. ``number`` counts from 1; ``block`` is where it stands, ``resume`` where it goes on;
-    ``live`` is the bit set of registers to keep while waiting (without its ``results``)."""
+    """A suspension point. ``number`` counts from 1; ``block`` ends in it, ``resume`` is its resume block; ``live`` is
+    the bit set of registers to spill across it (without its ``results``)."""
 
     number: int
     instruction: Instruction
@@ -33,7 +33,7 @@ class Point:
 
 @dataclass
 class Region:
-    """``starts``: (point number, first block) of each way in; ``blocks``: indices; ``written``: bit set of registers
+    """``starts``: (point number, first block) of each entry; ``blocks``: indices; ``written``: bit set of registers
     defined inside; ``ends``: numbers of the points it can reach; ``exits``: a thread can leave the kernel in it."""
 
     starts: list[tuple[int, int]]
@@ -63,7 +63,7 @@ def find_points(blocks: list[Block], liveness: Liveness) -> list[Point]:
 
 
 def find_regions(blocks: list[Block], points: list[Point], liveness: Liveness) -> list[Region]:
-    """Cut the kernel. The list has one region for each start, or a single one with all starts."""
+    """Partition the kernel: one region per start, or a single one with all starts."""
     starts = [(0, 0)] + [(point.number, point.resume) for point in points]
     bodies = [reachable_from(blocks, start, through_suspensions=False) for _, start in starts]
     original = sum(block.size for block in blocks)
@@ -90,10 +90,10 @@ def _region(
 
 
 def frame_slots(points: list[Point], registers: list[Register]) -> dict[Register, int]:
-    """Give each register that is live at a suspension point a place in its thread's frame.
+    """Assign a frame slot to each register that is live at a suspension point.
 
-    Registers that never wait at the same point share a place. Returns byte offsets for one warp, where each place
-    holds 32 values side by side; in a block of several warps all offsets grow by their number.
+    Registers that are never live at the same point share a slot. Returns byte offsets for one warp, where each slot
+    holds 32 consecutive values; in a block of several warps offsets scale with their number.
     """
     together: dict[int, int] = {}
     for point in points:

@@ -1,8 +1,8 @@
-"""Values that are recomputed instead of kept.
+"""Rematerialisation: values that are recomputed instead of spilled.
 
-A register whose only definition computes it from literals, parameters and special registers has the same value
-wherever it is read. Such values are not saved when a thread waits; and those that do not depend on the thread are
-computed once for the block or for the launch.
+A register whose only definition computes it from literals, parameters and special registers has the same value at every
+use. Such values are not spilled at suspension points, and those that do not depend on the thread are computed once per
+block or per launch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cudalab.sim.compiler.ptx.nodes import (
 
 
 class Level(IntEnum):
-    """How often a value changes."""
+    """The scope within which a value is invariant."""
 
     LAUNCH = 0
     BLOCK = 1
@@ -58,14 +58,14 @@ _SPECIAL_LEVELS = {
 
 
 def level_of_special(name: str) -> Level:
-    """How often a special register changes."""
+    """The level of a special register."""
     return _SPECIAL_LEVELS.get(name, Level.THREAD)
 
 
 @dataclass
 class Recomputed:
-    """``constants``: registers that are a literal. ``values``: the instruction that computes a register, and how
-    often its value changes."""
+    """``constants``: registers that hold a literal. ``values``: the defining instruction of a register, and its
+    level."""
 
     constants: dict[Register, Immediate]
     values: dict[Register, tuple[Instruction, Level]]
@@ -79,7 +79,7 @@ class Recomputed:
 
 
 def single_definitions(blocks: list[Block]) -> dict[Register, Instruction]:
-    """Registers with exactly one definition, which is not a warp operation, and that definition."""
+    """Registers with exactly one definition that is not a warp operation, with that definition."""
     found: dict[Register, Instruction] = {}
     several: set[Register] = set()
     for block in blocks:
@@ -97,12 +97,12 @@ def single_definitions(blocks: list[Block]) -> dict[Register, Instruction]:
 
 
 def find_recomputed(blocks: list[Block], parameters: Set[str] | None, *, wanted_in_threads: bool) -> Recomputed:
-    """Choose the registers to recompute.
+    """Select the registers to rematerialise.
 
     Args:
         blocks: the function.
-        parameters: names of the launch's parameters, which are constant (``ld.param`` also reads what a call returned,
-            which is not); None in a function that is no kernel, where only literals are found.
+        parameters: names of the launch's parameters, which are constant (``ld.param`` also reads results of calls,
+            which are not); None for device functions, where only literals are found.
         wanted_in_threads: also choose cheap values that depend on the thread (kernels with suspension points).
     """
     single = single_definitions(blocks)
@@ -117,7 +117,8 @@ def find_recomputed(blocks: list[Block], parameters: Set[str] | None, *, wanted_
     depth = 0
 
     def examine(register: Register) -> tuple[Level, int] | None:
-        """Level and cost of a register, None when it must be kept. Costs count the whole tree."""
+        """Level and cost of a register, None if it cannot be rematerialised. The cost covers the whole expression
+        tree."""
         if register in constants:
             return Level.LAUNCH, 0
         if register in known:
@@ -169,7 +170,7 @@ def _examine(instruction: Instruction, examine, parameters: Set[str], wanted_in_
         if verdict is None:
             return None
         level = max(level, verdict[0])
-        # what is shared by the threads of a block is computed once, so it costs a thread nothing
+        # block-invariant values are computed once, so they cost a thread nothing
         cost += verdict[1]
     if level is Level.THREAD or level is Level.ROW:
         if not wanted_in_threads and level is Level.THREAD:

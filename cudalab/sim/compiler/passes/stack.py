@@ -1,11 +1,11 @@
-"""``alloca``, ``stacksave``, ``stackrestore``: memory on a thread's stack whose size is known only when it runs.
+"""Dynamic stack allocation: ``alloca``, ``stacksave``, ``stackrestore``.
 
-A function's local variables have fixed places in its frame, and the frame of a called function begins behind it. In
-functions that also allocate by ``alloca``, where free memory begins is a value of its own: a register that this pass
-adds, which begins behind the frame (``stacksave`` as the first instruction), which ``alloca`` moves on, and from which
-frames of called functions count. As a register it outlasts waits.
+A function's local variables have fixed offsets in its frame, and a callee's frame follows it. In functions that use
+``alloca`` this pass adds an explicit stack pointer: a register that is initialised to the end of the frame
+(``stacksave`` as the first instruction), advanced by ``alloca``, and passed to callees as the start of their frames.
+Being a register, it survives suspension.
 
-NVRTC writes none of these; inline PTX may. Such kernels, and recursive ones, have ``Kernel.dynamic_stack``: their
+NVRTC emits none of these; inline PTX may. Such kernels, and recursive ones, have ``Kernel.dynamic_stack``: their
 threads get the device's stack limit (``cudaLimitStackSize``), or ``local_bytes`` where that is more.
 """
 
@@ -19,13 +19,13 @@ _OPCODES = ("alloca", "stacksave", "stackrestore")
 
 
 def moves_stack(function: Function) -> bool:
-    """Does the function use one of these instructions?"""
+    """Whether the function uses one of these instructions."""
     return any(isinstance(each, Instruction) and each.opcode.startswith(_OPCODES) for each in function.body or ())
 
 
 def track_stack(function: Function) -> Function:
-    """``function`` with its stack pointer as a register, where it needs one: the last operand of each ``alloca``, also
-    among what that writes, and of each call."""
+    """``function`` with an explicit stack pointer where it needs one: the last operand of each call and of each
+    ``alloca``, which also defines it."""
     if not moves_stack(function):
         return function
     result = replace(function, registers=list(function.registers))

@@ -1,7 +1,7 @@
-"""Suspension points: where a thread waits for others.
+"""Suspension points: instructions at which a thread waits for others.
 
-Block barriers wait for the threads of the block, warp operations for the lanes named in their mask, loops that poll for
-memory to change. The kernel is cut there; what stands between is a *region* (``passes.regions``).
+Block barriers wait for the threads of the block, warp operations for the lanes in their mask, polling loops for memory
+to change. The kernel is partitioned there into *regions* (``passes.regions``).
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from enum import IntEnum
 
 from cudalab.sim.compiler.ptx.nodes import Immediate, Instruction
 
-#: The opcode of suspension points that the compiler puts into loops which poll memory (``polling``); no PTX has it.
+#: Pseudo-opcode of the suspension points that ``polling`` inserts into polling loops.
 POLL = "cudalab.poll"
-#: A cluster's barrier is waited for in a loop of the compiler (``polling.insert_cluster_waits``): CLUSTER_DONE asks
-#: whether the phase is over.
+#: Waits at a cluster's barrier become polling loops (``polling.insert_cluster_waits``): CLUSTER_DONE tests whether the
+#: phase is complete.
 CLUSTER_WAIT = "barrier.cluster.wait"
 CLUSTER_DONE = "cudalab.cluster_done"
 _SUSPENDING = frozenset(["bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect"])
 
 
 class PointKind(IntEnum):
-    """What a lane waits for. The block driver (``runtime``) resolves each kind; its numbers are part of the
-    descriptor that compiled kernels carry."""
+    """What a lane waits for. The block driver (``runtime``) resolves each kind; the values are part of the descriptor
+    that compiled kernels carry."""
 
     ENTRY = 0
     BARRIER = 1  # bar.sync 0 of the whole block: nothing is recorded
@@ -47,7 +47,7 @@ class PointKind(IntEnum):
     REDUCE_XOR = 21
     ELECT = 22
     ACTIVE_MASK = 23
-    POLL = 24  # waits for memory to change, or for other blocks: others may run
+    POLL = 24  # yields until memory changes, or for other blocks
     ARRIVE = 25  # bar.arrive: barrier number and thread count are recorded
     MBARRIER = 32  # the phase of an mbarrier: the object's offset in shared memory and the parity are recorded
 
@@ -63,7 +63,7 @@ def suspends(opcode: str) -> bool:
 
 
 def is_poll(opcode: str) -> bool:
-    """Whether a suspension point is one where threads look again and again whether they may go on."""
+    """Whether threads poll at this suspension point."""
     return opcode == POLL or opcode.startswith(CLUSTER_WAIT)
 
 

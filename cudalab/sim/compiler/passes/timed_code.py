@@ -1,10 +1,9 @@
-"""What a kernel executes on the hardware, for the time model: basic blocks, with what waits for what.
+"""The code of a kernel as the time model executes it: basic blocks with their data dependences.
 
-What ptxas does to PTX is followed as far as it is known to matter: moves, parameter loads and address space conversions
-cost nothing; addresses of shared memory have 32 bits; a loop of one basic block whose rounds can be counted beforehand
-is unrolled four times; neighbouring loads from shared memory become wide ones. Register pressure, bank conflicts of
-registers and the instruction cache are left out. A learner would notice in kernels with very many instructions in a
-loop.
+The transformations of ptxas are modelled as far as they are known to matter: moves, parameter loads and address space
+conversions are free; shared memory addresses have 32 bits; a single-block loop with a computable trip count is unrolled
+four times; adjacent loads from shared memory are vectorised. Register pressure, register bank conflicts and the
+instruction cache are not modelled. A learner would notice in kernels with very long loop bodies.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from cudalab.sim.compiler.semantics import semantics_of
 from cudalab.sim.compiler.timed_code import TimedBlock, TimedCode, TimedInstruction
 
 UNROLL = 4
-"""How often ptxas repeats the body of a loop of one basic block (seen in the issue rate of such loops on an H200)."""
+"""ptxas's unroll factor for single-block loops (from the issue rate of such loops on an H200)."""
 _MOST_UNROLLED = 64
-"""Instructions of a body beyond which it does not."""
+"""The longest loop body, in instructions, that it unrolls."""
 _SUSPENDING = ("barrier", "named_barrier", "object_wait", "cluster_barrier", "shuffle")
 _LOADS = ("load", "shared_load", "constant_load", "atomic", "shared_atomic", "cluster_load", "cluster_atomic")
 _MOVES = ("add", "mad", "sub", "mov", "selp", "cvta", "cvt", "or", "shl", "and", "bfi")
@@ -88,7 +87,7 @@ class _Timed:
 
 
 class _Block:
-    """A basic block in the making. ``forward``: positions of blocks further down that it may branch to."""
+    """A basic block under construction. ``forward``: positions of later blocks that it may branch to."""
 
     __slots__ = ("forward", "instructions", "polls_grid", "repeats", "site", "target")
 
@@ -102,12 +101,12 @@ class _Block:
 
 
 class _Numbers:
-    """Numbers for registers, symbols and special registers."""
+    """Dense numbering of registers, symbols and special registers."""
 
     def __init__(self) -> None:
         self._known: dict[Register | str, int] = {}
         self.grid: set[int] = set()
-        """Those of the special registers that hold the address of the grid's workspace."""
+        """The special registers that hold the address of the grid's workspace."""
 
     def of(self, place: Register | Symbol | Special) -> int:
         kind = type(place)
@@ -117,7 +116,7 @@ class _Numbers:
         return number
 
     def collect(self, operand: Any, found: list[int]) -> None:
-        """Append what an operand names."""
+        """Append the numbers that an operand refers to."""
         kind = type(operand)
         if kind is Register or kind is Symbol or kind is Special:
             found.append(self.of(operand))
@@ -150,7 +149,7 @@ def _left_behind(wait: Instruction) -> int:
 
 
 def time_code(functions: Sequence[tuple[list[Block], list[int]]]) -> TimedCode:
-    """The code of a kernel.
+    """The timed code of a kernel.
 
     Args:
         functions: basic blocks and their sites, of the functions among the kernel's sites and last of the kernel.
@@ -206,7 +205,7 @@ def _read(blocks: list[Block], sites: list[int], found: list[_Block], numbers: _
 
 
 def _behind_polls(blocks: list[Block], index: int) -> int:
-    """Where a branch leads in the PTX: the blocks that ``polling`` puts on edges have no instructions of it."""
+    """The target of a branch in the PTX: skips the empty blocks that ``polling`` inserts on edges."""
     while not blocks[index].written and blocks[index].successors:
         block = blocks[index]
         index = block.successors[1 if block.end is End.POLL else 0]
@@ -214,7 +213,7 @@ def _behind_polls(blocks: list[Block], index: int) -> int:
 
 
 def _made_from(everything: Sequence[_Timed], first: set[int]) -> set[int]:
-    """Registers whose values were made from those of ``first``, which is extended."""
+    """Registers whose values derive from those of ``first``, which is extended in place."""
     moves = [each for each in everything if each.name in _MOVES]
     before = -1
     while len(first) != before:
@@ -226,7 +225,7 @@ def _made_from(everything: Sequence[_Timed], first: set[int]) -> set[int]:
 
 
 def _find_distributed_accesses(everything: Sequence[_Timed]) -> None:
-    """Accesses through pointers that ``mapa`` has made, or that were made from those, go to another block's memory."""
+    """Mark accesses through pointers derived from ``mapa``: they reach another block's shared memory."""
     mapped = {register for each in everything if each.name == "mapa" for register in each.writes}
     for each in everything if _made_from(everything, mapped) else ():
         if each.address and each.address[0] in mapped:
@@ -234,7 +233,8 @@ def _find_distributed_accesses(everything: Sequence[_Timed]) -> None:
 
 
 def _find_grid_barriers(blocks: Sequence[_Block], everything: Sequence[_Timed], workspace: set[int]) -> None:
-    """Atomics and loads through what the driver has put into %envreg1 and %envreg2 are those of the grid's barrier."""
+    """Mark atomics and loads through the workspace address in %envreg1 and %envreg2: they implement the grid's
+    barrier."""
     given = {register for each in everything if workspace.intersection(each.reads) for register in each.writes}
     if not _made_from(everything, given):
         return
@@ -246,8 +246,7 @@ def _find_grid_barriers(blocks: Sequence[_Block], everything: Sequence[_Timed], 
 
 
 def _narrow_shared_addresses(everything: Sequence[_Timed]) -> None:
-    """Addresses of shared memory have 32 bits in machine code, and what is added to the array's start is part of the
-    access."""
+    """Model shared memory addresses of 32 bits, with the offset from the array's start folded into the access."""
     needed = {
         each.address[0]
         for each in everything
@@ -263,8 +262,8 @@ def _narrow_shared_addresses(everything: Sequence[_Timed]) -> None:
 
 
 def _countable(block: _Block) -> bool:
-    """Is the number of rounds known when the loop begins? It is where the branch rests on a register that a constant is
-    added to in every round, and where no barrier or warp operation stands in the loop."""
+    """Whether the trip count is computable on entry: the branch depends on a register incremented by a constant in
+    every iteration, and the loop contains no barrier or warp operation."""
     writers = {register: each for each in block.instructions for register in each.writes}
     if any(each.kind in _SUSPENDING for each in block.instructions):
         return False
@@ -283,7 +282,7 @@ def _countable(block: _Block) -> bool:
 
 
 def _turn_around(blocks: Sequence[_Block]) -> None:
-    """``@p bra out; bra head;`` at the end of a loop is one branch to its head in machine code."""
+    """Fold ``@p bra out; bra head;`` at the end of a loop into one branch to its header, as in machine code."""
     for before, block in zip(blocks, blocks[1:], strict=False):
         alone = [each.kind for each in block.instructions] == ["branch"]
         ends = before.instructions and before.instructions[-1].kind == "branch"
@@ -294,7 +293,7 @@ def _turn_around(blocks: Sequence[_Block]) -> None:
 
 
 def _joined(blocks: list[_Block]) -> list[_Block]:
-    """Put together what only a barrier or a warp operation cuts: the machine goes on behind it in the same code."""
+    """Merge blocks that only a barrier or a warp operation separates: on hardware neither ends a basic block."""
     targets = {block.target for block in blocks if block.target >= 0} | {
         target for block in blocks for target in block.forward
     }
@@ -316,7 +315,7 @@ def _joined(blocks: list[_Block]) -> list[_Block]:
 
 
 def _mark_control(block: _Block) -> None:
-    """What only counts rounds: the branch, the comparison behind it, and additions of a constant to a register."""
+    """Mark loop control: the branch, its comparison, and increments of a register by a constant."""
     needed = {register for each in block.instructions if each.kind == "branch" for register in each.reads}
     for each in block.instructions:
         compares = each.kind in ("logic", "long") and bool(needed.intersection(each.writes))
@@ -325,7 +324,7 @@ def _mark_control(block: _Block) -> None:
 
 
 def _wide_loads(blocks: Sequence[_Block]) -> tuple[tuple[int, ...], ...]:
-    """PTX lines of 4-byte shared loads of which the assembler makes one load of 8 or 16 bytes: neighbours, through one
+    """PTX lines of 4-byte shared loads that the assembler merges into one load of 8 or 16 bytes: adjacent, through one
     register, in one block."""
     found: list[tuple[int, ...]] = []
     for block in blocks:
@@ -342,7 +341,7 @@ def _wide_loads(blocks: Sequence[_Block]) -> tuple[tuple[int, ...], ...]:
 
 
 def _neighbours(group: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
-    """Lines of two or four loads at neighbouring offsets, out of offsets and lines."""
+    """Lines of two or four loads at adjacent offsets, from pairs of offset and line."""
     runs: list[list[tuple[int, int]]] = []
     for offset, line in sorted(group, key=lambda each: each[0]):
         if runs and len(runs[-1]) < 4 and offset == runs[-1][-1][0] + 4:
