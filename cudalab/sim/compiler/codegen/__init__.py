@@ -1,8 +1,8 @@
-"""From analysed functions to LLVM IR.
+"""Generation of LLVM IR from analysed functions.
 
-``analysis`` plans a module (which passes ran, sites, roots, memory layout); ``unit`` collects the IR text of one
-object file; ``emitter`` writes instructions, ``checks`` the bounds checks; ``simple``, ``region`` and ``device`` are
-the skeletons around them: a kernel that never waits, a kernel cut at its suspension points, and a device function.
+``analysis`` plans a module (passes, sites, roots, memory layout); ``unit`` collects the IR text of one object file;
+``emitter`` writes instructions, ``checks`` the bounds checks; ``simple``, ``region`` and ``device`` are the skeletons
+around them: a kernel without suspension points, a kernel partitioned at its suspension points, and a device function.
 
 Overview of the generated IR::
 
@@ -20,23 +20,23 @@ Overview of the generated IR::
 
     func_NAME(ctx, block, thread, stack, returns…, arguments…) -> status
 
-A kernel is cut at its *suspension points*: block barriers, warp operations, and the way back of loops that poll memory.
-A *region* is the code from one suspension point (or the entry) up to the next ones; basic blocks that several points
-reach are cloned. The driver runs a region for the whole block as long as all threads agree on the next point, then for
-each warp, and in a warp that has diverged for each group of lanes. So a region is called once a barrier in the usual
-case, not once a warp. Values live across a point are kept in frames (structure of arrays: slot, then thread); what can
-be computed from parameters and special registers is recomputed instead.
+A kernel is partitioned at its *suspension points*: block barriers, warp operations, and back-edges of polling loops. A
+*region* is the code from one suspension point (or the entry) up to the next ones; basic blocks reachable from several
+points are cloned. The driver runs a region for the whole block as long as all threads agree on the next point, then per
+warp, and in a diverged warp per group of lanes. So a region is usually called once per barrier, not once per warp.
+Values live across a point are spilled to frames (structure of arrays: slot, then thread), or rematerialised from
+parameters and special registers.
 
-The variants (``program.VARIANTS``) differ in what accesses do besides:
+The variants (``program.VARIANTS``) differ in the instrumentation of accesses:
 
 - ``plain``, ``atomic``         bounds and alignment checks; ``atomic`` for blocks that run on several workers
-- ``wide``, ``wide_atomic``     the same, and a form for 8 or 16 neighbouring threads at once (``wide``, ``lanes``).
-  Lowering stays for one thread: ``Lanes`` widens its lines, and raises ``NotWide`` for what it does not know
+- ``wide``, ``wide_atomic``     the same, and a vectorised form for 8 or 16 neighbouring threads (``wide``, ``lanes``).
+  Lowering is written for one thread: ``Lanes`` widens its lines, and raises ``NotWide`` where it cannot
 - ``footprint…``                mark the bytes touched (``footprint_marks``)
-- ``traced``                    append a record before each access, at each point and basic block (``tracing``), but for
-  those that can be told from another (``elided_records``); log old bytes when ``context.undo.data`` is set
+- ``traced``                    append a record before each access, at each point and basic block (``tracing``), except
+  for elided ones (``elided_records``); log old bytes when ``context.undo.data`` is set
 - ``sanitize``                  skip invalid accesses and keep shadow cells (``shadow_cells``)
 - ``sanitize_trace``            skip invalid accesses and write every record in its order
 
-Each back-edge burns fuel; when it is used up, ``context.stop`` is read, so that a launch can be stopped.
+Each back-edge consumes fuel; when it runs out, ``context.stop`` is polled, so that a launch can be stopped.
 """

@@ -1,7 +1,7 @@
-"""Addresses of accesses: where the memory begins that an access is checked against, how long it is, what is recorded.
+"""Addresses of accesses, and the bounds of the memory that they are checked against.
 
-``checks`` and ``shadow_cells`` write the checks themselves, for code that ends at an access out of bounds and for code
-that skips it.
+``checks`` and ``shadow_cells`` write the checks themselves: the former ends the launch at an access out of bounds, the
+latter skips it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def base_of(e: ThreadEnvironment, access: Access) -> str:
 
 
 def extent_of(e: ThreadEnvironment, group: Group) -> tuple[str, str, str]:
-    """Where the memory starts (a pointer), the address it starts at in its space, and the first distance from there
-    that is too large."""
+    """The bounds of a group: the start of the memory as a pointer and as an address in its space, and the smallest
+    offset from it that is out of bounds."""
     access = group.members[0]
     span = group.span
     if access.extent is Extent.ROOT:
@@ -79,7 +79,7 @@ def _root_limit(e: ThreadEnvironment, group: Group, low: str) -> str:
         value = e.parameter_word(source.parameter_offset)
         even = e.new(f"icmp eq i64 {e.new(f'and i64 {value}, {alignment - 1}')}, 0")
         chosen = e.new(f"select i1 {even}, i64 {limit}, i64 0")
-        # Through memory, or LLVM would take the select apart and test the alignment at every access again.
+        # Through memory: otherwise LLVM would split the select and test the alignment at every access.
         place = e.alloca("i64")
         e.emit(f"store volatile i64 {chosen}, ptr {place}")
         return e.new(f"load volatile i64, ptr {place}")
@@ -88,8 +88,8 @@ def _root_limit(e: ThreadEnvironment, group: Group, low: str) -> str:
 
 
 def found_in_shadow(e: ThreadEnvironment, access: Access, address: str, slow: str) -> str:
-    """Look the address up in the shadow: a pointer where all of the access lies in one live allocation and is aligned;
-    else the code goes to the label ``slow``."""
+    """Look the address up in the shadow memory: a pointer if the access is aligned and lies within one live allocation;
+    otherwise branch to the label ``slow``."""
     arena = e.context_field("arena", "ptr")
     low = e.cached("arena low", Level.LAUNCH, lambda: e.new(f"ptrtoint ptr {arena} to i64"))
     size = e.context_field("arena_size", "i64")
@@ -113,7 +113,7 @@ def found_in_shadow(e: ThreadEnvironment, access: Access, address: str, slow: st
 
 
 def place(e: ThreadEnvironment, address: str, size: int, site: int) -> str:
-    """A pointer to ``size`` bytes at an address (i64) of ``.shared::cluster``; the launch ends when there are none."""
+    """A pointer to ``size`` bytes at an address (i64) of ``.shared::cluster``; a fault if they do not exist."""
     found = e.runtime(
         "cl_cluster_place",
         "ptr",
@@ -131,7 +131,7 @@ def place(e: ThreadEnvironment, address: str, size: int, site: int) -> str:
 
 
 def record(e: ThreadEnvironment, access: Access, pointer: str) -> None:
-    """Append the access to the trace, unless another's record stands for it, and old bytes to the undo log."""
+    """Append the access to the trace, unless its record is elided, and the old bytes to the undo log."""
     if e.unit.skips:
         e.record(access.site, _recorded_address(e, access))
     elif e.plan.behind(access.site) < 0:

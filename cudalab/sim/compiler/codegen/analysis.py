@@ -1,7 +1,7 @@
-"""Plan a module: run the passes over each function, lay out memory, number sites and roots.
+"""Planning of a module: runs the passes over each function, lays out memory, numbers sites and roots.
 
-The plan is made once for a module and serves both the description handed to the machine (``Kernel``) and the code of
-every variant, so the two cannot disagree.
+The plan is made once per module. Both the description for the machine (``Kernel``) and the code of every variant derive
+from it, so they cannot disagree.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from cudalab.sim.compiler.program import Location, RootSource, Site
 from cudalab.sim.compiler.ptx.errors import PtxError
 from cudalab.sim.compiler.ptx.nodes import Function, Instruction, Module, Symbol, Variable
 
-#: What a call of a function that calls itself takes of a thread's stack, beside its local variables (bytes; fitted to
-#: how deep an H200 gets with several limits).
+#: Stack bytes per call of a recursive function, beside its local variables (fitted to the recursion depth of an H200
+#: under several limits).
 CALL_BYTES = 32
 
 
@@ -70,7 +70,7 @@ class ModulePlan:
 
     @property
     def mark_shift(self) -> int:
-        """The binary logarithm of the narrowest access to device memory, bytes."""
+        """log2 of the narrowest access to device memory, in bytes."""
         spaces = (Space.GENERIC, Space.GLOBAL, Space.CONSTANT)
         kinds = (SiteKind.LOAD, SiteKind.STORE, SiteKind.ATOMIC)
         sites = [*self.function_sites, *(site for plan in self.plans.values() for site in plan.sites)]
@@ -89,21 +89,21 @@ class ModulePlan:
 
     @cached_property
     def cell_shift(self) -> int:
-        """The binary logarithm of the narrowest write to device memory, bytes: what a shadow cell stands for."""
+        """log2 of the narrowest write to device memory, in bytes: the granule of a shadow cell."""
         return self._narrowest_write((Space.GENERIC, Space.GLOBAL, Space.TEXTURE))
 
     @cached_property
     def shared_cell_shift(self) -> int:
-        """The same of shared memory."""
+        """As ``cell_shift``, for shared memory."""
         return self._narrowest_write((Space.GENERIC, Space.SHARED))
 
     @cached_property
     def orders_warps(self) -> bool:
-        """Has a kernel operations that put the lanes of a warp in order?"""
+        """Whether a kernel has operations that order the lanes of a warp."""
         return any(site.kind is SiteKind.WARP for plan in self.kernels for site in plan.sites)
 
     def reached(self, plan: Plan) -> list[Plan]:
-        """The functions that a kernel may call, in the order of their sites, and last the kernel."""
+        """The functions that a kernel may call, in the order of their sites, then the kernel itself."""
         names = set(self.graph.reached_from(plan.function.name))
         return [*(each for each in self.functions if each.function.name in names), plan]
 
@@ -175,13 +175,14 @@ class ModulePlan:
         return plan
 
     def _copies_asynchronously(self, plan: Plan) -> bool:
-        """Does it, or a function that a kernel calls, copy asynchronously?"""
+        """Whether it, or a function that the kernel calls, copies asynchronously."""
         if any(copies_asynchronously(i.opcode) for block in plan.blocks for i in block.instructions):
             return True
         return plan.function.is_kernel and any(each.copies_asynchronously for each in self.reached(plan)[:-1])
 
     def _find_stack_and_heap(self, plan: Plan) -> None:
-        """How much local memory a thread needs, as far as that is known, and whether it allocates."""
+        """Compute the local memory of a thread, as far as it is known statically, and whether the kernel uses the
+        heap."""
         name = plan.function.name
         plan.recursive = name in self.graph.recursive
         if plan.recursive:
@@ -199,7 +200,7 @@ class ModulePlan:
             if callee not in self.plans:
                 continue
             if callee in above:
-                continue  # the device's limit says how deep it goes
+                continue  # the depth is bounded by the device's stack limit
             deepest = max(deepest, self.plans[callee].frame_size + self._stack_below(callee, (*above, callee)))
         return deepest
 
@@ -210,7 +211,8 @@ class ModulePlan:
     # -- memory
 
     def _lay_out_function_shared(self, function: Function) -> None:
-        """Functions run in several kernels, so their shared variables have the same place in all of them."""
+        """Place the shared variables of functions: several kernels may call them, so the offsets are the same in all
+        kernels."""
         for variable in self._shared_of(function):
             if variable.count and variable.name not in self.function_shared:
                 offset = align(self._function_shared_bytes, variable.alignment)
@@ -218,7 +220,7 @@ class ModulePlan:
                 self._function_shared_bytes = offset + variable.size
 
     def _shared_of(self, function: Function) -> list[Variable]:
-        """Shared variables that a function declares, or names."""
+        """Shared variables that a function declares or references."""
         found = {variable.name: variable for variable in function.variables.values() if variable.space == "shared"}
         for name in self.graph.symbols.get(function.name, ()):
             variable = self.module.variables.get(name)
@@ -248,7 +250,7 @@ class ModulePlan:
     # -- accesses
 
     def _resolve(self, plan: Plan) -> None:
-        """Decide for each access what it is checked against."""
+        """Determine the extent of each access."""
         roots: dict[RootSource, int] = {source: index for index, source in enumerate(plan.root_sources)}
         for access in access_pass.find_accesses(plan.blocks):
             plan.accesses[access.instruction] = access
@@ -412,7 +414,8 @@ def _site(kind: SiteKind, instruction: Instruction, space: Space, size: int) -> 
 
 
 class _Lines:
-    """The last line named: the compiler gives line 0 to instructions that it moved."""
+    """Source lines of sites: replaces line 0, which the compiler gives to instructions that it moved, by the last line
+    seen."""
 
     def __init__(self) -> None:
         self.last: Location | None = None

@@ -1,10 +1,10 @@
-"""Bounds and alignment checks, and the address of what is accessed.
+"""Bounds and alignment checks of accesses.
 
-Where the pointer's root is known, an access costs a subtraction, a comparison and a branch: its distance from the start
-of the allocation must be less than the allocation's length minus the bytes accessed. Both are loaded once for the
-launch. Other pointers are looked up in the shadow. The branch that fails goes to the runtime object, which finds out
-what was wrong; only for shadow checks it may find that all is well after all (registered host memory, or a generic
-address of shared or local memory).
+Where the pointer's root is known, a check costs a subtraction, a comparison and a branch: the offset from the start of
+the allocation must be less than the allocation's length minus the bytes accessed. Both are loaded once per launch.
+Other pointers are looked up in the shadow memory. A failed check calls the runtime object, which determines the fault;
+after a shadow check it may still accept the access (registered host memory, or a generic address of shared or local
+memory).
 
 Global memory is addressed from the base of its arena or allocation by ``getelementptr``, never by ``inttoptr``.
 """
@@ -58,7 +58,7 @@ def pointer_to(e: ThreadEnvironment, access: Access) -> str:
 
 
 def _check_group(e: ThreadEnvironment, group: Group) -> str:
-    """Check the lowest and the highest access of a group; returns the pointer its offsets count from."""
+    """Check the lowest and the highest access of a group; returns the pointer that its offsets are relative to."""
     access = group.members[0]
     base = base_of(e, access)
     first = group.first
@@ -96,7 +96,7 @@ def _check_group(e: ThreadEnvironment, group: Group) -> str:
 
 
 def _through_shadow(e: ThreadEnvironment, access: Access) -> str:
-    """Look the address up in the shadow; what is not there is for the runtime object to judge."""
+    """Look the address up in the shadow memory, with the runtime object as the slow path."""
     base = base_of(e, access)
     address = e.new(f"add i64 {base}, {access.offset}") if access.offset else base
     slow, join = e.fresh_label("slow"), e.fresh_label("join")
@@ -133,7 +133,7 @@ def in_cluster(e: ThreadEnvironment, access: Access) -> str:
 
 
 def _store_to_constant(e: ThreadEnvironment, access: Access) -> str:
-    """The fault is certain; the code that follows is never reached."""
+    """Write an unconditional fault; the code that follows is unreachable."""
     address = e.new(f"add i64 {base_of(e, access)}, {access.offset}")
     e.fault(abi.FaultKind.READ_ONLY, access.site, address, access.size)
     return e.shared_base()

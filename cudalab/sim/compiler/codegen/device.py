@@ -1,7 +1,7 @@
-"""The skeleton of a device function that is called: ``func_NAME(ctx, block, thread, stack, returns…, arguments…)``.
+"""The skeleton of a device function: ``func_NAME(ctx, block, thread, stack, returns…, arguments…)``.
 
-Parameters are passed as pointers to their bytes. The result says how the function ended: returned, fault, stopped, or
-the thread left the kernel.
+Parameters are passed as pointers to their bytes. The result is a status: returned, fault, stopped, or the thread exited
+the kernel.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DeviceFunction(ThreadCode):
         return "%stack"
 
     def tid(self, axis: int) -> str:
-        """By division: a function knows the thread's linear index."""
+        """Computed by division from the thread's linear index."""
 
         def make() -> str:
             width = self._special_word("%ntid.x")

@@ -1,8 +1,8 @@
-"""Which records of the trace are elided: what can be told from another record is not written.
+"""Elision of trace records that can be derived from another record.
 
-Accesses of a basic block through the same pointer value lie at constant distances from each other, and a thread that
-makes an access has entered its block: ``Site.behind`` names the site whose record stands for them, and
-``machine/trace/elided_records.py`` puts them back. Sanitized code writes each record, because the sanitizer goes by
+Accesses of a basic block through the same pointer value are at constant distances from each other, and a thread that
+performs an access has entered its block: ``Site.behind`` names the site whose record stands for them, and
+``machine/trace/elided_records.py`` restores them. Sanitized code writes every record, because the sanitizer depends on
 their exact order.
 """
 
@@ -34,7 +34,7 @@ def elide_records(plan: Plan, sites: list[Site]) -> None:
 
 
 def _first_record(plan: Plan, block: Block) -> int:
-    """The site of the access that is the first to write a record in a basic block; -1 where that is not sure."""
+    """The site of the access that writes the first record of a basic block; -1 if that is not certain."""
     for instruction in block.instructions:
         access = plan.accesses.get(instruction)
         if access is not None and access.space is not Space.PARAM:
@@ -45,7 +45,7 @@ def _first_record(plan: Plan, block: Block) -> int:
 
 
 def disturbs(plan: Plan, instruction: Instruction) -> bool:
-    """May an instruction append records in another way than in line, or not reach its end?"""
+    """Whether an instruction may append records out of line, or not complete."""
     opcode = instruction.opcode
     return (
         instruction in plan.other_sites

@@ -1,11 +1,11 @@
-"""Write the LLVM IR of one function, instruction by instruction.
+"""Emission of the LLVM IR of one function, instruction by instruction.
 
-The emitter appends lines of text: that is several times faster than building objects, and compile time is part of
-what a learner waits for. PTX registers live in ``alloca``s, which LLVM turns into values; within a basic block the
-value last written or read is reused, so that most registers never touch theirs.
+The emitter appends lines of text, which is several times faster than building objects; learners wait for compile time.
+PTX registers live in ``alloca``s, which LLVM promotes to SSA values; within a basic block the last value is forwarded,
+so most registers never touch their ``alloca``.
 
-Code goes to one of several places. Beside the body there is a *prologue* for each :class:`Level`: values that hold
-for the launch, for the block, for a row of threads or for a thread are computed there, once, when first asked for.
+Beside the body there is a *prologue* for each :class:`Level`: values that are invariant for the launch, the block, a
+row of threads or a thread are computed there, once, on first use.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def real_literal(value: int, bits: int) -> str:
 
 
 class Emitter:
-    """The state of writing one LLVM function. Subclasses supply its skeleton and its special registers."""
+    """Emitter of one LLVM function. Subclasses supply the skeleton and the special registers."""
 
-    #: Name of the LLVM values that every skeleton provides.
+    #: Names of the LLVM values that every skeleton provides.
     context = "%ctx"
     block = "%blk"
-    #: Of the names of values and labels, so that two emitters can write into one function.
+    #: Prefix of the names of values and labels, so that two emitters can write into one function.
     prefix = ""
-    #: Is this code for several threads at once (``lanes``)?
+    #: Whether this is code for several threads at once (``lanes``).
     wide = False
 
     def __init__(self, unit: Unit, plan: Plan) -> None:
@@ -113,7 +113,7 @@ class Emitter:
             self.lines, self.level = saved
 
     def cached(self, key: Any, level: Level, make: Callable[[], str]) -> str:
-        """A value that holds for ``level``, computed by ``make`` in its prologue when first asked for."""
+        """A value that is invariant for ``level``, computed by ``make`` in its prologue on first use."""
         found = self.cache.get(key)
         if found is None:
             with self.at(level):
@@ -187,7 +187,7 @@ class Emitter:
         return self.integer(literal, register.bits)
 
     def recompute(self, instruction: Instruction, level: Level) -> None:
-        """Write a recomputed value into the prologue of its level. What it is computed from comes first."""
+        """Write a rematerialised value, preceded by its operands, into the prologue of its level."""
         from cudalab.sim.compiler.passes.operands import uses
 
         for register in uses(instruction):
@@ -228,7 +228,7 @@ class Emitter:
     # -- operands
 
     def literal_of(self, operand: Any) -> int | None:
-        """The number an integer operand stands for, where it is known when compiling."""
+        """The value of an integer operand if it is a compile-time constant."""
         if type(operand) is Register:
             operand = self.plan.recomputed.constants.get(operand)
         if type(operand) is Immediate:
@@ -247,7 +247,7 @@ class Emitter:
                 if literal is not None and value[0] != "%":
                     value = str(literal.value & (_INTEGER_LIMIT[operand.bits] - 1))
                 else:
-                    if value[0] == "%":  # else a literal that was moved here, in a register with other values, too
+                    if value[0] == "%":  # otherwise a literal moved into a register that has other definitions too
                         value = self.observed(operand, value)
                     value = self.new(f"bitcast {register_type(operand)} {value} to i{operand.bits}")
             if operand.bits == bits:
@@ -331,7 +331,7 @@ class Emitter:
         if not target.is_float:
             word = self.new(f"bitcast {REAL[bits]} {value} to i{bits}")
             if bits == 32 and self.instruction is not None and makes_nan(self.instruction.opcode):
-                # compilers for later architectures keep floats in integer registers, where their bits can be seen
+                # compilers for later architectures keep floats in integer registers, where their bits are observable
                 missing = self.new(f"fcmp uno float {value}, {value}")
                 word = self.new(f"select i1 {missing}, i32 {DEVICE_NAN}, i32 {word}")
             value = word
@@ -362,7 +362,7 @@ class Emitter:
     # -- what a skeleton supplies
 
     def observed(self, register: Register, value: str) -> str:
-        """A float register's value, as memory and integer instructions see it."""
+        """A float register's value as seen by memory and integer instructions."""
         raise NotImplementedError
 
     def special(self, name: str) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""What the code of one thread finds around it: fields of the context, special registers, memory, ways to leave."""
+"""Execution environment of a thread's code: context fields, special registers, memory, and exits."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from cudalab.sim.compiler.ptx.nodes import Address, Register, Symbol
 from cudalab.sim.compiler.runtime import layout
 from cudalab.sim.compiler.runtime.layout import RECORDS_AT_ONCE
 
-#: SMs that ``%smid`` and ``%nsmid`` speak of. Blocks are spread over them in order; a GPU promises nothing.
+#: Number of SMs, for ``%smid`` and ``%nsmid``. Blocks are assigned to them in order; a GPU guarantees no order.
 _SM_COUNT = 132
-#: The part of shared memory that is reserved for the system, as on an H200: its beginning, what is in use, its end, and
-#: where the part of cooperative groups begins.
+#: Reserved shared memory, as on an H200: its beginning, the part in use, its end, and the beginning of the part for
+#: cooperative groups.
 RESERVED_OFFSETS = {
     "%reserved_smem_offset_begin": 0,
     "%reserved_smem_offset_end": 288,
@@ -45,28 +45,28 @@ RECORD = 16
 
 @dataclass
 class Room:
-    """Space reserved in the trace buffer for the records of one basic block, or of a part of it. The lines that depend
-    on their number are rewritten for each record."""
+    """Space reserved in the trace buffer for the records of one basic block, or of part of it. The lines that depend on
+    the number of records are rewritten for each one."""
 
     lines: list[str]
     line: int
-    """Index in ``lines`` of the instruction that computes how far the buffer will be used."""
+    """Index in ``lines`` of the instruction that computes the new end of the used part."""
     end: str
     failures: list[str]
     failure: int
     """Index in ``failures`` of the code for a full buffer."""
     labels: tuple[str, str]
-    """Of that, and of where the code goes on."""
+    """Labels of that code and of the continuation."""
     spare: str
     used: str
-    """How far the buffer was used before."""
+    """The old end of the used part."""
     place: str = ""
     counter: str = ""
-    """Address of the word that holds how far the buffer is used."""
+    """Address of the word that holds the end of the used part."""
     count: int = 0
 
     def expect(self) -> None:
-        """There is one more record."""
+        """Reserve space for one more record."""
         self.count += 1
         size = RECORD * self.count
         self.lines[self.line] = f"{self.end} = add i64 {self.used}, {size}"
@@ -79,22 +79,22 @@ class Room:
 
 
 class ThreadEnvironment(Emitter):
-    """What code of one thread finds around it. Subclasses supply the frame: labels ``fault`` and ``stopped``, where
-    threads leave (``leave``), and what a suspension point does (``suspend``)."""
+    """Environment of one thread's code. Subclasses supply the frame: labels ``fault`` and ``stopped``, the exit
+    (``leave``), and suspension (``suspend``)."""
 
     def __init__(self, unit: Unit, plan: Plan) -> None:
         super().__init__(unit, plan)
-        self.failures: list[str] = []  # cold blocks, written behind the others
+        self.failures: list[str] = []  # cold blocks, placed after the others
         self.group_bases: dict[Group, str] = {}
         self.watched = False  # in a loop that polls memory (polling.py)
         self.room: Room | None = None  # for records of this basic block
-        self.to_mark: list[tuple[Access, str, int]] = []  # accesses of traced code, each with a pointer and a distance
+        self.to_mark: list[tuple[Access, str, int]] = []  # accesses of traced code, each with a pointer and an offset
         self.noted = False
 
     # -- environment
 
     def context_field(self, name: str, type: str) -> str:
-        """A field of the context that does not change during a launch."""
+        """A field of the context that is constant during a launch."""
         return self.cached(("context", name), Level.LAUNCH, lambda: self._load_field(name, type))
 
     def _load_field(self, name: str, type: str, base: str = "") -> str:
@@ -139,7 +139,7 @@ class ThreadEnvironment(Emitter):
         return self.context_field("shared", "ptr")
 
     def dynamic_offset(self) -> str:
-        """Where dynamic shared memory begins, as i64."""
+        """The offset of dynamic shared memory, as i64."""
         offset = self.context_field("dynamic_offset", "i32")
         return self.cached("dynamic offset", Level.LAUNCH, lambda: self.new(f"zext i32 {offset} to i64"))
 
@@ -160,7 +160,7 @@ class ThreadEnvironment(Emitter):
         return "%thread"
 
     def stack(self) -> str:
-        """Where this activation's local memory begins within the thread's, i64."""
+        """The offset of this activation's frame in the thread's local memory, i64."""
         return "0"
 
     def symbol_address(self, operand: Symbol | Address) -> str:
@@ -209,8 +209,8 @@ class ThreadEnvironment(Emitter):
         return self.cached(("parameter of a call", name), Level.LAUNCH, lambda: self.alloca(kind, 16))
 
     def observed(self, register: Register, value: str) -> str:
-        """A float whose bits are about to be looked at. A NaN that was computed becomes the device's, which is kept in
-        a variable: a constant NaN would be as good as any other to LLVM, and the choice be dropped."""
+        """A float whose bits become observable: computed NaNs are canonicalised. The device's NaN is loaded from a
+        variable, because LLVM may replace a constant NaN by any other and drop the select."""
         if register not in self.plan.computed:
             return value
 
@@ -304,13 +304,13 @@ class ThreadEnvironment(Emitter):
         )
 
     def _grid_workspace(self, *, upper: bool) -> str:
-        """Half of the address of what grid synchronisation needs; 0 unless the launch is cooperative."""
+        """Half of the address of the grid synchronisation workspace; 0 unless the launch is cooperative."""
         there = self.new(f"icmp ne i64 {self._load_field('grid_workspace', 'i64')}, 0")
         half = abi.GRID_WINDOW >> 32 if upper else abi.GRID_WINDOW & 0xFFFF_FFFF
         return self.new(f"select i1 {there}, i32 {half}, i32 0")
 
     def _all_shared(self) -> str:
-        """The block's shared memory, what the system takes included, in whole units of 128 bytes."""
+        """The block's shared memory, with the reserved part, in whole units of 128 bytes."""
         more = self.new(f"add i32 {self._load_field('shared_size', 'i32')}, {abi.RESERVED_SHARED_BYTES + 127}")
         return self.new(f"and i32 {more}, -128")
 
@@ -333,7 +333,7 @@ class ThreadEnvironment(Emitter):
     # -- leaving
 
     def fault(self, kind: abi.FaultKind, site: int, address: str = "0", size: int = 0) -> None:
-        """End the launch here; what follows is not reached."""
+        """Record a fault and end the launch; the code that follows is unreachable."""
         self.runtime(
             "cl_fault",
             "void",
@@ -363,33 +363,33 @@ class ThreadEnvironment(Emitter):
         self.runtime("cl_event", "void", f"ptr {self.context}", f"i64 {address}", f"i32 {site}", thread, f"i32 {flags}")
 
     def leave(self) -> None:
-        """Write what ``ret`` or ``exit`` of a kernel does."""
+        """Write the code of ``ret`` or ``exit`` of a kernel."""
         raise NotImplementedError
 
     @property
     def leaving(self) -> list[str]:
-        """What a thread does last, however it leaves a kernel: the copies that it has started complete."""
+        """The epilogue of a thread: the copies that it has started complete."""
         if not self.plan.copies_asynchronously:
             return []
         return [f"call void @cl_async_exit(ptr {self.context}, i32 {self.thread()})"]
 
     def exit(self) -> None:
-        """Write what ``exit`` does."""
+        """Write the code of ``exit``."""
         self.leave()
 
     def unwind(self, status: str) -> None:
-        """Leave because a called function returned ``status``."""
+        """Propagate the ``status`` of a called function that did not return normally."""
         self.emit(
             f"switch i32 {status}, label %fault [ i32 {layout.FUNCTION_STOPPED}, label %stopped "
             f"i32 {layout.FUNCTION_EXIT}, label %leave ]"
         )
 
     def suspend(self, block: Block) -> None:
-        """Write the end of a block that waits."""
+        """Write the end of a block that ends in a suspension point."""
         raise NotImplementedError
 
     def leave_loops(self, block: Block) -> None:
-        """Write what happens when a thread leaves loops that poll memory."""
+        """Write the code for the exit from polling loops."""
         raise NotImplementedError
 
     def frame_word(self, offset: int) -> str:
@@ -397,7 +397,7 @@ class ThreadEnvironment(Emitter):
         raise NotImplementedError
 
     def wide_pointer(self, access: Access) -> str:
-        """The pointers of all active lanes, checked; of code for several threads at once."""
+        """The checked pointers of all active lanes (wide code only)."""
         raise NotImplementedError
 
     def runtime(self, name: str, result: str, *arguments: str) -> str:
@@ -407,7 +407,7 @@ class ThreadEnvironment(Emitter):
 
 
 class WaitingEnvironment(ThreadEnvironment):
-    """Of a kernel with suspension points: the region that is written, and its point."""
+    """Environment of a region in a kernel with suspension points."""
 
     region: Region
     point: Point | None
@@ -419,5 +419,5 @@ class WaitingEnvironment(ThreadEnvironment):
         raise NotImplementedError
 
     def result(self, row: int) -> str:
-        """A word (i32) that the driver left for this lane."""
+        """A result word (i32) that the driver stored for this lane."""
         raise NotImplementedError

@@ -1,14 +1,14 @@
-"""Marks: which bytes of device memory a launch reads, writes and changes atomically.
+"""Footprint marks: the bytes of device memory that a launch reads, writes and updates atomically.
 
-Beside each access, footprint code stores bytes of 1 into maps of the device's memory, one map a kind of access, so that
-no mark has to be read before it is written and workers cannot disturb each other. A mark stands for as many bytes as
-the module's narrowest access has (``ModulePlan.mark_shift``): accesses are aligned to their size, so the maps are
-exact, and where all accesses are of four bytes or more they take a quarter of the memory. The mark of address A is at
-``row.fine[kind] + (A >> shift)``; there is a row for the arena and one for each root.
+At each access, footprint code stores bytes of 1 into maps of the device's memory, one map per kind of access, so that
+no mark has to be read before it is written and workers do not interfere. A mark covers as many bytes as the module's
+narrowest access (``ModulePlan.mark_shift``): accesses are aligned to their size, so the maps are exact, and where all
+accesses have four bytes or more they take a quarter of the memory. The mark of address A is at ``row.fine[kind] + (A >>
+shift)``; there is a row for the arena and one for each root.
 
-So that not all of the maps has to be read afterwards, a root's row has the *hull* of what was touched. Keeping it costs
-little: the bounds check compares with the hull (the *window*), not with the root, and the branch that fails widens it
-when the access is inside the root. Accesses that are checked by the shadow note their chunk of 16 KiB in a coarse map.
+To avoid scanning the whole maps afterwards, a root's row has the *hull* of the bytes touched. It is cheap to maintain:
+the bounds check compares with the hull (the *window*) instead of the root, and the failure path widens it if the access
+is inside the root. Accesses checked against the shadow memory mark their chunk of 16 KiB in a coarse map.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SPACES = (Space.GENERIC, Space.GLOBAL, Space.CONSTANT)
 
 
 def is_marked(access: Access) -> bool:
-    """Does it reach memory that other operations can reach?"""
+    """Whether it reaches memory that other operations can access."""
     return access.space in _SPACES and access.extent in (Extent.ROOT, Extent.SHADOW) and not access.read_only
 
 
@@ -62,9 +62,8 @@ def _map(e: ThreadEnvironment, field: int, row: int) -> str:
 
 
 def window(e: ThreadEnvironment, group: Group) -> tuple[str, str, str]:
-    """Where the window of a group's root begins (a pointer, and the same as i64), and the first distance from there at
-    which the group does not fit. Both are variables of this activation, for they move; they start as the hull that
-    earlier activations have left."""
+    """The start of the window of a group's root (as a pointer and as i64), and the smallest offset at which the group
+    does not fit. Both are variables of this activation, initialised from the hull so far."""
     place = _window_place(e, group)
     start = e.new(f"load ptr, ptr {place}")
     limit = e.new(f"load i64, ptr {e.new(f'getelementptr i8, ptr {place}, i64 8')}")
@@ -81,7 +80,7 @@ def _window_place(e: ThreadEnvironment, group: Group) -> str:
         hull = e.new(f"load ptr, ptr {e.new(f'getelementptr i8, ptr {row}, i64 {layout.MARK_HULL}')}")
         length = e.new(f"load i64, ptr {e.new(f'getelementptr i8, ptr {row}, i64 {layout.MARK_HULL + 8}')}")
         limit = e.intrinsic("llvm.usub.sat.i64", "i64", f"i64 {length}", f"i64 {group.span - 1}")
-        if needs > 1 and not source.symbol:  # the hull may have been widened by narrower accesses
+        if needs > 1 and not source.symbol:  # narrower accesses may have widened the hull
             rest = e.new(f"and i64 {e.parameter_word(source.parameter_offset)}, {needs - 1}")
             limit = e.new(f"select i1 {e.new(f'icmp eq i64 {rest}, 0')}, i64 {limit}, i64 0")
         place = e.alloca("{ptr, i64}")
@@ -93,8 +92,8 @@ def _window_place(e: ThreadEnvironment, group: Group) -> str:
 
 
 def widen(e: ThreadEnvironment, group: Group, base: str, here: str, good: str, refused: str) -> str:
-    """Write what follows a failed window check at the label ``here``: widen the window and go to ``good``, or go to
-    ``refused``. Returns the pointer to ``base``."""
+    """Write the failure path of a window check at the label ``here``: widen the window and branch to ``good``, or
+    branch to ``refused``. Returns the pointer to ``base``."""
     access = group.members[0]
     place = _window_place(e, group)
     row, roots = _row(e, 1 + access.root), e.context_field("roots", "ptr")

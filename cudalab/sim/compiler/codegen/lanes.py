@@ -1,16 +1,17 @@
-"""Lines of LLVM IR for one thread, made into lines for several neighbouring threads: the *lanes*.
+"""Vectorisation of LLVM IR lines: code for one thread is widened to several neighbouring threads, the *lanes*.
 
 Lowering writes code for one thread: ``add i32 %a, %b``. For wide code each value has a shape:
 
 - *uniform*: the same in all lanes; an ordinary LLVM value;
-- :class:`Affine`: an integer or pointer that grows by a constant from lane to lane; only that of lane 0 is kept;
-- :class:`Vector`: an LLVM vector.
+- :class:`Affine`: an integer or pointer with a constant stride between lanes; only the value of lane 0 is kept;
+- :class:`Vector`: varying; an LLVM vector.
 
-``Lanes.widen`` takes a line in which a value is not uniform. Where the result is affine it writes the line for lane 0,
-else one for vectors. Integers wrap as they do in each thread. Only where a narrow integer is extended lanes could wrap
-differently: affine values have a known number of trailing zeros, or a guard is written (``Lanes.guard``).
+``Lanes.widen`` takes a line with an operand that is not uniform. If the result is affine it writes the line for lane 0,
+otherwise a vector instruction. Integers wrap as they do in each thread. Only when a narrow integer is extended could
+lanes wrap differently; known trailing zeros of affine values rule that out, or a run-time guard is written
+(``Lanes.guard``).
 
-A line of a form that is not known here raises :class:`NotWide`; such code stays as it is, for one thread at a time.
+A line of an unknown form raises :class:`NotWide`; such code remains scalar, one thread at a time.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _ARITHMETIC = frozenset(["add", "sub", "mul", "shl", "lshr", "ashr", "and", "or"
 _BINARY = _ARITHMETIC | frozenset("udiv sdiv urem srem fadd fsub fmul fdiv frem".split())
 _CASTS = frozenset("trunc zext sext fptrunc fpext bitcast uitofp sitofp fptosi fptoui".split())
 _SCALAR_ARGUMENTS = {"llvm.cttz": (1,), "llvm.ctlz": (1,), "llvm.abs": (1,), "llvm.is.fpclass": (1,)}
-#: Functions of the C and the runtime library that have no effect: they are called once a lane.
+#: Pure functions of the C and the runtime library: called once per lane.
 _PURE = re.compile(
     r"(?:sinf|cosf|exp2f|log2f|tanhf|fmaf?|fmodf?)$|cl_(?:add|sub|mul|div|fma|sqrt|from|narrow)_\w+$|cl_widen_f16$"
 )
@@ -54,25 +55,25 @@ class Lanes(Emitter):
     lane_pointer = ""
 
     def begin_lanes(self) -> None:
-        """Reset what is known of values; call before anything is written."""
+        """Reset the shapes of values; call before anything is written."""
         self.shapes: dict[str, Affine | Vector] = {}
         self.zeros: dict[str, int] = {}
         self.vectors: dict[tuple[str, str], str] = {}
-        self.early_vectors: dict[tuple[str, str], str] = {}  # made in a prologue
+        self.early_vectors: dict[tuple[str, str], str] = {}  # computed in a prologue
         self.mask: str | None = None  # <width x i1>, None: all lanes
         self.may_restart = True
 
-    # -- what lines are made of
+    # -- operands
 
     def vector_type(self, type: str) -> str:
         return f"<{self.width} x {type}>"
 
     def raw(self, text: str) -> str:
-        """Write a line as it is."""
+        """Write a line unchanged."""
         return super().new(text)
 
     def keyed(self, shape: Affine | Vector) -> str:
-        """A name that stands for a value of this shape."""
+        """A symbolic name for a value of this shape."""
         if isinstance(shape, Affine) and not shape.stride:
             self.zeros.setdefault(shape.base, shape.zeros)
             return shape.base
@@ -90,7 +91,7 @@ class Lanes(Emitter):
         return self.zeros.get(value, 0)
 
     def affine(self, value: str, type: str) -> Affine | None:
-        """The affine shape of an operand, uniform ones included; None for vectors."""
+        """The affine shape of an operand (stride 0 if uniform); None for vectors."""
         shape = self.shapes.get(value)
         if isinstance(shape, Vector):
             return None
@@ -138,7 +139,7 @@ class Lanes(Emitter):
 
     @contextmanager
     def at(self, level: Level) -> Iterator[None]:
-        """As :meth:`Emitter.at`; what is made in the body does not hold in a prologue."""
+        """As :meth:`Emitter.at`; values computed in the body are not valid in a prologue."""
         saved, self.vectors = self.vectors, self.early_vectors
         mask, self.mask = self.mask, None
         try:
@@ -158,7 +159,7 @@ class Lanes(Emitter):
                 return self.widen(text)
         return self._scalar(text)
 
-    #: Prologues in which nothing depends on the lane.
+    #: Prologues whose values are all uniform.
     scalar_levels: frozenset[object] = frozenset()
 
     def _scalar(self, text: str) -> str:
@@ -311,7 +312,7 @@ class Lanes(Emitter):
         return self.made(text, target)
 
     def _extends_evenly(self, operation: str, shape: Affine) -> bool:
-        """Whether no lane wraps before an extension; by what is known of the lowest bits, or by a guard."""
+        """Whether no lane wraps before an extension: proved by known low bits, or enforced by a guard."""
         reach = shape.stride * (self.width - 1)
         bits = int(shape.type[1:])
         if 0 < reach < 1 << min(shape.zeros, bits - 1):
@@ -326,7 +327,8 @@ class Lanes(Emitter):
         return True
 
     def guard(self, condition: str) -> None:
-        """Where ``condition`` (i1) holds, take this group of threads one by one instead; nothing is changed yet."""
+        """If ``condition`` (i1) holds, fall back to scalar code for this group of threads; it has had no side effects
+        yet."""
         raise NotImplementedError
 
     # -- memory
@@ -434,7 +436,7 @@ class Lanes(Emitter):
         return self.raw(f"sub i32 {self.width - 1}, {self.counted('ctlz', self.bits_of(self.mask))}")
 
     def counted(self, count: str, bits: str) -> str:
-        """Leading or trailing zeros of the bits of a mask that is not empty, i32."""
+        """Leading or trailing zeros of a non-empty mask, i32."""
         kind = f"i{self.width}"
         name = f"llvm.{count}.{kind}"
         self.unit.declare(name, f"declare {kind} @{name}({kind}, i1)")
@@ -472,7 +474,7 @@ class Lanes(Emitter):
         return self.made(f"call {whole} @{wide}({', '.join(values)})", result)
 
     def _call_each(self, result: str, name: str, arguments: list[tuple[str, str]]) -> str:
-        """A function without a wide form, for each lane in turn."""
+        """Call a function without a wide form once per lane."""
         if not _PURE.match(name):
             raise NotWide(f"a call of {name}")
         whole = self.vector_type(result)

@@ -1,4 +1,4 @@
-"""The plan of one function: what the passes found out, and where its values and frames lie. `analysis` fills it."""
+"""The plan of one function: results of the passes, and the layout of its frames. Filled in by `analysis`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def align(size: int, alignment: int) -> int:
 
 @dataclass(eq=False)
 class Plan:
-    """All that is known of one function before code is written."""
+    """Results of analysis and layout for one function."""
 
     function: Function
     blocks: list[Block]
@@ -39,11 +39,11 @@ class Plan:
     copies: dict[Instruction, AsyncCopy] = field(default_factory=dict)
     groups: dict[Instruction, Group] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
-    numbered: list[Site] = field(default_factory=list)  # those that its numbers of sites count: a function's are shared
+    numbered: list[Site] = field(default_factory=list)  # the table that its site numbers index; functions share one
     other_sites: dict[Instruction, int] = field(default_factory=dict)  # calls and traps
     block_sites: list[int] = field(default_factory=list)
     exit_site: int = 0
-    first_site: int = 0  # of this function among its sites
+    first_site: int = 0  # index of this function's first site in that table
     root_sources: list[RootSource] = field(default_factory=list)
     parameter_offsets: dict[str, int] = field(default_factory=dict)
     parameter_bytes: int = 0
@@ -52,25 +52,25 @@ class Plan:
     uses_dynamic_shared: bool = False
     local_offsets: dict[str, int] = field(default_factory=dict)
     frame_size: int = 0  # local memory of one activation
-    local_bytes: int = 0  # a kernel's, with all it calls
+    local_bytes: int = 0  # of a kernel, with all its callees
     recursive: bool = False
-    uses_heap: bool = False  # a kernel's: it may allocate or free
-    dynamic_stack: bool = False  # a kernel's: how much stack its threads need is known only when it runs
-    computed: set[Register] = field(default_factory=set)  # floats whose NaN would be the host's
+    uses_heap: bool = False  # of a kernel: it may allocate or free
+    dynamic_stack: bool = False  # of a kernel: its stack size is known only at run time
+    computed: set[Register] = field(default_factory=set)  # floats that may hold a NaN with host bits
     polls: list[PollLoop] = field(default_factory=list)
-    polling_blocks: set[int] = field(default_factory=set)  # of all those loops
+    polling_blocks: set[int] = field(default_factory=set)  # union of the blocks of those loops
     poll_sources: set[Instruction] = field(default_factory=set)
-    copies_asynchronously: bool = False  # it, or a function that it calls
+    copies_asynchronously: bool = False  # itself or through a callee
 
     def set_polls(self, polls: list[PollLoop]) -> None:
-        """Loops that poll memory."""
+        """Set the polling loops."""
         self.polls = polls
         self.polling_blocks = {index for loop in polls for index in loop.body}
         self.poll_sources = {source for loop in polls for source in loop.sources}
 
     @property
     def own_sites(self) -> list[Site]:
-        """The function's own among its sites."""
+        """The sites that belong to this function itself."""
         return self.numbered[self.first_site : self.exit_site + 1]
 
     @property
@@ -78,49 +78,49 @@ class Plan:
         """Bytes of the frames of one warp."""
         return (
             self.polled_offset + 32 * 8 if self.polls else self._slot_bytes
-        )  # the last row, which machine/launch/resident_blocks.py reads
+        )  # the last row, read by machine/launch/resident_blocks.py
 
     @property
     def _slot_bytes(self) -> int:
         return max((offset + 32 * max(1, register.bits // 8) for register, offset in self.slots.items()), default=0)
 
     def digest_offset(self, number: int) -> int:
-        """Where in the frame a poll loop keeps the digest of its last round."""
+        """Frame offset of the digest of a polling loop's last iteration."""
         return align(self._slot_bytes, 8) + 32 * 8 * number
 
     @property
     def waits_for_cluster(self) -> bool:
-        """Does it wait at the barrier of the cluster?"""
+        """Whether it waits at the cluster's barrier."""
         return any(point.instruction.opcode.startswith(CLUSTER_WAIT) for point in self.points)
 
     @property
     def cluster_offset(self) -> int:
-        """Where in the frame stands the phase of the cluster's barrier that a thread has arrived at."""
+        """Frame offset of the phase of the cluster's barrier at which a thread has arrived."""
         return self.digest_offset(len(self.polls))
 
     @property
     def patience_offset(self) -> int:
-        """Where in the frame a thread that waits for others inside such a loop keeps the patience it has left."""
+        """Frame offset of the remaining patience of a thread that is suspended inside such a loop."""
         return self.digest_offset(len(self.polls)) + (32 * 8 if self.waits_for_cluster else 0)
 
     @property
     def polled_offset(self) -> int:
-        """Where in the frame stands the address that a thread polled last."""
+        """Frame offset of the address that a thread polled last."""
         return self.patience_offset + 32 * 8
 
     def behind(self, site: int) -> int:
-        """The site whose record in the trace stands for that of ``site``; -1 when it has its own."""
+        """The site whose trace record stands for that of ``site``; -1 if it has its own."""
         return self.numbered[site].behind
 
     def loops_of_point(self, number: int) -> set[int]:
-        """The poll loops, by number, that a suspension point is in."""
+        """Numbers of the polling loops that contain a suspension point."""
         if not number:
             return set()
         block = self.points[number - 1].block
         return {index for index, loop in enumerate(self.polls) if block in loop.body}
 
     def observed(self, number: int, point: Point) -> list[Register]:
-        """The registers that tell one round of a poll loop from the next, in the order of their places."""
+        """The registers that make up the state of a polling loop, in slot order."""
         written = 0
         for index in self.polls[number].body:
             written |= self.liveness.written[index]
@@ -133,7 +133,7 @@ class Plan:
 
     @property
     def synchronises_asynchronously(self) -> bool:
-        """Has it asynchronous copies, or barriers in shared memory?"""
+        """Whether it has asynchronous copies or mbarriers."""
         return self.copies_asynchronously or any(
             instruction is not None and instruction.opcode.startswith("mbarrier.")
             for block in self.blocks

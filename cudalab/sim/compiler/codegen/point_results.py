@@ -1,4 +1,4 @@
-"""Results of warp operations, barriers and waits: the block driver leaves them, and the lane takes them."""
+"""Retrieval of the results of warp operations, barriers and waits that the block driver has stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cudalab.sim.compiler.runtime import layout
 
 
 def take_results(e: WaitingEnvironment, point: Point) -> None:
-    """When the lane goes on: move what the driver left into the destination registers."""
+    """On resumption: move the stored results into the destination registers."""
     i = point.instruction
     name = i.opcode.split(".", 1)[0]
     if name == "mbarrier":
@@ -39,7 +39,7 @@ def take_results(e: WaitingEnvironment, point: Point) -> None:
 
 
 def _take_answer(e: WaitingEnvironment, point: Point) -> None:
-    """When the thread goes on: whether the phase was complete."""
+    """On resumption: read whether the phase was complete."""
     answer = e.new(f"icmp ne i32 {e.result(layout.PREDICATE)}, 0")
     if e.unit.traced and ".relaxed" not in point.instruction.opcode:
         go_on, seen = e.fresh_label("go.on"), e.fresh_label("seen")

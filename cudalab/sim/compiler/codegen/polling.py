@@ -1,15 +1,15 @@
-"""Code of loops that poll memory: when a thread yields, and whether the block makes progress.
+"""Code of polling loops: yielding, and detection of progress.
 
-A thread that comes back to the head of such a loop goes on while it has *patience*, then waits there as at any
-suspension point. So that a wait which can never end is noticed, the code says what it did in ``context.progress``:
+At the back-edge of such a loop a thread continues while it has *patience* left, then suspends as at any suspension
+point. To detect waits that can never end, the code reports progress in ``context.progress``:
 
-``POLLED``  a thread waits at the end of a round
-``OWN``     it has not come back in the very state in which it went (it counts, or it looks at a clock)
-``REAL``    something that others can see: a store of another value, another suspension point, the end of the loop
+``POLLED`` a thread yields at the end of an iteration ``OWN`` its own state has changed since the last yield (it counts,
+or reads a clock) ``REAL`` something visible to others: a store of a different value, another suspension point, the exit
+of the loop
 
-If threads have run and only ``POLLED`` is set, all of them would repeat the same round forever, unless something else
-changes memory. To compare states, a digest of the registers that decide what the loop does is kept in the frame; the
-address polled last is kept beside it.
+If threads have run and only ``POLLED`` is set, all of them would repeat the same iteration forever, unless something
+else changes memory. The frame holds a digest of the loop's observed registers, to compare states, and the address
+polled last.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cudalab.sim.compiler.runtime import layout
 
 _PATIENCE = "%patience"
 _IMPATIENT = 256
-"""Rounds of a loop that makes progress by itself count as one round in so many."""
+"""Iterations of a loop that makes progress on its own that count as one."""
 _MULTIPLIER = 0x9E37_79B9_7F4A_7C15
 
 
@@ -39,7 +39,7 @@ def mark(e: ThreadEnvironment, bits: int | str) -> None:
 
 
 def begin(e: WaitingEnvironment, number: int) -> None:
-    """A thread goes on from a point: its patience is fresh, unless it waited for others inside a loop that polls."""
+    """On resumption from a point: reset the thread's patience, unless it was suspended inside a polling loop."""
     if not any(allocated.startswith(_PATIENCE) for allocated in e.allocas):
         e.allocas.append(f"{_PATIENCE} = alloca i32")
     if e.plan.loops_of_point(number) and not is_poll(e.plan.points[number - 1].instruction.opcode):
@@ -52,7 +52,7 @@ def begin(e: WaitingEnvironment, number: int) -> None:
 
 
 def go_on_or_wait(e: ThreadEnvironment, block: Block, again: str) -> None:
-    """The end of a block with ``End.POLL``: go to the label ``again`` while there is patience."""
+    """Write the terminator of an ``End.POLL`` block: branch to the label ``again`` while patience remains."""
     if block.waited:
         e.emit(f"br label %b{block.successors[0]}")
         return
@@ -61,11 +61,11 @@ def go_on_or_wait(e: ThreadEnvironment, block: Block, again: str) -> None:
     e.emit(f"br i1 {e.new(f'icmp sgt i32 {left}, 0')}, label %{again}, label %b{block.successors[0]}")
 
 
-# -- what has happened -------------------------------------------------------------------------------------------------
+# -- progress -------------------------------------------------------------------------------------------------
 
 
 def began_inside(e: WaitingEnvironment, loops: set[int]) -> str:
-    """Did this thread go on from a point inside one of the loops? An i1, ``"true"`` or ``"false"``."""
+    """Whether this thread resumed from a point inside one of the loops: an i1, ``"true"`` or ``"false"``."""
     inside = [number for number, _ in e.region.starts if e.plan.loops_of_point(number) & loops]
     if not inside or len(inside) == len(e.region.starts):
         return "true" if inside else "false"
@@ -77,8 +77,8 @@ def began_inside(e: WaitingEnvironment, loops: set[int]) -> str:
 
 
 def arrive(e: WaitingEnvironment, number: int, *, tells: bool = True) -> None:
-    """A thread arrives at a suspension point that is no poll: something has happened, unless the way there leads
-    through a loop that polls, or the driver sees by itself whether the thread gets on (``tells``)."""
+    """Arrival at a suspension point that is not a poll: report progress, unless the point lies inside a polling loop,
+    or the driver itself detects whether the thread advances (``tells``)."""
     if e.plan.loops_of_point(number):
         left = e.new(f"load i32, ptr {_PATIENCE}")
         e.emit(f"store i32 {left}, ptr {e.frame_word(e.plan.patience_offset)}")
@@ -87,14 +87,14 @@ def arrive(e: WaitingEnvironment, number: int, *, tells: bool = True) -> None:
 
 
 def leave(e: WaitingEnvironment, block: Block) -> None:
-    """A thread that waited in a loop leaves it."""
+    """A thread that has yielded in a loop exits it."""
     inside = began_inside(e, set(block.leaves))
     if inside != "false":
         mark(e, e.new(f"select i1 {inside}, i32 {int(Progress.REAL)}, i32 0"))
 
 
 def wait(e: WaitingEnvironment) -> None:
-    """A thread has no patience left: keep what it needs, compare its state with that of the last time, and wait."""
+    """Yield: spill live registers, compare the thread's state with that of the last yield, and suspend."""
     point = e.point
     assert point is not None
     e.kinds[point.number] = PointKind.POLL
@@ -125,18 +125,18 @@ def wait(e: WaitingEnvironment) -> None:
     e.emit("br label %wait")
 
 
-# -- accesses inside loops that poll -----------------------------------------------------------------------------------
+# -- accesses inside polling loops -----------------------------------------------------------------------------------
 
 
 def looked_at(e: ThreadEnvironment, instruction: Instruction, pointer: str) -> None:
-    """Keep the address that a loop polls."""
+    """Store the address that a loop polls."""
     if instruction in e.plan.poll_sources:
         address = e.new(f"ptrtoint ptr {pointer} to i64")
         e.emit(f"store i64 {address}, ptr {e.frame_word(e.plan.polled_offset)}")
 
 
 def will_store(e: ThreadEnvironment, type: str, value: str, place: str, old: str = "") -> None:
-    """A store inside a loop that polls: does it change anything? ``old`` is what is there, where that is known."""
+    """A store inside a polling loop: report progress if it changes memory. ``old``: the present value, if known."""
     bits = {"float": 32, "double": 64}.get(type) or int(type[1:])
     if type[0] != "i":
         value = e.new(f"bitcast {type} {value} to i{bits}")
@@ -147,7 +147,7 @@ def will_store(e: ThreadEnvironment, type: str, value: str, place: str, old: str
 
 
 def after(e: ThreadEnvironment, instruction: Instruction) -> None:
-    """What an instruction inside a loop that polls may have done and has not said."""
+    """Report progress for an instruction inside a polling loop whose effect is not tracked otherwise."""
     opcode = instruction.opcode
     acts = ("st", "atom", "red", "call", "sust", "sured", "mbarrier", "cp.")
     if not e.noted and opcode.startswith(acts) and ".param" not in opcode:

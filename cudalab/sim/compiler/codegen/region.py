@@ -1,9 +1,9 @@
-"""The skeleton of a kernel that waits: one function for each region, run for a range of the block's threads.
+"""The skeleton of a kernel with suspension points: one function per region, run for a range of the block's threads.
 
-``region(ctx, block, first, end, state)`` takes threads ``first … end − 1`` one after the other from their suspension
-point up to the next. What a thread needs later it stores into its frame. The region returns the point where all its
-threads wait now, or ``EXITED`` when all have left the kernel; else ``DIVERGED`` after writing each thread's state to
-``context.states``.
+``region(ctx, block, first, end, state)`` runs threads ``first … end − 1`` one after the other from their suspension
+point to the next. Live registers are spilled to the thread's frame. The region returns the point at which all its
+threads are suspended, or ``EXITED`` if all have exited the kernel; otherwise ``DIVERGED``, after writing each thread's
+state to ``context.states``.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _LITERAL_BITS = {
 
 @dataclass
 class PointTables:
-    """``kinds``: what each point waits for; ``literals``: those of its operands that are literals, by scratch row."""
+    """``kinds``: the kind of each point; ``literals``: its literal operands, by scratch row."""
 
     kinds: dict[int, PointKind] = field(default_factory=lambda: {0: PointKind.ENTRY})
     literals: dict[int, dict[int, int]] = field(default_factory=dict)
 
 
 class RegionKernel(ThreadCode, WaitingEnvironment):
-    """Writes one region. ``points`` collects what the driver must know of each suspension point."""
+    """Writes one region. ``points`` collects the descriptor of each suspension point."""
 
     def __init__(self, unit: Unit, plan: Plan, region: Region, points: PointTables) -> None:
         super().__init__(unit, plan)
@@ -62,7 +62,7 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
         return level if level is Level.THREAD else (Level.THREAD if level is Level.ROW else Level.LAUNCH)
 
     def tid(self, axis: int) -> str:
-        """From the driver's tables: a warp's lanes may span rows of the block."""
+        """Read from the driver's tables: a warp's lanes may span rows of the block."""
         table = self.block_field((layout.TID_X, layout.TID_Y, layout.TID_Z)[axis], "ptr")
 
         def make() -> str:
@@ -71,10 +71,10 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
 
         return self.cached(("tid", axis), Level.THREAD, make)
 
-    # -- places in frames and scratch memory
+    # -- frames and scratch memory
 
     def _row(self, field: str, offset: int) -> str:
-        """The start of an array over the threads of the block."""
+        """The start of a per-thread array of the block."""
 
         def make() -> str:
             base = self._load_field(field, "ptr")
@@ -93,16 +93,16 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
     def _scratch_place(self, row: int) -> str:
         return self.new(f"getelementptr i32, ptr {self._row('scratch', row)}, i64 %thread.wide")
 
-    # -- waiting
+    # -- suspension
 
     def note(self, row: int, value: str) -> None:
-        """Write an operand of this thread into scratch memory, unless it is a literal that the descriptor can hold."""
+        """Store an operand of this thread in scratch memory, unless it is a literal that the descriptor can hold."""
         if self.is_literal_of(row, value):
             return
         self.emit(f"store i32 {value}, ptr {self._scratch_place(row)}")
 
     def is_literal_of(self, row: int, value: str) -> bool:
-        """Whether the descriptor holds this operand of the current point; it is noted there."""
+        """Whether the operand of the current point is a literal; if so, enter it in the descriptor."""
         assert self.point is not None
         literals = self.literals.setdefault(self.point.number, {})
         if value[0] == "%" or row not in _LITERAL_BITS:
@@ -111,7 +111,7 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
         return True
 
     def result(self, row: int) -> str:
-        """Read what the driver left for this thread."""
+        """Read a result that the driver stored for this thread."""
         return self.new(f"load i32, ptr {self._scratch_place(row)}")
 
     def suspend(self, block: Block) -> None:
@@ -123,11 +123,11 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
             self.lower(block.ending)
 
     def wait(self, kind: PointKind) -> None:
-        """Keep what is needed and wait at the current point."""
+        """Spill live registers and suspend at the current point."""
         point = self.point
         assert point is not None
         self.kinds[point.number] = kind
-        if self.unit.traced and kind is not PointKind.MBARRIER:  # that one is noted when the wait is over
+        if self.unit.traced and kind is not PointKind.MBARRIER:  # an mbarrier wait is recorded when it is over
             mask = "0"
             literal = self.literals.get(point.number, {}).get(layout.MASK)
             if literal is not None:
@@ -145,7 +145,7 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
         self.emit("br label %wait")
 
     def _barrier_tag(self) -> str:
-        """What the trace says of the named barrier here: its number, and the threads asked for above (i64)."""
+        """The trace tag of the named barrier here (i64): its number, and the thread count in the upper bits."""
         assert self.point is not None
         literals = self.literals.get(self.point.number, {})
         parts = []
@@ -157,12 +157,12 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
         return self.new(f"or i64 {number}, {self.new(f'shl i64 {parts[1]}, 32')}")
 
     def site_of_current_point(self) -> int:
-        """The site of the point that is being written."""
+        """The site of the current point."""
         assert self.point is not None
         return self.plan.site_of_point(self.point.number)
 
     def keep_registers(self) -> None:
-        """Store what is needed behind the current point into the frame."""
+        """Spill the registers live at the current point to the frame."""
         point = self.point
         assert point is not None
         for register in self._registers(point.live & self.region.written):
@@ -191,7 +191,7 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
     # -- text
 
     def write(self, name: str, wide: WidePart | None = None) -> str:
-        """The function's text; ``wide`` is what takes groups of neighbouring threads."""
+        """The function's text; ``wide``: the code for groups of neighbouring threads."""
         needed = self.region.written
         for index in self.region.blocks:
             needed |= self.plan.liveness.exposed[index]
@@ -229,7 +229,7 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
         return "\n".join(lines)
 
     def _write_start(self, number: int, start: int, needed: int) -> None:
-        """Where threads go on from a point: fetch kept values and the operation's results."""
+        """The resumption code of a point: reload spilled registers and fetch the operation's results."""
         self.values, self.dirty = {}, {}
         self.label(f"start.{number}")
         if self.plan.polls:
@@ -249,7 +249,7 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
         self.emit(f"br label %b{start}")
 
     def _threads(self, wide: WidePart | None) -> list[str]:
-        """The head of the loop over threads. Before ``%until`` threads are taken one by one."""
+        """The header of the loop over threads. Threads before ``%until`` run one by one."""
         lines = ["br label %thread.start", "thread.start:"]
         if wide is None:
             lines += [
@@ -287,7 +287,7 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
     @property
     def leaving(self) -> list[str]:
         found = super().leaving
-        if self.plan.waits_for_cluster:  # nobody in the cluster need wait for the thread any more
+        if self.plan.waits_for_cluster:  # the cluster's barrier no longer counts the thread
             saved, self.lines = self.lines, found
             word = self.frame_word(self.plan.cluster_offset)
             self.runtime("cl_cluster_exit", "void", f"ptr {self.context}", f"ptr {word}")
@@ -295,7 +295,7 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
         return found
 
     def _order(self) -> str:
-        """The order of threads: of all when the region takes the whole block, else within each warp."""
+        """The thread order: over the whole block if the region runs all of it, otherwise within each warp."""
 
         def make() -> str:
             whole, within = self.context_field("thread_order", "ptr"), self.block_field(layout.ORDER, "ptr")
@@ -307,7 +307,7 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
         return self.cached("thread order", Level.LAUNCH, make)
 
     def _latch(self, wide: WidePart | None) -> list[str]:
-        """The end of the loop over threads, and what is returned."""
+        """The latch of the loop over threads, and the result."""
         arrivals = [f"[ {number}, %{label} ]" for number, label in self.waits]
         lines = []
         if self.waits:

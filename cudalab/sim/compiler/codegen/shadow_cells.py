@@ -1,21 +1,21 @@
-"""Accesses of sanitized code: an invalid one is skipped, the others update shadow cells.
+"""Accesses of sanitized code: invalid ones are skipped, the others update shadow cells.
 
 Code of the variants ``sanitize`` and ``sanitize_trace`` continues after an access out of bounds: it is recorded
 (``Race.skipped``), a load gives 0, a store is dropped. ``sanitize_trace`` records the others in the trace. ``sanitize``
 keeps a cell of 8 bytes for each granule of shared memory, and of the device memory that the launch writes; a granule
 has as many bytes as the narrowest store there, so that a write never covers a part of one.
 
-A cell holds the last access (time, thread, state, site), like a shadow word of ThreadSanitizer. *Time* counts the calls
-of regions, so it tells on which side of a barrier an access was: accesses before ``Race.last_barrier`` happen before
-all that the block does now, those before ``last_warp_operation`` before all that the warp does. The code beside an
-access compares the cell with its usual values: read by several threads of the block since the barrier, or not touched
-since. Everything else is for ``cl_race`` in the runtime object. It notes a *suspect* where it cannot show that two
-accesses are ordered, or that bytes were written before they are read.
+A cell holds the last access (time, thread, state, site), like a shadow word of ThreadSanitizer. *Time* counts region
+calls and serves as the epoch: accesses before ``Race.last_barrier`` happen before everything the block does now, those
+before ``last_warp_operation`` before everything the warp does. The inline fast path compares the cell with its usual
+values: read by several threads of the block since the barrier, or not accessed since. All other cases go to ``cl_race``
+in the runtime object, which records a *suspect* where it cannot prove that two accesses are ordered, or that bytes were
+written before they are read.
 
-This happens-before is that of barriers of the whole block and of warp operations that name the whole warp. It leaves
-out finer synchronisation (fences with flags, partial masks, named barriers), so it suspects too much and never too
-little: accesses to suspects are checked again from the trace (``machine/sanitizer/exact_check.py``). Of several readers
-a cell keeps only how far apart they are, which again can only add suspects.
+Happens-before here covers barriers of the whole block and warp operations with a full mask. Finer synchronisation
+(fences with flags, partial masks, named barriers) is ignored, so there are false positives but no false negatives:
+suspects are checked again from the trace (``machine/sanitizer/exact_check.py``). Of several readers a cell keeps only
+their scope (warp, block or grid), which again can only add suspects.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from cudalab.sim.compiler.passes.accesses import Access, Extent, Group
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.runtime import layout
 
-#: Bits of the kind that is passed to ``cl_race``: 0 load, 1 store, 2 atomic; the bytes are read; shared memory; the
-#: kernel has no warp operations, so that readers of one warp are as any of the block.
+#: Bits of the kind passed to ``cl_race``: 0 load, 1 store, 2 atomic; the bytes are read; shared memory; the kernel has
+#: no warp operations, so that readers of one warp are treated like any of the block.
 READS, SHARED, NO_WARPS = 4, 8, 16
 _MOST_CELLS = 4
 IDENTITY = Race.SITE_MASK | 0x3FF << Race.THREAD_SHIFT
 
 
 def pointer_to(e: ThreadEnvironment, access: Access) -> str:
-    """Write the check of an access, and what follows it in this variant; returns a pointer to the memory it reaches, or
-    to memory that does not matter."""
+    """Write the check of an access and the instrumentation of this variant; returns a pointer to the memory it reaches,
+    or to a sink."""
     if access.read_only:
         return _skip_constant_store(e, access)
     if access.extent is Extent.SHADOW:
@@ -65,7 +65,7 @@ def pointer_to(e: ThreadEnvironment, access: Access) -> str:
     )
     e.label(good)
     offset = lowest
-    if access.extent is not Extent.ROOT:  # extents of variables are distances within the window
+    if access.extent is not Extent.ROOT:  # extents of variables are offsets within the window
         offset = e.new(f"add i64 {base}, {access.offset}") if access.offset else base
     pointer = e.new(f"getelementptr i8, ptr {start}, i64 {offset}")
     _after(e, access, base, offset, pointer)
@@ -76,7 +76,7 @@ def pointer_to(e: ThreadEnvironment, access: Access) -> str:
 
 
 def _in_cluster(e: ThreadEnvironment, access: Access) -> str:
-    """Distributed shared memory: by its generic address."""
+    """Distributed shared memory, by generic address."""
     address = e.new(f"add i64 {addresses.base_of(e, access)}, {abi.SHARED_WINDOW + access.offset}")
     flags = 1 | (0 if access.kind is SiteKind.LOAD else 2)
     kind = kind_of(e, access) if e.unit.shadowed else -1
@@ -96,7 +96,7 @@ def _skip_constant_store(e: ThreadEnvironment, access: Access) -> str:
 
 
 def _through_shadow(e: ThreadEnvironment, access: Access) -> str:
-    """As ``checks`` does it, but what is refused is skipped."""
+    """As in ``checks``, but invalid accesses are skipped."""
     base = addresses.base_of(e, access)
     address = e.new(f"add i64 {base}, {access.offset}") if access.offset else base
     slow, join = e.fresh_label("slow"), e.fresh_label("join")
@@ -124,7 +124,7 @@ def _through_shadow(e: ThreadEnvironment, access: Access) -> str:
 
 
 def _after(e: ThreadEnvironment, access: Access, base: str, offset: str, pointer: str) -> None:
-    """What follows an access that is allowed. ``offset``: in shared memory, or from the start of the root."""
+    """Instrument a valid access. ``offset``: in shared memory, or from the start of the root."""
     if e.unit.traced and access.space is not Space.PARAM:
         addresses.record(e, access, pointer)
     if not e.unit.shadowed:
@@ -146,7 +146,7 @@ def _after(e: ThreadEnvironment, access: Access, base: str, offset: str, pointer
 
 
 def kind_of(e: ThreadEnvironment, access: Access) -> int:
-    """What ``cl_race`` is told of an access. An atomic whose scope is the block is a store to other blocks."""
+    """The kind passed to ``cl_race``. To other blocks, an atomic of block scope is a store."""
     shared = SHARED if access.space is Space.SHARED else 0
     warps = 0 if e.unit.plan.orders_warps else NO_WARPS
     if access.kind is SiteKind.LOAD:
@@ -171,7 +171,7 @@ def cells_of(e: ThreadEnvironment, name: str) -> str:
 
 
 def time_word(e: ThreadEnvironment, name: str) -> str:
-    """A field that changes with the call of a region; shifted to its place in a cell."""
+    """A field that changes with each region call, shifted to its position in a cell."""
     race = _race(e)
     level = e.level_here(Level.BLOCK)
 
@@ -201,7 +201,7 @@ def root_flags(e: ThreadEnvironment, root: int) -> tuple[str, str]:
 
 
 def own_cell(e: ThreadEnvironment) -> str:
-    """Time and thread of an access of this thread."""
+    """Time and thread of an access by this thread."""
     time = time_word(e, "time")
 
     def make() -> str:
@@ -212,7 +212,7 @@ def own_cell(e: ThreadEnvironment) -> str:
 
 
 def usual_cell(e: ThreadEnvironment, name: str, state: int) -> str:
-    """A cell of this time and state whose bytes are written."""
+    """A cell with this time and state whose bytes are initialised."""
     time = time_word(e, name)
     bits = state << Race.STATE_SHIFT | Race.SET
     key = ("race cell", name, state)
@@ -278,7 +278,8 @@ def _store(
     slow: str,
     done: str,
 ) -> None:
-    """Not touched since the barrier (or in this launch), or by this thread alone: overwrite the cell."""
+    """Fast path of stores: not accessed since the barrier (or in this launch), or by this thread alone: overwrite the
+    cell."""
     limit = time_word(e, "last_barrier" if shared else "launch_start")
     fresh = e.new(f"icmp ult {type_} {cell}, {_splat(e, limit, count)}")
     new = e.new(f"or i64 {own_cell(e)}, {Race.WRITE << Race.STATE_SHIFT | Race.SET | min(access.site, Race.SITE_MASK)}")
@@ -308,9 +309,8 @@ def _load(
     slow: str,
     done: str,
 ) -> None:
-    """Loads and atomics. Usual is that several threads of the block have done the same since the barrier, or several
-    lanes of the warp, or several blocks; for loads also that nobody did since the barrier, or that another thread
-    read."""
+    """Fast path of loads and atomics: several threads of the block, lanes of the warp or blocks have done the same
+    since the barrier; for loads also: no access since the barrier, or a read by another thread."""
     atomic = access.kind is SiteKind.ATOMIC
     known = e.new(f"and {type_} {cell}, {_splat(e, str(~IDENTITY), count)}")
     several = usual_cell(e, "last_barrier", Race.ATOMIC_BLOCK if atomic else Race.READ_BLOCK)
@@ -357,7 +357,7 @@ def _load(
 
 
 def _read_by_warp(e: ThreadEnvironment) -> str:
-    """A cell that lanes of this warp have read, now."""
+    """A cell that lanes of this warp have read at the current time."""
 
     def make() -> str:
         bits = Race.READ_WARP << Race.STATE_SHIFT | Race.SET
@@ -368,7 +368,7 @@ def _read_by_warp(e: ThreadEnvironment) -> str:
 
 
 def _second_reader(e: ThreadEnvironment, cell: str, place: str, several: str, slow: str, done: str) -> None:
-    """One thread has read since the barrier: this one, or now there are several."""
+    """One thread has read since the barrier: either this one, or the cell now has several readers."""
     base = time_word(e, "last_barrier")
     since = e.new(f"icmp uge i64 {cell}, {base}")
     state = e.new(f"and i64 {cell}, {15 << Race.STATE_SHIFT | Race.WARP_CONFLICT | Race.SET}")

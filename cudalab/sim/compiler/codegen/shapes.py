@@ -1,4 +1,4 @@
-"""Shapes of the values of wide code, and the operands of a line of LLVM IR."""
+"""Shapes of values in wide code, and parsing of operands in a line of LLVM IR."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SUFFIX = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16", "pt
 
 
 class NotWide(Exception):
-    """There is no wide form of this; the text says of what."""
+    """A construct has no wide form; the text names it."""
 
 
 @dataclass(frozen=True)

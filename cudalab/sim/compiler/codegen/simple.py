@@ -1,7 +1,7 @@
-"""The skeleton of a kernel that never waits: a loop over blocks around a loop over threads, the body inlined.
+"""The skeleton of a kernel without suspension points: a loop over blocks around a loop over threads, the body inlined.
 
-Threads run one after the other, x fastest. Counters for x, y and z are kept, so that no thread has to divide. Traced
-code takes threads in the order of ``context.thread_order`` when it is set.
+Threads run one after the other, x fastest. Counters for x, y and z avoid a division per thread. Traced code runs
+threads in the order of ``context.thread_order`` if it is set.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SimpleKernel(ThreadCode):
         self.emit("br label %leave")
 
     def write(self, wide: WidePart | None = None) -> str:
-        """The function's text; ``wide`` is what takes groups of neighbouring threads."""
+        """The function's text; ``wide``: the code for groups of neighbouring threads."""
         self.write_blocks([block.index for block in self.plan.blocks])
         loops = self._shuffled_loop() if self.unit.shuffles else self._nested_loops(wide)
         head = self._block_loop()  # both may add to the prologues
@@ -69,7 +69,7 @@ class SimpleKernel(ThreadCode):
         return "\n".join(lines)
 
     def _begin_block(self) -> list[str]:
-        """Shadow cells are told that a block begins."""
+        """Notify the shadow cells that a block begins."""
         if not self.unit.shadowed:
             return []
         self.unit.declare("cl_race_block", "declare void @cl_race_block(ptr, ptr) nounwind")
@@ -131,7 +131,7 @@ class SimpleKernel(ThreadCode):
         ]
 
     def _nested_loops(self, wide: WidePart | None) -> list[str]:
-        """Before ``%until`` threads of a row are taken one by one."""
+        """Loops over z, y and x. Threads of a row before ``%until`` run one by one."""
         nx, ny, nz = (self._special_word(f"%ntid.{axis}") for axis in "xyz")
         if wide is None:
             head = ["%x = phi i32 [ 0, %row ], [ %x.next, %leave ]"]

@@ -82,7 +82,7 @@ class ThreadCode(ThreadEnvironment):
             self.room = None
 
     def _edge(self, block: Block, number: int) -> str:
-        """The label to branch to for a successor; a back-edge passes the fuel gauge."""
+        """The label to branch to for a successor; a back-edge goes through the fuel check."""
         target = block.successors[number]
         if (block.index, target) not in self.plan.back_edges:
             return f"b{target}"
@@ -103,7 +103,7 @@ class ThreadCode(ThreadEnvironment):
         return label
 
     def fuel(self) -> str:
-        """The counter of back-edges left before the host is looked at."""
+        """The counter of back-edges left until the host is polled."""
 
         def make() -> str:
             tank = self.alloca("i32")

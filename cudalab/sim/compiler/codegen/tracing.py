@@ -1,9 +1,9 @@
-"""The records of traced code: one for each access, basic block and arrival of a thread.
+"""Trace records: one for each access, basic block entry and arrival of a thread.
 
-A record is 16 bytes in ``context.trace`` (``abi.Record``). Records of a basic block are written inline: one check of
-the buffer reserves space for all that follow, and each advances ``trace.used`` once it is written, so that a fault, or
-a function that records as well, finds the buffer consistent. Without space the records go to a scratch area, and
-``cl_trace_full`` counts them as lost and closes the buffer: what was kept is a prefix, without gaps.
+A record is 16 bytes in ``context.trace`` (``abi.Record``). Records of a basic block are written inline: one buffer
+check reserves space for all of them, and each advances ``trace.used`` once it is written, so that the buffer is
+consistent at a fault or a call of a function that records as well. If space runs out, the records go to a scratch area,
+and ``cl_trace_full`` counts them as lost and closes the buffer: the trace is a prefix without gaps.
 
 Elided records (``elided_records``) are not written.
 """
@@ -15,12 +15,12 @@ from cudalab.sim.compiler.codegen.environment import RECORD, Room, ThreadEnviron
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.runtime.layout import RECORDS_AT_ONCE, field
 
-UNDO_BYTES = 16  # that one entry of the undo log holds
+UNDO_BYTES = 16  # per entry of the undo log
 _SITE, _THREAD = Record.site.offset, Record.site.offset + 4
 
 
 def note(e: ThreadEnvironment, site: int, address: str = "0") -> None:
-    """Append a record, in line."""
+    """Append a record inline."""
     room = e.room
     if room is None or room.count == RECORDS_AT_ONCE:
         room = e.room = _make_room(e)
@@ -65,7 +65,7 @@ def keep_old(e: ThreadEnvironment, pointer: str, size: int) -> None:
 
 
 def mark_accesses(e: ThreadEnvironment) -> None:
-    """Where a launch keeps a footprint, mark the bytes of the accesses so far in this basic block."""
+    """Mark the bytes of the accesses so far in this basic block, if the launch records a footprint."""
     if not e.to_mark:
         return
     marks = e.context_field("marks", "ptr")

@@ -1,4 +1,4 @@
-"""One LLVM module in the making: declarations, constants and functions as text."""
+"""One LLVM module under construction: declarations, constants and functions as text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Unit:
         self.variant = variant
         self.traced = variant in ("traced", "sanitize_trace")
         self.shadowed = variant in ("sanitize", "sanitize_shuffled")  # keeps shadow cells (shadow_cells.py)
-        self.skips = variant.startswith("sanitize")  # goes on after an access that is not allowed
+        self.skips = variant.startswith("sanitize")  # skips invalid accesses
         self.shuffles = self.traced or variant == "sanitize_shuffled"  # threads in the order of context.thread_order
         self.atomic = variant in ("atomic", "wide_atomic", "footprint_atomic")
         self.marked = variant in ("footprint", "footprint_atomic")
@@ -41,7 +41,7 @@ class Unit:
             self.declarations.setdefault(name, text)
 
     def include(self, name: str, write: Callable[[Library, Unit], None]) -> None:
-        """Add functions that few programs need to this object file, once."""
+        """Add functions that only some programs need to this object file, once."""
         if name in self._included:
             return
         self._included.add(name)
@@ -61,7 +61,7 @@ class Unit:
         return name
 
     def access_table(self, members: list[Access]) -> str:
-        """The table that says, when a check fails, which access of a group it was."""
+        """The table by which a failed check finds the offending access of a group."""
         rows = ", ".join(
             f"{ACCESS} {{i64 {m.offset}, i64 {m.low}, i64 {m.length}, i32 {m.size}, i32 {m.site}, i32 {m.root + 1}, "
             f"i32 {int(m.extent)}}}"
@@ -74,8 +74,8 @@ class Unit:
         return scope.refusal(opcode) or scope.GENERAL
 
     def entry(self, kernel: str) -> str:
-        """How the definition of a kernel's native entry begins. Where the processor flushes subnormals, the entry
-        proper is a function that switches the mode on and off around it."""
+        """The head of the definition of a kernel's native entry. If the processor flushes subnormals, the actual entry
+        is a wrapper that switches the mode on and off."""
         if not self.hardware_flush:
             return f'define i32 @"run_{kernel}"'
         self.declare("llvm.x86.sse.stmxcsr", "declare void @llvm.x86.sse.stmxcsr(ptr)")
@@ -85,7 +85,7 @@ class Unit:
 
     @property
     def attributes(self) -> str:
-        """Of every function. Where the processor flushes subnormals, LLVM must when it computes with constants."""
+        """Attributes of every function. If the processor flushes subnormals, constant folding must flush them too."""
         return 'nounwind "denormal-fp-math"="preserve-sign,preserve-sign"' if self.hardware_flush else "nounwind"
 
     def text(self) -> str:

@@ -1,21 +1,19 @@
-"""Code that takes several neighbouring threads through a region at once.
+"""Wide code: execution of a region for several neighbouring threads at once.
 
-One thread after the other costs a loop, a check and a branch each. Neighbouring threads mostly do the same at
-neighbouring places: with vectors of 16 lanes a whole group of threads takes hardly longer than one. The code is the
-same as for one thread, widened line by line (``lanes``); branches at which lanes may part are executed under masks
-(``passes.divergence``). Which values are uniform, affine or vectors where blocks meet, and where lanes may part, is
-found by writing the code several times, each time with what the last time has shown (:class:`Facts`).
+Scalar code pays a loop, a check and a branch per thread. Neighbouring threads mostly do the same at neighbouring
+addresses: with vectors of 16 lanes a group of threads takes hardly longer than one. The code is that of one thread,
+widened line by line (``lanes``); divergent branches are executed under masks (``passes.divergence``). Which values are
+uniform, affine or varying at joins, and which branches diverge, is found by fixed-point iteration: the code is written
+repeatedly, each time with the facts learned from the last (:class:`Facts`).
 
-Checks are as exact as for one thread. Where the address is affine, the first and the last lane are compared with the
-bounds; if one is outside, a cold branch looks at each active lane. A failure names the first lane that is wrong.
-Threads of a group run in step, so a fault in a later lane may be found before one that an earlier lane would reach
-further on.
+Checks are as exact as in scalar code. If the address is affine, the first and the last lane are compared with the
+bounds; if one is outside, a cold path checks each active lane. A fault names the first offending lane. Threads of a
+group run in lockstep, so a fault in a later lane may be found before one that an earlier lane would reach further on.
 
-Wide code takes a group of threads only if they are neighbours in x: the block's width is a multiple of the lanes. What
-was kept in frames in the shape *uniform* or *affine* is compared with that shape before it is used; if it differs, or
-a narrow index would wrap inside the group, the group's threads run one by one, as all other threads do: each function
-holds both forms. Code with calls, volatile accesses, atomics whose result is used or that add floats, local arrays or
-pointers of unknown origin has no wide form.
+The threads of a group must be neighbours in x: the block's width is a multiple of the lanes. Reloaded values that are
+assumed *uniform* or *affine* are verified first; if the check fails, or a narrow index would wrap inside the group, its
+threads run one by one, as all other threads do: each function holds both forms. Code with calls, volatile accesses,
+atomics whose result is used or that add floats, local arrays or pointers of unknown provenance has no wide form.
 """
 
 from __future__ import annotations
@@ -36,17 +34,17 @@ from cudalab.sim.compiler.passes.operands import definitions
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.ptx.nodes import Instruction, Register
 
-#: Regions with more PTX instructions stay as they are: code for lanes is longer.
+#: Regions with more PTX instructions stay scalar: wide code is longer.
 LONGEST = 1500
 #: Variants of native code that have wide forms.
 WIDE_VARIANTS = ("wide", "wide_atomic", "sanitize")
 
-#: Shape of a register where blocks meet: (stride, known trailing zeros) if affine, None for a vector.
+#: Shape of a register at a join: (stride, known trailing zeros) if affine, None for a vector.
 Shape = tuple[int, int] | None
 
 
 def join(a: Shape, b: Shape) -> Shape:
-    """The shape of a register that has one or the other."""
+    """The join of two shapes."""
     if a is None or b is None or a[0] != b[0]:
         return None
     return a[0], min(a[1], b[1])
@@ -54,7 +52,7 @@ def join(a: Shape, b: Shape) -> Shape:
 
 @dataclass
 class Facts:
-    """What writing a region has shown so far. ``frames`` is shared by the regions of a kernel."""
+    """Facts learned from writing a region so far. ``frames`` is shared by the regions of a kernel."""
 
     frames: dict[Register, Shape]
     slots: dict[Register, Shape] = field(default_factory=dict)
@@ -75,7 +73,7 @@ class Facts:
 
 
 class WideCode(WideMemory):
-    """Mixed into the skeleton of a kernel: writes blocks for lanes."""
+    """Mix-in for the skeleton of a kernel: writes wide blocks."""
 
     wide = True
     prefix = "w"
@@ -89,7 +87,7 @@ class WideCode(WideMemory):
         self.facts, self.flow, self.width = facts, flow, width
         self.begin_lanes()
         self.layout = flow.layout(facts.parting, self.plan.liveness)
-        self.initial: list[str] = []  # what stands at the start of a group
+        self.initial: list[str] = []  # code at the start of a group
         self._masks: dict[int, str] = {}
         self._defined = self._count_definitions()
         self._here: frozenset[int] = frozenset()
@@ -104,7 +102,7 @@ class WideCode(WideMemory):
         return found
 
     def _first_effects(self) -> set[int]:
-        """Places before which, in the order in which they are executed, something may have been changed."""
+        """Places in the execution order that a side effect may precede."""
         blocks = self.plan.blocks
         dirty: set[int] = set()
         so_far = False
@@ -247,13 +245,13 @@ class WideCode(WideMemory):
             super().lower(instruction)
 
     def _is_recomputed(self, instruction: Instruction) -> bool:
-        """Is all that it computes written into a prologue when somebody asks for it?"""
+        """Whether all its results are rematerialised in a prologue on use."""
         known = self.plan.recomputed
         results = definitions(instruction)
         return bool(results) and all(each in known.values or each in known.constants for each in results)
 
     def fault(self, kind: abi.FaultKind, site: int, address: str = "0", size: int = 0) -> None:
-        """Of the first active lane."""
+        """Record the fault of the first active lane."""
         thread = self.raw(f"add i32 %wthread, {self.first_lane(self.mask)}")
         self.unit.declare("cl_fault", "declare void @cl_fault(ptr, ptr, i32, i32, i32, i64, i32) nounwind")
         self.lines.append(
@@ -266,7 +264,7 @@ class WideCode(WideMemory):
     # -- blocks
 
     def _mask_place(self, position: int) -> str | None:
-        """The variable that holds the mask of a place, if it has one."""
+        """The variable with the mask of a place, if it has one."""
         place = self.flow.places[position]
         if position not in self.layout.parked and (place.again or place.block not in self.layout.masked):
             return None
@@ -280,7 +278,7 @@ class WideCode(WideMemory):
         return found
 
     def _send(self, target: int, mask: str | None, adding: bool) -> None:
-        """Note that the lanes of ``mask`` go to a place."""
+        """Park the lanes of ``mask`` at a place."""
         place = self._mask_place(target)
         if place is None:
             return
@@ -364,7 +362,7 @@ class WideCode(WideMemory):
             self.leave()  # type: ignore[attr-defined]
 
     def all_arrived(self) -> None:
-        """The lanes of this block have come to the region's end: go on with those that are parked."""
+        """The lanes of this block have reached the region's end: continue with the parked lanes."""
         self.lines.append(f"br label %{self._parked_label(self.flow.next_of(self._here))}")
 
     def _part(self, block: Block, condition: str, first: int, second: int) -> None:
@@ -403,7 +401,7 @@ class WideCode(WideMemory):
         return label
 
     def _burn(self, head: int, label: str) -> None:
-        """Pass the fuel gauge on the way back to a loop's head."""
+        """Write the fuel check of a back-edge."""
         tank = self.fuel()  # type: ignore[attr-defined]
         poll = self.fresh_label("poll")
         left = self.raw(f"sub i32 {self.raw(f'load i32, ptr {tank}')}, 1")
@@ -422,12 +420,12 @@ class WideCode(WideMemory):
 
 
 def may_be_wide(unit: Unit, plan: Plan) -> bool:
-    """Is a wide form worth a try?"""
+    """Whether a wide form may be attempted."""
     return unit.variant in WIDE_VARIANTS and lanes_of_host() > 0 and looks_wide(plan)
 
 
 def looks_wide(plan: Plan) -> bool:
-    """Does nothing that is known before code is written keep a kernel from having a wide form?"""
+    """Whether analysis alone does not rule out a wide form of a kernel."""
     if any(access.extent in ELSEWHERE or access.read_only for access in plan.accesses.values()):
         return False
     if not plan.points and any(_never_wide(i, plan) for block in plan.blocks for i in block.instructions):

@@ -1,7 +1,7 @@
-"""The wide forms of the two skeletons: a region of a kernel that waits, and a kernel that never does.
+"""Wide forms of the two skeletons: a region, and a kernel without suspension points.
 
-What is kept across a suspension point lies in frames with one word a thread, side by side; a group of lanes reads and
-writes it as one vector, and so it does with the operands and results of warp operations in scratch memory.
+Frames hold spilled registers as contiguous per-thread arrays, and scratch memory likewise holds the operands and
+results of warp operations; a group of lanes accesses them as one vector.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_ATTEMPTS = 12
 
 
 class WideRegion(WideCode, RegionKernel):
-    """Writes one region for lanes."""
+    """Writes the wide form of a region."""
 
     def __init__(self, unit: Unit, plan: Plan, region: Region, facts: Facts, flow: Flow) -> None:
         super().__init__(unit, plan, region, PointTables())
@@ -102,7 +102,7 @@ class WideRegion(WideCode, RegionKernel):
         self._arrive(layout.EXITED)
 
     def _arrive(self, state: int) -> None:
-        """The active lanes have come to the region's end, in this state."""
+        """The active lanes have reached the region's end in this state."""
         if self.outcomes > 1:
             whole, lanes = self.vector_type("i32"), self.vector_type("i1")
             value = f"splat (i32 {state})"
@@ -206,7 +206,8 @@ class WideRegion(WideCode, RegionKernel):
             self.guard(self.any_of(together))
 
     def _expect(self, register: Register, shape: Shape, found: str, place: str, differing: list[str]) -> str:
-        """A kept register that should be uniform or affine. Other lanes are compared with what lane 0 makes expect."""
+        """Reload a register assumed uniform or affine, and compare the other lanes with the value that lane 0
+        implies."""
         assert shape is not None
         type, lanes = register_type(register), self.vector_type("i1")
         base = self.raw(f"load {type}, ptr {place}, align {_bytes(register)}")
@@ -243,7 +244,7 @@ def _bytes(register: Register) -> int:
 
 
 class WideSimple(WideCode, SimpleKernel):
-    """Writes the body of a kernel that never waits for lanes; ``%x`` is that of the first."""
+    """Writes the wide body of a kernel without suspension points; ``%x`` is that of the first lane."""
 
     def __init__(self, unit: Unit, plan: Plan, facts: Facts, flow: Flow) -> None:
         super().__init__(unit, plan)
@@ -282,7 +283,7 @@ class WideSimple(WideCode, SimpleKernel):
 
 
 def wide_simple(unit: Unit, plan: Plan) -> WidePart | None:
-    """The wide form of a kernel that never waits, if it has one."""
+    """The wide form of a kernel without suspension points, if it has one."""
     if not may_be_wide(unit, plan):
         return None
     flow = find_flow(plan.blocks, [block.index for block in plan.blocks], 0)
@@ -324,7 +325,7 @@ def _works(plan: Plan, index: int) -> bool:
 
 
 def _settle(unit: Unit, facts: Facts, make: Callable[[], WidePart]) -> WidePart | None:
-    """Write until it shows nothing new about the code. Constants of earlier attempts are dropped."""
+    """Write repeatedly until the facts reach a fixed point. Constants of earlier attempts are dropped."""
     count = len(unit.constants)
     for _ in range(_MOST_ATTEMPTS):
         del unit.constants[count:]

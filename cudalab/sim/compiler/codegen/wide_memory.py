@@ -1,8 +1,8 @@
-"""What wide code does in memory: checks for all lanes at once, and atomics for one lane after the other.
+"""Memory accesses of wide code: checks for all lanes at once, atomics lane by lane.
 
-Where the address is affine, a check costs two comparisons however many lanes there are: the first and the last lane. If
-one is outside, a cold branch hands all lanes to the runtime object, which judges each active one. Other addresses are
-compared as a vector.
+If the address is affine, a check costs two comparisons for any number of lanes: the first and the last. If one is
+outside, a cold path passes all lanes to the runtime object, which checks each active one. Other addresses are compared
+as a vector.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from cudalab.sim.compiler.ptx.nodes import Instruction, Register
 
 _INTEGERS = frozenset(["u32", "s32", "u64", "s64", "b32", "b64"])
 _COMMUTING = frozenset(["add", "min", "max", "and", "or", "xor"])
-#: What no wide form reaches: local memory, and pointers that may lead anywhere.
+#: Extents without a wide form: local memory, and pointers of unknown provenance.
 ELSEWHERE = (Extent.LOCAL, Extent.LOCAL_VARIABLE, Extent.SHADOW)
 
 
 class WideMemory(Lanes):
-    """Accesses of lanes; mixed into ``WideCode``."""
+    """Accesses of wide code; base of ``WideCode``."""
 
     plan: Plan
     group_bases: dict[Group, str]
@@ -71,7 +71,7 @@ class WideMemory(Lanes):
         return self.new(f"getelementptr i8, ptr {start}, i64 {distance}")
 
     def _check_lanes(self, group: Group, shape: Affine, failed: str, good: str) -> None:
-        """The cold branch of an affine check: look at each active lane."""
+        """The cold path of an affine check: check each active lane."""
         saved, self.lines = self.lines, []
         self.label(failed)
         mask = str((1 << self.width) - 1)
@@ -100,7 +100,7 @@ class WideMemory(Lanes):
         return inside
 
     def _check_each(self, group: Group, base: str, low: str, limit: str, even: int, good: str) -> None:
-        """Look at each active lane; the first that is wrong makes the fault."""
+        """Check each active lane; the first that fails raises the fault."""
         whole, lanes = self.vector_type("i64"), self.vector_type("i1")
         addresses = self.vector(base, "i64")
         distance = addresses if low == "0" else self.raw(f"sub {whole} {addresses}, {self.vector(low, 'i64')}")
@@ -136,7 +136,7 @@ class WideMemory(Lanes):
     # -- atomics
 
     def lower_atomic(self, instruction: Instruction) -> None:
-        """An update whose result nobody reads, of integers: for one active lane after the other, ascending."""
+        """An integer update whose result is unused: one active lane after the other, ascending."""
         parts = instruction.opcode.split(".")
         if order_matters(instruction, self.plan):
             raise NotWide("an atomic whose order matters")
@@ -168,7 +168,7 @@ class WideMemory(Lanes):
         self.may_restart = False
 
     def _array(self, value: str, type: str) -> str:
-        """The lanes of a value in memory, where each can be picked."""
+        """Spill the lanes of a value to memory, for indexed access."""
         place = self.alloca(self.vector_type(type))
         self.lines.append(f"store {self.vector_type(type)} {self.vector(value, type)}, ptr {place}")
         return place
@@ -178,7 +178,7 @@ class WideMemory(Lanes):
 
 
 def order_matters(instruction: Instruction, plan: Plan) -> bool:
-    """Of an atomic: is its result used, or does the order change what is left in memory?"""
+    """Whether an atomic's result is used, or the order of lanes affects the final value in memory."""
     parts = instruction.opcode.split(".")
     read = any(plan.liveness.ever_read >> register.index & 1 for register in definitions(instruction))
     return read or parts[-1] not in _INTEGERS or not _COMMUTING & set(parts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class WidePart:
-    """The text of a wide form, in the parts of a function that it goes to. ``latch`` ends with the values ``%wide.or``
+    """The text of a wide form, by the parts of the function it belongs to. ``latch`` ends with the values ``%wide.or``
     and ``%wide.and`` of the lanes' states; ``fits`` (i1) says whether the block's shape allows it."""
 
     width: int

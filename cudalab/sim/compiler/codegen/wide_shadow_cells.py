@@ -1,8 +1,8 @@
-"""Shadow cells for several neighbouring threads at once (``codegen.wide``, ``codegen.race``).
+"""Shadow cells of wide code (``codegen.wide``, ``codegen.shadow_cells``).
 
-The cells of all active lanes are compared together, by the same rules as one cell. Where the lanes' cells lie side by
-side, or at least differ, those that are touched for the first time are written together as well. Lanes whose cells are
-not what they usually are go to ``cl_race`` one by one, and so do those of lanes that write to one place.
+The cells of all active lanes are compared at once, by the same rules as a single cell. If the lanes' cells are
+contiguous, or at least distinct, first accesses are written at once as well. Lanes whose cells have no usual value go
+to ``cl_race`` one by one, as do lanes that write to the same location.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from cudalab.sim.compiler.passes.accesses import Access
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.runtime import layout
 
-_MOST = 32  # cells that are compared together
+_MOST = 32  # cells compared at once
 
 
 def follow(w: Lanes, access: Access) -> None:
-    """Write what follows the check of an access by the active lanes."""
+    """Write the shadow cell update for an access by the active lanes."""
     if access.space is not Space.SHARED and access.space not in (Space.GLOBAL, Space.GENERIC):
         return
     base = addresses.base_of(w, access)  # type: ignore[arg-type]
@@ -70,7 +70,8 @@ class _Follow:
         else:
             self._one_by_one(w.all_or_mask())
 
-    # -- where the cells are -------------------------------------------------------------------------------------------
+    # -- location of the cells
+    # -------------------------------------------------------------------------------------------
 
     def _index(self, address: str) -> str:
         return self.w.raw(f"lshr i64 {address}, {self.shift}") if self.shift else address
@@ -93,7 +94,7 @@ class _Follow:
             w.label(bad)
             self._one_by_one(self._of_lanes(usual, wide))
             return
-        # first what holds of all lanes, most of the time: many have read there, or nobody has been there
+        # first the common cases for all lanes: several readers, or no access yet
         known = ""
         if not self.stores:
             known, unknown = self._known(cell, wide), w.fresh_label("unknown")
@@ -106,7 +107,7 @@ class _Follow:
         self._write(new, place, mask, wide)
         w.lines.append(f"br label %{self.done}")
         w.label(mixed)
-        # what is touched for the first time, or again by another thread, is written; the rest stays as it is
+        # first accesses, and second ones by another thread, are written; other cells stay unchanged
         new, usual, changed = self._again(cell, known, first, new, wide)
         self._write(new, place, changed if mask is None else w.raw(f"and {lanes} {changed}, {mask}"), wide)
         bad = w.fresh_label("unusual")
@@ -145,7 +146,7 @@ class _Follow:
         self._one_by_one(self._of_lanes(usual, w.width))
 
     def _one_place(self, shape: Affine) -> None:
-        """All lanes read, or change atomically, one place."""
+        """All lanes read, or update atomically, the same location."""
         w = self.w
         place = w.raw(f"getelementptr i64, ptr {self.cells}, i64 {self._index(shape.base)}")
         cell = w.raw(f"load i64, ptr {place}, align 8")
@@ -166,7 +167,7 @@ class _Follow:
         self._one_by_one(w.all_or_mask())
 
     def _first_reader(self, cell: str) -> str:
-        """Nothing was done there since the barrier (or in this launch), and the bytes hold something."""
+        """Not accessed since the barrier (or in this launch), and initialised."""
         w = self.w
         if not self.shared:
             limit = shadow_cells.time_word(w, "launch_start")  # type: ignore[arg-type]
@@ -181,7 +182,7 @@ class _Follow:
     # -- rules ---------------------------------------------------------------------------------------------------------
 
     def _known(self, cell: str, wide: int) -> str:
-        """Loads and atomics: the same was done by several before."""
+        """Loads and atomics: several threads have done the same before."""
         w = self.w
         type_ = "i64" if wide == 1 else f"<{wide} x i64>"
         bits = "i1" if wide == 1 else f"<{wide} x i1>"
@@ -200,7 +201,7 @@ class _Follow:
         return known
 
     def _read_by_warp(self) -> str:
-        """A cell that lanes of this warp have read, now. The lanes taken together are of one warp."""
+        """A cell that lanes of this warp have read at the current time. The lanes of a group belong to one warp."""
         w = self.w
 
         def make() -> str:
@@ -213,7 +214,7 @@ class _Follow:
         return w.cached("race warp", w.level_here(Level.THREAD), make)
 
     def _rules(self, cell: str, own: str, wide: int, *, only_known: bool = False) -> tuple[str, str, str | None]:
-        """New cells, which lanes are as usual, and which cells change (None: none does)."""
+        """The new cells, the lanes with usual values, and the cells that change (None: none)."""
         known = "" if self.stores else self._known(cell, wide)
         if self.atomic or only_known:
             return cell, known, None
@@ -221,8 +222,8 @@ class _Follow:
         return self._again(cell, known, first, new, wide)
 
     def _first(self, cell: str, own: str, wide: int) -> tuple[str, str]:
-        """Which cells nobody has touched since the barrier (or in this launch), and what becomes of them. For loads
-        also: the bytes hold something."""
+        """The cells not accessed since the barrier (or in this launch), and their new values. For loads the bytes must
+        also be initialised."""
         w = self.w
         type_, bits = f"<{wide} x i64>", f"<{wide} x i1>"
         state = Race.WRITE if self.stores else Race.READ
@@ -243,7 +244,7 @@ class _Follow:
         return w.raw(f"and {bits} {first}, {w.raw(f'icmp ne {type_} {held}, zeroinitializer')}"), new
 
     def _again(self, cell: str, known: str, first: str, new: str, wide: int) -> tuple[str, str, str]:
-        """As ``_rules``, where not all cells are touched for the first time."""
+        """As ``_rules``, for cells of which some have been accessed before."""
         w = self.w
         type_, bits = f"<{wide} x i64>", f"<{wide} x i1>"
         apart = w.raw(f"xor {type_} {cell}, {new}")
@@ -255,8 +256,8 @@ class _Follow:
         usual = w.raw(f"or {bits} {known}, {first}")
         if self.orders_warps:
             return new, usual, first
-        # One thread has read, in this very call of the region, which in kernels without warp operations is nearly
-        # always the only one since the barrier: this thread, or now there are several.
+        # One thread has read during this region call, which in kernels without warp operations is nearly always the
+        # only one since the barrier: either this thread, or the cell now has several readers.
         threads = 0x3FF << Race.THREAD_SHIFT
         ignored = Race.SITE_MASK | Race.GRID_CONFLICT | threads
         rest = w.raw(f"and {type_} {apart}, {self._splat(str(~ignored), wide)}")
@@ -282,7 +283,7 @@ class _Follow:
         return w.raw(f"shufflevector <{wide} x i64> {first}, <{wide} x i64> poison, <{wide} x i32> zeroinitializer")
 
     def _spread(self, vector: str, type_: str) -> str:
-        """A value of each lane for each of its cells."""
+        """Replicate each lane's value for each of its cells."""
         if self.count == 1:
             return vector
         w = self.w
@@ -300,7 +301,7 @@ class _Follow:
         return w.raw(f"call i1 @{name}({bits} {usual})")
 
     def _of_lanes(self, usual: str, wide: int) -> str:
-        """The active lanes with a cell that is not as usual."""
+        """The active lanes with a cell that has no usual value."""
         w = self.w
         bits = f"<{wide} x i1>"
         bad = w.raw(f"xor {bits} {usual}, splat (i1 true)")
@@ -309,14 +310,14 @@ class _Follow:
             moved = w.raw(f"shufflevector {bits} {bad}, {bits} poison, <{wide} x i32> <{order}>")
             bad = w.raw(f"or {bits} {bad}, {moved}")
         if self.count > 1:
-            # the first cell of a lane has taken up the others, and cells of the lanes behind, which does no harm
+            # the first cell of a lane has absorbed the others, and cells of the following lanes, which is harmless
             order = ", ".join(f"i32 {lane * self.count}" for lane in range(w.width))
             bad = w.raw(f"shufflevector {bits} {bad}, {bits} poison, <{w.width} x i32> <{order}>")
         lanes = w.vector_type("i1")
         return bad if w.mask is None else w.raw(f"and {lanes} {bad}, {w.mask}")
 
     def _one_by_one(self, which: str) -> None:
-        """Let the runtime object look at the cells of these lanes."""
+        """Pass the cells of these lanes to the runtime object."""
         w = self.w
         lanes, whole, kind = w.vector_type("i1"), w.vector_type("i64"), f"i{w.width}"
         addresses = w.alloca(whole)
