@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -114,8 +115,9 @@ class DeviceState:
         self.depth += 1
         if self.scheduler.implicit is not None:
             self.scheduler.implicit.called(call)
-        for entered in tuple(self.on_enter):
-            entered()
+        if self.on_enter:
+            for entered in tuple(self.on_enter):
+                entered()
 
     def called(self, call: Call, began: int) -> None:
         """An outermost call ends: tell those who watch."""
@@ -125,7 +127,7 @@ class DeviceState:
 
     def check_thread(self, name: str) -> None:
         """Raise ``cudaErrorNotPermitted`` in a host function, for the call ``name``."""
-        if self.host_thread.is_current:
+        if threading.get_ident() == self.host_thread.ident:
             error = CudaError(
                 cudaError_t.cudaErrorNotPermitted,
                 f"{name} was called in a host function (cudaLaunchHostFunc). A host function must not call CUDA: on a "
@@ -206,7 +208,8 @@ class DeviceState:
         return operation
 
     def _end(self, operation: Operation) -> None:
-        for ended in tuple(self.on_end):  # a listener may have nothing left to listen for
-            ended(operation)
+        if self.on_end:
+            for ended in tuple(self.on_end):  # a listener may have nothing left to listen for
+                ended(operation)
         if self.recorder.on:
             self.recorder.ended(operation)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from threading import get_ident
 from typing import Concatenate, ParamSpec, TypeVar
 
 from cudalab.sim.device.caller import place_of_call
@@ -64,7 +65,7 @@ def call(
         @functools.wraps(method)
         def run(self: G, /, *args: P.args, **kwargs: P.kwargs) -> R:
             state = self.state
-            if state.host_thread.is_current:
+            if get_ident() == state.host_thread.ident:
                 state.check_thread(declared.name)
             with state.lock:
                 if state.depth:  # one call made by another

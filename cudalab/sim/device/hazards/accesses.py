@@ -196,9 +196,15 @@ def _meet(cell: list[Entry], entry: Entry, start: int, end: int, found: Collisio
     line = stamp.line
     if len(cell) == 1:  # the usual case: the same stream again
         before, how = cell[0]
-        if before.line is line and (how == kind or kind == WRITE):
-            cell[0] = entry
+        if before.line is line:
+            if how == kind or kind == WRITE:
+                cell[0] = entry
+            else:
+                cell.append(entry)
             return
+    elif kind == WRITE and len(cell) == 2 and cell[0][0].line is line and cell[1][0].line is line:
+        cell[:] = (entry,)
+        return
     clock = stamp.clock
     kept = []
     for other in cell:

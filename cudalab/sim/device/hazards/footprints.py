@@ -101,13 +101,13 @@ class Footprints:
         return parts
 
 
-_NONE = np.empty((0, 2), np.int64)
+NO_RUNS = np.empty((0, 2), np.int64)
 
 
 def _ranges_or_runs(runs: Runs) -> tuple[tuple[StridedRange, ...], Runs]:
     if len(runs) > _FEW:
         return (), runs
-    return tuple((start, end - start, ()) for start, end in runs.tolist()), _NONE
+    return tuple((start, end - start, ()) for start, end in runs.tolist()), NO_RUNS
 
 
 def key_of(launch: KernelOperation) -> LaunchKey:

@@ -15,7 +15,7 @@ touches by atomics only are no hazard to other atomics on them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +25,11 @@ from cudalab.sim.device.caller import UNKNOWN, Place
 from cudalab.sim.device.hazards import advice
 from cudalab.sim.device.hazards.accesses import ATOMIC, READ, WRITE, Accesses, Collisions, Ledger
 from cudalab.sim.device.hazards.clocks import Clocks, Stamp, joined_clocks
-from cudalab.sim.device.hazards.footprints import Footprints, Part, Parts, Placement, key_of
+from cudalab.sim.device.hazards.footprints import NO_RUNS, Footprints, Part, Placement, key_of
 from cudalab.sim.device.hazards.hazard import Hazard, HazardWarning, Kind, Party, name_of
 from cudalab.sim.device.hazards.host import HostSide, Shared, Touch, Watch
 from cudalab.sim.device.observer import Observer
-from cudalab.sim.device.queue.byte_ranges import NOTHING, Runs, StridedRange, end_of, runs_of
+from cudalab.sim.device.queue.byte_ranges import NOTHING, Runs, StridedRange, Touched, end_of, runs_of
 from cudalab.sim.device.queue.host_function import running as running_host_function
 from cudalab.sim.device.queue.kernel_launch import KernelOperation
 from cudalab.sim.device.queue.operation import Operation, Stream
@@ -38,6 +38,7 @@ from cudalab.sim.machine.memory.allocations import Memory
 if TYPE_CHECKING:
     from cudalab.sim.device.declaration import Call
 
+_MOST_PLACEMENTS = 1024
 _VERBS = {READ: "reads", WRITE: "writes", ATOMIC: "changes"}
 
 
@@ -63,6 +64,8 @@ class HazardReport(Observer):
         self._fresh: list[Hazard] = []
         self._shared_memory = False
         self._footprints = Footprints()
+        self._placements: dict[Touched, Placement] = {}
+        """Of what copies and the like touch, which say it when they are enqueued."""
         self._launches: dict[Stamp, KernelOperation] = {}
         """Kernels in flight of which it is not known what they will touch."""
         self._order_made = False
@@ -95,18 +98,15 @@ class HazardReport(Observer):
             assert isinstance(operation, KernelOperation)
             self._launched(operation, stamp)
             return
-        stamp.parts = parts = []
-        shared = []
-        ledger_of = self._accesses.ledger
-        for kind, ranges in enumerate(touched):  # reads, writes, atomics: READ, WRITE, ATOMIC
-            for extent in ranges:
-                ledger = ledger_of(extent[0])
-                if ledger is not None:
-                    parts.append((ledger, kind, extent))
-                    if ledger.shared and kind != ATOMIC:
-                        shared.append(_shared(ledger, kind, extent))
-        if shared:
-            self._host.expect(stamp, tuple(shared))
+        placement = self._placements.get(touched)
+        if placement is None or placement.versions != (self._memory.version, self._accesses.version):
+            if len(self._placements) >= _MOST_PLACEMENTS:
+                self._placements.clear()
+            parts = ((kind, ranges, NO_RUNS) for kind, ranges in enumerate(touched))  # READ, WRITE, ATOMIC
+            placement = self._placements[touched] = self._place(parts)
+        stamp.parts = placement.parts
+        if placement.shared:
+            self._host.expect(stamp, placement.shared)
 
     def _launched(self, launch: KernelOperation, stamp: Stamp) -> None:
         known = self._footprints.of(launch.kernel)
@@ -133,8 +133,8 @@ class HazardReport(Observer):
         if shared:
             self._host.expect(stamp, shared)
 
-    def _place(self, footprint: Parts) -> Placement:
-        """A kernel's footprint with the ledgers it belongs to."""
+    def _place(self, footprint: Iterable[tuple[int, Iterable[StridedRange], Runs]]) -> Placement:
+        """A footprint with the ledgers it belongs to."""
         parts: list[Part] = []
         many: list[tuple[Ledger, int, Runs]] = []
         shared: list[Shared] = []
@@ -234,6 +234,7 @@ class HazardReport(Observer):
         if self._host.busy:
             self._host.clear()
         self._launches.clear()
+        self._placements.clear()
         self._empty_waits.clear()
 
     # -- what is found -------------------------------------------------------------------------------------------------

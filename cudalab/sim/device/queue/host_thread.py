@@ -21,12 +21,8 @@ class HostThread:
         self._requests: queue.SimpleQueue[tuple[Callable[[], None], threading.Event]] = queue.SimpleQueue()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._ident = 0
-
-    @property
-    def is_current(self) -> bool:
-        """Does the caller run in it?"""
-        return threading.get_ident() == self._ident
+        self.ident = 0
+        """``threading.get_ident()`` of the thread; 0 while there is none. Every call of the runtime compares it."""
 
     def run(self, function: Callable[[], None]) -> None:
         """Call ``function``, which must not raise, there, and wait until it has returned."""
@@ -39,14 +35,14 @@ class HostThread:
         done.wait()
 
     def _serve(self) -> None:
-        self._ident = threading.get_ident()
+        self.ident = threading.get_ident()
         while True:
             try:
                 function, done = self._requests.get(timeout=_IDLE_SECONDS)
             except queue.Empty:
                 with self._starting:
                     if self._requests.empty():
-                        self._thread, self._ident = None, 0
+                        self._thread, self.ident = None, 0
                         return
                 continue
             try:

@@ -248,7 +248,7 @@ class KernelOperation(Operation):
         return SiteKind.ATOMIC in kinds and SiteKind.STORE not in kinds
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class KernelLaunch(Work[KernelOperation]):
     """One launch: a kernel, its configuration and its arguments."""
 

@@ -42,7 +42,10 @@ class CopyOperation(Operation):
         work = self.work
         if self._data is None:
             source = work.source
-            data = source.gather(work.memory, self._watched) if self.source_here else np.zeros(source.bytes, np.uint8)
+            if self.source_here:
+                data = source.gather(work.memory, self._is_watched(source))
+            else:
+                data = np.zeros(source.bytes, np.uint8)
             self._data = data if self.on_take is None else self.on_take(data)
         if work.staging:
             return max(work.duration, self.enqueued + work.staging - self.start)
@@ -53,7 +56,7 @@ class CopyOperation(Operation):
         assert data is not None
         if self.destination_here:
             try:
-                work.destination.scatter(work.memory, data, self._watched)
+                work.destination.scatter(work.memory, data, self._is_watched(work.destination))
             except host_address.UnmappedAddress as error:
                 raise CudaError(cudaError_t.cudaErrorInvalidValue, f"{work.name}: {error}") from None
         if self.on_deliver is not None:
@@ -64,13 +67,16 @@ class CopyOperation(Operation):
         """Its source is taken already; writing it can wait."""
         return self.run
 
-    @property
-    def _watched(self) -> bool:
-        """Is memory of it watched for accesses of the host?"""
-        return self.stamp is not None and self.stamp.visible is not None
+    def _is_watched(self, region: CopyRegion) -> bool:
+        """Is this side of the copy watched for accesses of the host?"""
+        if self.stamp is not None:
+            for start, end, _ in self.stamp.visible or ():
+                if start <= region.address < end:
+                    return True
+        return False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Copy(Work[CopyOperation]):
     """One copy from ``source`` to ``destination``."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import WARP
@@ -54,6 +54,14 @@ class LaunchConfig:
     """Blocks of a cluster in x, y, z; None without clusters."""
     cooperative: bool = False
     """All blocks are resident at once, so the grid may synchronise."""
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        key = self.grid, self.block, self.shared, self.cluster, self.cooperative
+        object.__setattr__(self, "_hash", hash(key))  # every launch looks its configuration up several times
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def blocks(self) -> int:
