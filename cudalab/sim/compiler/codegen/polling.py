@@ -77,8 +77,8 @@ def began_inside(e: WaitingEnvironment, loops: set[int]) -> str:
 
 
 def arrive(e: WaitingEnvironment, number: int, *, tells: bool = True) -> None:
-    """Arrival at a suspension point that is not a poll: report progress, unless the point lies inside a polling loop,
-    or the driver itself detects whether the thread advances (``tells``)."""
+    """Arrival at a suspension point that is not a poll: report progress, unless the thread resumed inside the same
+    polling loop. ``tells`` is false where the driver itself detects whether the thread advances."""
     if e.plan.loops_of_point(number):
         left = e.new(f"load i32, ptr {_PATIENCE}")
         e.emit(f"store i32 {left}, ptr {e.frame_word(e.plan.patience_offset)}")

@@ -1,8 +1,8 @@
-"""PTX as data: lexer, nodes and parser for the text that NVRTC produces.
+"""Lexer, syntax tree and parser for PTX.
 
-The grammar is that of the PTX ISA; what is read is what compilers and inline ``asm`` write: one module of
-variables and functions whose bodies are lists of labels and instructions. Debugging sections are skipped,
-but ``.file`` and ``.loc`` are kept, because every fault and every counter names the learner's source line.
+The grammar is that of the PTX ISA, as far as compilers and inline ``asm`` use it: one module of variables and functions
+whose bodies are lists of labels and instructions. Debugging sections are skipped, but ``.file`` and ``.loc`` are kept,
+because every fault and every counter names the learner's source line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Constant expressions of integers (PTX ISA, "Constant Expressions").
+"""Integer constant expressions (PTX ISA, "Constant Expressions").
 
-Operators and their precedence are C's; all values are 64-bit integers. Compilers write numbers; people who write PTX by
-hand, or by a macro, write ``(1 << 4) | 3``.
+Operators and precedence are those of C; all values are 64-bit integers. Compilers emit plain numbers; handwritten PTX
+and macros contain expressions such as ``(1 << 4) | 3``.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _LEVELS = (
     ("*", "/", "%"),
 )
 _PRECEDENCE = {operator: level for level, row in enumerate(_LEVELS) for operator in row}
-#: Tokens that go on with an expression. The lexer has one character a token, so ``<<`` begins with ``<``.
+#: Tokens that continue an expression. The lexer splits operators into characters, so ``<<`` begins with ``<``.
 OPERATORS = frozenset("|&^=!<>+-*/%?")
 
 
 class Tokens(Protocol):
-    """What an expression is read from: a ``StatementReader``."""
+    """Token source of an expression: a ``StatementReader``."""
 
     tokens: list[str]
     at: int
@@ -50,7 +50,7 @@ def finish_expression(reader: Tokens, first: int) -> int:
 
 
 def prefix_expression(reader: Tokens) -> int:
-    """A literal, an expression in parentheses, or one of these behind ``- + ~ !``."""
+    """A literal or a parenthesised expression, optionally prefixed by ``- + ~ !``."""
     if reader.accept("("):
         if reader.tokens[reader.at] in (".s64", ".u64"):  # a cast
             reader.at += 1
@@ -71,7 +71,7 @@ def prefix_expression(reader: Tokens) -> int:
 
 
 def _operator(reader: Tokens) -> str:
-    """The binary operator that stands here, or nothing."""
+    """The binary operator at the current position, or ``""``."""
     one = reader.tokens[reader.at]
     two = one + reader.tokens[reader.at + 1] if one else ""
     return two if two in _PRECEDENCE else one if one in _PRECEDENCE else ""

@@ -1,4 +1,4 @@
-"""What can be wrong with PTX: its syntax, or an instruction that the simulated device does not execute."""
+"""Errors in PTX: invalid syntax, and instructions that the simulated device does not support."""
 
 from __future__ import annotations
 

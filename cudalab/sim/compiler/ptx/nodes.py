@@ -1,8 +1,7 @@
-"""The parts of a PTX module.
+"""Syntax tree of a PTX module.
 
-Operands are small classes; an instruction keeps its opcode as written (``add.s32``), because the table of
-``lowering`` is keyed by it. Registers are objects, one for each register of a function, so that passes can
-use identity and ``index`` (a bit in their bit sets).
+An instruction keeps its opcode as written (``add.s32``), because the table of ``lowering`` is keyed by it. Each
+register of a function is one object, so that passes can use identity and ``index`` (a bit in their bit sets).
 """
 
 from __future__ import annotations
@@ -142,8 +141,8 @@ class Negated:
 
 
 class Part:
-    """``%r1.b0``, ``%r1.h10``, ``-%r1``: bytes or halves of a register, or its negative, as video instructions take it
-    and write it. ``selector`` is ``""`` for all of it."""
+    """``%r1.b0``, ``%r1.h10``, ``-%r1``: bytes or halves of a register, or its negation, in video instructions.
+    ``selector`` is ``""`` for all of it."""
 
     __slots__ = ("negated", "register", "selector")
 
@@ -157,7 +156,7 @@ class Part:
 
 
 class Discard:
-    """The destination ``_``: the result is not wanted."""
+    """The destination ``_``: the result is discarded."""
 
     __slots__ = ()
 
@@ -169,7 +168,7 @@ Operand = Register | Immediate | Symbol | Special | Address | Vector | Pair | Ne
 
 
 class Label:
-    """A place in a function's body."""
+    """A label in a function's body."""
 
     __slots__ = ("name",)
 
@@ -183,8 +182,8 @@ class Label:
 class Instruction:
     """One instruction. ``guard`` is the predicate of ``@p`` or None; ``line`` is its PTX line.
 
-    ``used_bytes`` is the mask of a load's bytes whose values matter, -1 for all: the compiler widens loads, and says by
-    ``.pragma "used_bytes_mask …"`` what it has no use for. ``nounroll``: a pragma of that name stands before it."""
+    ``used_bytes`` is the mask of a load's bytes that are used, -1 for all: the compiler widens loads, and marks unused
+    bytes by ``.pragma "used_bytes_mask …"``. ``nounroll``: preceded by a pragma of that name."""
 
     __slots__ = ("guard", "line", "location", "negated", "nounroll", "opcode", "operands", "used_bytes")
 
@@ -254,7 +253,7 @@ class Function:
     location: Location = field(default_factory=lambda: Location("", 0))
 
     def new_register(self, type: str) -> Register:
-        """Add a register that the PTX does not have."""
+        """Add a virtual register that is not in the PTX."""
         register = Register(f"%new{len(self.registers)}", type, len(self.registers))
         self.registers.append(register)
         return register

@@ -44,7 +44,7 @@ def parse_ptx(text: str) -> Module:
     parser = _Parser(text)
     try:
         return parser.module()
-    except IndexError:  # the empty token behind the last one, or none at all
+    except IndexError:  # the empty token at the end, or past it
         raise parser.error("the text ends in the middle of a statement") from None
 
 
@@ -138,7 +138,7 @@ class _Parser(StatementReader):
             found.append(Variable(name, space, kind, count, alignment, initial, external, line))
             if self.accept(";"):
                 return found
-            if self.tokens[self.at] in (")", ","):  # a parameter list; the caller goes on
+            if self.tokens[self.at] in (")", ","):  # a parameter list; the caller continues
                 return found
             self.expect(",")
 
@@ -272,7 +272,7 @@ class _Parser(StatementReader):
         function.body = body
 
     def declare_labels(self) -> None:
-        """Give the labels of an inner scope unique names, wherever in the scope they are used first."""
+        """Give the labels of an inner scope unique names before parsing it, since uses may precede definitions."""
         depth, at, tokens = 0, self.at, self.tokens
         while tokens[at] and depth >= 0:
             if tokens[at] == "{":
@@ -338,7 +338,7 @@ class _Parser(StatementReader):
             elif attribute == "inlined_at":
                 at = (self.integer(), self.integer(), self.integer())
                 outer = Location(self.result.files.get(at[0], ""), at[1], at[2])
-                inlined = self.inlined.get(at, outer)  # itself inlined, as the last .loc of that place said
+                inlined = self.inlined.get(at, outer)  # itself inlined, according to the last .loc of that location
             else:
                 self.next()
         self.location = Location(self.result.files.get(place[0], ""), place[1], place[2], inlined)
@@ -357,7 +357,7 @@ class _Parser(StatementReader):
             raise self.error(f"unknown register type .{kind}")
         while True:
             name = self.next()
-            if count > 1:  # a vector: as many registers, named name.x …
+            if count > 1:  # a vector: one register per element, named name.x …
                 parts = tuple(self.new_register(f"{name}.{axis}", kind) for axis in "xyzw"[:count])
                 self.scopes[-1][name] = Vector(parts)
             elif self.accept("<"):

@@ -1,7 +1,7 @@
-"""What the simulated device does not execute, and what to use instead.
+"""Opcodes that the simulated device does not support, with advice on alternatives.
 
-Every opcode that NVIDIA's assembler takes for the simulated device's architecture is in a table of ``lowering`` or
-refused here by name: ``tests/sim/compiler/opcodes/grammar`` holds all of them against both.
+Every opcode that NVIDIA's assembler accepts for the simulated device's architecture is in a table of ``lowering`` or
+refused here by name; ``tests/sim/compiler/opcodes/grammar`` checks all of them against both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MAPS = (
 )
 _LATER = "it exists on later GPUs than the simulated device only, and is not simulated; round with .rn or .rz"
 
-#: Patterns of opcodes and advice; the first that matches the beginning is taken.
+#: Opcode patterns and advice; the first pattern that matches a prefix applies.
 _REFUSED = tuple(
     (re.compile(pattern), advice)
     for pattern, advice in (
@@ -58,5 +58,5 @@ GENERAL = "it is outside the part of PTX that is simulated; write it with other 
 
 
 def refusal(opcode: str) -> str:
-    """Why an opcode is out of scope and what to use instead; ``""`` when it is not refused by name."""
+    """Why an opcode is out of scope and what to use instead; ``""`` if it is not refused by name."""
     return next((advice for pattern, advice in _REFUSED if pattern.match(opcode)), "")

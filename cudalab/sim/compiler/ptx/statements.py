@@ -1,4 +1,4 @@
-"""Read single statements of PTX: instructions, their operands, and the names they use."""
+"""Parser of single PTX statements: instructions, operands and names."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ class StatementReader:
         return symbol
 
     def is_register(self, name: str) -> bool:
-        """Is ``name`` a register here?"""
+        """Whether ``name`` is a register in scope."""
         for scope, ranges in zip(reversed(self.scopes), reversed(self.ranges), strict=True):
             if name in scope:
                 return isinstance(scope[name], (Register, Vector))
@@ -270,7 +270,7 @@ class StatementReader:
         return Immediate(finish_expression(self, first.value))
 
     def number(self) -> Immediate:
-        """A literal by itself, or an expression in parentheses."""
+        """A single literal, or a parenthesised expression."""
         if self.tokens[self.at] in ("(", "~", "!"):
             return Immediate(prefix_expression(self))
         negative = self.accept("-")

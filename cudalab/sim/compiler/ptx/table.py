@@ -1,12 +1,12 @@
 """The table of instructions.
 
-A row is a pattern in the manner of the PTX ISA and the function that lowers it::
+A row is a pattern in the notation of the PTX ISA and the function that lowers it::
 
     add.<s16|u16|s32|u32|s64|u64>          one of these is required
     add[.rn|rz|rm|rp][.ftz][.sat].f32      each of these is optional
 
-Every opcode with its modifiers matches at most one row; what matches none is an error that names the opcode. Families
-of instructions are modules with a ``Table`` of their own; ``lowering`` joins them.
+Every opcode with its modifiers matches at most one row; an opcode without a row is an error. Each instruction family is
+a module with its own ``Table``; ``lowering`` merges them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SLOT = re.compile(r"\[\.?([^\]]+)\]|<([^>]+)>|([^.\[\]<>]+)")
 
 
 class Form:
-    """One opcode as written, taken apart: its row, its modifiers and its types in order."""
+    """A parsed opcode: its row, modifiers and types in order."""
 
     __slots__ = ("bits", "kind", "modifiers", "opcode", "row", "signed", "types")
 
@@ -48,7 +48,7 @@ class Form:
         return ""
 
 
-#: Takes the emitter of the function being written; memory and waiting need one of ``codegen.threads``.
+#: Takes the emitter of the current function; memory and suspension need one of ``codegen.threads``.
 Lower = Callable[[Any, Instruction, Form], None]
 
 
@@ -117,7 +117,7 @@ class Table:
         self.rows.setdefault(name, []).append(Row(pattern, name, tuple(slots), lower))
 
     def include(self, other: Table) -> None:
-        """Take over all rows of another table."""
+        """Add all rows of another table."""
         for name, rows in other.rows.items():
             self.rows.setdefault(name, []).extend(rows)
 

@@ -1,6 +1,6 @@
 """A small assembler for LLVM IR with structured control flow.
 
-Variables are ``alloca``s, ``if_``, ``while_`` and ``for_`` are context managers; LLVM makes good code of it.
+Variables are ``alloca``s, which LLVM promotes to SSA values; control structures are context managers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Variable:
 
 
 class Function:
-    """One function being written. ``parameters`` as in ``ptr ctx, i32 warp``; they are named ``%ctx``, ``%warp``."""
+    """One function under construction. ``parameters`` as in ``ptr ctx, i32 warp``; they are named ``%ctx``,
+    ``%warp``."""
 
     def __init__(
         self, library: Library, name: str, result: str, parameters: str, attributes: str = "", convention: str = ""
@@ -44,7 +45,7 @@ class Function:
         self.allocas: list[str] = []
         self.lines: list[str] = []
         self.count = 0
-        self.open = True  # the current basic block has no ending yet
+        self.open = True  # the current basic block has no terminator yet
         self._breaks: list[str] = []
 
     def line(self, text: str) -> None:
@@ -90,7 +91,7 @@ class Function:
         return made
 
     def array(self, size: int) -> str:
-        """Bytes on the native stack."""
+        """Allocate bytes on the native stack."""
         self.count += 1
         self.allocas.append(f"%array{self.count} = alloca [{size} x i8], align 16")
         return f"%array{self.count}"
@@ -141,7 +142,7 @@ class Function:
 
     @contextmanager
     def loop(self) -> Iterator[None]:
-        """Repeats until ``break_``."""
+        """Loop until ``break_``."""
         name = self._fresh()
         self.label(f"{name}.top")
         self._breaks.append(f"{name}.end")
@@ -190,7 +191,7 @@ class Function:
 
 
 class Library:
-    """The runtime module in the making."""
+    """The runtime module under construction."""
 
     def __init__(self) -> None:
         self.functions: list[Function] = []

@@ -1,4 +1,4 @@
-"""Checks of asynchronous copies: the bytes that a copy reads and writes, whose number is known only when it starts."""
+"""Bounds checks of asynchronous copies, whose size is known only when they start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 IS_SHARED = 1
 """Flag of ``cl_async_reach``: the address is one of shared memory."""
 NOT_A_MULTIPLE, NO_CLUSTER = 1, 2
-"""What ``fault.extra[0]`` says of a ``FaultKind.BAD_COPY``."""
+"""Values of ``fault.extra[0]`` for ``FaultKind.BAD_COPY``."""
 
 
 def write(library: Library, traits: Traits) -> None:
@@ -26,11 +26,10 @@ def write(library: Library, traits: Traits) -> None:
 
 
 def _reach(library: Library, traits: Traits) -> None:
-    """``cl_async_reach(…, address, size, alignment, start, low, length, root, flags, group)``: a pointer to so many
-    bytes, checked; null after a fault, which code that skips such accesses has noted. ``start`` is where the extent
-    ``low … low + length`` begins that the compiler knows of, or null: then the address is looked up in the shadow.
-    ``root`` is the number of that root + 1, or 0; ``group`` is what traces shall say, negative: this is the synchronous
-    part of a fault check only."""
+    """``cl_async_reach(…, address, size, alignment, start, low, length, root, flags, group)``: a checked pointer to
+    ``size`` bytes; null after a fault (recorded as skipped in code that skips invalid accesses). ``start`` is the start
+    of the statically known extent ``low … low + length``, or null: the address is looked up in the shadow memory.
+    ``root`` is the number of that root + 1, or 0; ``group`` is the group for traces; negative: a fault check only."""
     f = begin(
         library,
         "cl_async_reach",
@@ -85,7 +84,7 @@ def _reach(library: Library, traits: Traits) -> None:
 
 
 def _lookup(library: Library) -> None:
-    """``cl_async_lookup(ctx, blk, thread, address, size)``: bytes that all belong to live memory; null if not."""
+    """``cl_async_lookup(ctx, blk, thread, address, size)``: a pointer to bytes that are all live; otherwise null."""
     f = begin(library, "cl_async_lookup", "ptr", "ptr ctx, ptr blk, i32 thread, i64 address, i64 size")
     offset = f.op(f"sub i64 %address, {abi.SHARED_WINDOW}")
     with f.if_(_inside(f, offset, f.wide(f.load("i32", "%ctx", layout.field("shared_size"))))):

@@ -1,18 +1,18 @@
-"""Copies that a thread starts and that go on beside it: ``cp.async``, bulk copies, and their groups.
+"""Asynchronous copies: ``cp.async``, bulk copies, and their groups.
 
-A copy is checked, and noted in traces and footprints, when it is started. It *happens* when something ends it, so that
-memory holds the old data until then, and the source is read late, too: a forgotten wait gives wrong data here as on a
-GPU, there mostly, here always. What ends a copy (PTX ISA, "Data Movement and Conversion Instructions: Asynchronous
-copy"):
+A copy is checked, and recorded in traces and footprints, when it is started. It is performed when something completes
+it: until then the target holds the old data, and the source is read late, too. A missing wait therefore always gives
+wrong data here; on a GPU, mostly. A copy is completed by (PTX ISA, "Data Movement and Conversion Instructions:
+Asynchronous copy"):
 
 - ``cp.async.wait_group``, ``cp.async.wait_all`` and ``cp.async.bulk.wait_group`` of the thread that started it;
-- somebody who looks at the mbarrier that tracks it, by ``mbarrier.try_wait`` or ``mbarrier.test_wait``: only then the
-  bytes are counted as complete, and deferred arrivals (``cp.async.mbarrier.arrive``) arrive;
-- the thread's exit; copies that an mbarrier tracks, the block's.
+- a test of the mbarrier that tracks it, by ``mbarrier.try_wait`` or ``mbarrier.test_wait``: only then are the bytes
+  counted as complete, and deferred arrivals (``cp.async.mbarrier.arrive``) performed;
+- the exit of the thread; for copies that an mbarrier tracks, of the block.
 
-Copies may end at any time, so where more are under way than there is room for, the oldest end. Each thread has a ring
-of ``RING`` entries; neighbouring copies of one group share one. Copies that an mbarrier tracks are in a list of the
-block. All of that lies behind the rows of the scratch memory, so a block that yields keeps it.
+Copies may complete at any time, so when the buffer is full the oldest one completes. Each thread has a ring of ``RING``
+entries; adjacent copies of one group share an entry. Copies that an mbarrier tracks are in a list of the block. All of
+this follows the rows of the scratch memory, so it survives when a block yields.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from cudalab.sim.compiler.runtime.traits import Traits
 
 DONE, COPY, ARRIVAL, BULK = range(4)
-"""Kinds of entries: ended; ``cp.async``; a deferred arrival at an mbarrier; a bulk copy."""
+"""Kinds of entries: completed; ``cp.async``; a deferred arrival at an mbarrier; a bulk copy."""
 RING = layout.ASYNC_RING
 SRC, DST, FUNCTION, BARRIER, SIZE, FILLED, KIND, GROUP = 0, 8, 16, 24, 32, 36, 40, 44
-"""Offsets in an entry: pointers to source and destination, what to do (null: copy), the mbarrier, bytes written, bytes
-of the source (the rest is zero)."""
+"""Offsets in an entry: pointers to source, destination and reduction function (null: copy), the mbarrier, bytes
+written, bytes of the source (the rest is zero-filled)."""
 FIRST, COUNT, GROUPS = 0, 4, 8
-"""Offsets in a thread's header: the oldest entry, how many there are, and the numbers of the groups that are being
-filled: of ``cp.async``, of bulk copies."""
+"""Offsets in a thread's header: the oldest entry, the number of entries, and the numbers of the open groups of
+``cp.async`` and of bulk copies."""
 LISTED, ARRIVALS, LEFT = 0, 4, 8
-"""Offsets in the block's header: entries of its list, deferred arrivals of all threads, threads that have left."""
+"""Offsets in the block's header: entries of its list, deferred arrivals of all threads, exited threads."""
 BULK_GROUPS = 0x400
-"""Added to the number of a bulk group in traces; smaller ones are groups of ``cp.async``. Numbers stop growing before
-they reach it, so the last groups of very many count as one."""
+"""Added to the number of a bulk group in traces; smaller numbers are groups of ``cp.async``. Group numbers saturate
+below it."""
 BY_BARRIER = 0x7FF
-"""The group, in traces, of copies that no group holds: an mbarrier tracks them."""
+"""The group, in traces, of copies that an mbarrier tracks."""
 
 
 def write(library: Library, traits: Traits) -> None:
@@ -60,11 +60,11 @@ def write(library: Library, traits: Traits) -> None:
     _exit(library)
 
 
-# -- places ------------------------------------------------------------------------------------------------------------
+# -- layout ------------------------------------------------------------------------------------------------------------
 
 
 def _area(f: Function) -> tuple[str, str]:
-    """Where the block's copies are kept, and how many warps it has (i64)."""
+    """The area for the block's copies, and its number of warps (i64)."""
     warps = f.wide(f.load("i32", "%ctx", layout.field("warps")))
     scratch = f.load("ptr", "%ctx", layout.field("scratch"))
     return f.at(scratch, f.op(f"mul i64 {warps}, {layout.SCRATCH_BYTES}")), warps
@@ -95,9 +95,9 @@ def _listed(f: Function, index: str) -> str:
 
 
 def _finish(library: Library, traits: Traits) -> None:
-    """``cl_async_finish(ctx, item)``: what an entry stands for happens now. In code that skips accesses which are not
-    allowed, an end of the copy may be null: without a source zeros arrive, without a target nothing does. The bytes
-    count as complete all the same, or nobody could go on."""
+    """``cl_async_finish(ctx, item)``: perform the copy or arrival of an entry. In code that skips invalid accesses,
+    either end may be null: a null source reads as zeros, a null target is not written. The bytes still count as
+    complete; otherwise waiting threads would deadlock."""
     f = begin(library, "cl_async_finish", "void", "ptr ctx, ptr item")
     kind = f.load("i32", "%item", KIND)
     with f.if_(f.compare("eq", "i32", kind, DONE)):
@@ -108,7 +108,7 @@ def _finish(library: Library, traits: Traits) -> None:
         area, _ = _area(f)
         f.store("i32", f.op(f"sub i32 {f.load('i32', area, ARRIVALS)}, 1"), area, ARRIVALS)
         pending = field(f, f.load("i64", bar), 0, COUNT_BITS)
-        one = f.op(f"zext i1 {f.compare('ne', 'i64', pending, 0)} to i64")  # .noinc promised more than was expected
+        one = f.op(f"zext i1 {f.compare('ne', 'i64', pending, 0)} to i64")  # .noinc may exceed the expected count
         f.call("cl_mbarrier_apply", "void", f"ptr {bar}", f"i64 {one}", "i64 0", "i64 0")
         f.ret()
     source, target, function = (f.load("ptr", "%item", offset) for offset in (SRC, DST, FUNCTION))
@@ -128,7 +128,7 @@ def _finish(library: Library, traits: Traits) -> None:
 
 
 def _move(f: Function, source: str, target: str, function: str, size: str, filled: str) -> None:
-    """Keep the old bytes for those who take stores back, and make the copy, or call the function that reduces."""
+    """Append the old bytes to the undo log, then copy, or call the reduction function."""
     with f.if_(f.compare("ne", "ptr", f.load("ptr", "%ctx", layout.field("undo.data")), "null")):
         at = f.variable("i64", 0)
         with f.loop():
@@ -148,7 +148,7 @@ def _move(f: Function, source: str, target: str, function: str, size: str, fille
 
 
 def _trim(library: Library) -> None:
-    """``cl_async_trim(ctx, thread)``: forget entries at the front of a ring that have ended."""
+    """``cl_async_trim(ctx, thread)``: drop completed entries at the front of a ring."""
     f = begin(library, "cl_async_trim", "void", "ptr ctx, i32 thread")
     header = _header(f, "%thread")
     with f.loop():
@@ -176,8 +176,8 @@ def _fill(f: Function, entry: str, filled: str | int = "%filled", kind: str | in
 
 
 def _push(library: Library) -> None:
-    """``cl_async_push(ctx, thread, src, dst, function, bar, size, filled, kind, which)``: start a copy of the group
-    that the thread is filling; ``which`` chooses the kind of group."""
+    """``cl_async_push(ctx, thread, src, dst, function, bar, size, filled, kind, which)``: start a copy in the thread's
+    open group; ``which`` selects the kind of group."""
     f = begin(
         library,
         "cl_async_push",
@@ -235,7 +235,7 @@ def _list(library: Library) -> None:
 
 
 def _now(library: Library) -> None:
-    """``cl_async_now(ctx, src, dst, function, bar, size)``: a copy that happens at once, and is counted at ``bar``."""
+    """``cl_async_now(ctx, src, dst, function, bar, size)``: perform a copy at once, and count it at ``bar``."""
     f = begin(library, "cl_async_now", "void", "ptr ctx, ptr src, ptr dst, ptr function, ptr bar, i32 size")
     entry = f.array(layout.ASYNC_ENTRY)
     _fill(f, entry, "%size", BULK)
@@ -253,7 +253,7 @@ def _finish_list(f: Function, area: str) -> None:
 
 
 def _commit(library: Library) -> None:
-    """``cl_async_commit(ctx, thread, which)``: the group that was filled is closed; returns its number."""
+    """``cl_async_commit(ctx, thread, which)``: close the open group; returns its number."""
     f = begin(library, "cl_async_commit", "i32", "ptr ctx, i32 thread, i32 which")
     place = f.element(f.at(_header(f, "%thread"), GROUPS), "i32", "%which")
     group = f.load("i32", place)
@@ -262,7 +262,8 @@ def _commit(library: Library) -> None:
 
 
 def _wait(library: Library, traits: Traits) -> None:
-    """``cl_async_wait(…, kind, which, most)``: end the thread's copies but those of its last ``most`` groups."""
+    """``cl_async_wait(…, kind, which, most)``: complete the thread's copies except those of its last ``most``
+    groups."""
     f = begin(library, "cl_async_wait", "void", f"{WHO}, i32 kind, i32 which, i32 most")
     header = _header(f, "%thread")
     group = f.load("i32", f.element(f.at(header, GROUPS), "i32", "%which"))
@@ -289,7 +290,7 @@ def _shown(f: Function, group: str) -> str:
 
 
 def _group_number(f: Function, thread: str, which: int) -> str:
-    """The number of the group that a thread is filling, as traces have it."""
+    """The number of a thread's open group, as in traces."""
     number = _shown(f, f.load("i32", _header(f, thread), GROUPS + 4 * which))
     return f.op(f"add i32 {number}, {which * BULK_GROUPS}")
 
@@ -298,7 +299,7 @@ def _group_number(f: Function, thread: str, which: int) -> str:
 
 
 def _settle(library: Library) -> None:
-    """``cl_async_settle(ctx, bar)``: end what an mbarrier tracks, for somebody looks at it. The driver calls it."""
+    """``cl_async_settle(ctx, bar)``: complete the copies that an mbarrier tracks. The driver calls it before a test."""
     f = begin(library, "cl_async_settle", "void", "ptr ctx, ptr bar")
     area, _ = _area(f)
     with f.if_(f.compare("ne", "i32", f.load("i32", area, LISTED), 0)):
@@ -339,7 +340,7 @@ def _tracks(f: Function, entry: str) -> str:
 
 def _defer(library: Library) -> None:
     """``cl_async_defer(…, bar, counted)``: arrive at an mbarrier when the copies that the thread has started so far
-    have ended. ``counted``: the arrival is added to those that are pending. False after a fault."""
+    have completed. ``counted``: the pending count is incremented. False after a fault."""
     f = begin(library, "cl_async_defer", "i1", f"{WHO}, ptr bar, i32 counted")
     who = ("ptr %ctx", "ptr %blk", "i32 %thread", "i32 %site")
     with f.if_(f.op(f"xor i1 {f.call('cl_mbarrier_check', 'i1', *who, 'ptr %bar')}, true")):
@@ -365,8 +366,7 @@ def _defer(library: Library) -> None:
 
 
 def _exit(library: Library) -> None:
-    """``cl_async_exit(ctx, thread)``: a thread leaves the kernel; with the last one of the block nothing is under way
-    any more."""
+    """``cl_async_exit(ctx, thread)``: a thread exits the kernel; the last one of the block completes all copies."""
     f = begin(library, "cl_async_exit", "void", "ptr ctx, i32 thread")
     header = _header(f, "%thread")
     first = f.load("i32", header, FIRST)
@@ -386,7 +386,7 @@ def _exit(library: Library) -> None:
 
 
 def write_group(library: Library, traits: Traits) -> None:
-    """``cl_async_group(ctx, thread, which)``: for traces, the group that a thread is filling."""
+    """``cl_async_group(ctx, thread, which)``: a thread's open group, for traces."""
     for which, name in ((0, "cl_async_group"), (1, "cl_async_bulk_group")):
         f = begin(library, name, "i32", "ptr ctx, i32 thread")
         f.ret(_group_number(f, "%thread", which))

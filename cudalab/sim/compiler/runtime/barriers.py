@@ -1,15 +1,15 @@
-"""Barriers of a block whose threads do not all wait at the same instruction.
+"""Block barriers, for threads that wait at different instructions.
 
-A block has 16 barriers. Hardware counts *warps*: one that comes to a barrier counts as 32 threads, whether all of its
-lanes come or one, and lanes that have left the kernel are not waited for. A barrier is complete when as many threads
-have arrived as it was given with the instruction, or without a number when every warp that has not left has come,
-whichever ``bar.sync`` it stands at. ``bar.arrive`` counts and goes on. (PTX ISA, ``bar``, ``barrier``; what an H200
-does with single lanes, numbers above 15, which wrap, and counts is in docs/dev/machine.md.)
+A block has 16 barriers. Hardware counts *warps*: an arriving warp counts as 32 threads, whether one lane arrives or
+all, and exited lanes are not waited for. A barrier completes when the thread count of the instruction is reached, or,
+without a count, when every warp that has not exited has arrived, at whichever ``bar.sync``. ``bar.arrive`` counts
+without waiting. (PTX ISA, ``bar``, ``barrier``; the behaviour of an H200 for single lanes, counts, and numbers above
+15, which wrap, is in docs/dev/machine.md.)
 
-Arrivals are counted when they happen, in a table behind the states of the threads (``layout``), because a warp that
-arrives without waiting may come to the same barrier again before another has gone on. Uses of one barrier that do not
-go together (``bar.red`` and ``bar.sync``, different counts) leave it incomplete forever, which ends as a deadlock; an
-H200 hangs or reports an illegal instruction.
+Arrivals are counted when they happen, in a table after the thread states (``layout``), because a warp that arrives
+without waiting may reach the same barrier again before another has resumed. Incompatible uses of one barrier
+(``bar.red`` and ``bar.sync``, different counts) leave it incomplete forever, which is reported as a deadlock; an H200
+hangs or reports an illegal instruction.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def write(library: Library) -> None:
 
 
 def _spread(library: Library) -> None:
-    """Give every lane of a warp the state ``state``."""
+    """Set the state of every lane of a warp to ``state``."""
     f = library.function("cl_spread", "void", "ptr ctx, i32 warp, i32 state")
     base = f.load("ptr", "%ctx", layout.field("states"))
     states = f.at(base, f.op(f"shl i64 {f.wide('%warp')}, 7"))
@@ -59,7 +59,7 @@ def _waiting(f: Function, warp: str) -> str:
 
 
 def _reset(library: Library) -> None:
-    """A block begins: nobody waits."""
+    """Clear the table when a block begins."""
     f = library.function("cl_reset_barriers", "void", "ptr ctx")
     size = f"i64 {layout.BARRIER_TABLE_BYTES}"
     f.call("llvm.memset.p0.i64", "void", f"ptr {_table(f)}", "i8 0", size, "i1 false")
@@ -67,7 +67,7 @@ def _reset(library: Library) -> None:
 
 
 def _complete(library: Library) -> None:
-    """The barrier ``number`` is complete: its warps may go on, and it is as new."""
+    """Complete the barrier ``number``: release its warps and reset it."""
     f = library.function("cl_complete", "void", "ptr ctx, i32 number", "noinline")
     barrier = _barrier(f, "%number")
     tag = f.op("add i32 %number, 1")
@@ -82,7 +82,7 @@ def _complete(library: Library) -> None:
 
 
 def _arrive(library: Library) -> None:
-    """A warp arrives; ``expected`` may be EVERYBODY. Completes the barrier when a number was given and is reached."""
+    """Arrival of a warp; ``expected`` may be EVERYBODY. Completes the barrier when an explicit count is reached."""
     f = library.function(
         "cl_arrive", "void", "ptr ctx, i32 number, i32 expected, i32 reduces, i32 sum, i32 votes", "noinline"
     )
@@ -109,7 +109,7 @@ def _arrive(library: Library) -> None:
 
 
 def _mixed(library: Library) -> None:
-    """The number of a barrier that was used in ways that do not go together, or -1."""
+    """The number of a barrier with incompatible uses, or -1."""
     f = library.function("cl_mixed_barrier", "i32", "ptr ctx", "cold noinline")
     with f.count_up("i32", layout.BARRIERS) as number:
         with f.if_(f.compare("ne", "i32", f.load("i32", _barrier(f, number), layout.BARRIER_MIXED), 0)):
@@ -117,7 +117,7 @@ def _mixed(library: Library) -> None:
     f.ret(-1)
 
 
-# -- warps that wait ---------------------------------------------------------------------------------------------------
+# -- waiting warps ---------------------------------------------------------------------------------------------------
 
 
 def _scratch(f: Function, thread: str, row: int) -> str:
@@ -128,7 +128,7 @@ def _scratch(f: Function, thread: str, row: int) -> str:
 
 
 def _operands(f: Function, thread: str, state: str) -> tuple[str, str]:
-    """Number and threads asked for (0: everybody) of the named barrier where a thread waits."""
+    """Number and thread count (0: everybody) of the named barrier at which a thread waits."""
     number, asked = f.variable("i32", 0), f.variable("i32", 0)
     literals = literals_of(f, state)
     flags = f.load("i32", literals)
@@ -145,14 +145,14 @@ def _operands(f: Function, thread: str, state: str) -> tuple[str, str]:
 
 
 def _is_named(f: Function, state: str) -> str:
-    """Whether a thread with this state waits at a named barrier. A state with READY set has no kind to look up."""
+    """Whether a thread with this state waits at a named barrier. A state with READY set has no kind."""
     ready = is_ready(f, state)
     point = f.op(f"select i1 {ready}, i32 0, i32 {state}")
     return f.compare("eq", "i32", kind_of(f, point), int(PointKind.NAMED_BARRIER))
 
 
 def _join(library: Library) -> None:
-    """Count a warp that has come to a named barrier, once; a warp that is whole is held back from then on."""
+    """Count the arrival of a warp at a named barrier, once; a converged warp is then held."""
     f = library.function("cl_join", "void", "ptr ctx, ptr warps, i32 warp, ptr kernel", "noinline")
     waiting = _waiting(f, "%warp")
     with f.if_(f.compare("ne", "i32", f.load("i32", waiting), 0)):
@@ -207,9 +207,9 @@ def _join(library: Library) -> None:
 
 
 def _release(library: Library) -> None:
-    """Let go on who may. Returns whether there was anybody.
+    """Release the warps whose barrier is complete. Returns whether there were any.
 
-    ``warps`` holds each warp's state; those of diverged warps are in ``context.states``.
+    ``warps`` holds each warp's state; the lane states of diverged warps are in ``context.states``.
     """
     f = library.function("cl_release", "i1", "ptr ctx, ptr warps, ptr kernel", "noinline")
     threads = f.load("i32", "%ctx", layout.field("threads"))
@@ -235,8 +235,8 @@ def _release(library: Library) -> None:
 
 
 def _release_plain(f: Function, states: str, threads: str, released: object) -> None:
-    """Barrier 0 of the whole block: ``bar.sync 0``, and named barriers that turned out to be number 0 with everybody.
-    They go on when all threads of the block are at one or the other."""
+    """Barrier 0 of the whole block: ``bar.sync 0``, and named barriers with number 0 and all threads. They are released
+    when all threads of the block are at either."""
     total, plain = f.variable("i32", 0), f.variable("i32", 0)
     with f.count_up("i32", threads) as thread:
         state = f.load("i32", f.element(states, "i32", thread))
@@ -272,7 +272,7 @@ def _at_plain(f: Function, state: str) -> str:
 
 
 def _complete_without_number(f: Function, states: str, count: str) -> None:
-    """Barriers that wait for everybody are complete when all warps are there that have not left."""
+    """Complete the barriers without a count at which all warps that have not exited have arrived."""
     live = f.variable("i32", 0)
     with f.count_up("i32", count) as warp:
         own = f.at(states, f.op(f"shl i64 {f.wide(warp)}, 7"))
@@ -289,7 +289,7 @@ def _complete_without_number(f: Function, states: str, count: str) -> None:
 
 
 def _let_pass(f: Function, states: str, warp: str, released: object) -> None:
-    """Lanes whose barrier is complete may go on, and find the sum and the number of the predicates."""
+    """Release lanes whose barrier is complete, with the sum and the number of the predicates."""
     waiting = _waiting(f, warp)
     tag = f.load("i32", waiting)
     with f.if_(f.compare("ne", "i32", f.op(f"and i32 {tag}, {layout.PASSED}"), 0)):
@@ -309,7 +309,7 @@ def _let_pass(f: Function, states: str, warp: str, released: object) -> None:
 
 
 def after_release(f: Function, states: str, warp: str) -> None:
-    """A warp whose lanes were all released, or none, stays whole; the second kind is held back."""
+    """A warp stays converged if all or none of its lanes were released; in the latter case it is held."""
     own = f.at(states, f.op(f"shl i64 {f.wide(warp)}, 7"))
     either, both = f.variable("i32", 0), f.variable("i32", -1)
     with f.bits(lanes_of(f, warp)) as lane:

@@ -1,6 +1,6 @@
 """Reductions of bulk copies: ``cp.reduce.async.bulk`` applies an operation to each element of its target.
 
-One function for each operation and type that a program uses: ``(target, source, bytes)``. Elements are updated
+There is one function per operation and type that a program uses: ``(target, source, bytes)``. Elements are updated
 atomically, so several workers may reduce into the same memory, and in the order of their addresses, so that one worker
 gives the same result each time. Floats are added as ``red`` adds them: in global memory float subnormals are flushed
 (seen on an H200); f16 and bf16 are added with ``.noftz``, so they are not, and are rounded once.
@@ -28,7 +28,7 @@ def name_of(operation: str, type: str) -> str:
 
 
 def writer(operation: str, type: str) -> Callable[[Library, Traits], None]:
-    """What adds the function of one operation and type to an object file."""
+    """The writer that adds the function of one operation and type to an object file."""
 
     def write(library: Library, traits: Traits) -> None:
         bits = int("".join(c for c in type.removeprefix("b") if c.isdigit()))
@@ -53,7 +53,7 @@ def _verb(operation: str, type: str) -> str:
 
 
 def _try(f: Function, operation: str, type: str, bits: int, place: str, value: str, flushes: bool) -> None:
-    """Until no other worker has come in between."""
+    """Compare-and-swap loop over one element."""
     kind, width = f"i{bits}", bits // 8
     seen = f.variable(kind, f.op(f"load atomic {kind}, ptr {place} monotonic, align {width}"))
     with f.loop():
@@ -90,7 +90,7 @@ def _flushed(f: Function, value: str) -> str:
 
 
 def _combine_short(f: Function, operation: str, type: str, old: str, value: str) -> str:
-    """f16 and bf16, by way of integers and doubles: exact, and rounded once."""
+    """f16 and bf16, through integers and doubles: exact, and rounded once."""
     if operation in ("min", "max"):
         return _extreme(f, operation, type, old, value)
     a, b = (_widened(f, type, bits) for bits in (old, value))
@@ -127,7 +127,7 @@ def _power(exponent: int) -> str:
 
 
 def _narrowed(f: Function, type: str, value: str) -> str:
-    """A double, rounded to the nearest f16 or bf16, ties to even."""
+    """A double rounded to the nearest f16 or bf16, ties to even."""
     fraction, bias = _FRACTION[type], _BIAS[type]
     bits = f.op(f"bitcast double {value} to i64")
     sign = f.op(f"shl i64 {f.op(f'lshr i64 {bits}, 63')}, 15")

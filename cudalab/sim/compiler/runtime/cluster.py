@@ -1,14 +1,13 @@
 """Thread block clusters: the cluster's barrier, and distributed shared memory.
 
 A *cluster* is up to 16 blocks that run at the same time on neighbouring SMs (CUDA C++ Programming Guide, "Thread Block
-Clusters"). Its barrier counts threads: a phase is over when every thread of the cluster has arrived or left the kernel.
-Where each thread stands is a word in its frame: the phase that it has arrived at and not waited for, or 0.
+Clusters"). Its barrier counts threads: a phase completes when every thread of the cluster has arrived or exited. A word
+in each thread's frame holds the phase at which it has arrived without waiting yet, or 0.
 
-Any thread may reach the shared memory of any block of its cluster that has not ended. An H200 answers a load from
-a block that has ended with ``cudaErrorLaunchFailure`` and silently drops a store; here both are faults.
-What is simplified: the address of a block's own shared memory does not hold the block's rank; only addresses from
-``map_shared_rank`` do (``abi.RANK_SHIFT``). A plain pointer to shared memory that another block reads means the
-reader's own shared memory.
+Any thread may reach the shared memory of any block of its cluster that has not ended. On an H200 a load from a block
+that has ended fails with ``cudaErrorLaunchFailure`` and a store is silently dropped; here both are faults. Simplified:
+addresses of a block's own shared memory do not contain the block's rank; only addresses from ``map_shared_rank`` do
+(``abi.RANK_SHIFT``). A plain pointer to shared memory that another block reads means the reader's own shared memory.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def _cluster(f: Function) -> str:
 
 
 def _begin(library: Library) -> None:
-    """A block begins that is a cluster by itself. Larger ones are begun by the machine."""
+    """Begin a block that is a cluster by itself. The machine begins larger clusters."""
     f = library.function("cl_cluster_begin", "void", "ptr ctx, ptr blk")
     cluster = _cluster(f)
     with f.if_(f.compare("ne", "ptr", cluster, "null")):
@@ -53,7 +52,7 @@ def _begin(library: Library) -> None:
 
 
 def _count_down(f: Function, cluster: str) -> None:
-    """One thread less is waited for; the last one ends the phase."""
+    """Decrement the pending count; at zero the phase completes."""
     pending = f.op(f"sub i32 {f.load('i32', cluster, _at('pending'))}, 1")
     f.store("i32", pending, cluster, _at("pending"))
     with f.if_(f.compare("eq", "i32", pending, 0)):
@@ -62,8 +61,7 @@ def _count_down(f: Function, cluster: str) -> None:
 
 
 def _arrive(library: Library) -> None:
-    """A thread arrives; ``word`` says where it stands. Returns the phase it has arrived at, from 1; 0 when it had
-    arrived before."""
+    """Arrival of a thread; ``word`` points to its phase word. Returns the phase, from 1; 0 if it had arrived before."""
     f = library.function("cl_cluster_arrive", "i32", "ptr ctx, ptr word", "noinline")
     cluster = _cluster(f)
     phase = f.op(f"add i32 {f.load('i32', cluster, _at('phase'))}, 1")
@@ -75,7 +73,7 @@ def _arrive(library: Library) -> None:
 
 
 def _exit(library: Library) -> None:
-    """A thread leaves the kernel."""
+    """Exit of a thread."""
     f = library.function("cl_cluster_exit", "void", "ptr ctx, ptr word", "noinline")
     cluster = _cluster(f)
     f.store("i32", f.op(f"sub i32 {f.load('i32', cluster, _at('live'))}, 1"), cluster, _at("live"))
@@ -86,8 +84,8 @@ def _exit(library: Library) -> None:
 
 
 def _done(library: Library) -> None:
-    """Is the phase over that the thread has arrived at? It is when it has not arrived (an H200 does not wait, either).
-    Returns 0 while it is not, else the phase, or -1 when there was none."""
+    """Test whether the phase at which the thread has arrived is complete. Without an arrival there is no wait (as on an
+    H200). Returns 0 while it is incomplete, else the phase, or -1 if there was none."""
     f = library.function("cl_cluster_done", "i32", "ptr ctx, ptr word", "noinline")
     own = f.load("i32", "%word")
     over = f.load("i32", _cluster(f), _at("phase"))
@@ -111,8 +109,7 @@ def _rank(library: Library) -> None:
 
 
 def _place(library: Library) -> None:
-    """Where ``size`` bytes at an address of shared memory are; ``address`` is that of ``.shared::cluster``. Null after
-    recording a fault."""
+    """A pointer to ``size`` bytes at an address of ``.shared::cluster``; null after recording a fault."""
     f = library.function(
         "cl_cluster_place", "ptr", "ptr ctx, ptr blk, i32 thread, i64 address, i32 size, i32 site", "cold noinline"
     )

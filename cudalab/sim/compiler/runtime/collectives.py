@@ -1,8 +1,8 @@
-"""Warp operations, resolved for a group of lanes that wait for each other.
+"""Resolution of warp operations for a group of lanes.
 
-``cl_resolve(ctx, warp, kind, members, alive)`` reads the operands that the lanes of ``members`` left in the warp's
-scratch memory and writes their results there. Each lane is served by its own mask; lanes that have left the kernel
-take no part. A shuffle from a lane that takes no part gives the lane its own value (PTX calls that result undefined).
+``cl_resolve(ctx, warp, kind, members, alive)`` reads the operands that the lanes of ``members`` stored in the warp's
+scratch memory and writes their results there. Each lane's own mask applies; exited lanes take no part. A shuffle from a
+lane that takes no part gives the lane its own value (PTX calls that result undefined).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def write(library: Library) -> None:
 
 
 def _resolve_whole(library: Library) -> None:
-    """All lanes that the warp has wait at one point (``state``): the usual case."""
+    """All lanes of the warp wait at one point (``state``): the common case."""
     f = library.function("cl_resolve_warp", "void", "ptr ctx, i32 warp, i32 kind, i32 lanes, ptr literals", "noinline")
     flags = f.load("i32", "%literals")
     rows = warp_rows(f, "%warp")
@@ -65,8 +65,8 @@ def _resolve_whole(library: Library) -> None:
 
 
 def _shuffle_by_literal(library: Library) -> None:
-    """``shfl.down`` by the same distance in all 32 lanes: neighbouring words are read as vectors. What lies behind the
-    row is read too, and dropped; it is scratch memory as well."""
+    """``shfl.down`` by the same distance in all 32 lanes: adjacent words are read as vectors. Words past the row's end
+    are read too, and discarded; they are scratch memory as well."""
     f = library.function("cl_shuffle_down", "void", "ptr noalias a, ptr noalias result, i32 b", "noinline")
     distance = f.op("and i32 %b, 31")
     with f.count_up("i32", 32) as lane:
@@ -126,7 +126,7 @@ Rows = dict[int, str]
 
 
 def _arrive(f: Function, rows: Rows) -> None:
-    """``bar.arrive``: the warp is counted once (``barriers``), as the first of its lanes says."""
+    """``bar.arrive``: count the warp once (``barriers``), with the operands of its first lane."""
     leader = f.call("llvm.cttz.i32", "i32", "i32 %members", "i1 true")
     number = f.op(f"and i32 {_word(f, rows, layout.B, leader)}, {layout.BARRIERS - 1}")
     expected = _word(f, rows, layout.C, leader)

@@ -1,20 +1,19 @@
-"""The block driver: runs the regions of a kernel that waits.
+"""The block driver: runs the regions of a kernel with suspension points.
 
-As long as all threads of the block wait at the same point, they run one region after the other together; warp
-operations are resolved warp by warp in between. When they part, each warp runs by itself until it waits at a barrier
-or has left the kernel. A warp that has diverged runs one group of lanes after the other, each from its own point, and
-resolves a warp operation as soon as all lanes it names wait at one of its kind; a group that waits lets the others
-run, as independent thread scheduling does. ``activemask`` is answered last, when nothing else can go on.
+While all threads of the block wait at the same point, they run region by region together; warp operations are resolved
+warp by warp in between. When they diverge, each warp runs by itself until it waits at a barrier or has exited. A
+diverged warp runs one group of lanes after the other, each from its own point, and resolves a warp operation as soon as
+all lanes in its mask wait at one of its kind; a waiting group lets the others run, as with independent thread
+scheduling. ``activemask`` is resolved last, when nothing else can run.
 
-When all warps wait, the barrier is released: at once if every warp waits at barrier 0 of the whole block, else
-barrier by barrier (``barriers``). A warp that comes to a barrier with a number is counted there at once. If nothing can
-be released, the block is deadlocked.
+When all warps wait, the barrier is released: at once if every warp waits at barrier 0 of the whole block, else barrier
+by barrier (``barriers``). The arrival of a warp at a named barrier is counted at once. If nothing can be released, the
+block is deadlocked.
 
-Threads that wait for memory to change let their warp, and then the other warps, go on, and look again in the next
-round. When a round of the block has brought nothing that others could see, or ``context.rounds`` rounds have gone by,
-the block *yields*: the state of each thread is in ``context.states``, and the block goes on from there when it is
-called again with ``context.resume`` set. Between the two calls other blocks may run, with other memory for shared and
-local variables, frames and states.
+Polling threads yield to their warp, then to the other warps, and poll again in the next round. When a round of the
+block has made no visible progress, or after ``context.rounds`` rounds, the block *yields*: thread states are in
+``context.states``, and the block resumes from them when it is called again with ``context.resume`` set. In between
+other blocks may run, with their own shared and local memory, frames and states.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def write(library: Library) -> None:
 
 
 def _run_warp(library: Library) -> None:
-    """Run a warp until it waits at a barrier or has left. Returns its state."""
+    """Run a warp until it waits at a barrier or has exited. Returns its state."""
     f = library.function("cl_run_warp", "i32", "ptr ctx, ptr blk, i32 warp, i32 state, ptr kernel", "noinline")
     with f.if_(f.compare("eq", "i32", "%state", layout.DIVERGED)):
         f.ret(f.call("cl_run_lanes", "i32", "ptr %ctx", "ptr %blk", "i32 %warp", "ptr %kernel"))
@@ -88,9 +87,8 @@ def _resolve_warp(f: Function, warp: str, state: str, kind: str, lanes: str) -> 
 
 
 def _run_together(library: Library) -> None:
-    """Run the block's threads together from ``state``. Returns a point with a barrier that is not simply released or
-    where threads wait for memory to change, or what a region returned; after DIVERGED the states of all threads are in
-    ``context.states``."""
+    """Run the block's threads together from ``state``. Returns a point with a named barrier or a poll, or the result of
+    a region; after DIVERGED the states of all threads are in ``context.states``."""
     f = library.function("cl_run_together", "i32", "ptr ctx, ptr blk, i32 first, ptr kernel", "noinline")
     state = f.variable("i32", "%first")
     threads = f.load("i32", "%ctx", layout.field("threads"))
@@ -116,7 +114,7 @@ def _run_together(library: Library) -> None:
 
 
 def _all_complete(f: Function) -> str:
-    """All threads wait at one point for phases of mbarriers: are all of these complete?"""
+    """Whether all phases are complete, given that all threads wait for mbarriers at one point."""
     return f.call("cl_mbarrier_together", "i1", "ptr %ctx", "ptr %kernel")
 
 
@@ -130,7 +128,7 @@ def _is_point(f: Function, outcome: str) -> str:
 
 
 def _split(library: Library) -> None:
-    """Each warp's state after the block's threads have parted: their common state, or DIVERGED."""
+    """Compute each warp's state after the block has diverged: its lanes' common state, or DIVERGED."""
     f = library.function("cl_split", "void", "ptr ctx, ptr warps", "noinline")
     states = f.load("ptr", "%ctx", layout.field("states"))
     with f.count_up("i32", f.load("i32", "%ctx", layout.field("warps"))) as warp:
@@ -148,16 +146,16 @@ def _split(library: Library) -> None:
 
 
 def _run_apart(library: Library) -> None:
-    """Run each warp by itself until the threads of the block are together again, or have all left.
+    """Run each warp by itself until the threads of the block have reconverged or exited.
 
     ``warps`` holds a state for each warp. Returns the common point, EXITED, FAULTED, STOPPED, or YIELDED with all
-    states in ``context.states``. ``context.progress`` collects what all rounds brought.
+    states in ``context.states``. ``context.progress`` accumulates over all rounds.
     """
     f = library.function("cl_run_apart", "i32", "ptr ctx, ptr blk, ptr warps, ptr kernel", "noinline")
     count = f.load("i32", "%ctx", layout.field("warps"))
     before = f.variable("i32")
-    expired = f.variable("i32", 0)  # how often in a row waits for mbarriers have given up
-    with f.count_up("i32", count) as warp:  # of a warp that has parted, lanes may still be on their way to the barrier
+    expired = f.variable("i32", 0)  # consecutive expiries of mbarrier waits
+    with f.count_up("i32", count) as warp:  # in a diverged warp, lanes may not have reached the barrier yet
         whole = f.compare("ne", "i32", f.load("i32", f.element("%warps", "i32", warp)), layout.DIVERGED)
         with f.if_(whole):
             _join(f, warp)
@@ -210,13 +208,13 @@ def _run_apart(library: Library) -> None:
 
 
 def _join(f: Function, warp: str) -> None:
-    """A warp that has come to a named barrier is counted there."""
+    """Count the arrival of a warp at a named barrier."""
     f.call("cl_join", "void", "ptr %ctx", "ptr %warps", f"i32 {warp}", "ptr %kernel")
 
 
 def _give_up_waits(f: Function, quiet: str, polled: str, expired: Variable) -> str:
-    """When nothing else can go on, waits for mbarriers give up: where threads poll memory once before the block yields,
-    elsewhere again and again. Returns whether there were any."""
+    """When nothing else can run, mbarrier waits expire: once before the block yields if threads poll memory, otherwise
+    repeatedly. Returns whether there were any."""
     gave_up = f.variable("i1", "false")
     with f.if_else(quiet) as otherwise:
         most = f.op(f"select i1 {polled}, i32 1, i32 {MOST_EXPIRIES}")
@@ -234,14 +232,14 @@ def _has(f: Function, progress: str, bit: Progress) -> str:
 
 
 def _another_round(f: Function) -> str:
-    """Count down ``context.rounds``; whether there are any left."""
+    """Decrement ``context.rounds``; returns whether any are left."""
     left = f.call("llvm.usub.sat.i32", "i32", f"i32 {f.load('i32', '%ctx', layout.field('rounds'))}", "i32 1")
     f.store("i32", left, "%ctx", layout.field("rounds"))
     return f.compare("ne", "i32", left, 0)
 
 
 def _spread_all(library: Library) -> None:
-    """Write the states of all threads to ``context.states``: those of diverged warps are there already."""
+    """Write the states of all threads to ``context.states``, where those of diverged warps are already."""
     f = library.function("cl_spread_all", "void", "ptr ctx, ptr warps", "noinline")
     with f.count_up("i32", f.load("i32", "%ctx", layout.field("warps"))) as warp:
         state = f.load("i32", f.element("%warps", "i32", warp))
@@ -254,7 +252,7 @@ def _spread_all(library: Library) -> None:
 
 
 def _runnable(f: Function, state: str) -> str:
-    """Neither gone nor held back."""
+    """Whether a warp is neither exited nor held."""
     gone = f.compare("eq", "i32", state, layout.EXITED)
     held = f.compare("ne", "i32", f.op(f"and i32 {state}, {layout.HOLD}"), 0)
     whole = f.compare("ne", "i32", state, layout.DIVERGED)
@@ -263,7 +261,7 @@ def _runnable(f: Function, state: str) -> str:
 
 
 def _note(f: Function, state: str, slow: Variable, either: Variable, both: Variable) -> None:
-    """Take a warp's state into account: is it at barrier 0 of the block, or gone?"""
+    """Accumulate a warp's state: at barrier 0 of the block, or exited."""
     gone = f.compare("eq", "i32", state, layout.EXITED)
     whole = f.op(f"or i1 {gone}, {f.compare('eq', 'i32', state, layout.DIVERGED)}")
     state = f.op(f"select i1 {whole}, i32 {state}, i32 {f.op(f'and i32 {state}, {~layout.HOLD}')}")
@@ -278,7 +276,7 @@ def _note(f: Function, state: str, slow: Variable, either: Variable, both: Varia
 
 
 def _deadlock(library: Library) -> None:
-    """Record that the block cannot go on, at the first thread that waits."""
+    """Record a deadlock at the first waiting thread."""
     f = library.function("cl_deadlock", "void", "ptr ctx, ptr blk, ptr kernel", "cold noinline")
     states = f.load("ptr", "%ctx", layout.field("states"))
     found = f.variable("i32", 0)
@@ -354,14 +352,14 @@ def _run(library: Library) -> None:
 
 
 def _clear_reserved(f: Function) -> None:
-    """The part of the shared memory that cooperative groups use begins at 0 in every block."""
+    """Clear the part of the reserved shared memory that cooperative groups use."""
     shared = f.load("ptr", "%ctx", layout.field("shared"))
     start = f.at(shared, -abi.RESERVED_SHARED_BYTES)
     f.call("llvm.memset.p0.i64", "void", f"ptr {start}", "i8 0", f"i64 {_RESERVED_IN_USE}", "i1 false")
 
 
 def _one_block(f: Function, block: str, warps: str) -> None:
-    """Run a block to its end; leaves the function when it faults or is stopped."""
+    """Run a block to completion; returns from the function if it faults or is stopped."""
     state = f.variable("i32", 0)
     resumed = f.variable("i1", f.compare("ne", "i32", f.load("i32", "%ctx", layout.field("resume")), 0))
     f.store("i32", 0, "%ctx", layout.field("resume"))
@@ -370,12 +368,12 @@ def _one_block(f: Function, block: str, warps: str) -> None:
         before.set(f.load("i32", "%ctx", layout.field("progress")))
         f.store("i32", 0, "%ctx", layout.field("progress"))
         with f.if_else(resumed.get()) as otherwise:
-            state.set(layout.DIVERGED)  # as the states say
+            state.set(layout.DIVERGED)  # resume from the states
             resumed.set("false")
             otherwise()
             state.set(f.call("cl_run_together", "i32", "ptr %ctx", f"ptr {block}", f"i32 {state.get()}", "ptr %kernel"))
         outcome = state.get()
-        # a barrier with a number, whose operands may differ between threads; or all wait for memory to change
+        # a named barrier, whose operands may differ between threads; or all threads poll
         with f.if_(_is_point(f, outcome)):
             _yield_if_quiet(f, outcome, before)
             hold = f.op(f"select i1 {is_poll(f, outcome)}, i32 0, i32 {layout.HOLD}")
@@ -406,8 +404,8 @@ def _one_block(f: Function, block: str, warps: str) -> None:
 
 
 def _yield_if_quiet(f: Function, state: str, before: Variable) -> None:
-    """All threads are at one point, as they are once a round in a loop that polls with a barrier inside. Yield if the
-    round has brought nothing that others could see."""
+    """Yield if the last round made no visible progress. All threads are at one point, as once per iteration of a
+    polling loop that contains a barrier."""
     round_ = f.load("i32", "%ctx", layout.field("progress"))
     with f.if_(_has(f, round_, Progress.POLLED)):
         with f.if_(stop_requested(f)):
@@ -421,7 +419,7 @@ def _yield_if_quiet(f: Function, state: str, before: Variable) -> None:
 
 
 def _resolve_split(f: Function, warps: str) -> None:
-    """Warps that wait at a warp operation are resolved; those at a barrier must not pass it before the others come."""
+    """Resolve warps that wait at a warp operation; those at a barrier must not pass it before the others arrive."""
     with f.count_up("i32", f.load("i32", "%ctx", layout.field("warps"))) as warp:
         entry = f.element(warps, "i32", warp)
         state = f.load("i32", entry)
@@ -438,8 +436,8 @@ def _resolve_split(f: Function, warps: str) -> None:
 
 
 def _thread_order(f: Function, block: str) -> None:
-    """In traced code regions may take the threads in another order. The table keeps warps together, because a warp
-    may run by itself: warps in ascending order, the lanes of each in the order of ``context.thread_order``."""
+    """Fill the thread order table, for traced code. It keeps warps together, because a warp may run by itself: warps
+    ascend, the lanes of each follow ``context.thread_order``."""
     shuffled = f.load("ptr", "%ctx", layout.field("thread_order"))
     order, filled = f.array(4 * _MOST_THREADS), f.array(4 * _MOST_WARPS)
     f.store("ptr", "null", block, layout.ORDER)

@@ -1,4 +1,4 @@
-"""Checks that failed, faults, and the look at the host when fuel is used up."""
+"""Diagnosis of failed checks, recording of faults, and polling of the host when fuel runs out."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def _fault(library: Library) -> None:
 
 
 def _fault_access(library: Library) -> None:
-    """Find the first access of a group that its extent does not allow, and record it.
+    """Find the first access of a group that is outside its extent, and record the fault.
 
-    ``base`` is the pointer in its own space, ``stack`` where the activation's local memory begins.
+    ``base`` is the pointer in its own space, ``stack`` the start of the activation's frame in local memory.
     """
     f = library.function(
         "cl_fault_access",
@@ -80,7 +80,7 @@ def _fault_access(library: Library) -> None:
 
 
 def _judge(f: Function, entry: str, base: str, low, length, window) -> tuple[str, str, str]:  # type: ignore[no-untyped-def]
-    """An entry of an access table: the address, whether it is within its extent, and whether it is aligned."""
+    """Evaluate an entry of an access table: the address, whether it is in bounds, and whether it is aligned."""
     address = f.op(f"add i64 {base}, {f.load('i64', entry)}")
     size = f.wide(f.load("i32", entry, _SIZE))
     extent = f.load("i32", entry, _EXTENT)
@@ -93,9 +93,8 @@ def _judge(f: Function, entry: str, base: str, low, length, window) -> tuple[str
 
 
 def _lanes_outside(library: Library) -> None:
-    """Look at neighbouring threads one by one, for a group of accesses that do not all lie inside: thread + n goes
-    through ``base + n · stride``. Records the fault of the first thread of ``mask`` that has one; says whether one
-    has."""
+    """Check a group of accesses for neighbouring threads one by one: thread + n uses ``base + n · stride``. Records the
+    fault of the first failing thread of ``mask``; returns whether there is one."""
     f = library.function(
         "cl_lanes_outside",
         "i1",
@@ -119,7 +118,7 @@ def _lanes_outside(library: Library) -> None:
 
 
 def _bounds(f: Function, entry: str, extent: str, low, length, window) -> None:  # type: ignore[no-untyped-def]
-    """What an entry of an access table is checked against: start, length, and the window of its space."""
+    """The bounds of an entry of an access table: start, length, and the window of its space."""
     with f.if_(f.compare("eq", "i32", extent, int(Extent.ROOT))):
         index = f.op(f"sub i32 {f.load('i32', entry, _ROOT)}, 1")
         roots = f.load("ptr", "%ctx", layout.field("roots"))
@@ -152,9 +151,9 @@ def _bounds(f: Function, entry: str, extent: str, low, length, window) -> None: 
 
 
 def _slow_access(library: Library) -> None:
-    """An address that the shadow does not vouch for. Flags: 1 the address is generic, 2 the access writes.
+    """Slow path of the shadow check. Flags: 1 the address is generic, 2 the access writes.
 
-    Returns where the memory is (registered host memory, or shared and local memory behind their windows), or null
+    Returns a pointer to the memory (registered host memory, or shared or local memory at a generic address), or null
     after recording a fault.
     """
     f = library.function(
@@ -231,7 +230,7 @@ def _inside(f: Function, offset: str, size: str, length: str) -> str:
 
 
 def _poll(library: Library) -> None:
-    """Fuel for the next stretch, or 0 when the host wants the launch to stop; then the place is recorded."""
+    """New fuel, or 0 if the host has requested a stop; the site is then recorded."""
     f = library.function("cl_poll", "i32", "ptr ctx, ptr blk, i32 thread, i32 site", "cold noinline")
     stop = f.load("i32", "%ctx", layout.field("stop"), volatile=True)
     with f.if_(f.compare("ne", "i32", stop, 0)):

@@ -1,6 +1,6 @@
-"""How texels are mixed: coordinates to places and weights, weighted sums to what the kernel gets.
+"""Texture filtering: from coordinates to texels and weights, and from weighted sums to the result.
 
-The rules, and how they were found, stand in ``texture``.
+The rules and their source are in ``texture``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _number(value: float) -> str:
 
 
 def _axis(library: Library) -> None:
-    """``cl_axis(x, n, mode, flags, out)``: of one axis the two texels, -1 for the border, and the fraction in 1/256."""
+    """``cl_axis(x, n, mode, flags, out)``: the two texels along one axis (-1: border), and the fraction in 1/256."""
     f = begin(library, "cl_axis", "void", "float x, i32 n, i32 mode, i32 flags, ptr out")
     linear = f.compare("ne", "i32", f.op(f"and i32 %flags, {LINEAR}"), 0)
     size = f.op("uitofp i32 %n to double")
@@ -97,14 +97,14 @@ def _axis(library: Library) -> None:
 
 
 def _within(f: Function, value: str, low: str, high: str) -> str:
-    """A double, kept between two others."""
+    """A double clamped between two others."""
     value = f.op(f"select i1 {f.op(f'fcmp olt double {value}, {low}')}, double {low}, double {value}")
     return f.op(f"select i1 {f.op(f'fcmp ogt double {value}, {high}')}, double {high}, double {value}")
 
 
 def _direction(library: Library) -> None:
-    """``cl_direction(x, y, z, out)``: where a direction meets a cube: x and y (0 to 1) on the face, and its number
-    (CUDA C++ Programming Guide, "Cubemap Textures")."""
+    """``cl_direction(x, y, z, out)``: the point where a direction meets a cube: x and y (0 to 1) on the face, and its
+    number (CUDA C++ Programming Guide, "Cubemap Textures")."""
     f = begin(library, "cl_direction", "void", "float x, float y, float z, ptr out")
     ax, ay, az = (f.call("llvm.fabs.f32", "float", f"float %{axis}") for axis in "xyz")
     by_z = f.op(f"and i1 {f.op(f'fcmp oge float {az}, {ax}')}, {f.op(f'fcmp oge float {az}, {ay}')}")
@@ -135,7 +135,7 @@ def _direction(library: Library) -> None:
 
 
 def _mix(library: Library) -> None:
-    """``cl_mix(image, texels, weights, sums)``: add four texels of one slice, by weight, to the sums (doubles)."""
+    """``cl_mix(image, texels, weights, sums)``: add four weighted texels of one slice to the sums (doubles)."""
     f = begin(library, "cl_mix", "void", "ptr image, ptr texels, ptr weights, ptr sums")
     format = get(f, "%image", "format")
     floats = f.compare("uge", "i32", format, int(TexelFormat.F16))
@@ -165,7 +165,7 @@ def _mix_floats(f: Function, words: list[str], weights: list[str], sum_: Variabl
     greatest = exponents[0]
     for exponent in exponents[1:]:
         greatest = greater(f, greatest, exponent)
-    with f.if_else(f.compare("eq", "i32", greatest, 255)) as otherwise:  # infinite, or a NaN
+    with f.if_else(f.compare("eq", "i32", greatest, 255)) as otherwise:  # infinity or NaN
         for word, weight in zip(words, weights, strict=True):
             with f.if_(f.compare("ne", "i32", weight, 0)):
                 real = f.op(f"fpext float {f.op(f'bitcast i32 {word} to float')} to double")
@@ -204,7 +204,7 @@ def _mix_floats(f: Function, words: list[str], weights: list[str], sum_: Variabl
 
 
 def _finish(library: Library) -> None:
-    """``cl_finish(image, sums, out)``: round the sums (of weights of 256) to what the kernel gets."""
+    """``cl_finish(image, sums, out)``: round the sums (weights add up to 256) to the kernel's result."""
     f = begin(library, "cl_finish", "void", "ptr image, ptr sums, ptr out")
     format = get(f, "%image", "format")
     f.line("store <4 x i32> zeroinitializer, ptr %out, align 1")
@@ -227,7 +227,7 @@ def _finish(library: Library) -> None:
 
 
 def _rounded(f: Function, value: str, half: str) -> str:
-    """A finite double rounded to float, or to half and given as float: to the nearest, half away from zero."""
+    """A finite double rounded to float, or to half represented as float: to nearest, ties away from zero."""
     bits = f.op(f"bitcast double {value} to i64")
     magnitude = f.op(f"and i64 {bits}, {(1 << 63) - 1}")
     dropped = f.op(f"select i1 {half}, i64 42, i64 29")

@@ -1,8 +1,8 @@
-"""The handler of SIGSEGV that watches the host's accesses to page-locked memory (``machine/memory/page_trap.py``).
+"""SIGSEGV handler that intercepts the host's accesses to page-locked memory (``machine/memory/page_trap.py``).
 
-It only loads, stores, and calls what POSIX allows in a signal handler, and two functions of Python that are made for
-it: a signal's handler of ``faulthandler`` and ``PyErr_SetInterruptEx``. What is not watched goes to the handler that
-was there before.
+It is async-signal-safe: it only loads, stores, and calls async-signal-safe functions of POSIX and two of Python: the
+signal handler of ``faulthandler`` and ``PyErr_SetInterruptEx``. Faults in other memory are passed to the previous
+handler.
 
 Pseudo-code::
 
@@ -36,8 +36,8 @@ _CODE, _ADDRESS = 8, 16  # in siginfo_t
 _LONGEST_STEP = 1 << 30
 _LONGEST_DUMP = 1 << 20
 _PATIENCE = 4
-# In ucontext_t of x86-64: the page fault's error code and the instruction's address. Of aarch64: the latter, and the
-# records behind the registers, one of which has the syndrome (ESR_EL1), whose bit 6 says that it was a write.
+# In ucontext_t of x86-64: the page fault's error code and the instruction's address. On aarch64: the latter, and the
+# records after the registers, one of which holds the syndrome (ESR_EL1), whose bit 6 marks a write.
 _X86_ERROR, _X86_PLACE = 192, 168
 _ARM_PLACE, _ARM_RECORDS, _ARM_SYNDROME = 440, 464, 0x4553_5201
 
@@ -83,7 +83,7 @@ def _offset(structure: Any, name: str) -> int:
 
 
 def _ours(library: Library) -> None:
-    """Deal with a fault in watched memory; false when it is none of ours."""
+    """Handle a fault in watched memory; false if the address is not watched."""
     f = library.function("cl_host_fault_ours", "i1", "ptr info, ptr context", "noinline")
     address = f.load("i64", "%info", _ADDRESS)
     watched, released = f.variable("ptr", "null"), f.variable("i1", "false")
@@ -140,14 +140,14 @@ def _ours(library: Library) -> None:
 
 
 def _open(f: Function, first: str, last: str) -> str:
-    """Make pages accessible; whether that was possible."""
+    """Make pages accessible; returns whether that succeeded."""
     size = f.op(f"sub i64 {last}, {first}")
     pointer = f.op(f"inttoptr i64 {first} to ptr")
     return f.compare("eq", "i32", f.call("mprotect", "i32", f"ptr {pointer}", f"i64 {size}", f"i32 {_READ_WRITE}"), 0)
 
 
 def _access(library: Library) -> None:
-    """Read, write or unknown: what the processor says of the fault."""
+    """The kind of access from the processor's fault information: read, write or unknown."""
     f = library.function("cl_host_fault_access", "i64", "ptr context")
     if platform.machine() == "x86_64":
         error = f.load("i64", "%context", _X86_ERROR)
@@ -167,7 +167,7 @@ def _access(library: Library) -> None:
 
 
 def _note(library: Library) -> None:
-    """Enter a touch into the ring: ``cl_host_fault_note(address, slot, context)``."""
+    """Append an access to the ring: ``cl_host_fault_note(address, slot, context)``."""
     f = library.function("cl_host_fault_note", "void", "i64 address, i64 slot, ptr context", "noinline")
     number = f.op(f"atomicrmw add ptr {f.at(f'@{STATE}', _field('noted'))}, i64 1 seq_cst")
     mask = f.op(f"sub i64 {_get(f, 'note_count')}, 1")
@@ -194,7 +194,7 @@ def _note(library: Library) -> None:
 
 
 def _dump(f: Function, signal: str, begin: Variable, end: Variable) -> None:
-    """Let ``faulthandler`` write the Python stack, unless another thread is doing that right now."""
+    """Dump the Python stack through ``faulthandler``, unless another thread is doing so."""
     lock = f.at(f"@{STATE}", _field("dump_lock"))
     taken = f.op(f"extractvalue {{i64, i1}} {f.op(f'cmpxchg ptr {lock}, i64 0, i64 1 seq_cst seq_cst')}, 1")
     with f.if_(taken):
@@ -208,14 +208,14 @@ def _dump(f: Function, signal: str, begin: Variable, end: Variable) -> None:
 
 
 def _chain(library: Library) -> None:
-    """Pass a fault on. A handler that was called returns as if it had been called by the system. One that raises the
-    signal again (as ``faulthandler`` does when it has written its message), or comes back without having mended
-    anything, is followed by the one before it, and at last by the default."""
+    """Chain to the previous handlers. A handler that raises the signal again (as ``faulthandler`` does after writing
+    its message), or returns without resolving the fault, is followed by the one before it, and finally by the default
+    action."""
     f = library.function("cl_host_fault_chain", "void", "i32 signal, ptr info, ptr context", "noinline")
     code = f.load("i32", "%info", _CODE)
     address = f.load("i64", "%info", _ADDRESS)
     place = f.load("i64", "%context", _X86_PLACE if platform.machine() == "x86_64" else _ARM_PLACE)
-    with f.if_(f.compare("sgt", "i32", code, 0)):  # from the processor, not from raise()
+    with f.if_(f.compare("sgt", "i32", code, 0)):  # raised by the processor, not by raise()
         same = f.compare("eq", "i64", address, _get(f, "last_address"))
         again = f.op(f"and i1 {same}, {f.compare('eq', 'i64', place, _get(f, 'last_place'))}")
         more = f.op(f"add i64 {_get(f, 'repeats')}, 1")
@@ -243,6 +243,6 @@ def _chain(library: Library) -> None:
             f.ret()
     action = f.at(f"@{STATE}", _field("default_action"))
     f.call("sigaction", "i32", "i32 %signal", f"ptr {action}", "ptr null")
-    with f.if_(f.compare("sle", "i32", code, 0)):  # nothing will fault again by itself
+    with f.if_(f.compare("sle", "i32", code, 0)):  # returning would not fault again
         f.call("raise", "i32", "i32 %signal")
     f.ret()

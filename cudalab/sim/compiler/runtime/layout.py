@@ -1,9 +1,8 @@
-"""Memory that compiled kernels share with the block driver in the runtime object.
+"""Layout of the memory that compiled kernels share with the block driver in the runtime object.
 
-*Scratch* is what threads write down when they wait at a warp operation or a barrier: for each operand an array of one
-word a thread. *Frames* hold what threads need later, likewise an array over the threads for each value. Offsets into
-both are given for one warp and are multiplied by the number of warps of the block. *Block* is the driver's record of
-the block that runs. Offsets are bytes.
+*Scratch* holds the operands of warp operations and barriers: per operand an array of one word per thread. *Frames* hold
+spilled registers, likewise as per-thread arrays. Offsets into both are given for one warp and are multiplied by the
+number of warps of the block. *Block* is the driver's record of the running block. Offsets are in bytes.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ _ROW = 4 * abi.WARP
 ROWS = tuple(number * _ROW for number in range(7))
 MASK, A, B, C, RESULT, PREDICATE, A_HIGH = ROWS
 SCRATCH_BYTES = 7 * _ROW
-#: Behind that, in kernels with asynchronous copies (``async_copy``), bytes a warp: headers of the block and of its
-#: threads, rings of entries, and a list of entries. ASYNC_RINGS and ASYNC_LIST are where the last two begin.
+#: After that, in kernels with asynchronous copies (``async_copy``), bytes per warp: headers of the block and of its
+#: threads, rings of entries (at ASYNC_RINGS), and a list of entries (at ASYNC_LIST).
 ASYNC_RING, ASYNC_LISTED, ASYNC_ENTRY = 32, 64, 48
 ASYNC_HEADER, ASYNC_THREAD = 64, 16
 ASYNC_RINGS = ASYNC_HEADER + abi.WARP * ASYNC_THREAD
@@ -32,35 +31,35 @@ ASYNC_BYTES = ASYNC_LIST + ASYNC_LISTED * ASYNC_ENTRY
 LINEAR, CTAID, TID_X, TID_Y, TID_Z, ORDER, PARAMETER_BYTES = 0, 8, 24, 32, 40, 48, 56
 BLOCK_BYTES = 64
 
-#: What a region returns, unless all its threads wait at one point: that point's number.
+#: Results of a region, other than the number of the point at which all its threads wait.
 DIVERGED = 0x7FFF_FFFF
 FAULTED = 0x7FFF_FFFE
 STOPPED = 0x7FFF_FFFD
-#: What the driver says of a block whose threads wait for memory to change.
+#: The driver's result for a block whose threads poll.
 YIELDED = 0x7FFF_FFFC
-#: States of a thread: the number of the point where it waits; READY added once it may go on; EXITED (-1).
+#: Thread states: the number of the point at which it waits; READY is added once it may resume; EXITED (-1).
 READY = 0x4000_0000
 EXITED = -1
-#: Flag on a warp's state in the driver: not released by the barrier that others left.
+#: Flag on a warp's state in the driver: held at a barrier that released others.
 HOLD = 0x2000_0000
 
 #: Descriptor of a kernel: site of its first point (u64), then pointers to the regions' functions, to the kinds of its
 #: points (u8), and to the operands of its points that are literals, all indexed by state; the size of its parameters
-#: (u64); and a function that ends the copies which an mbarrier tracks, or null.
+#: (u64); and a function that completes the copies that an mbarrier tracks, or null.
 DESCRIPTOR = "{i64, ptr, ptr, ptr, i64, ptr}"
-#: Literal operands of a point: which are (bits), mask, b, c. Threads do not write those into scratch memory.
+#: Literal operands of a point: a bit set of those present, mask, b, c. Threads do not store these in scratch memory.
 LITERALS = "{i32, i32, i32, i32}"
 LITERAL_BYTES = 16
 LITERAL_MASK, LITERAL_B, LITERAL_C = 1, 2, 4
-#: Further bit: nobody reads the predicate that the operation leaves.
+#: Further bit: the predicate result is unused.
 NO_PREDICATE = 8
 #: Further bit: the barrier combines predicates (bar.red).
 REDUCING = 16
 
-#: Barriers of the block, behind the states of its threads: for each of the 16 what has arrived (threads, by whole
-#: warps), how many it waits for (0: not known yet), the sum and the number of the predicates, whether it reduces, and
-#: whether it was used in ways that do not go together (u32 each); then for each warp the barrier where it waits (its
-#: number + 1, PASSED added when that is complete; 0: none), and the sum and number of predicates that it takes along.
+#: Barriers of the block, after the states of its threads: for each of the 16 the arrived threads (whole warps), the
+#: expected count (0: not known yet), the sum and the number of the predicates, whether it reduces, and whether its uses
+#: are incompatible (u32 each); then for each warp the barrier at which it waits (its number + 1, PASSED added on
+#: completion; 0: none), and the sum and number of predicates it receives.
 BARRIERS = 16
 BARRIER_ARRIVED, BARRIER_EXPECTED, BARRIER_SUM, BARRIER_VOTES, BARRIER_REDUCES, BARRIER_MIXED, BARRIER_BYTES = (
     0,
@@ -74,26 +73,26 @@ BARRIER_ARRIVED, BARRIER_EXPECTED, BARRIER_SUM, BARRIER_VOTES, BARRIER_REDUCES, 
 WAITING, WAITING_SUM, WAITING_VOTES, WAITING_BYTES = 0, 4, 8, 16
 WAITS = BARRIERS * BARRIER_BYTES
 BARRIER_TABLE_BYTES = WAITS + 32 * WAITING_BYTES
-#: Of BARRIER_EXPECTED: all warps that have not left.
+#: Value of BARRIER_EXPECTED: all warps that have not exited.
 EVERYBODY = -1
 PASSED = 0x100
 
-#: Records that one look at the trace's buffer makes room for, at most.
+#: The most records reserved by one check of the trace buffer.
 RECORDS_AT_ONCE = 32
 
-#: What a function returns.
+#: Status returned by a function.
 RETURNED, FUNCTION_FAULT, FUNCTION_STOPPED, FUNCTION_EXIT = 0, 1, 2, 3
 
 #: One entry of an access table: offset, low, length (i64), size, site, root + 1, extent (i32).
 ACCESS = "{i64, i64, i64, i32, i32, i32, i32}"
 
 
-#: A calling convention whose callee saves nearly all registers: rare calls do not cost the code around them any.
+#: A calling convention with nearly all registers callee-saved: rare calls cause no spills in the caller.
 SPARING = "preserve_allcc" if sys.platform != "win32" else ""
 
 
 def field(name: str) -> int:
-    """Byte offset of a field of ``Context``; ``"fault.site"`` reaches into a structure."""
+    """Byte offset of a field of ``Context``; ``"fault.site"`` names a field of a nested structure."""
     offset, structure = 0, abi.Context
     for part in name.split("."):
         descriptor: Any = getattr(structure, part)
@@ -114,5 +113,5 @@ REGION_ROW, REGION_KINDS, REGION_COARSE, REGION_BYTES = 16, 24, 32, 40
 
 CONTEXT_BYTES = ctypes.sizeof(abi.Context)
 
-#: Calling convention of ``cl_race``: the code around a call keeps its registers.
+#: Calling convention of ``cl_race``: the callee preserves the caller's registers.
 RACE_CONVENTION = "preserve_mostcc" if sys.platform != "win32" else ""

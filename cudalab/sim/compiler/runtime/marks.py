@@ -1,8 +1,8 @@
-"""Marks of accesses that compiled code does not make itself, and the runs of bytes that a launch has marked.
+"""Footprint marks of accesses outside compiled code, and extraction of the marked ranges of a launch.
 
 The maps are described in ``codegen/footprint_marks.py``. ``cl_footprint_runs`` and ``cl_footprint_clear`` are called by
-the machine when a launch has ended, with a table of the regions that it reached: start, length and row of each, a bit
-set of the kinds of access that may have marked it, and whether the coarse map says where.
+the machine after a launch, with a table of the regions that it reached: start, length and row of each, a bit set of the
+kinds of access that may have marked it, and whether to use the coarse map.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from cudalab.sim.compiler.runtime.assembler import Function, Library, Variable
 
 _KINDS = 3
 _CHUNK_SHIFT = abi.MARK_CHUNK_SHIFT
-_WINDOW = 1 << 16  # a hull grows in steps of so many bytes
-_WIDE = 32  # marks looked at together
+_WINDOW = 1 << 16  # growth step of a hull, in bytes
+_WIDE = 32  # marks examined at once
 _ALL_MARKED = int.from_bytes(b"\1" * _WIDE, "little")
 _NONE = -1
 
@@ -32,8 +32,8 @@ def write(library: Library) -> None:
 
 
 def _mark(library: Library) -> None:
-    """Mark an access wherever it lies: ``cl_mark(ctx, place, size, kind)``. Private memory, and a launch without
-    marks, are passed over."""
+    """Mark an access at any address: ``cl_mark(ctx, place, size, kind)``. Ignores private memory, and launches without
+    marks."""
     f = library.function("cl_mark", "void", "ptr ctx, ptr place, i64 size, i32 kind", "noinline")
     marks = f.load("ptr", "%ctx", layout.field("marks"))
     with f.if_(f.compare("ne", "ptr", marks, "null")):
@@ -63,9 +63,9 @@ def _mark(library: Library) -> None:
 
 
 def _widen(library: Library) -> None:
-    """A group of accesses (``base + first``, ``span`` bytes) is outside the window. When it is inside its root, and
-    ``base + at`` is aligned, widen the root's hull so that it holds the group, write the window anew and return a
-    pointer to ``base``, else null."""
+    """Handle a group of accesses (``base + first``, ``span`` bytes) outside the window. If it is inside its root, and
+    ``base + at`` is aligned, widen the root's hull to cover it, update the window and return a pointer to ``base``;
+    otherwise return null."""
     f = library.function(
         "cl_widen",
         "ptr",
@@ -168,8 +168,8 @@ def _marks_of(f: Function, region: str, shift: str) -> tuple[str, str]:
 
 @contextmanager
 def _spans(f: Function, region: str, shift: str) -> Iterator[tuple[str, str, str]]:
-    """Walk over the marks of a region: begin and end of each span, and whether it can have any. Where the coarse map is
-    used, a span is a chunk, else there is but one."""
+    """Iterate over the marks of a region: begin and end of each span, and whether it can have marks. With the coarse
+    map a span is a chunk; otherwise there is a single span."""
     low, high = _marks_of(f, region, shift)
     row, by_chunk = f.load("ptr", region, layout.REGION_ROW), f.load("i64", region, layout.REGION_COARSE)
     coarse = f.load("ptr", row, layout.MARK_COARSE)
@@ -191,7 +191,7 @@ def _spans(f: Function, region: str, shift: str) -> Iterator[tuple[str, str, str
 
 
 def _scan(f: Function, fine: str, begin: str, end: str, begun: Variable, found: Variable, shift: str) -> None:
-    """Open and close runs over the marks ``begin … end``, many at a time where they are all alike."""
+    """Open and close runs over the marks ``begin … end``, many at a time where they are equal."""
     at = f.variable("i64", begin)
     with f.loop():
         here = at.get()
@@ -235,7 +235,7 @@ def _close(f: Function, begun: Variable, found: Variable, end: str, shift: str) 
 
 
 def _clear(library: Library) -> None:
-    """``cl_footprint_clear(marks, regions, count)``: take all marks away. Returns how many bytes of maps were wiped."""
+    """``cl_footprint_clear(marks, regions, count)``: clear all marks. Returns the number of bytes cleared."""
     f = library.function("cl_footprint_clear", "i64", "ptr marks, ptr regions, i64 count")
     shift = f.load("i64", "%marks", layout.MARK_SHIFT)
     wiped = f.variable("i64", 0)
@@ -257,7 +257,7 @@ def _clear(library: Library) -> None:
 
 
 def _wipe(f: Function, fine: str, begin: str, end: str) -> None:
-    """Set marks to 0. What is 0 already is not written: those pages may have no memory yet."""
+    """Clear marks. Zero bytes are not written: their pages may not be populated yet."""
     at = f.variable("i64", begin)
     with f.loop():
         here = at.get()

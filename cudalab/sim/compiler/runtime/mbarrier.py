@@ -1,11 +1,10 @@
-"""Barriers in shared memory (``mbarrier``): the object, arrivals, and threads that wait for a phase.
+"""``mbarrier`` objects in shared memory: layout, arrivals, and transaction counts.
 
-An mbarrier object is 64 bits of shared memory that only ``mbarrier`` instructions may look at (PTX ISA, "mbarrier",
-which calls it opaque). It counts the arrivals that are still to come in its phase, and the bytes of asynchronous copies
-(*tx-count*) that are still under way; when both are zero the phase is complete and the next one begins with the
-expected count. Here its bits are: pending arrivals (20), expected arrivals (20), tx-count (21, signed), the parity of
-the phase (1), and two that tell an initialised object from what else may lie there. The token of an arrival is the
-object as it was before.
+An mbarrier object is an opaque 64-bit object (PTX ISA, "mbarrier"). It counts the pending arrivals of its phase, and
+the pending bytes of asynchronous copies (*tx-count*); when both are zero the phase completes and the next one begins
+with the expected count. Here its bits are: pending arrivals (20), expected arrivals (20), tx-count (21, signed), the
+parity of the phase (1), and a two-bit tag of initialised objects. The token of an arrival is the previous value of the
+object.
 """
 
 from __future__ import annotations
@@ -24,16 +23,17 @@ MOST_ARRIVALS = (1 << COUNT_BITS) - 1
 EXPECTED_SHIFT, TX_SHIFT, PARITY_SHIFT, MARK_SHIFT = 20, 40, 61, 62
 TX_BITS = 21
 MARK = 0b10
-"""In the top bits of every object that was initialised; memory that was never written mostly holds zeros."""
+"""Tag in the top bits of every initialised object; unwritten memory mostly holds zeros."""
 DROP, NO_COMPLETE = 1, 2
 WHO = "ptr ctx, ptr blk, i32 thread, i32 site"
 """Parameters of functions that may record a fault."""
 UNINITIALISED, BAD_COUNT, TOO_MANY, COMPLETED, TX_RANGE = range(1, 6)
-"""What ``fault.extra[0]`` says of a ``FaultKind.BAD_BARRIER``; ``extra[1]`` is the object, ``extra[2]`` the count."""
+"""Values of ``fault.extra[0]`` for ``FaultKind.BAD_BARRIER``; ``extra[1]`` is the object, ``extra[2]`` the count."""
 
 
 def write(library: Library, traits: Traits) -> None:
-    """Add what ``mbarrier`` instructions call; it travels in the object file of programs that have them."""
+    """Add the functions called by ``mbarrier`` instructions; they are part of the object file of programs that have
+    them."""
     _place(library)
     _apply(library)
     _initialise(library)
@@ -111,9 +111,9 @@ def _initialise(library: Library) -> None:
 
 
 def _apply(library: Library) -> None:
-    """``cl_mbarrier_apply(bar, arrivals, drops, bytes)``: so many arrivals, ``drops`` fewer expected from now on,
-    and so many bytes more that are under way. Ends the phase when nothing is left to come. What is no object any more
-    stays as it is."""
+    """``cl_mbarrier_apply(bar, arrivals, drops, bytes)``: count ``arrivals``, lower the expected count of later phases
+    by ``drops``, and add ``bytes`` to the tx-count. Completes the phase when nothing is pending. An invalidated object
+    stays unchanged."""
     f = begin(library, "cl_mbarrier_apply", "void", "ptr bar, i64 arrivals, i64 drops, i64 bytes")
     word = f.load("i64", "%bar")
     with f.if_(f.op(f"xor i1 {_is_valid(f, word)}, true")):

@@ -1,12 +1,12 @@
-"""Threads that wait for a phase of an mbarrier, as the block driver sees them.
+"""Waits for a phase of an mbarrier in the block driver.
 
-``try_wait`` and ``test_wait`` are suspension points: a thread waits there, and the block driver lets it go on with
-*true* when the phase is complete, or with *false* when no thread of the block can go on otherwise. Hardware lets
-``try_wait`` give up after a time of its own choosing and ``test_wait`` at once, so a kernel must be right with any such
-answer. A learner would notice that a poll which fails on a GPU seldom fails here.
+``try_wait`` and ``test_wait`` are suspension points: the block driver resumes a waiting thread with *true* when the
+phase is complete, or with *false* when no thread of the block can run otherwise. On hardware ``try_wait`` returns after
+a system-dependent time limit and ``test_wait`` at once, so a kernel must be correct with either result. A learner would
+notice that polls that fail on a GPU seldom fail here.
 
-Where a wait gives up again and again and nothing else happens, the clock runs faster and faster, so that a wait with a
-time limit expires; after ``MOST_EXPIRIES`` in a row the block is deadlocked.
+If waits expire repeatedly without any other progress, the clock advances exponentially, so that a wait with a time
+limit expires; after ``MOST_EXPIRIES`` in a row the block is deadlocked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cudalab.sim.compiler.runtime.mbarrier import parity_of
 from cudalab.sim.compiler.runtime.states import is_ready, kind_of
 
 MOST_EXPIRIES = 1 << 12
-_FASTEST = 20  # the clock runs ahead by at most 2 ** 20 microseconds a time
+_FASTEST = 20  # the clock advances by at most 2 ** 20 microseconds per expiry
 _SETTLE = 40  # offset in layout.DESCRIPTOR
 
 
@@ -31,7 +31,7 @@ def write(library: Library) -> None:
 
 
 def is_wait(f: Function, kind: str) -> str:
-    """Whether a point is one where a thread waits for a phase of an mbarrier."""
+    """Whether a point is a wait for a phase of an mbarrier."""
     return f.compare("eq", "i32", kind, int(PointKind.MBARRIER))
 
 
@@ -47,7 +47,7 @@ def _object(f: Function, offset: str) -> str:
 
 
 def _settle(f: Function, bar: str) -> None:
-    """End the asynchronous copies that this object tracks: somebody looks at it."""
+    """Complete the asynchronous copies that this object tracks, before a test."""
     settle = f.load("ptr", "%kernel", _SETTLE)
     with f.if_(f.compare("ne", "ptr", settle, "null")):
         f.line(f"call void {settle}(ptr %ctx, ptr {bar})")
@@ -59,14 +59,14 @@ def _is_complete(f: Function, bar: str, thread: str) -> str:
 
 
 def _waits(f: Function, state: str) -> str:
-    """Whether a thread with this state waits for a phase. A state with READY set has no kind to look up."""
+    """Whether a thread with this state waits for a phase. A state with READY set has no kind."""
     ready = is_ready(f, state)
     point = f.op(f"select i1 {ready}, i32 0, i32 {state}")
     return is_wait(f, kind_of(f, point))
 
 
 def _release(library: Library) -> None:
-    """``cl_mbarrier_release(ctx, kernel)``: threads whose phase is complete may go on. Returns whether there are any.
+    """``cl_mbarrier_release(ctx, kernel)``: release threads whose phase is complete. Returns whether there are any.
     States are in ``context.states``."""
     f = library.function("cl_mbarrier_release", "i1", "ptr ctx, ptr kernel", "noinline")
     found = f.variable("i1", "false")
@@ -85,7 +85,7 @@ def _release(library: Library) -> None:
 
 
 def _look(f: Function, thread: str, last: Variable) -> str:
-    """The object that a thread waits for. Copies that it tracks end, once where many threads wait for it."""
+    """The object that a thread waits for. Copies that it tracks complete, once if many threads wait for it."""
     offset = f.load("i32", scratch(f, thread, layout.A))
     bar = _object(f, offset)
     with f.if_(f.compare("ne", "i32", offset, last.get())):
@@ -95,7 +95,7 @@ def _look(f: Function, thread: str, last: Variable) -> str:
 
 
 def _look_together(library: Library) -> None:
-    """``cl_mbarrier_together(ctx, kernel)``: all threads of the block wait at one point; may all of them go on?"""
+    """``cl_mbarrier_together(ctx, kernel)``: whether all threads of the block, which wait at one point, may resume."""
     f = library.function("cl_mbarrier_together", "i1", "ptr ctx, ptr kernel", "noinline")
     last = f.variable("i32", -1)
     threads = f.load("i32", "%ctx", layout.field("threads"))
@@ -108,8 +108,8 @@ def _look_together(library: Library) -> None:
 
 
 def _expire(library: Library) -> None:
-    """``cl_mbarrier_expire(ctx, warps, kernel, count)``: nothing else can go on, so waits give up, for the ``count``-th
-    time in a row. Returns whether there were any. The states of all threads are in ``context.states``."""
+    """``cl_mbarrier_expire(ctx, warps, kernel, count)``: expire waits because nothing else can run, for the
+    ``count``-th time in a row. Returns whether there were any. The states of all threads are in ``context.states``."""
     f = library.function("cl_mbarrier_expire", "i1", "ptr ctx, ptr warps, ptr kernel, i32 count", "noinline")
     states = f.load("ptr", "%ctx", layout.field("states"))
     found = f.variable("i1", "false")

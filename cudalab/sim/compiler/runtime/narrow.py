@@ -1,10 +1,10 @@
-"""Rounding to the short floating-point formats: ``f16``, ``bf16``, and the 8-bit ``e4m3`` and ``e5m2``.
+"""Rounding to narrow floating-point formats: ``f16``, ``bf16``, and the 8-bit ``e4m3`` and ``e5m2``.
 
-One function for each format and rounding mode takes a double, which holds every value that is to be rounded, or that
-value rounded to odd, and returns the bits of the result. It works on integers: no processor rounds to all of these
-formats in all modes, and no mode of the processor can disturb it.
+One function per format and rounding mode takes a double, which represents the value exactly or rounded to odd, and
+returns the bits of the result. It uses integer arithmetic: no processor rounds to all of these formats in all modes,
+and the processor's rounding and flushing modes do not affect it.
 
-``fma`` of ``bf16`` needs more than a double: its sum is rounded to odd first, so that rounding it again is right
+``fma`` of ``bf16`` needs more than a double: its sum is rounded to odd first, so that the second rounding is correct
 (Boldo and Melquiond, "Emulation of a FMA and Correctly Rounded Sums", 2008).
 """
 
@@ -30,7 +30,7 @@ class Short:
     bias: int
     largest: int
     infinity: int
-    """What overflows become; the largest number in formats whose conversions saturate."""
+    """The result of overflow; the largest number in formats whose conversions saturate."""
     nan: int
 
 
@@ -90,7 +90,7 @@ def _narrow(library: Library, short: Short, mode: str) -> None:
 
 
 def _rounds_up(f: Function, mode: str, negative: str, kept: str, rest: str, shift: str) -> str:
-    """Is the magnitude rounded away from zero?"""
+    """Whether the magnitude is rounded away from zero."""
     if mode == "rz":
         return "false"
     inexact = f.compare("ne", "i64", rest, 0)
@@ -105,7 +105,7 @@ def _rounds_up(f: Function, mode: str, negative: str, kept: str, rest: str, shif
 
 
 def _overflow(f: Function, short: Short, mode: str, negative: str, size: str) -> str:
-    """What a magnitude beyond the largest number becomes; an infinity stays one."""
+    """The result for a magnitude beyond the largest number; an infinity remains one."""
     if mode == "rn":
         return str(short.infinity)
     infinite = f.compare("eq", "i64", size, _INFINITY)
@@ -120,14 +120,14 @@ def _fused(library: Library) -> None:
     f = library.function("cl_fma_odd", "double", "double a, double b, double c")
     product = f.op("fmul double %a, %b")
     total = f.op(f"fadd double {product}, %c")
-    # what was rounded off, exactly (Knuth's TwoSum)
+    # the exact rounding error (Knuth's TwoSum)
     second = f.op(f"fsub double {total}, {product}")
     first = f.op(f"fsub double {total}, {second}")
     lost = f.op(f"fadd double {f.op(f'fsub double {product}, {first}')}, {f.op(f'fsub double %c, {second}')}")
     bits = f.op(f"bitcast double {total} to i64")
     inexact = f.op(f"fcmp one double {lost}, 0.0")  # false for the NaN that infinities leave
     even = f.op(f"xor i1 {f.op(f'trunc i64 {bits} to i1')}, true")
-    # towards what was lost: one step up or down in magnitude
+    # towards the error: one step up or down in magnitude
     outwards = f.compare("sge", "i64", f.op(f"xor i64 {bits}, {f.op(f'bitcast double {lost} to i64')}"), 0)
     step = f.op(f"select i1 {outwards}, i64 1, i64 -1")
     odd = f.op(f"bitcast i64 {f.op(f'add i64 {bits}, {step}')} to double")

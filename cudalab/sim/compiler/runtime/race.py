@@ -1,12 +1,11 @@
-"""Shadow cells of sanitized code (``codegen/shadow_cells.py`` says what they mean).
+"""Slow path of the shadow cells of sanitized code (described in ``codegen/shadow_cells.py``).
 
-``cl_race_block``   a kernel without suspension points starts a block
-``cl_race_enter``   the driver is about to call a region: time advances, and the barrier that was passed orders
-``cl_race_warp``    some lanes of a diverged warp have executed an operation
-``cl_race``         cells that have no usual value: the rules
+``cl_race_block``   a kernel without suspension points begins a block ``cl_race_enter``   the driver is about to call a
+region: time advances, and the barrier just passed orders accesses ``cl_race_warp``    some lanes of a diverged warp
+have executed a warp operation ``cl_race``         cells without a usual value
 
-A *conflict* flag of a cell says that an earlier access, which happens before the last one, conflicts with whatever does
-not happen after it: with accesses of other warps (``WARP_CONFLICT``), or of other blocks (``GRID_CONFLICT``).
+A *conflict* flag of a cell means that an access before the last one conflicts with every access not ordered after it:
+by other warps (``WARP_CONFLICT``), or by other blocks (``GRID_CONFLICT``).
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ def _load(f: Function, name: str) -> str:
 
 
 def race_of(f: Function) -> None:
-    """``%race``: what sanitized code keeps."""
+    """Define ``%race``, the state of sanitized code."""
     f.line(f"%race.at = getelementptr i8, ptr %ctx, i64 {layout.field('race')}")
     f.line("%race = load ptr, ptr %race.at")
 
 
 def _append(library: Library) -> None:
-    """Room for an entry of ``size`` bytes in a buffer; null when it is full and nobody takes its contents."""
+    """Allocate an entry of ``size`` bytes in a buffer; null if it is full and not drained."""
     f = library.function("cl_append", "ptr", "ptr ctx, ptr buffer, i64 size", "cold noinline")
     used = f.variable("i64", f.load("i64", "%buffer", 16))
     capacity = f.load("i64", "%buffer", 8)
@@ -130,8 +129,8 @@ def _enter(library: Library) -> None:
 
 def _warp_operation(library: Library) -> None:
     """Lanes ``needed`` of a diverged warp, named by ``mask``, have executed an operation; ``alive`` have not exited. If
-    named lanes have exited, and some lanes executed operations without the others before, synccheck has to look
-    (``machine/sanitizer/mask_mismatch.py``)."""
+    named lanes have exited, and some lanes executed operations without the others before, synccheck has to check for a
+    mask mismatch (``machine/sanitizer/mask_mismatch.py``)."""
     f = library.function("cl_race_warp", "void", "ptr ctx, i32 warp, i32 mask, i32 needed, i32 alive", "noinline")
     race_of(f)
     left = f.op(f"and i32 {lanes_of(f, '%warp')}, {f.op('xor i32 %alive, -1')}")
@@ -147,8 +146,8 @@ def _warp_operation(library: Library) -> None:
 
 
 def _passed_barrier(f: Function, time: str, threads: str) -> None:
-    """The first threads that resume from a barrier set its time; the others, which resume later, find it set. A thread
-    resumes from a barrier a second time only when all have arrived at the next one."""
+    """Set the barrier's time when its first threads resume; those that resume later find it set. A thread resumes from
+    a barrier a second time only after all have arrived at the next one."""
     complete = f.op(f"and i1 {f.compare('eq', 'i32', '%first', 0)}, {f.compare('eq', 'i32', '%end', threads)}")
     resumed = f.at("%race", race_field("resumed"))
     with f.if_(complete):
@@ -169,8 +168,8 @@ def _passed_barrier(f: Function, time: str, threads: str) -> None:
 
 
 def _passed_warp_operation(f: Function, time: str, threads: str, flags: str, literals: str) -> None:
-    """Warps that resume as a whole, and whose lanes were all named by every mask, are ordered from here on. A lane that
-    its own mask does not name is for synccheck."""
+    """Order the warps that resume converged and whose masks all named every lane. A lane missing from its own mask is
+    left to synccheck."""
     fixed = f.compare("ne", "i32", f.op(f"and i32 {flags}, {layout.LITERAL_MASK}"), 0)
     literal = f.load("i32", literals, 4)
     last = f.op("sub i32 %end, 1")
@@ -226,8 +225,8 @@ def _suspect(library: Library) -> None:
 
 
 def _is_unset(library: Library) -> None:
-    """Whether nothing has written the bytes of a cell of device memory before the launch. Cells of written bytes in
-    allocations that are not all written were marked with the time before the launch."""
+    """Whether the bytes of a cell of device memory were uninitialised at launch. In partly initialised allocations,
+    cells of initialised bytes carry the time before the launch."""
     f = library.function("cl_unset", "i1", "ptr race, i64 address, i64 cell", "noinline")
     ranges = f.load("ptr", "%race", race_field("unset"))
     with f.count_up("i64", _load(f, "unset_count")) as index:
@@ -241,7 +240,7 @@ def _is_unset(library: Library) -> None:
 
 
 def _cell(library: Library) -> None:
-    """The rules, for one cell. ``kind`` as in ``codegen/shadow_cells.py``."""
+    """Update one cell. ``kind`` as in ``codegen/shadow_cells.py``."""
     f = library.function(
         "cl_race_cell", "void", "ptr ctx, ptr race, ptr place, i32 kind, i32 thread, i32 site, i64 address", "noinline"
     )
@@ -301,7 +300,7 @@ def _cell(library: Library) -> None:
 
 
 class _Old:
-    """What a cell says of earlier accesses, and how the new one relates to them."""
+    """The earlier accesses in a cell, and their relation to the new one."""
 
     def __init__(self, f: Function, cell: str, then: str, was: str, loads: str, atomic: str) -> None:
         self.then, self.was = then, was
@@ -322,7 +321,7 @@ def _flag_unless(f: Function, alike: str, flag: int) -> str:
 
 
 def _after_barrier(f: Function, old: _Old, shared: str, flags: Variable) -> None:
-    """Accesses before the barrier are ordered; only other blocks can still conflict with them."""
+    """Case of an access before the barrier: ordered; only other blocks can still conflict with it."""
     some = f.compare("ne", "i64", old.conflicts, 0)
     kept = f.op(f"select i1 {some}, i64 {Race.GRID_CONFLICT}, i64 {_flag_unless(f, old.alike, Race.GRID_CONFLICT)}")
     flags.set(f.op(f"select i1 {shared}, i64 0, i64 {kept}"))
@@ -350,7 +349,7 @@ def _since_barrier(
         flags.set(f.op(f"or i64 {old.conflicts}, {_flag_unless(f, old.alike, Race.WARP_CONFLICT)}"))
         otherwise()
         with f.if_else(own) as others:
-            # a thread's own accesses are ordered; if they differ in kind, both together count as a write
+            # a thread's own accesses are ordered; if their kinds differ, they are merged into a write
             flags.set(old.conflicts)
             with f.if_(f.op(f"xor i1 {old.alike}, true")):
                 state.set(Race.WRITE)
@@ -386,7 +385,7 @@ def _is_any(f: Function, state: str, states: tuple[int, ...]) -> str:
 
 
 def _race(library: Library) -> None:
-    """``count`` cells from ``place`` on."""
+    """Update ``count`` cells from ``place``."""
     f = library.function(
         "cl_race",
         "void",
@@ -409,7 +408,8 @@ def _race(library: Library) -> None:
 
 
 def _race_lanes(library: Library) -> None:
-    """The lanes of ``mask``, from thread ``first`` on; ``addresses``: i64 each, ``window`` is added to them."""
+    """Update the cells of the lanes of ``mask``, from thread ``first``; ``addresses``: i64 each, ``window`` is added to
+    them."""
     f = library.function(
         "cl_race_lanes",
         "void",

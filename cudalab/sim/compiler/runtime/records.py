@@ -1,7 +1,7 @@
 """The trace, the undo log, ``printf`` and the clock.
 
-``clock64`` and ``globaltimer`` do not measure the host: each look at them advances ``context.clock`` a little, so that
-loops which wait for time to pass end, and results are the same in every run.
+``clock64`` and ``globaltimer`` do not measure host time: each read advances ``context.clock`` a little, so that loops
+that wait for time to pass terminate, and runs are reproducible.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from cudalab.sim.compiler.runtime.assembler import Function, Library
 _RECORD = ctypes.sizeof(abi.Record)
 _UNDO = ctypes.sizeof(abi.Undo)
 _PRINT_HEADER = 24
-_PRINT_BYTES = 256  # most bytes of arguments taken
-#: Nanoseconds that pass between two looks at the clock, and cycles in a nanosecond (an H200 runs at up to 1.98 GHz).
+_PRINT_BYTES = 256  # maximum size of the arguments
+#: Nanoseconds between two reads of the clock, and cycles per nanosecond (an H200 runs at up to 1.98 GHz).
 CANONICAL_NAN = 0x7FFF_FFFF
 _TICK = 16
 _CYCLES = 2
@@ -38,7 +38,7 @@ def write(library: Library) -> None:
 
 
 def _room(f: Function, buffer: str, size: str | int) -> tuple[str, str]:
-    """Make room in a buffer: drained if full. Returns whether there is room, and a pointer to it."""
+    """Reserve space in a buffer, draining it if full. Returns whether there is space, and a pointer to it."""
     base = f.at("%ctx", layout.field(buffer))
     used = f.variable("i64", f.load("i64", base, 16))
     capacity = f.load("i64", base, 8)
@@ -71,8 +71,8 @@ def _record(library: Library) -> None:
 
 
 def _full(library: Library) -> None:
-    """``cl_trace_full``: there is no room for ``count`` records. They are counted as lost, and the buffer is closed;
-    returns where they can be written to nobody's harm, and behind them a word that counts for nothing."""
+    """``cl_trace_full``: there is no space for ``count`` records. They are counted as lost, and the buffer is closed;
+    returns a scratch area for them, followed by a dummy word for the used size."""
     size = _RECORD * layout.RECORDS_AT_ONCE + 8
     library.raw.append(f"@cl_spare = internal global [{size} x i8] zeroinitializer, align 16")
     f = library.function("cl_trace_full", "ptr", "ptr ctx, i64 count", "cold noinline")
@@ -83,8 +83,8 @@ def _full(library: Library) -> None:
 
 
 def _undo(library: Library, size: int = 0) -> None:
-    """``cl_undo(ctx, place, size)``: remember the bytes at ``place`` before they change, if others can reach them and
-    the log is on. ``cl_undo_4`` and so on: for a size that is known."""
+    """``cl_undo(ctx, place, size)``: log the bytes at ``place`` before they change, if they are not private and the log
+    is enabled. ``cl_undo_4`` …: for a constant size."""
     name, last = (f"cl_undo_{size}", "") if size else ("cl_undo", ", i64 size")
     f = library.function(name, "void", f"ptr ctx, ptr place{last}", "noinline")
     data = f.load("ptr", "%ctx", layout.field("undo.data"))
@@ -133,14 +133,14 @@ def _print(library: Library) -> None:
 
 
 def _count_arguments(f: Function) -> str:
-    """How many arguments the format asks for, which is what ``printf`` returns (CUDA C++ Programming Guide, "Formatted
+    """Count the arguments of a format, which is the result of ``printf`` (CUDA C++ Programming Guide, "Formatted
     Output"; seen on an H200): one for each conversion but ``%%``, and one for each ``*``."""
     arena = f.load("i64", "%ctx", layout.field("arena"))
     position = f.variable("i64", f.op(f"sub i64 %template, {arena}"))
     size = f.load("i64", "%ctx", layout.field("arena_size"))
     base = f.load("ptr", "%ctx", layout.field("arena"))
     count = f.variable("i32", 0)
-    inside = f.variable("i1", "false")  # behind a %, before the letter that ends the conversion
+    inside = f.variable("i1", "false")  # after a %, before the letter that ends the conversion
     with f.loop():
         at = position.get()
         with f.if_(f.compare("uge", "i64", at, size)):

@@ -1,7 +1,8 @@
 """Arithmetic with directed rounding: ``.rz``, ``.rm``, ``.rp``.
 
-The processor's rounding mode is switched around one operation, by LLVM's constrained intrinsics, which no optimiser
-moves. That is slow (some ten nanoseconds) and exact on every host; such operations are rare in kernels.
+The processor's rounding mode is switched around a single operation, written with LLVM's constrained intrinsics, which
+the optimiser does not move. This is slow (some ten nanoseconds) but exact on every host; such operations are rare in
+kernels.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Invalid accesses of sanitized code: each is noted (``Race.skipped``), and the thread continues.
+"""Invalid accesses of sanitized code: each is recorded (``Race.skipped``), and the thread continues.
 
-``cl_missed``       the fault that was just recorded becomes a note; returns memory that does not matter and holds zeros
-``cl_skip_access``  an access of a table that its extent does not allow
-``cl_skip``         a fault of a known kind
-``cl_skip_slow``    an access through a pointer of unknown origin: found, or noted
+``cl_missed``       turns the fault just recorded into a skipped access; returns a zeroed sink ``cl_skip_access``  an
+access of a table that is out of bounds ``cl_skip``         a fault of a known kind ``cl_skip_slow``    an access
+through a pointer of unknown provenance: resolved or recorded
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the parts of the driver share: states of threads, calls of regions, and the run of a diverged warp."""
+"""Thread states, region calls, and execution of a diverged warp; shared by the parts of the driver."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_ready(f: Function, state: str) -> str:
 
 
 def kind_of(f: Function, state: str) -> str:
-    """What a thread that waits at a point waits for, as i32."""
+    """The kind of the point at which a thread waits, as i32."""
     kinds = f.load("ptr", "%kernel", _KINDS)
     return f.op(f"zext i8 {f.load('i8', kinds, f.wide(state))} to i32")
 
@@ -46,7 +46,7 @@ def literals_of(f: Function, state: str) -> str:
 
 
 def call_region(f: Function, state: str, first: str, end: str) -> str:
-    """Run a region for a range of threads; returns what it returns."""
+    """Run a region for a range of threads; returns its result."""
     with f.if_(f.compare("ne", "i64", f.load("i64", "%ctx", layout.field("race")), 0)):
         f.call(
             "cl_race_enter", "void", "ptr %ctx", "ptr %blk", f"i32 {state}", f"i32 {first}", f"i32 {end}", "ptr %kernel"
@@ -57,23 +57,23 @@ def call_region(f: Function, state: str, first: str, end: str) -> str:
 
 
 def is_stop(f: Function, outcome: str) -> str:
-    """FAULTED or STOPPED."""
+    """Whether the outcome is FAULTED or STOPPED."""
     fault = f.compare("eq", "i32", outcome, layout.FAULTED)
     return f.op(f"or i1 {fault}, {f.compare('eq', 'i32', outcome, layout.STOPPED)}")
 
 
 def is_poll(f: Function, state: str) -> str:
-    """Whether a state that is a point is one where a thread waits for memory to change."""
+    """Whether the point of a state is a poll."""
     return f.compare("eq", "i32", kind_of(f, state), int(PointKind.POLL))
 
 
 def stop_requested(f: Function) -> str:
-    """Whether the host wants the launch to stop."""
+    """Whether the host has requested a stop."""
     return f.compare("ne", "i32", f.load("i32", "%ctx", layout.field("stop"), volatile=True), 0)
 
 
 def lanes_of(f: Function, warp: str) -> str:
-    """Mask of the lanes that a warp has."""
+    """Mask of the lanes of a warp."""
     threads = f.load("i32", "%ctx", layout.field("threads"))
     left = f.op(f"sub i32 {threads}, {f.op(f'shl i32 {warp}, 5')}")
     full = f.compare("uge", "i32", left, abi.WARP)
@@ -91,9 +91,9 @@ def lanes_where(f: Function, states: str, mask: str, test: Callable[[str], str])
 
 
 def _run_lanes(library: Library) -> None:
-    """Run a diverged warp, one group of lanes after the other, until no lane can go on.
+    """Run a diverged warp, one group of lanes after the other, until no lane can run.
 
-    The lanes' states are in ``context.states``. Returns the common state (EXITED when all have left), or DIVERGED.
+    The lanes' states are in ``context.states``. Returns the common state (EXITED if all have exited), or DIVERGED.
     """
     f = library.function("cl_run_lanes", "i32", "ptr ctx, ptr blk, i32 warp, ptr kernel", "noinline")
     base = f.load("ptr", "%ctx", layout.field("states"))
@@ -120,7 +120,7 @@ def _run_lanes(library: Library) -> None:
 
 
 def _wake_polling(f: Function, states: str, lanes: str) -> None:
-    """Lanes that wait for memory to change look again, once."""
+    """Make polling lanes ready, once."""
     with f.bits(lanes) as lane:
         place = f.element(states, "i32", lane)
         state = f.load("i32", place)
@@ -139,7 +139,7 @@ def _run_ready(f: Function, states: str, lanes: str) -> None:
         group = lanes_where(f, states, ready, lambda other: f.compare("eq", "i32", other, state))
         point = f.op(f"xor i32 {state}, {layout.READY}")
         rest = f.variable("i32", group)
-        with f.loop():  # a region takes lanes that stand side by side
+        with f.loop():  # a region takes contiguous lanes
             left = rest.get()
             with f.if_(f.compare("eq", "i32", left, 0)):
                 f.break_()
@@ -153,9 +153,9 @@ def _run_ready(f: Function, states: str, lanes: str) -> None:
 
 
 def _run_range(f: Function, states: str, point: str, first: str, length: str) -> None:
-    """Run ``length`` lanes from lane ``first`` on and note their states."""
+    """Run ``length`` lanes from lane ``first`` and store their states."""
     thread = f.op(f"add i32 {f.op('shl i32 %warp, 5')}, {first}")
-    # these are lanes, not positions in a shuffled order: for the time being there is none
+    # these are lanes, not positions in a shuffled order: disable the order meanwhile
     order = f.load("ptr", "%blk", layout.ORDER)
     f.store("ptr", "null", "%blk", layout.ORDER)
     outcome = call_region(f, point, thread, f.op(f"add i32 {thread}, {length}"))
@@ -212,7 +212,7 @@ def _resolve_complete(f: Function, states: str, alive: str, progress: Variable) 
 
 
 def _waits_elsewhere(f: Function, state: str, kind: str) -> str:
-    """Whether a lane does not wait at an operation of this kind. A state with READY set has no kind to look up."""
+    """Whether a lane does not wait at an operation of this kind. A state with READY set has no kind."""
     ready = is_ready(f, state)
     point = f.op(f"select i1 {ready}, i32 0, i32 {state}")
     return f.op(f"or i1 {ready}, {f.compare('ne', 'i32', kind_of(f, point), kind)}")
@@ -226,7 +226,7 @@ def _resolve(f: Function, states: str, kind: str, members: str, alive: str) -> N
 
 
 def _resolve_active_mask(f: Function, states: str, alive: str, progress: Variable) -> None:
-    """Nothing else can go on: lanes at the same ``activemask`` are the active ones, those at the same ``bar.arrive``
+    """When nothing else can run: lanes at the same ``activemask`` are the active ones, those at the same ``bar.arrive``
     arrive together."""
     with f.bits(alive) as lane:
         state = f.load("i32", f.element(states, "i32", lane))

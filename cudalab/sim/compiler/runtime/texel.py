@@ -1,4 +1,4 @@
-"""Texture and surface objects in the table of the launch, and the texels that they are made of."""
+"""Lookup of texture and surface objects in the table of the launch, and access to their texels."""
 
 from __future__ import annotations
 
@@ -88,8 +88,7 @@ def fault(f: Function, kind: FaultKind, address: str, size: str) -> None:
 
 
 def reach(f: Function, traits: Traits, address: str, size: str, kind: str, flags: str) -> str:
-    """A pointer to bytes of device memory, checked as any access; null after a fault. Traced and footprint code note
-    the access."""
+    """A checked pointer to bytes of device memory; null after a fault. Traced and footprint code record the access."""
     arena = f.load("ptr", "%ctx", layout.field("arena"))
     distance = f.op(f"sub i64 {address}, {f.op(f'ptrtoint ptr {arena} to i64')}")
     place = f.variable("ptr", "null")
@@ -123,8 +122,8 @@ def reach(f: Function, traits: Traits, address: str, size: str, kind: str, flags
 
 
 def _texel(library: Library, traits: Traits) -> None:
-    """``cl_texel(…, image, x, y, z, out)``: four words: integers, or the bits of floats. A negative coordinate stands
-    for the border."""
+    """``cl_texel(…, image, x, y, z, out)``: four words: integers, or the bits of floats. A negative coordinate denotes
+    the border."""
     f = begin(library, "cl_texel", "i1", f"{WHO}, ptr image, i32 x, i32 y, i32 z, ptr out")
     with f.if_(f.compare("slt", "i32", f.op(f"or i32 {f.op('or i32 %x, %y')}, %z"), 0)):
         copy(f, "%out", f.at("%image", field("border")))
@@ -166,7 +165,7 @@ def copy(f: Function, target: str, source: str) -> None:
 
 
 def _convert(library: Library) -> None:
-    """``cl_convert(image, texel, out)``: a texel that is not filtered, as the kernel gets it."""
+    """``cl_convert(image, texel, out)``: an unfiltered texel, converted to the kernel's result."""
     f = begin(library, "cl_convert", "void", "ptr image, ptr texel, ptr out")
     with f.if_(f.compare("eq", "i32", get(f, "%image", "fractions"), 0)):
         copy(f, "%out", "%texel")

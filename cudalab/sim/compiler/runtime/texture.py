@@ -1,17 +1,18 @@
-"""Texture fetches, filtering and surface accesses, as the texture units of an H200 do them, bit for bit.
+"""Texture fetches, filtering and surface accesses, bit-exact with the texture units of an H200.
 
 Added to the object file of a program that needs them. Functions take a thread, the handle of an object and the site of
 the instruction; they return false (or null) after recording a fault.
 
-CUDA C++ Programming Guide, "Texture Fetching", says that filter weights have 8 bits behind the point. The rest was
-measured (H200, driver 580, 875,206 fetches in 219 configurations, all equal to these functions):
+CUDA C++ Programming Guide, "Texture Fetching", specifies filter weights with 8 fractional bits. The rest was measured
+(H200, driver 580, 875,206 fetches in 219 configurations, all equal to these functions):
 
-- A subnormal coordinate is 0, and so is a NaN. A normalised coordinate is cut to 21 bits behind the point before it is
+- Subnormal and NaN coordinates are 0. A normalised coordinate is truncated to 21 fractional bits before it is
   multiplied by the extent. The position is rounded (half up) to 1/256 of a texel; mirrored repeats mirror that.
 - Weights are integers that add up to 256. Along z, then x, then y they are split by ``part * fraction / 256``, rounded
-  half up; the y split of what lies at the lower x is rounded half down, so that rows add up, too.
-- Floats of one slice are aligned to the greatest of them that has a weight and cut to 4 bits more than they have
-  (24, half: 11). Their sum is exact, and rounded to the nearest, half away from zero. Subnormal texels count as 0.
+  half up; the y split of the part at the lower x is rounded half down, so that rows add up, too.
+- Floats of one slice are aligned to the largest with a non-zero weight and truncated to 4 bits more than their
+  precision (24, half: 11). Their sum is exact, then rounded to nearest, ties away from zero. Subnormal texels count as
+  0.
 - Integers read as fractions are summed as integers and rounded half up to 16 bits, then divided by 65535 or 32767.
 - A texture of one dimension has a second axis of one texel, where the coordinate is 0: with the address mode *border*
   on it half of each filtered value comes from the border.
@@ -33,12 +34,12 @@ if TYPE_CHECKING:
     from cudalab.sim.compiler.runtime.traits import Traits
 
 TRAP, CLAMP, ZERO = range(3)
-"""What a surface access outside the surface does (PTX ISA, ``.trap``, ``.clamp``, ``.zero``)."""
+"""Modes for a surface access out of bounds (PTX ISA, ``.trap``, ``.clamp``, ``.zero``)."""
 _CALLER = ("ptr %ctx", "ptr %blk", "i32 %thread", "i32 %site")
 
 
 def write(library: Library, traits: Traits) -> None:
-    """Add everything that texture and surface instructions call, for the variant of ``traits``."""
+    """Add the functions called by texture and surface instructions, for the variant of ``traits``."""
     texel.write(library, traits)
     filtering.write(library)
     _sample(library)
@@ -49,7 +50,7 @@ def write(library: Library, traits: Traits) -> None:
 
 
 def mask_of(*shapes: ImageShape) -> int:
-    """The bit set of shapes that an instruction takes."""
+    """The bit set of shapes that an instruction accepts."""
     return sum(1 << shape for shape in shapes)
 
 
@@ -83,7 +84,7 @@ def _sample(library: Library) -> None:
         layer.set(f.op(f"add i32 {f.op(f'mul i32 {which}, 6')}, {f.load('i32', met, 8)}"))
     linear = f.compare("ne", "i32", get(f, image, "linear"), 0)
     flags = _flags(f, image, linear)
-    flags = f.op(f"or i32 {flags}, {f.op(f'select i1 {cube}, i32 {NORMALISED}, i32 0')}")  # whatever the object says
+    flags = f.op(f"or i32 {flags}, {f.op(f'select i1 {cube}, i32 {NORMALISED}, i32 0')}")  # regardless of the object
     axes = [f.array(16) for _ in range(3)]
     for number, coordinate in enumerate((x.get(), y.get())):
         _call_axis(f, image, number, coordinate, flags, axes[number])
@@ -132,7 +133,7 @@ def _split(f: Function, group: str, a: str, b: str) -> list[str]:
 
 
 def _object(f: Function, kind: int, mask: str | int) -> str:
-    """The image of ``%handle``; leaves the function after a fault."""
+    """The image of ``%handle``; returns from the function after a fault."""
     image = f.call("cl_image", "ptr", *_CALLER, "i64 %handle", f"i32 {kind}", f"i32 {mask}")
     with f.if_(f.compare("eq", "ptr", image, "null")):
         f.ret("false" if f.result == "i1" else "null")
@@ -150,7 +151,7 @@ def _call_axis(f: Function, image: str, number: int, coordinate: str, flags: str
 
 
 def _call_texel(f: Function, image: str, place: Sequence[str], out: str) -> None:
-    """Fetch a texel; leaves the function after a fault."""
+    """Fetch a texel; returns from the function after a fault."""
     fine = f.call("cl_texel", "i1", *_CALLER, f"ptr {image}", *(f"i32 {at}" for at in place), f"ptr {out}")
     with f.if_(negated(f, fine)):
         f.ret("false")
@@ -169,8 +170,8 @@ def _fetch(library: Library) -> None:
 
 
 def _gather(library: Library) -> None:
-    """``cl_gather(…, handle, channel, x, y, out)``: one channel of the four texels that a filter would mix, counter-
-    clockwise from the lower left (PTX ISA, ``tld4``)."""
+    """``cl_gather(…, handle, channel, x, y, out)``: one channel of the four texels that a filter would blend,
+    counterclockwise from the lower left (PTX ISA, ``tld4``)."""
     f = begin(library, "cl_gather", "i1", f"{WHO}, i64 handle, i32 channel, float x, float y, ptr out")
     image = _object(f, Image.TEXTURE, mask_of(ImageShape.ARRAY_2D))
     axes = [f.array(16) for _ in range(2)]
@@ -190,8 +191,8 @@ def _gather(library: Library) -> None:
 
 
 def _surface(library: Library, traits: Traits) -> None:
-    """``cl_surface(…, handle, shapes, x, y, z, size, mode, kind, scratch)``: where the bytes of a surface access are; x
-    counts bytes. Outside the surface, with ``.zero``, that is ``scratch``, 16 bytes that are cleared first."""
+    """``cl_surface(…, handle, shapes, x, y, z, size, mode, kind, scratch)``: a pointer to the bytes of a surface
+    access; x is in bytes. Out of bounds, with ``.zero``, it is ``scratch``, 16 bytes that are cleared first."""
     f = begin(
         library,
         "cl_surface",

@@ -1,4 +1,4 @@
-"""What the functions of the runtime object need to know of the code that calls them."""
+"""Traits of the code that calls the runtime object."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Protocol
 
 
 class Traits(Protocol):
-    """Of an object file; ``codegen.unit.Unit`` has them."""
+    """Traits of an object file; implemented by ``codegen.unit.Unit``."""
 
     traced: bool
     """It writes a record for each access."""
     marked: bool
     """It marks the bytes that it touches."""
     skips: bool
-    """It goes on after an access that is not allowed."""
+    """It continues after an invalid access."""
     hardware_flush: bool
     """It runs in a mode of the processor that flushes subnormals."""
