@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 CHAPTERS = rules.course_notebooks(ROOT)
 EXPECTED = (
     "00_start_here.ipynb",
+    "01_programming_model.ipynb",
     "04_device_memory.ipynb",
     "06_shared_memory_matmul.ipynb",
     "11_streams.ipynb",
@@ -48,6 +49,11 @@ def run_nbval(path, folder):
 
 def test_all_chapters_are_there():
     assert {path.name for path in CHAPTERS} >= set(EXPECTED)
+
+
+@each_chapter
+def test_chapter_has_tests_of_its_compared_cells(path):
+    assert path.name == EXPECTED[0] or (Path(__file__).parent / f"test_chapter_{path.name[:2]}.py").exists()
 
 
 @each_chapter

@@ -160,11 +160,13 @@ class Wording:
                 "Hardware may take the two for one barrier; what they should separate is then not separated."
             )
             headline, advice = "Divergent threads in block", "move the barrier out of the condition."
-        else:
+        elif error.rule == "barrier after exit":
             total = math.prod(self._block)
             detail = f"{error.arrived} of {total} threads wait{self._at(error.site)}; the others have returned."
             headline = "Barrier reached after threads have exited"
             advice = "guard the work, not the barrier: let all threads reach it, and return after the last one."
+        else:
+            raise ValueError(f"no wording for the rule {error.rule!r}")
         return self._finding(
             "synccheck",
             error.rule,

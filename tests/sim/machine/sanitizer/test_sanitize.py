@@ -7,7 +7,9 @@ import pytest
 
 from cudalab.sim.abi import SHARED_WINDOW, FaultKind, SiteKind, Space
 from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.reports.wording import Wording
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
+from cudalab.sim.machine.sanitizer.synccheck import SyncError
 from tests.sim.machine.handmade import Block, make, pack, pointer, site
 
 S = SHARED_WINDOW
@@ -346,6 +348,12 @@ def test_a_lane_that_its_mask_does_not_name(memory: Memory) -> None:
 
     (finding,) = check(body, SITES, memory=memory, block=32).findings
     assert (finding.rule, finding.count, finding.thread) == ("lane not in mask", 16, (16, 0, 0))
+
+
+def test_a_rule_without_words_is_an_error(memory: Memory) -> None:
+    launch = make(lambda block: None, sites=SITES, memory=memory).launch(1, 32, b"")
+    with pytest.raises(ValueError, match="no wording for the rule 'new rule'"):
+        Wording(launch).sync(SyncError("new rule", 4, -1, 0, 0, 32))
 
 
 VOTE = site(SiteKind.WARP, line=7, opcode="vote.sync.ballot.b32")
