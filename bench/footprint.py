@@ -21,9 +21,8 @@ from bench.speed import best_of, geometric_mean
 from cudalab.sim.compiler import compile
 from cudalab.sim.compiler.build import generate
 from cudalab.sim.device.profile import load
-from cudalab.sim.machine.launch.configuration import Launch
-from cudalab.sim.machine.launch.execution import execute
-from cudalab.sim.machine.launch.module import LoadedKernel, Module
+from cudalab.sim.machine.launch.execution import Standalone, execute
+from cudalab.sim.machine.launch.module import Launch, LoadedKernel, Module
 from cudalab.sim.machine.memory.allocations import Memory
 
 TARGET = ("vector add", "naive matmul", "tiled matmul")
@@ -44,7 +43,7 @@ def _prepare(memory: Memory, case: Case) -> tuple[LoadedKernel, bytes]:
 
 
 def _times(launch: Launch, options: argparse.Namespace) -> dict[str, float]:
-    run = functools.partial(execute, launch, workers=options.workers)
+    run = functools.partial(execute, launch, Standalone(workers=options.workers))
     return best_of({"plain": run, "footprint": functools.partial(run, footprint=True)}, options.repeats)  # type: ignore[dict-item]
 
 

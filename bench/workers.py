@@ -3,9 +3,9 @@
     python -m bench.workers [--repeats 7] [--json FILE]
 
 Workers are threads that run a launch's blocks side by side. Launches have one by default, so that results do not
-depend on the order of atomics; `execute(..., workers=2)` asks for more. Repeats are taken in turn
-and the best of each is kept. The first ratio is of wall-clock time. The second is of processor time, twice that of one
-worker over the sum of the two: the same on an idle machine, and what is left to compare on a busy one.
+depend on the order of atomics; `Standalone(workers=2)` asks for more. Repeats are taken in turn and the best of each is
+kept. The first ratio is of wall-clock time. The second is of processor time, twice that of one worker over the sum of
+the two: the same on an idle machine, and what is left to compare on a busy one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from bench.programs import Case, cases
 from cudalab.sim.compiler import compile
 from cudalab.sim.device.profile import load
-from cudalab.sim.machine.launch.execution import execute
+from cudalab.sim.machine.launch.execution import Standalone, execute
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.memory.allocations import Memory
 
@@ -44,7 +44,7 @@ def measure(case: Case, repeats: int) -> dict[str, float]:
     for _ in range(repeats + 1):
         for workers in (1, 2):
             start, used = time.perf_counter(), time.process_time()
-            outcome = execute(kernel.launch(grid, block, arguments), workers=workers)
+            outcome = execute(kernel.launch(grid, block, arguments), Standalone(workers=workers))
             best[workers] = min(best[workers], time.perf_counter() - start)
             spent[workers] = min(spent[workers], time.process_time() - used)
             if outcome.fault is not None:

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from cudalab.sim.device.profile import load
-from cudalab.sim.machine.launch.configuration import Launch
-from cudalab.sim.machine.launch.module import LoadedKernel, Module
+from cudalab.sim.machine.launch.module import Launch, LoadedKernel, Module
 from cudalab.sim.machine.memory.allocations import Memory
 
 

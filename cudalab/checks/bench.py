@@ -22,7 +22,7 @@ from cudalab.checks.exercise import PARTS, Finding, PartName, PartResult, Result
 from cudalab.sim.compiler import CompileError, Program, compile
 from cudalab.sim.device.profile import load
 from cudalab.sim.machine.counters.sampling import count_launch
-from cudalab.sim.machine.launch.execution import execute
+from cudalab.sim.machine.launch.execution import Standalone, execute
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.launch.validation import LaunchError
 from cudalab.sim.machine.memory.allocations import Memory
@@ -260,7 +260,7 @@ class KernelBench(Bench):
                 if any(found.rule == "endless loop" for found in stopped):
                     raise _Stop
                 return
-            outcome = execute(launch, time_limit=TIME_LIMIT)
+            outcome = execute(launch, Standalone(time_limit=TIME_LIMIT))
         except LaunchError as error:
             self.find("correctness", "launch refused", str(error))
             return

@@ -124,7 +124,8 @@ class SyncEvent(IntEnum):
     """By the kind of the site. An access: its generic address. ``BARRIER``: the thread arrives; barrier number +
     (threads expected << 32), 0 for all of the block. ``WARP``: the lane arrives; the mask. ``FENCE``: 0."""
     ARRIVE = 1
-    """A release to this phase of the object; the thread does not wait."""
+    """A release to this phase of the object (of an mbarrier, the phase's parity); the thread does not wait. A
+    ``.relaxed`` arrival releases nothing and makes no event."""
     WAIT = 2
     """An acquire of this phase of the object, when the wait (or a successful test) is over."""
     ASYNC_READ = 3
@@ -136,7 +137,8 @@ class SyncEvent(IntEnum):
     ASYNC_WAIT = 6
     """The thread has waited for its groups up to this one (``cp.async.wait_group``, ``wait_all``)."""
     ASYNC_ARRIVE = 7
-    """A release by the thread's copies so far to this phase of the object (``cp.async.mbarrier.arrive``)."""
+    """A release by the thread's copies so far to this phase of the object: ``cp.async.mbarrier.arrive``, and each bulk
+    copy that an mbarrier tracks."""
     INVALID = 8
     """An object, or 0, used against its ``SyncRule``, which is the number; synccheck reports it."""
     SLEEP = 9

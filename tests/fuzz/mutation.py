@@ -8,7 +8,7 @@ import re
 from functools import cache
 
 from cudalab.sim.compiler import CompileError, compile, compile_ptx
-from cudalab.sim.machine.launch.execution import execute
+from cudalab.sim.machine.launch.execution import Standalone, execute
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.launch.validation import LaunchError
 from cudalab.sim.machine.memory.allocations import Memory
@@ -201,7 +201,7 @@ def _launched(loaded: Module) -> str:
                 pointers.append(_memory().allocate(_BUFFER, "device", parameter.name))
                 _memory().view(pointers[-1], _BUFFER)[:] = bytes(_BUFFER)
                 buffer[parameter.offset : parameter.offset + 8] = pointers[-1].to_bytes(8, "little")
-        done = execute(kernel.launch(2, 32, bytes(buffer), 1024), time_limit=0.5, interruptible=False)
+        done = execute(kernel.launch(2, 32, bytes(buffer), 1024), Standalone(time_limit=0.5), interruptible=False)
         return f"fault: {done.fault}" if done.fault is not None else "ran"
     except LaunchError as error:
         return f"launch: {error}"

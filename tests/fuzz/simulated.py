@@ -11,7 +11,7 @@ import numpy as np
 
 from cudalab.sim.compiler import CompileError, compile
 from cudalab.sim.compiler.program import VARIANTS as WAYS
-from cudalab.sim.machine.launch.execution import execute
+from cudalab.sim.machine.launch.execution import Standalone, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
@@ -78,9 +78,8 @@ class Batch:
         with _Arguments(program, kernel) as arguments:
             outcome = execute(
                 kernel.launch(program.grid, program.block, arguments.packed, dynamic_bytes(program)),
+                Standalone(time_limit=TIME_LIMIT, workers=2 if "atomic" in variant else 1),
                 variant=variant,
-                workers=2 if "atomic" in variant else 1,
-                time_limit=TIME_LIMIT,
                 interruptible=False,
                 footprint=variant.startswith("footprint"),
             )

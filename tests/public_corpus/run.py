@@ -15,7 +15,7 @@ import numpy as np
 
 from cudalab.sim.compiler import CompileError, Program, compile
 from cudalab.sim.device import Device, reset
-from cudalab.sim.machine.launch.execution import execute
+from cudalab.sim.machine.launch.execution import Standalone, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
 from tests.public_corpus import launches, written
 from tests.public_corpus.device_code import LIMITS, NAME, OPTIONS, Source, prepare, why
@@ -168,7 +168,7 @@ def _simulate(loaded: LoadedKernel, device: Device, found: launches.Launch) -> l
     packed = launches.pack(loaded.kernel, trial.values, found.size)
     outcome = execute(
         loaded.launch(found.grid, found.block, packed, found.shared, cooperative=found.cooperative),
-        time_limit=launches.TIME_LIMIT,
+        Standalone(time_limit=launches.TIME_LIMIT),
     )
     return str(outcome.fault).splitlines()[0] if outcome.fault is not None else trial.results()
 

@@ -171,7 +171,15 @@ class DeviceState:
         for waited in self.on_wait:
             waited()
 
-    # -- what a kernel prints ------------------------------------------------------------------------------------------
+    # -- what an execution asks (``machine/launch/execution.py``) ------------------------------------------------------
+
+    @property
+    def time_limit(self) -> float:
+        return self.settings.time_limit
+
+    @property
+    def workers(self) -> int:
+        return self.settings.workers
 
     def printed(self, text: str) -> None:
         """A kernel printed: shown at the next launch or wait, as CUDA does."""

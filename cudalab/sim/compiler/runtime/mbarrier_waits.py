@@ -7,6 +7,9 @@ notice that polls that fail on a GPU seldom fail here.
 
 If waits expire repeatedly without any other progress, the clock advances exponentially, so that a wait with a time
 limit expires; after ``MOST_EXPIRIES`` in a row the block is deadlocked.
+
+In a cluster another block may arrive at the object. There a loop of such waits is also a poll loop
+(``passes/polling.py``), and the block yields.
 """
 
 from __future__ import annotations

@@ -16,14 +16,14 @@ from cudalab.sim.device.declaration import Address, Handle, HostCallback, Packed
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.array_function import ArrayFunction
 from cudalab.sim.device.queue.byte_ranges import Range, StridedRange
-from cudalab.sim.device.queue.kernel_launch import KernelLaunch, Surroundings
+from cudalab.sim.device.queue.kernel_launch import KernelLaunch
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.device.timing import cost
 from cudalab.sim.device.timing.cost import KernelTime
 from cudalab.sim.machine.counters.occupancy import kernel_occupancy
 from cudalab.sim.machine.launch.clusters import clusters_that_fit, max_active_clusters
-from cudalab.sim.machine.launch.configuration import Dim3, Launch
-from cudalab.sim.machine.launch.module import LoadedKernel, Module, RefusedKernel
+from cudalab.sim.machine.launch.configuration import Dim3
+from cudalab.sim.machine.launch.module import Launch, LoadedKernel, Module, RefusedKernel
 from cudalab.sim.machine.launch.validation import LaunchError, check_residency
 from cudalab.sim.machine.memory import host_watch
 
@@ -59,7 +59,6 @@ class KernelCalls(CallGroup):
         self._functions: dict[int, tuple[int, LoadedKernel]] = {}
         self._carveouts: dict[int, int] = {}
         self._handles = 0x0C00_0000
-        self._around: Surroundings | None = None
 
     def _handle(self) -> int:
         self._handles += 0x40
@@ -208,10 +207,10 @@ class KernelCalls(CallGroup):
         kernel = self._function(function)
         config = kernel.resolve(grid, block, shared, cluster or kernel.kernel.cluster or (1, 1, 1), False)
         try:
-            check_residency(kernel, config)
+            check_residency(kernel.kernel, config, kernel.limits, kernel.max_cluster_blocks)
         except LaunchError as error:
             raise CudaError(cudaError_t(error.driver_code), error.message) from None
-        return max_active_clusters(kernel, config)
+        return max_active_clusters(kernel.kernel, config, kernel.limits)
 
     @call("cuOccupancyMaxPotentialClusterSize")
     def largest_cluster(self, function: Handle, block: Dim3, shared: int) -> int:
@@ -268,20 +267,12 @@ class KernelCalls(CallGroup):
         self.state.flush_prints()
         queue = self.state.scheduler.streams.find(stream)
         configured = self._configured(kernel, grid, block, args, shared, cluster, cooperative)
-        work = KernelLaunch(configured, self._surroundings(), self._carveouts.get(function, -1))
+        work = KernelLaunch(configured, self.state, self._carveouts.get(function, -1))
         if kernel.kernel.uses_heap:
             self.state.memory.heap.touched = True
         launch = self.state.issue(work, queue)
         if self.state.settings.launch_blocking:
             self.state.wait(launch)
-
-    def _surroundings(self) -> Surroundings:
-        """What this launch has in common with others; made anew when a setting has changed."""
-        state, known = self.state, self._around
-        limit, workers = state.settings.time_limit, state.settings.workers
-        if known is None or known.time_limit != limit or known.workers != workers:
-            known = self._around = Surroundings(state.memory, state.timer.time, state.printed, limit, workers)
-        return known
 
     def _configured(
         self,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from cuda.bindings.runtime import cudaError_t
 
@@ -19,26 +20,20 @@ from cudalab.sim.device.queue.byte_ranges import NOTHING, Range, Reach, Touched,
 from cudalab.sim.device.queue.effect import hold_by_comparison, snapshot, take_back
 from cudalab.sim.device.queue.operation import Operation, Stream, Work
 from cudalab.sim.device.queue.publication import publications
-from cudalab.sim.device.timing.cost import KernelTime
-from cudalab.sim.machine.launch.configuration import Launch
+from cudalab.sim.device.timing.launch_time import Timer
+from cudalab.sim.machine.launch import execution
 from cudalab.sim.machine.launch.execution import Execution, Outcome, execute
+from cudalab.sim.machine.launch.module import Launch
 from cudalab.sim.machine.memory.allocations import Memory
 
 _TRACED_STORE_COST = 64  # comparing this many bytes costs about what tracing one thread's stores does
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the launches of one device have in common."""
+class Surroundings(execution.Surroundings, Protocol):
+    """What a launch asks of its device: what the execution asks, and how long it takes."""
 
-    memory: Memory
-    timer: Callable[[Launch], KernelTime]
-    """Gives the modelled time of a launch; asked at its start."""
-    show: Callable[[str], None]
-    """Takes what a kernel prints."""
-    time_limit: float
-    """Seconds without a finished block after which a launch is stopped."""
-    workers: int
+    @property
+    def timer(self) -> Timer: ...
 
 
 class KernelOperation(Operation):
@@ -64,7 +59,7 @@ class KernelOperation(Operation):
     def begin(self) -> int:
         if self.on_take is not None:
             self.on_take()
-        self.time = time = self.work.surroundings.timer(self.launch)
+        self.time = time = self.work.surroundings.timer.time(self.launch)
         # the host can change page-locked, managed and registered memory without a call
         pointers = self.kernel.pointers(self.launch.args)
         if self.visible_at_once or pointers.host_visible or (self._memory.ranges and pointers.registered):
@@ -73,7 +68,7 @@ class KernelOperation(Operation):
 
     @property
     def _memory(self) -> Memory:
-        return self.work.surroundings.memory
+        return self.kernel.module.memory
 
     def run(self) -> None:
         self._check(self._execute())
@@ -111,8 +106,7 @@ class KernelOperation(Operation):
     ) -> Outcome:
         return execute(
             self.launch,
-            workers=self.work.surroundings.workers,
-            time_limit=self.work.surroundings.time_limit,
+            self.work.surroundings,
             clock_ns=self.start,
             hold_stores=hold_stores,
             footprint=self.wants_footprint(),
@@ -130,8 +124,6 @@ class KernelOperation(Operation):
                 runs_between(footprint.write_runs),
                 runs_between(footprint.atomic_runs),
             )
-        if outcome.text:
-            self.work.surroundings.show(outcome.text)
         if outcome.fault is not None:
             if outcome.fault.assertion:
                 print(outcome.fault.assertion.rstrip("\n"), file=sys.stderr)

@@ -30,7 +30,7 @@ from cudalab.sim.device.timing.warp_path import Path
 from cudalab.sim.machine.counters.metrics import Counts
 from cudalab.sim.machine.counters.occupancy import kernel_occupancy
 from cudalab.sim.machine.counters.sampling import loaded_by_all, sample
-from cudalab.sim.machine.launch.configuration import Launch
+from cudalab.sim.machine.launch.module import Launch
 from cudalab.sim.machine.memory.allocations import Memory
 
 _REMEMBERED = 4096

@@ -27,8 +27,7 @@ from cudalab.sim.machine.trace.recorder import Tracer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cudalab.sim.machine.launch.configuration import Launch
-    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.launch.module import Launch, LoadedKernel
     from cudalab.sim.machine.trace.recorder import BlockTrace
 
 RECORDS = 1 << 18

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from cudalab.sim.machine.counters.occupancy import kernel_occupancy
 
 if TYPE_CHECKING:
+    from cudalab.sim.compiler.program import Kernel
     from cudalab.sim.machine.launch.configuration import Dim3, LaunchConfig
-    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.launch.limits import DeviceLimits
 
 _MOST_CLUSTER_BLOCKS_PER_SM = 8
 """Blocks of clusters on one SM at most: what the occupancy calculator of an H200 says of kernels that need little."""
@@ -40,20 +41,18 @@ def in_clusters(blocks: Iterable[int], grid: Dim3, cluster: Dim3) -> list[int]:
     ]
 
 
-def max_resident_blocks(kernel: LoadedKernel, config: LaunchConfig) -> int:
+def max_resident_blocks(kernel: Kernel, config: LaunchConfig, limits: DeviceLimits) -> int:
     """How many blocks of a launch are resident on the device at once."""
     if config.cluster_blocks == 1:
-        limits = kernel.limits
-        resident = kernel_occupancy(kernel.kernel, config.threads_per_block, config.shared, limits)
+        resident = kernel_occupancy(kernel, config.threads_per_block, config.shared, limits)
         return resident.blocks_per_sm * limits.multiprocessors
-    return max_active_clusters(kernel, config) * config.cluster_blocks
+    return max_active_clusters(kernel, config, limits) * config.cluster_blocks
 
 
-def max_active_clusters(kernel: LoadedKernel, config: LaunchConfig) -> int:
+def max_active_clusters(kernel: Kernel, config: LaunchConfig, limits: DeviceLimits) -> int:
     """How many clusters of a launch are resident on the device at once (``cuOccupancyMaxActiveClusters``). A group of
     SMs takes clusters that have no more blocks than it has SMs, as many as its SMs have room for."""
-    limits = kernel.limits
-    resident = kernel_occupancy(kernel.kernel, config.threads_per_block, config.shared, limits)
+    resident = kernel_occupancy(kernel, config.threads_per_block, config.shared, limits)
     return clusters_that_fit(resident.blocks_per_sm, config.cluster_blocks, limits.sm_groups)
 
 

@@ -1,4 +1,4 @@
-"""What a kernel is launched with: the launch configuration, and a launch of one kernel with its arguments.
+"""What a kernel is launched with: the launch configuration.
 
 A configuration is what ``<<<grid, block, shared>>>`` and the attributes of ``cuLaunchKernelEx`` say. It is made by
 :meth:`LoadedKernel.configure`, which refuses what the device does not allow and fills in what the kernel itself says
@@ -10,12 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import WARP
-
-if TYPE_CHECKING:
-    from cudalab.sim.machine.launch.module import LoadedKernel
 
 Dim3 = tuple[int, int, int]
 """Numbers in x, y and z."""
@@ -87,13 +83,3 @@ class LaunchConfig:
     def cluster_blocks(self) -> int:
         """Blocks of a cluster; 1 without clusters."""
         return math.prod(self.cluster) if self.cluster is not None else 1
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """A kernel with what it is launched with. :meth:`LoadedKernel.launch` makes it."""
-
-    kernel: LoadedKernel
-    config: LaunchConfig
-    args: bytes
-    """The parameter buffer, laid out by ``Kernel.parameters``."""

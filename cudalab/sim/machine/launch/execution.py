@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -33,8 +33,7 @@ from cudalab.sim.machine.trace.footprint import Footprint
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cudalab.sim.machine.launch.configuration import Launch
-    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.launch.module import Launch, LoadedKernel
     from cudalab.sim.machine.launch.workspace import Workspace
     from cudalab.sim.machine.memory.allocation import Allocation
     from cudalab.sim.machine.memory.allocations import Memory
@@ -52,16 +51,40 @@ LARGE = 1 << 15
 """Threads after which vectorised code is worth generating; it doubles the compile time."""
 
 
+class Surroundings(Protocol):
+    """What an execution asks of the device that it runs on."""
+
+    @property
+    def time_limit(self) -> float:
+        """Seconds without a finished block after which the launch is stopped."""
+
+    @property
+    def workers(self) -> int:
+        """Threads that run blocks. With more than one the order of atomics is not the same in every run."""
+
+    def printed(self, text: str) -> None:
+        """The launch has ended or stopped, and this is what its threads printed."""
+
+
+@dataclass
+class Standalone:
+    """The surroundings of a launch on memory alone, without a device."""
+
+    time_limit: float = 10.0
+    workers: int = 1
+    text: str = ""
+    """What kernels have printed."""
+
+    def printed(self, text: str) -> None:
+        self.text += text
+
+
 @dataclass
 class Outcome:
     """How a launch ended."""
 
     fault: Fault | None = None
     """Why it stopped early, or None."""
-    text: str = ""
-    """What the kernel printed."""
-    lost_prints: int = 0
-    """Calls of printf whose output was dropped: the buffer was full."""
     blocks_done: int = 0
     held: HeldStores | None = None
     """With ``hold_stores``: the stores, which have been rolled back."""
@@ -73,10 +96,9 @@ class Outcome:
 
 def execute(
     launch: Launch,
+    surroundings: Surroundings | None = None,
     *,
     variant: str = "",
-    workers: int = 1,
-    time_limit: float = 10.0,
     interruptible: bool = True,
     clock_ns: int = 0,
     hold_stores: bool = False,
@@ -88,11 +110,9 @@ def execute(
 
     Args:
         launch: from :meth:`LoadedKernel.launch`.
+        surroundings: the device; by default :class:`Standalone`.
         variant: native code to run; by default "plain", or "atomic" with several workers, for kernels with many
-            threads "wide" and "wide_atomic". Only "traced",
-            "footprint" and "footprint_atomic" give a footprint.
-        workers: threads that run blocks. With more than one the order of atomics is not the same in every run.
-        time_limit: seconds without a finished block after which the launch is stopped.
+            threads "wide" and "wide_atomic". Only "traced", "footprint" and "footprint_atomic" give a footprint.
         interruptible: let a KeyboardInterrupt stop the launch; otherwise it is raised when the launch has ended.
         clock_ns: what ``clock64`` and ``globaltimer`` count from.
         hold_stores: roll all stores to global memory back at the end and return them (one worker, traced code).
@@ -110,12 +130,13 @@ def execute(
         MemoryError: no addresses are left for the maps of a footprint.
     """
     kernel, config = launch.kernel, launch.config
+    surroundings = surroundings or Standalone()
     alone = config.cluster_blocks == 1 and not kernel.kernel.poll_points
-    workers = max(1, min(workers, config.blocks)) if alone and not hold_stores else 1
+    workers = max(1, min(surroundings.workers, config.blocks)) if alone and not hold_stores else 1
     if workers == 1 and config.cluster is None and not (config.cooperative or hold_stores or footprint or variant):
         path = kernel.kernel.longest_path
         if path and path * config.threads <= AT_ONCE:
-            return _execute_at_once(launch, clock_ns)
+            return _execute_at_once(launch, surroundings, clock_ns)
     if not variant and footprint:
         variant = footprints.variant_for(workers, hold_stores)
     if not (variant or hold_stores) and is_large(launch):
@@ -125,7 +146,7 @@ def execute(
         raise ValueError(f"code of the variant {variant!r} keeps no footprint; leave out `variant`")
     if not footprint and variant.startswith("footprint"):
         raise ValueError(f"code of the variant {variant!r} marks what it touches: ask for it with footprint=True")
-    run = Execution(launch, variant, workers, time_limit, interruptible)
+    run = Execution(launch, surroundings, variant, workers, interruptible)
     run.begin(clock_ns, hold_stores=hold_stores, footprint=footprint, published=published)
     return run.go_on(patient=not resumable) if resumable else run.complete()
 
@@ -141,7 +162,7 @@ def is_large(launch: Launch) -> bool:
     return kernel.threads_launched >= LARGE
 
 
-def _execute_at_once(launch: Launch, clock_ns: int) -> Outcome:
+def _execute_at_once(launch: Launch, surroundings: Surroundings, clock_ns: int) -> Outcome:
     """Run a launch that is known to be short in the launching thread."""
     kernel, blocks = launch.kernel, launch.config.blocks
     space = workspaces.borrow()
@@ -153,7 +174,7 @@ def _execute_at_once(launch: Launch, clock_ns: int) -> Outcome:
             return Outcome(blocks_done=blocks)
         outcome = Outcome(blocks_done=space.context.blocks_done)
         outcome.fault = _fault(launch, [space], [status], 0.0)
-        _collect_prints(outcome, [space], kernel.module.memory)
+        _pass_on_prints([space], kernel.module.memory, surroundings)
         return outcome
     finally:
         workspaces.give_back(space)
@@ -165,14 +186,14 @@ class Execution:
     def __init__(
         self,
         launch: Launch,
+        surroundings: Surroundings,
         variant: str,
         workers: int,
-        time_limit: float,
         interruptible: bool,
     ) -> None:
-        self._launch = launch
+        self._launch, self._surroundings = launch, surroundings
         self._memory = launch.kernel.module.memory
-        self._time_limit, self._interruptible = time_limit, interruptible
+        self._interruptible = interruptible
         self._variant = variant
         self._entry = launch.kernel.entry(variant)
         self._spaces = [workspaces.borrow() for _ in range(workers)]
@@ -219,7 +240,7 @@ class Execution:
         try:
             statuses = self._run(clock_ns, patient, rounds, most)
             if statuses[0] == Status.YIELDED:
-                if self._spent >= self._time_limit:
+                if self._spent >= self._surroundings.time_limit:
                     return self.give_up(_TOO_LONG)
                 return Outcome(waiting=self)
             return self._finish(statuses)
@@ -235,14 +256,14 @@ class Execution:
 
     def _run(self, clock_ns: int, patient: bool, rounds: int, most: int) -> list[int]:
         spaces, context = self._spaces, self._spaces[0].context
-        resident, config = self._resident, self._launch.config
+        resident, config, time_limit = self._resident, self._launch.config, self._surroundings.time_limit
         if resident is None:
             if len(spaces) == 1 and 0 < self._launch.kernel.kernel.longest_path * config.threads <= AT_ONCE:
                 return [self._entry(spaces[0].address, 0, config.blocks)]
-            return supervision.run(self._entry, spaces, config.blocks, self._time_limit, self._interruptible)
+            return supervision.run(self._entry, spaces, config.blocks, time_limit, self._interruptible)
         context.clock = max(context.clock, clock_ns)
         done, began = context.blocks_done, time.monotonic()
-        left = max(supervision.SLICE, self._time_limit - self._spent)
+        left = max(supervision.SLICE, time_limit - self._spent)
         statuses = supervision.run(
             lambda *_: resident.run(patient=patient, rounds=rounds, most=most),
             spaces,
@@ -258,11 +279,11 @@ class Execution:
     def _finish(self, statuses: list[int]) -> Outcome:
         spaces = self._spaces
         outcome = Outcome(blocks_done=sum(space.context.blocks_done for space in spaces))
-        outcome.fault = _fault(self._launch, spaces, statuses, self._time_limit)
+        outcome.fault = _fault(self._launch, spaces, statuses, self._surroundings.time_limit)
         return self._close_with(outcome)
 
     def _close_with(self, outcome: Outcome) -> Outcome:
-        _collect_prints(outcome, self._spaces, self._memory)
+        _pass_on_prints(self._spaces, self._memory, self._surroundings)
         if self._marks is not None:
             outcome.footprint = self._marks.collect()
         if self._undo is not None:
@@ -348,19 +369,21 @@ def _fault(launch: Launch, spaces: list[Workspace], statuses: list[int], time_li
     return None
 
 
-def _collect_prints(outcome: Outcome, spaces: list[Workspace], memory: Memory) -> None:
+def _pass_on_prints(spaces: list[Workspace], memory: Memory, surroundings: Surroundings) -> None:
     entries = []
     for space in spaces:
         if space.context.print.used or space.context.print.lost:
             entries += decode(space.printed(), lambda address: read_string(memory, address))
-        outcome.lost_prints += space.context.print.lost
     if len(spaces) > 1:
         entries.sort(key=lambda entry: entry[0])  # stable: a block's entries stay in order
-    outcome.text = "".join(text for _, _, text in entries)
-    if outcome.lost_prints:
-        if outcome.text and not outcome.text.endswith("\n"):
-            outcome.text += "\n"
-        outcome.text += (
-            f"[{outcome.lost_prints} more calls of printf are not shown: the launch printed more than 64 MB; "
+    text = "".join(text for _, _, text in entries)
+    lost = sum(space.context.print.lost for space in spaces)
+    if lost:
+        if text and not text.endswith("\n"):
+            text += "\n"
+        text += (
+            f"[{lost} more calls of printf are not shown: the launch printed more than 64 MB; "
             "print from fewer threads]\n"
         )
+    if text:
+        surroundings.printed(text)

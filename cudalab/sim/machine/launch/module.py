@@ -10,12 +10,13 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from cudalab.sim.abi import Space
+from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler.program import GlobalVariable, Kernel, Program, Site
 from cudalab.sim.compiler.semantics import Operation
-from cudalab.sim.machine.launch.configuration import Dim3, Launch, LaunchConfig, dim3
+from cudalab.sim.machine.launch.configuration import Dim3, LaunchConfig, dim3
 from cudalab.sim.machine.launch.limits import DeviceLimits
 from cudalab.sim.machine.launch.validation import INVALID_VALUE, LaunchError, check
 from cudalab.sim.machine.memory.allocations import Memory
@@ -246,7 +247,7 @@ class LoadedKernel:
         known = self._configurations.get(key)
         if known is None:
             known = self.resolve(grid, block, shared, cluster, cooperative)
-            check(self, known)
+            check(self.kernel, known, self.limits, self.max_dynamic_shared, self.max_cluster_blocks)
             if len(self._configurations) >= _REMEMBERED:
                 self._configurations.clear()
             self._configurations[key] = known
@@ -279,9 +280,17 @@ class LoadedKernel:
         return function
 
 
-def _may_write(kind: int, space: Space) -> bool:
-    from cudalab.sim.abi import SiteKind
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A kernel with what it is launched with. :meth:`LoadedKernel.launch` makes it."""
 
+    kernel: LoadedKernel
+    config: LaunchConfig
+    args: bytes
+    """The parameter buffer, laid out by ``Kernel.parameters``."""
+
+
+def _may_write(kind: int, space: Space) -> bool:
     return kind in (SiteKind.STORE, SiteKind.ATOMIC) and space in (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)
 
 

@@ -29,7 +29,7 @@ from cudalab.sim.compiler.runtime.layout import BARRIER_TABLE_BYTES
 from cudalab.sim.machine.launch.clusters import max_resident_blocks
 
 if TYPE_CHECKING:
-    from cudalab.sim.machine.launch.configuration import Launch
+    from cudalab.sim.machine.launch.module import Launch
     from cudalab.sim.machine.launch.workspace import Workspace
 
 FEW_ROUNDS = 2
@@ -108,7 +108,7 @@ class ResidentBlocks:
     ) -> None:
         self._ended = (Status.DONE, Status.FAULT) if survive and on_slice is not None else (Status.DONE,)
         self.kernel, self.end = launch.kernel.kernel, end
-        self.capacity = max(1, max_resident_blocks(launch.kernel, launch.config))
+        self.capacity = max(1, max_resident_blocks(launch.kernel.kernel, launch.config, launch.kernel.limits))
         """How many blocks fit on the device at once."""
         self._entry, self._space = entry, space
         self._next = 0

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from cudalab.sim.machine.launch.clusters import max_active_clusters, max_resident_blocks
 
 if TYPE_CHECKING:
+    from cudalab.sim.compiler.program import Kernel
     from cudalab.sim.machine.launch.configuration import Dim3, LaunchConfig
-    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.launch.limits import DeviceLimits
 
 INVALID_VALUE = 1
 INVALID_CONFIGURATION = 9
@@ -51,9 +52,13 @@ class LaunchError(Exception):
         self.driver_code = INVALID_VALUE if driver_code is None else driver_code
 
 
-def check(kernel: LoadedKernel, config: LaunchConfig) -> None:
-    """Raise LaunchError unless the kernel may be launched so."""
-    limits = kernel.limits
+def check(
+    kernel: Kernel, config: LaunchConfig, limits: DeviceLimits, dynamic_shared: int | None, cluster_blocks: int
+) -> None:
+    """Raise LaunchError unless the kernel may be launched so.
+
+    ``dynamic_shared``: bytes that it was opted in to; ``cluster_blocks``: the most that its clusters may have.
+    """
     _check_size("grid", config.grid, limits.grid, "blocks")
     _check_size("block", config.block, limits.block, "threads")
     threads = config.threads_per_block
@@ -64,9 +69,9 @@ def check(kernel: LoadedKernel, config: LaunchConfig) -> None:
             f"a block of {x} x {y} x {z} = {threads} threads is larger than the {limits.threads_per_block} that "
             "a block may have. Use smaller blocks and more of them.",
         )
-    _check_registers(kernel, threads)
-    _check_shared(kernel, config.shared)
-    check_residency(kernel, config)
+    _check_registers(kernel, threads, limits)
+    _check_shared(kernel, config.shared, limits, dynamic_shared or 0)
+    check_residency(kernel, config, limits, cluster_blocks)
 
 
 def _check_size(what: str, value: Dim3, most: Dim3, unit: str) -> None:
@@ -91,8 +96,7 @@ def _check_size(what: str, value: Dim3, most: Dim3, unit: str) -> None:
             )
 
 
-def _check_registers(loaded: LoadedKernel, threads: int) -> None:
-    kernel, limits = loaded.kernel, loaded.limits
+def _check_registers(kernel: Kernel, threads: int, limits: DeviceLimits) -> None:
     if threads > kernel.max_threads:
         raise LaunchError(
             OUT_OF_RESOURCES,
@@ -116,8 +120,7 @@ def _check_registers(loaded: LoadedKernel, threads: int) -> None:
         )
 
 
-def _check_shared(loaded: LoadedKernel, shared: int) -> None:
-    kernel, limits = loaded.kernel, loaded.limits
+def _check_shared(kernel: Kernel, shared: int, limits: DeviceLimits, opted_in: int) -> None:
     if shared < 0:
         raise LaunchError(INVALID_VALUE, f"shared memory must not be negative (got {shared} bytes)")
     total = kernel.static_shared + shared
@@ -128,7 +131,7 @@ def _check_shared(loaded: LoadedKernel, shared: int) -> None:
             f"a block asks for {static}{shared} bytes of shared memory; the device has at most "
             f"{limits.shared_per_block_optin} (227 KB) a block. Use a smaller tile.",
         )
-    allowed = max(limits.shared_per_block - kernel.static_shared, loaded.max_dynamic_shared or 0)
+    allowed = max(limits.shared_per_block - kernel.static_shared, opted_in)
     if shared > allowed:
         raise LaunchError(
             INVALID_VALUE,
@@ -139,25 +142,25 @@ def _check_shared(loaded: LoadedKernel, shared: int) -> None:
         )
 
 
-def check_residency(loaded: LoadedKernel, config: LaunchConfig) -> None:
+def check_residency(kernel: Kernel, config: LaunchConfig, limits: DeviceLimits, cluster_blocks: int) -> None:
     """Raise LaunchError unless the blocks that must be resident at once can be: those of a cluster, or all blocks of a
     cooperative launch."""
-    kernel, cluster = loaded.kernel, config.cluster
+    cluster = config.cluster
     if kernel.required_block is not None and config.block != kernel.required_block:
         raise _refused(
             INVALID_VALUE,
             f"kernel {kernel.name} was compiled for blocks of {kernel.required_block} threads (got {config.block}).",
         )
     if cluster is not None and cluster != (1, 1, 1):
-        _check_cluster(loaded, config.grid, cluster)
-        if not max_active_clusters(loaded, config):
+        _check_cluster(kernel, config.grid, cluster, cluster_blocks)
+        if not max_active_clusters(kernel, config, limits):
             raise _refused(
                 INVALID_CLUSTER_SIZE,
                 f"not one cluster of {config.cluster_blocks} blocks of {config.threads_per_block} threads with "
                 f"{config.shared} bytes of dynamic shared memory fits on the device. Use smaller clusters or blocks.",
             )
     if config.cooperative:
-        most = max_resident_blocks(loaded, config)
+        most = max_resident_blocks(kernel, config, limits)
         if config.blocks > most:
             raise _refused(
                 COOPERATIVE_TOO_LARGE,
@@ -170,8 +173,8 @@ def _refused(code: int, message: str) -> LaunchError:
     return LaunchError(code, message, driver_code=code)
 
 
-def _check_cluster(loaded: LoadedKernel, grid: Dim3, cluster: Dim3) -> None:
-    kernel, blocks = loaded.kernel, math.prod(cluster)
+def _check_cluster(kernel: Kernel, grid: Dim3, cluster: Dim3, most: int) -> None:
+    blocks = math.prod(cluster)
     if min(cluster) < 1:
         raise _refused(INVALID_CLUSTER_SIZE, f"cluster {cluster}: every dimension must be at least 1.")
     if kernel.cluster not in (None, cluster):
@@ -180,7 +183,6 @@ def _check_cluster(loaded: LoadedKernel, grid: Dim3, cluster: Dim3) -> None:
             f"kernel {kernel.name} was compiled for clusters of {kernel.cluster} blocks and is launched with clusters "
             f"of {cluster}. Leave the attribute out, or compile it without __cluster_dims__.",
         )
-    most = loaded.max_cluster_blocks
     if blocks > most:
         allow = (
             "Up to 16 are possible after setting CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED to 1; such a "

@@ -18,8 +18,8 @@ from cudalab.sim.compiler.runtime.layout import ASYNC_RINGS, BARRIER_TABLE_BYTES
 from cudalab.sim.machine.launch.printf import FIFO_BYTES, MOST_PRINTED
 
 if TYPE_CHECKING:
-    from cudalab.sim.machine.launch.configuration import Launch, LaunchConfig
-    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.launch.configuration import LaunchConfig
+    from cudalab.sim.machine.launch.module import Launch, LoadedKernel
     from cudalab.sim.machine.memory.allocation import Allocation
 
 FUEL = 1 << 16

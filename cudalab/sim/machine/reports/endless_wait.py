@@ -22,8 +22,7 @@ from cudalab.sim.machine.reports.nearest_allocation import FailedAccess
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context
-    from cudalab.sim.machine.launch.configuration import Launch
-    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.launch.module import Launch, LoadedKernel
     from cudalab.sim.machine.launch.resident_blocks import ResidentBlocks, Wait
 
 RULE = "endless wait"

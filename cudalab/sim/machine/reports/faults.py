@@ -32,8 +32,8 @@ from cudalab.sim.machine.reports.nearest_allocation import FailedAccess, explain
 from cudalab.sim.machine.reports.texture_faults import image_problem, surface_problem
 
 if TYPE_CHECKING:
-    from cudalab.sim.machine.launch.configuration import Dim3, Launch
-    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.launch.configuration import Dim3
+    from cudalab.sim.machine.launch.module import Launch, LoadedKernel
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from cudalab.sim.machine.sanitizer.racecheck import Race
 from cudalab.sim.machine.sanitizer.synccheck import SyncError
 
 if TYPE_CHECKING:
-    from cudalab.sim.machine.launch.configuration import Dim3, Launch
+    from cudalab.sim.machine.launch.configuration import Dim3
+    from cudalab.sim.machine.launch.module import Launch
 
 
 _RULES = {

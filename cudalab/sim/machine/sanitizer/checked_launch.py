@@ -16,8 +16,8 @@ from cudalab.sim.machine.sanitizer.shadow_cells import MOST_SKIPPED, AttachedCel
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context
-    from cudalab.sim.machine.launch.configuration import Launch, LaunchConfig
-    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.launch.configuration import LaunchConfig
+    from cudalab.sim.machine.launch.module import Launch, LoadedKernel
 
 
 @dataclass

@@ -40,8 +40,7 @@ from cudalab.sim.machine.sanitizer.checked_launch import CheckedLaunch, Sanitize
 from cudalab.sim.machine.sanitizer.shadow_cells import AttachedCells, SavedAllocations, shadow_cells_of
 
 if TYPE_CHECKING:
-    from cudalab.sim.machine.launch.configuration import Launch
-    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.launch.module import Launch, LoadedKernel
 
 _SKIPPED = (FaultKind.OUT_OF_BOUNDS, FaultKind.MISALIGNED, FaultKind.READ_ONLY)
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")

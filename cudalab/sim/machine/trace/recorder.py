@@ -29,7 +29,7 @@ from cudalab.sim.machine.trace.elided_records import RECORD, ElidedRecords, elid
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context
-    from cudalab.sim.machine.launch.configuration import Launch
+    from cudalab.sim.machine.launch.module import Launch
     from cudalab.sim.machine.reports.faults import Fault as ExplainedFault
     from cudalab.sim.machine.sanitizer.shadow_cells import AttachedCells
 

@@ -9,6 +9,7 @@ import pytest
 
 from cudalab.sim.compiler import build
 from cudalab.sim.compiler.object_code import lanes_of_host
+from cudalab.sim.machine.launch.execution import Standalone
 from tests.sim.compiler.kernel_runner import compile_cuda, cuda
 
 pytestmark = pytest.mark.skipif(lanes_of_host() == 0, reason="this processor's vectors are too short")
@@ -252,7 +253,9 @@ def test_lanes_that_are_switched_off_may_point_anywhere() -> None:
 
 def test_endless_loop_is_stopped() -> None:
     source = 'extern "C" __global__ void k(int* y) { while (y[0] == 0) y[1 + threadIdx.x] += 1; }'
-    outcome = cuda(source).run("k", 1, 64, np.zeros(65, np.int32), variant="wide", time_limit=0.3)
+    outcome = cuda(source).run(
+        "k", 1, 64, np.zeros(65, np.int32), variant="wide", surroundings=Standalone(time_limit=0.3)
+    )
     assert outcome.fault is not None
     assert outcome.fault.code == 702
 
@@ -279,6 +282,6 @@ def test_two_workers_get_it_with_atomics() -> None:
         atomicAdd(&bins[x[blockIdx.x * blockDim.x + threadIdx.x] & 63], 1); }"""
     x = NUMBERS.integers(0, 64, 1 << 16).astype(np.int32)
     bins = np.zeros(64, np.int32)
-    cuda(source)("k", 256, 256, x, bins, variant="", workers=2)
+    cuda(source)("k", 256, 256, x, bins, variant="", surroundings=Standalone(workers=2))
     np.testing.assert_array_equal(bins, np.bincount(x, minlength=64))
     assert "wide_atomic" in cuda(source).kernel("k")._entries

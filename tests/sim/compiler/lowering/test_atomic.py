@@ -11,6 +11,7 @@ import pytest
 from cudalab.sim.compiler.lowering import TABLE
 from cudalab.sim.compiler.ptx.nodes import BITS
 from cudalab.sim.compiler.ptx.table import Form
+from cudalab.sim.machine.launch.execution import Standalone
 from tests.sim.compiler.kernel_runner import HEADER, Compiled
 
 THREADS = 48
@@ -164,5 +165,5 @@ def test_several_workers_lose_no_update() -> None:
         atomicAdd(a, 1); atomicAdd(b, 1.0f); atomicAdd(c, 2ull); atomicMax(biggest, (int)(blockIdx.x * 7 % 1000));
     }"""
     a, b, c, biggest = np.zeros(1, np.int32), np.zeros(1, np.float32), np.zeros(1, np.uint64), np.zeros(1, np.int32)
-    cuda(source)("count", 400, 128, a, b, c, biggest, variant="atomic", workers=4)
+    cuda(source)("count", 400, 128, a, b, c, biggest, variant="atomic", surroundings=Standalone(workers=4))
     assert (a[0], b[0], c[0], biggest[0]) == (51200, 51200.0, 102400, max(k * 7 % 1000 for k in range(400)))

@@ -10,6 +10,7 @@ import pytest
 
 from cudalab.sim.compiler import CompileError, compile
 from cudalab.sim.machine.counters.sampling import count_launch
+from cudalab.sim.machine.launch.execution import Standalone
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
 from tests.sim.machine.launch.async_kernels import WHOLE, Run, line_of, numbers
@@ -55,7 +56,7 @@ def test_copies_end_with_the_block_and_nothing_is_left_for_the_next(memory: Memo
 def test_tiles_of_several_blocks(memory: Memory, workers: int) -> None:
     x = numbers(9 * 256)
     run = Run(memory, "tile", x.size, x)
-    assert run(grid=9, workers=workers).fault is None
+    assert run(grid=9, surroundings=Standalone(workers=workers)).fault is None
     np.testing.assert_array_equal(run.result, x.reshape(9, 256)[:, ::-1].reshape(-1))
 
 

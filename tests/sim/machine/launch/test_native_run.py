@@ -13,7 +13,7 @@ import pytest
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.machine.counters.sampling import forget, sample
-from cudalab.sim.machine.launch.execution import Outcome, execute
+from cudalab.sim.machine.launch.execution import Outcome, Standalone, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
 from cudalab.sim.machine.memory.allocations import Memory
 from tests.sim.h200 import LIMITS
@@ -61,7 +61,7 @@ def test_vector_add(memory: Memory, n: int, workers: int) -> None:
     a, b = rng.random(n, np.float32), rng.random(n, np.float32)
     out = put(memory, np.zeros(n, np.float32))
     args = pack(put(memory, a), put(memory, b), out, n)
-    outcome = execute(load(memory, ADD).launch(-(-n // 128), 128, args), workers=workers)
+    outcome = execute(load(memory, ADD).launch(-(-n // 128), 128, args), Standalone(workers=workers))
     assert outcome.fault is None
     assert np.array_equal(memory.array(out, n, np.float32), a + b)
 
@@ -69,7 +69,7 @@ def test_vector_add(memory: Memory, n: int, workers: int) -> None:
 def test_atomics_of_several_workers_add_up(memory: Memory) -> None:
     code = 'extern "C" __global__ void k(int* n) { atomicAdd(n, 1); }'
     out = put(memory, np.zeros(1, np.int32))
-    execute(load(memory, code).launch(500, 256, pack(out)), workers=2)
+    execute(load(memory, code).launch(500, 256, pack(out)), Standalone(workers=2))
     assert memory.array(out, 1, np.int32)[0] == 500 * 256
 
 
@@ -91,7 +91,7 @@ def endless(memory: Memory, form: str) -> tuple[LoadedKernel, bytes]:
 def test_endless_loops_meet_the_time_limit(memory: Memory, form: str) -> None:
     kernel, args = endless(memory, form)
     start = time.monotonic()
-    fault = execute(kernel.launch(2, 64, args), time_limit=0.1).fault
+    fault = execute(kernel.launch(2, 64, args), Standalone(time_limit=0.1)).fault
     assert fault is not None
     rule = "endless wait" if form in ("volatile", "spin") else "endless loop"
     assert (fault.code, fault.error, fault.rule, fault.line) == (702, "cudaErrorLaunchTimeout", rule, 1)
@@ -106,7 +106,7 @@ def test_endless_loops_can_be_interrupted(memory: Memory, form: str, workers: in
     timer = threading.Timer(0.2, _thread.interrupt_main)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        execute(kernel.launch(4, 64, args), workers=workers)
+        execute(kernel.launch(4, 64, args), Standalone(workers=workers))
     timer.join()
     a = put(memory, np.ones(32, np.float32))
     assert execute(load(memory, ADD).launch(1, 32, pack(a, a, a, 32))).fault is None
@@ -132,16 +132,19 @@ extern "C" __global__ void k(int* a) {
         printf("block %d thread %2u: %s %.2f %lld %c|%5d|%-5d|%#x %%\n", blockIdx.x, threadIdx.x, "text", 1.5f + a[0],
                1ll << 40, 'z', 42, 42, 255);
 }"""
-    outcome = execute(load(memory, code).launch(2, 32, pack(put(memory, np.ones(1, np.int32)))))
+    surroundings = Standalone()
+    execute(load(memory, code).launch(2, 32, pack(put(memory, np.ones(1, np.int32)))), surroundings)
     expected = [
         f"block {b} thread {t:2}: text 2.50 {1 << 40} z|   42|42   |0xff %\n" for b in range(2) for t in (0, 16)
     ]
-    assert outcome.text == "".join(expected)
+    assert surroundings.text == "".join(expected)
 
 
 def fault_of(memory: Memory, body: str, *, threads: int = 32, setup: str = "") -> Outcome:
     code = f'{setup}\nextern "C" __global__ void k(int* a) {{\n    {body}\n}}'
-    return execute(load(memory, code).launch(1, threads, pack(put(memory, np.zeros(64, np.int32)))), time_limit=1.0)
+    return execute(
+        load(memory, code).launch(1, threads, pack(put(memory, np.zeros(64, np.int32)))), Standalone(time_limit=1.0)
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.machine.counters.sampling import count_launch, sample
-from cudalab.sim.machine.launch.execution import Outcome, execute
+from cudalab.sim.machine.launch.execution import Outcome, Standalone, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
@@ -193,7 +193,7 @@ def test_a_wait_that_tells_others_again_and_again_meets_the_time_limit(memory: M
     code = (
         'extern "C" __global__ void k(volatile int* flag, volatile int* out) { int n = 0; while (!*flag) *out = ++n; }'
     )
-    fault = Run(memory, code, 0, 0)(1, 1, time_limit=0.2).fault
+    fault = Run(memory, code, 0, 0)(1, 1, surroundings=Standalone(time_limit=0.2)).fault
     assert fault is not None and (fault.code, fault.rule) == (702, "endless loop")
 
 
@@ -402,7 +402,7 @@ extern "C" __global__ void k(int* lock, int* at, int* order) {
     orders = []
     for workers in (1, 1, 4):
         run = Run(memory, code, 0, 0, [0] * 200)
-        assert run(5, 40, workers=workers).fault is None
+        assert run(5, 40, surroundings=Standalone(workers=workers)).fault is None
         orders.append(run[2])
     assert sorted(orders[0]) == list(range(200))
     assert orders[0] == orders[1] == orders[2]

@@ -12,7 +12,7 @@ import pytest
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, FaultKind, SiteKind, Space
 from cudalab.sim.compiler.program import GlobalVariable
-from cudalab.sim.machine.launch.execution import execute
+from cudalab.sim.machine.launch.execution import Standalone, execute
 from cudalab.sim.machine.launch.validation import LaunchError
 from cudalab.sim.machine.memory.allocations import Memory
 from tests.sim.machine.handmade import Block, make, pack, pointer, site
@@ -46,7 +46,7 @@ def arrays(memory: Memory, n: int) -> tuple[int, int]:
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_a_launch_runs_every_block(memory: Memory, workers: int) -> None:
     a, out = arrays(memory, 256)
-    outcome = execute(add_kernel(memory).launch(8, 32, pack(a, out)), workers=workers)
+    outcome = execute(add_kernel(memory).launch(8, 32, pack(a, out)), Standalone(workers=workers))
     assert outcome.fault is None and outcome.blocks_done == 8
     assert np.array_equal(memory.array(out, 256, np.int32), np.arange(256) + 1)
 
@@ -178,7 +178,7 @@ def spin(block: Block) -> None:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_endless_loop_meets_the_time_limit(memory: Memory, workers: int) -> None:
     start = time.monotonic()
-    fault = execute(make(spin, memory=memory).launch(4, 32, b""), time_limit=0.2, workers=workers).fault
+    fault = execute(make(spin, memory=memory).launch(4, 32, b""), Standalone(time_limit=0.2, workers=workers)).fault
     assert time.monotonic() - start < 2
     assert fault is not None and (fault.code, fault.error) == (702, "cudaErrorLaunchTimeout")
     assert fault.rule == "endless loop"
@@ -186,7 +186,7 @@ def test_an_endless_loop_meets_the_time_limit(memory: Memory, workers: int) -> N
 
 def test_slow_but_steady_launches_are_left_alone(memory: Memory) -> None:
     kernel = make(lambda block: time.sleep(0.05), memory=memory)
-    outcome = execute(kernel.launch(8, 1, b""), time_limit=0.2)
+    outcome = execute(kernel.launch(8, 1, b""), Standalone(time_limit=0.2))
     assert outcome.fault is None and outcome.blocks_done == 8
 
 
@@ -196,7 +196,7 @@ def test_an_interrupt_stops_the_launch(memory: Memory, workers: int) -> None:
     timer.start()
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        execute(make(spin, memory=memory).launch(4, 32, b""), workers=workers)
+        execute(make(spin, memory=memory).launch(4, 32, b""), Standalone(workers=workers))
     assert time.monotonic() - start < 2
     timer.join()
     a, out = arrays(memory, 32)  # the device goes on
@@ -226,8 +226,9 @@ def test_prints_come_in_block_order(memory: Memory) -> None:
         block.print(0, template, struct.pack("<i4xd", block.index, block.index / 2))
 
     for workers in (1, 3):
-        outcome = execute(make(body, memory=memory).launch(6, 1, b""), workers=workers)
-        assert outcome.text == "".join(f"block {i} {i / 2:g}\n" for i in range(6))
+        surroundings = Standalone(workers=workers)
+        execute(make(body, memory=memory).launch(6, 1, b""), surroundings)
+        assert surroundings.text == "".join(f"block {i} {i / 2:g}\n" for i in range(6))
 
 
 def test_prints_beyond_the_limit_are_counted(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,10 +241,10 @@ def test_prints_beyond_the_limit_are_counted(memory: Memory, monkeypatch: pytest
 
     full = 2 * ((1 << 20) // 24)
     monkeypatch.setattr("cudalab.sim.machine.launch.workspace.MOST_PRINTED", 1000)
-    outcome = execute(make(body, memory=memory).launch(90, 1024, b""))
-    assert outcome.lost_prints == 90 * 1024 - full
-    assert outcome.text.count("x\n") == full
-    assert f"{outcome.lost_prints} more calls of printf are not shown" in outcome.text
+    surroundings = Standalone()
+    execute(make(body, memory=memory).launch(90, 1024, b""), surroundings)
+    assert surroundings.text.count("x\n") == full
+    assert f"[{90 * 1024 - full} more calls of printf are not shown" in surroundings.text
 
 
 def test_a_bad_string_is_named_not_followed(memory: Memory) -> None:
@@ -253,7 +254,9 @@ def test_a_bad_string_is_named_not_followed(memory: Memory) -> None:
     def body(block: Block) -> None:
         block.print(0, template, struct.pack("<QQ", 0, 8))
 
-    assert execute(make(body, memory=memory).launch(1, 1, b"")).text == "(null) <0x8 is no device memory>"
+    surroundings = Standalone()
+    execute(make(body, memory=memory).launch(1, 1, b""), surroundings)
+    assert surroundings.text == "(null) <0x8 is no device memory>"
 
 
 def test_wrong_parameter_size(memory: Memory) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cudalab.sim.machine.launch.execution import Standalone
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.memory.heap import DEFAULT, DeviceHeap, charge, rounded_limit
 from tests.sim.compiler.kernel_runner import cuda, memory
@@ -51,7 +52,7 @@ def test_memory_lives_until_a_later_launch_frees_it(variant: str) -> None:
 
 def test_several_workers_allocate_at_once() -> None:
     module, out = cuda(SOURCE), np.zeros(128, np.int32)
-    module("uneven", 64, 128, out, 48, workers=2)
+    module("uneven", 64, 128, out, 48, surroundings=Standalone(workers=2))
     assert not out.any() and len(memory().heap) == 0
 
 

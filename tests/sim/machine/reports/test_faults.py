@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, FaultKind
-from cudalab.sim.machine.launch.execution import Outcome
+from cudalab.sim.machine.launch.execution import Outcome, Standalone
 from tests.sim.compiler.kernel_runner import cuda, memory
 
 VARIANTS = pytest.mark.parametrize("variant", ["plain", "atomic", "traced"])
@@ -138,8 +138,9 @@ extern "C" __global__ void k(int n) {
     assert(threadIdx.x < 2 && "message");
 }"""
     )
-    outcome = cuda(source).run("k", 1, 4, 4)
-    assert outcome.text == "".join(f"thread {t} of 4, {t / 2:.2f} text\n" for t in range(3))
+    surroundings = Standalone()
+    outcome = cuda(source).run("k", 1, 4, 4, surroundings=surroundings)
+    assert surroundings.text == "".join(f"thread {t} of 4, {t / 2:.2f} text\n" for t in range(3))
     assert "threadIdx.x < 2" in outcome.fault.assertion
     assert outcome.fault.finding.place.line == 5
 
@@ -188,6 +189,8 @@ def test_endless_loops_are_stopped(name: str, variant: str) -> None:
         f'extern "C" __global__ void k(int *x) {{ {LOOPS[name]} }}'
     )
     start = time.monotonic()
-    outcome = cuda(source).run("k", 1, 64, np.zeros(3, np.int32), variant=variant, time_limit=0.2)
+    outcome = cuda(source).run(
+        "k", 1, 64, np.zeros(3, np.int32), variant=variant, surroundings=Standalone(time_limit=0.2)
+    )
     assert time.monotonic() - start < 10
     assert outcome.fault.error == "cudaErrorLaunchTimeout"

@@ -14,7 +14,7 @@ import pytest
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler import compile, native
 from cudalab.sim.cupy._core.arguments import pack as pack_values
-from cudalab.sim.machine.launch.execution import Outcome, execute
+from cudalab.sim.machine.launch.execution import Outcome, Standalone, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.trace import footprint as footprints
@@ -23,7 +23,7 @@ from cudalab.sim.machine.trace.recorder import trace
 from tests.sim.h200 import LIMITS
 from tests.sim.machine.counters.counter_programs import programs
 
-HOW = {"one worker": {}, "two workers": {"workers": 2}, "held": {"hold_stores": True}}
+HOW = {"one worker": {}, "two workers": {"surroundings": Standalone(workers=2)}, "held": {"hold_stores": True}}
 """Ways to run a launch; all give the same footprint."""
 
 
@@ -370,15 +370,16 @@ def test_an_interrupt_leaves_no_marks_behind(memory: Memory, workers: int) -> No
     timer = threading.Timer(0.2, _thread.interrupt_main)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        execute(kernel.launch(4, 64, pack(a, 1)), footprint=True, workers=workers)
+        execute(kernel.launch(4, 64, pack(a, 1)), Standalone(workers=workers), footprint=True)
     timer.join()
-    check(execute(kernel.launch(4, 32, pack(a, 0)), footprint=True, workers=workers), (), (at(a, range(32), 4),))
+    again = execute(kernel.launch(4, 32, pack(a, 0)), Standalone(workers=workers), footprint=True)
+    check(again, (), (at(a, range(32), 4),))
 
 
 def test_a_time_limit_keeps_what_was_touched(memory: Memory) -> None:
     code = 'extern "C" __global__ void k(int* a) { while (a[3] == 0) atomicAdd(&a[9], 1); }'
     a = room(memory, 64)
-    outcome = execute(load(memory, code).launch(1, 1, pack(a)), footprint=True, time_limit=0.1)
+    outcome = execute(load(memory, code).launch(1, 1, pack(a)), Standalone(time_limit=0.1), footprint=True)
     assert outcome.fault is not None and outcome.fault.error == "cudaErrorLaunchTimeout"
     check(outcome, (at(a, [3], 4),), (), (at(a, [9], 4),))
 
