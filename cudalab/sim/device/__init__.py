@@ -5,7 +5,8 @@
 ``queue/``           operations, streams, engines, and the order in which they run
 ``timing/``          how long work takes
 ``hazards/``         unordered operations on the same bytes
-``log/``             recording and replay
+``log/``             what is recorded
+``replay.py``        a log run again on another device
 ``current.py``       the device of this process
 """
 
@@ -14,7 +15,7 @@ from cudalab.sim.device.device import Device, FunctionInfo, LaunchTime
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.hazards import Hazard, HazardWarning
 from cudalab.sim.device.log.log import Log
-from cudalab.sim.device.log.replay import ReplayError, replay
+from cudalab.sim.device.replay import ReplayError, replay
 
 __all__ = [
     "CudaError",

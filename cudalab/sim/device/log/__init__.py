@@ -1,1 +1,1 @@
-"""Recording and replay of runtime calls."""
+"""Recording of runtime calls."""

@@ -12,7 +12,7 @@ from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import CudaError, Device, Log
-from cudalab.sim.device.log.replay import replay
+from cudalab.sim.device.replay import replay
 from tests.sim.device.conftest import Bench
 
 SOURCE = r"""

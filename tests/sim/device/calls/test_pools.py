@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cudalab.sim.device import CudaError, Log
 from cudalab.sim.device.calls.pool_bookkeeping import PAGE
-from cudalab.sim.device.log.replay import replay
+from cudalab.sim.device.replay import replay
 from tests.sim.device.conftest import Bench
 
 MB = 1 << 20

@@ -17,7 +17,7 @@ import pytest
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import CudaError, Device, Log
-from cudalab.sim.device.log.replay import replay
+from cudalab.sim.device.replay import replay
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
 from cudalab.sim.machine.trace.recorder import trace
 

@@ -10,7 +10,7 @@ import pytest
 
 from cudalab.sim.device import Device, Log
 from cudalab.sim.device.hazards import HazardWarning, Kind
-from cudalab.sim.device.log.replay import replay
+from cudalab.sim.device.replay import replay
 
 SIZE = 1 << 14
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudalab.sim.device import CudaError, Log, ReplayError
-from cudalab.sim.device.log.replay import replay
+from cudalab.sim.device.replay import replay
 from tests.sim.device.calls.test_streams import operation, run_program
 from tests.sim.device.conftest import Bench
 

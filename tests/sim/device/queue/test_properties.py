@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import Device, Log
-from cudalab.sim.device.log.replay import replay
 from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.profile import names
+from cudalab.sim.device.replay import replay
 from tests.sim.device.log.test_record_and_replay import same
 
 SOURCE = r"""
