@@ -1,8 +1,8 @@
 """The binary interface between generated native code and the machine that runs it.
 
-Generated code (``cudalab.sim.compiler``) and its host (``cudalab.sim.machine``) share exactly what
-stands in this file: the structures, their byte layout, and the numbers below. Every structure is a
-``ctypes.Structure``; the compiler derives field offsets from it, so there is one definition.
+Generated code (``cudalab.sim.compiler``) and its host (``cudalab.sim.machine``) share exactly the structures, layouts
+and constants in this file. Every structure is a ``ctypes.Structure``; the compiler derives field offsets from it, so
+there is one definition.
 
 Addresses
     A global-memory pointer is the address of the byte in this process, inside the *arena* that
@@ -31,32 +31,32 @@ from enum import IntEnum, IntFlag
 GRANULE = 256
 SHARED_WINDOW = 0x0100_0000
 WINDOW_SIZE = 0x0100_0000
-RANK_SHIFT = 24  # of a block's rank in addresses of distributed shared memory (compiler/runtime/cluster.py)
+RANK_SHIFT = 24  # position of the rank in distributed shared memory addresses (compiler/runtime/cluster.py)
 CLUSTER_RANKS = 16  # blocks in a cluster at most
-CLUSTER_END = SHARED_WINDOW + ((2 + CLUSTER_RANKS) << RANK_SHIFT)  # the last place is that of ranks that cannot be
+CLUSTER_END = SHARED_WINDOW + ((2 + CLUSTER_RANKS) << RANK_SHIFT)  # the last slot catches invalid ranks
 LOCAL_WINDOW = CLUSTER_END
 FUNCTION_WINDOW = LOCAL_WINDOW + WINDOW_SIZE
 FUNCTION_STEP = 16  # between the addresses of two functions
 PARAM_WINDOW = FUNCTION_WINDOW + WINDOW_SIZE
-GRID_WINDOW = PARAM_WINDOW + WINDOW_SIZE  # what the barrier of a cooperative launch needs
+GRID_WINDOW = PARAM_WINDOW + WINDOW_SIZE  # workspace of the barrier of a cooperative launch
 GRID_WORKSPACE_BYTES = 256
 RESERVED_SHARED_BYTES = 1024  # of each block's shared memory, for the system
-RESERVED_SHARED = WINDOW_SIZE - RESERVED_SHARED_BYTES  # where it lies, as an address of shared memory
+RESERVED_SHARED = WINDOW_SIZE - RESERVED_SHARED_BYTES  # their address in shared memory
 WARP = 32
-MARK_CHUNK_SHIFT = 14  # a mark of the coarse map stands for 16 KiB
+MARK_CHUNK_SHIFT = 14  # a mark of the coarse map covers 16 KiB
 
 
 class Status(IntEnum):
-    """What a call of the native entry point returns."""
+    """Result of the native entry point."""
 
     DONE = 0
     FAULT = 1  # `context.fault` says which
     STOPPED = 2  # `context.stop` was set from outside (interrupt, or the time limit)
-    YIELDED = 3  # the block waits for memory to change; its threads' points are in `context.states`
+    YIELDED = 3  # the block polls memory; its thread states are in `context.states`
 
 
 class Stop(IntEnum):
-    """Values of ``context.stop``, polled by running code when its fuel is used up."""
+    """Values of ``context.stop``, polled by running code when its fuel runs out."""
 
     RUN = 0
     INTERRUPT = 1
@@ -64,36 +64,36 @@ class Stop(IntEnum):
 
 
 class Progress(IntFlag):
-    """What threads that poll memory did since ``context.progress`` was cleared (``compiler/codegen/polling.py``)."""
+    """Progress of polling threads since ``context.progress`` was cleared (``compiler/codegen/polling.py``)."""
 
-    REAL = 1  # something that others can see
-    OWN = 2  # a thread came back in another state: it counts, or looks at a clock
-    POLLED = 4  # a thread waits for memory to change
+    REAL = 1  # an effect visible to other threads
+    OWN = 2  # a thread changed its own state: it counts, or reads a clock
+    POLLED = 4  # a thread yielded in a polling loop
 
 
 class FaultKind(IntEnum):
-    """Why a thread cannot go on. The machine maps each to a CUDA error and an explanation."""
+    """Reasons for a fault. The machine maps each to a CUDA error and an explanation."""
 
     NONE = 0
     OUT_OF_BOUNDS = 1  # address, size, site
     MISALIGNED = 2
     TRAP = 3  # __trap(), brkpt
     ASSERT = 4  # detail = address of five u64: message, file, line, function, char size
-    DEADLOCK = 5  # no thread of the block can go on; detail = address of the u32 states
+    DEADLOCK = 5  # no thread of the block can run; detail = address of the u32 states
     STACK_OVERFLOW = 6
-    BAD_CALL = 7  # an indirect call through a value that is no device function
+    BAD_CALL = 7  # an indirect call through a value that is not a device function
     READ_ONLY = 8  # a store to constant memory
     ILLEGAL_INSTRUCTION = 9
-    BAD_IMAGE = 10  # no such texture or surface object, or not of the kind that the instruction wants; address = handle
+    BAD_IMAGE = 10  # no such texture or surface object, or of the wrong kind for the instruction; address = handle
     OUTSIDE_SURFACE = 11  # address = handle; extra = x (bytes), y, z or layer
     BAD_BARRIER = 12  # an mbarrier used against its rules; extra = why (runtime/mbarrier.py), the object, the count
     BAD_COPY = 13  # an asynchronous copy against its rules; address = bytes; extra = why (runtime/async_checks.py)
-    BLOCK_LEFT = 20  # distributed shared memory of a block that has come to its end
+    BLOCK_LEFT = 20  # distributed shared memory of a block that has exited
     NO_SUCH_RANK = 21  # distributed shared memory of a rank that the cluster does not have
     ARRIVED_TWICE = 22  # at the cluster's barrier, in one phase
-    BARRIER_MIXED = 24  # a named barrier used in ways that do not go together; address = its number
+    BARRIER_MIXED = 24  # incompatible uses of a named barrier; address = its number
     BARRIER_COUNT = 23  # of a named barrier: not a multiple of 32, or 0 where one is needed; address = the count
-    BAD_FREE = 30  # free of what malloc did not give, or no longer; address = the pointer
+    BAD_FREE = 30  # free of a pointer that is not a live heap allocation; address = the pointer
 
 
 class SiteKind(IntEnum):
@@ -103,21 +103,21 @@ class SiteKind(IntEnum):
     BARRIER = 3  # bar.sync / barrier.sync of the whole block
     WARP = 4  # shfl, vote, match, bar.warp.sync, activemask, redux
     BLOCK = 5  # entry of a basic block; traced code only
-    EXIT = 6  # the thread left the kernel
-    OTHER = 7  # traps and calls: only faults name them
-    POLL = 8  # a loop waits for memory to change; only faults name it
+    EXIT = 6  # the thread exited the kernel
+    OTHER = 7  # traps and calls: referenced by faults only
+    POLL = 8  # a polling loop; referenced by faults only
     FENCE = 9  # membar, fence: traced code records each
-    SYNC = 10  # makes sync events and accesses nothing itself: mbarrier, cp.async.wait_group, barrier.cluster …
+    SYNC = 10  # produces sync events but no access: mbarrier, cp.async.wait_group, barrier.cluster …
 
 
 class SyncEvent(IntEnum):
-    """``Record.flags & 15``: what a record of traced code means for the order of threads.
+    """``Record.flags & 15``: the meaning of a trace record for happens-before.
 
-    The number that goes with it, a phase or a group modulo 4096, is ``flags >> 4``. Records are in the order in which
-    things happened; native code emits events with ``cl_event(ctx, address, site, thread, flags)``, or with ``e.event``
-    in the code of a thread. Synchronization objects are named by a number that is the same for all who use them: an
-    mbarrier by its generic shared address (in a cluster the ``mapa`` address), others by ``…_OBJECT`` below plus their
-    number. The sanitizer's vector clocks follow them (``machine/sanitizer/happens_before``).
+    Its number, a phase or a group modulo 4096, is ``flags >> 4``. Records are in execution order; native code emits
+    events with ``cl_event(ctx, address, site, thread, flags)``, or with ``e.event`` in the code of a thread.
+    Synchronization objects are identified by a number that all their users share: an mbarrier by its generic shared
+    address (in a cluster the ``mapa`` address), others by ``…_OBJECT`` below plus their number. The sanitizer's vector
+    clocks follow them (``machine/sanitizer/happens_before``).
     """
 
     NONE = 0
@@ -129,11 +129,11 @@ class SyncEvent(IntEnum):
     WAIT = 2
     """An acquire of this phase of the object, when the wait (or a successful test) is over."""
     ASYNC_READ = 3
-    """An access of an asynchronous copy: generic address and group. It happens after what its thread did before; the
-    thread is not ordered with it before it waits for the group, or for a phase that the copy arrives at."""
+    """An access of an asynchronous copy: generic address and group. It happens after the thread's earlier operations;
+    the thread is ordered after it only by waiting for the group, or for a phase at which the copy arrives."""
     ASYNC_WRITE = 4
     EXTENT = 5
-    """Directly behind an asynchronous access: its bytes, where they are not the site's size."""
+    """Follows an asynchronous access: its size in bytes, if different from the site's."""
     ASYNC_WAIT = 6
     """The thread has waited for its groups up to this one (``cp.async.wait_group``, ``wait_all``)."""
     ASYNC_ARRIVE = 7
@@ -142,7 +142,7 @@ class SyncEvent(IntEnum):
     INVALID = 8
     """An object, or 0, used against its ``SyncRule``, which is the number; synccheck reports it."""
     SLEEP = 9
-    """``nanosleep``: the ns asked for; for the time model only."""
+    """``nanosleep``: the requested ns; for the time model only."""
 
 
 class SyncRule(IntEnum):
@@ -178,7 +178,7 @@ class Root(ctypes.Structure):
 
 
 class Range(ctypes.Structure):
-    """Host memory that the device may reach though it is outside the arena (cudaHostRegister)."""
+    """Host memory outside the arena that the device may access (cudaHostRegister)."""
 
     _fields_ = [("base", ctypes.c_uint64), ("length", ctypes.c_uint64)]
 
@@ -195,7 +195,7 @@ class Record(ctypes.Structure):
 
 
 class Undo(ctypes.Structure):
-    """Old bytes of a store or atomic to global memory, so that a timing sample can be taken back."""
+    """Old bytes of a store or atomic to global memory, so that a timing sample can be rolled back."""
 
     _fields_ = [("address", ctypes.c_uint64), ("size", ctypes.c_uint64), ("old", ctypes.c_uint8 * 16)]
 
@@ -228,7 +228,7 @@ class Fault(ctypes.Structure):
 
 
 class Marks(ctypes.Structure):
-    """Where a worker's footprint code notes the bytes it touches (``compiler/codegen/footprint_marks.py``)."""
+    """Maps in which a worker's footprint code marks the bytes it touches (``compiler/codegen/footprint_marks.py``)."""
 
     _fields_ = [
         ("rows", ctypes.c_uint64),  # MarkRow: of the arena, then of each root
@@ -243,7 +243,7 @@ class MarkRow(ctypes.Structure):
     _fields_ = [
         ("fine", ctypes.c_uint64 * 3),  # loads, stores, atomics
         ("coarse", ctypes.c_uint64),
-        ("hull", ctypes.c_uint64),  # a root's: where what was touched begins, and its length
+        ("hull", ctypes.c_uint64),  # of a root: start and length of the hull of touched bytes
         ("hull_length", ctypes.c_uint64),
     ]
 
@@ -316,11 +316,11 @@ class AddressMode(IntEnum):
 
 
 class WatchSlot(ctypes.Structure):
-    """A range of whole pages that the host must not touch unnoticed (``machine/memory/page_trap.py``)."""
+    """A range of whole pages on which host accesses are intercepted (``machine/memory/page_trap.py``)."""
 
     _fields_ = [
         ("start", ctypes.c_uint64),
-        ("step", ctypes.c_uint64),  # pages that the next touch opens, doubling each time; 0: all of the slot
+        ("step", ctypes.c_uint64),  # pages unprotected by the next access, doubling each time; 0: all of the slot
         ("state", ctypes.c_uint64),  # WatchSlot.WATCHED or .RELEASED
         ("end", ctypes.c_uint64),  # written last; 0: the slot is empty
     ]
@@ -328,7 +328,7 @@ class WatchSlot(ctypes.Structure):
 
 
 class WatchNote(ctypes.Structure):
-    """A touch that the fault handler has noticed."""
+    """A host access intercepted by the fault handler."""
 
     _fields_ = [
         ("address", ctypes.c_uint64),
@@ -342,13 +342,13 @@ class WatchNote(ctypes.Structure):
 
 
 class SignalAction(ctypes.Structure):
-    """A handler to pass other faults on to."""
+    """A previous handler, for other faults."""
 
     _fields_ = [("function", ctypes.c_uint64), ("flags", ctypes.c_uint64)]
 
 
 class WatchState(ctypes.Structure):
-    """What the fault handler and the machine share; one in a process."""
+    """State shared by the fault handler and the machine; one per process."""
 
     PREVIOUS = 8
     _fields_ = [
@@ -357,7 +357,7 @@ class WatchState(ctypes.Structure):
         ("slot_count", ctypes.c_uint64),
         ("notes", ctypes.c_uint64),  # WatchNote[note_count], a ring; note_count is a power of two
         ("note_count", ctypes.c_uint64),
-        ("noted", ctypes.c_uint64),  # touches since the start
+        ("noted", ctypes.c_uint64),  # accesses since the start
         ("paused", ctypes.c_uint64),  # not 0: the simulator itself is at work
         ("arena", Range * 8),  # memory that is the simulator's own, always readable and writable
         ("dump_lock", ctypes.c_uint64),
@@ -375,16 +375,16 @@ class WatchState(ctypes.Structure):
 
 
 class Cluster(ctypes.Structure):
-    """The cluster that a block belongs to: its barrier, and where the shared memory of each of its blocks is."""
+    """The cluster that a block belongs to: its barrier, and the shared memory of each of its blocks."""
 
     _fields_ = [
-        ("pending", ctypes.c_uint32),  # threads that have not arrived in this phase of the barrier, nor left
-        ("live", ctypes.c_uint32),  # threads that have not left
-        ("phase", ctypes.c_uint32),  # phases that are over
+        ("pending", ctypes.c_uint32),  # threads that have neither arrived in this phase of the barrier nor exited
+        ("live", ctypes.c_uint32),  # threads that have not exited
+        ("phase", ctypes.c_uint32),  # completed phases
         ("blocks", ctypes.c_uint32),
         ("number", ctypes.c_uint64),  # linear index of the cluster in the grid
         ("shared", ctypes.c_uint64 * CLUSTER_RANKS),  # by rank
-        ("left", ctypes.c_uint8 * CLUSTER_RANKS),  # 1: the block has come to its end, and its memory with it
+        ("left", ctypes.c_uint8 * CLUSTER_RANKS),  # 1: the block has exited, and its memory is gone
     ]
 
 
@@ -392,7 +392,7 @@ class Race(ctypes.Structure):
     """The race check's state in code of the variant ``sanitize``: shadow cells, times, suspects and skipped accesses.
 
     A cell stands for ``1 << shift`` bytes: time of the last access (32 bits), thread (10), state (4), three flags, site
-    (15). What the states and flags mean is in ``codegen/shadow_cells.py`` and ``runtime/race.py``."""
+    (15). States and flags are described in ``codegen/shadow_cells.py`` and ``runtime/race.py``."""
 
     SITE_MASK = (1 << 15) - 1
     SET, WARP_CONFLICT, GRID_CONFLICT = 1 << 15, 1 << 16, 1 << 17
@@ -412,12 +412,12 @@ class Race(ctypes.Structure):
         ("block", ctypes.c_uint64),  # linear index of the block that runs
         ("suspects", Buffer),  # Suspect
         ("skipped", Buffer),  # SkippedAccess
-        ("irregular", ctypes.c_uint64),  # 1: synccheck has to look at the barriers and masks
+        ("irregular", ctypes.c_uint64),  # 1: synccheck has to check the barriers and masks
         ("shared_shift", ctypes.c_uint32),
         ("shift", ctypes.c_uint32),
         ("sink", ctypes.c_uint64),  # 4096 bytes for skipped accesses
         ("last_warp_operation", ctypes.c_uint64 * 32),  # as last_barrier, among the lanes of each warp
-        ("resumed", ctypes.c_uint32 * 32),  # threads that have gone on from the last barrier
+        ("resumed", ctypes.c_uint32 * 32),  # threads that have resumed from the last barrier
         (
             "diverged",
             ctypes.c_uint32,
@@ -426,7 +426,7 @@ class Race(ctypes.Structure):
 
 
 class Suspect(ctypes.Structure):
-    """An access that shadow cells could not show to be ordered after another, or to read written bytes."""
+    """An access that the shadow cells could not prove ordered after another, or to read initialised bytes."""
 
     _fields_ = [
         ("address", ctypes.c_uint64),  # generic
@@ -475,7 +475,7 @@ class Context(ctypes.Structure):
         ("block_order", ctypes.c_uint64),  # uint64[blocks] or 0
         ("thread_order", ctypes.c_uint64),  # uint32[threads] or 0 (traced code only)
         ("stop", ctypes.c_uint32),  # a Stop, written by the host
-        ("fuel", ctypes.c_uint32),  # back-edges between two looks at `stop`
+        ("fuel", ctypes.c_uint32),  # back-edges between two polls of `stop`
         ("blocks_done", ctypes.c_uint64),
         ("clock", ctypes.c_uint64),  # base of clock64 and globaltimer, ns
         ("print", Buffer),  # entries: u64 block, u32 thread, u32 bytes, u64 format, args
@@ -483,17 +483,17 @@ class Context(ctypes.Structure):
         ("undo", Buffer),  # Undo; data 0: stores are not logged
         ("fault", Fault),
         ("marks", ctypes.c_uint64),  # Marks, or 0: nothing is marked; footprint code needs them
-        ("resume", ctypes.c_uint32),  # the first block goes on from `states`; its memory is what it was
+        ("resume", ctypes.c_uint32),  # the first block resumes from `states` with its memory intact
         ("progress", ctypes.c_uint32),  # Progress: written by blocks that poll memory
-        ("patience", ctypes.c_uint32),  # rounds that a loop polls before its thread steps aside
-        ("rounds", ctypes.c_uint32),  # rounds after which a block with polling threads yields though it gets on
+        ("patience", ctypes.c_uint32),  # iterations that a loop polls before its thread yields
+        ("rounds", ctypes.c_uint32),  # rounds after which a block with polling threads yields despite progress
         ("images", ctypes.c_uint64),  # Image[image_count], or 0
         ("image_count", ctypes.c_uint64),
         ("race", ctypes.c_uint64),  # Race, or 0: code of the variants sanitize and sanitize_trace
-        ("cluster", ctypes.c_uint64),  # Cluster of the block that runs; of one block, it is made anew for each
+        ("cluster", ctypes.c_uint64),  # Cluster of the running block; reinitialised for each block if it has only one
         ("cluster_dims", ctypes.c_uint32 * 3),  # blocks
-        ("cluster_explicit", ctypes.c_uint32),  # 1: a cluster size was asked for
-        ("grid_workspace", ctypes.c_uint64),  # what GRID_WINDOW shows, in a cooperative launch; else 0
+        ("cluster_explicit", ctypes.c_uint32),  # 1: the launch specifies a cluster size
+        ("grid_workspace", ctypes.c_uint64),  # contents of GRID_WINDOW in a cooperative launch; else 0
         ("heap_malloc", ctypes.c_uint64),  # u64 (*)(Context *, u64 size, u64 alignment, u32 site): a pointer or 0
         ("heap_free", ctypes.c_uint64),  # u32 (*)(Context *, u64 pointer, u32 site): 0, or 1 when it cannot be freed
     ]

@@ -1,8 +1,8 @@
-"""From PTX instructions to LLVM IR: one module for each family, one row of ``TABLE`` for each instruction.
+"""Lowering of PTX instructions to LLVM IR: one module per instruction family, one row of ``TABLE`` per instruction.
 
-A row is the only place that knows how an instruction is lowered. ``tests/sim/compiler`` runs every row, and fails when
-one has no test. Lowering writes code for one thread; what has an effect calls ``runtime``, or raises ``NotWide`` when
-``e.wide``. ``ptx.scope`` refuses by name what is out of scope, and ``refusal`` sets aside kernels on tensor cores.
+Only its row defines how an instruction is lowered. ``tests/sim/compiler`` runs every row, and fails if one has no test.
+Lowering writes code for one thread; instructions with side effects call ``runtime``, or raise ``NotWide`` if
+``e.wide``. ``ptx.scope`` refuses unsupported opcodes by name, and ``refusal`` sets aside kernels on tensor cores.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 ``cp.async`` copies 4, 8 or 16 bytes from global to shared memory. A bulk copy copies a multiple of 16 bytes between
 global and shared memory, or from shared memory to that of another block of the cluster; ``cp.reduce.async.bulk``
-reduces into its target. Groups, mbarriers and when a copy happens are in ``runtime/async_copy.py``. Both ends are
-checked here, when the copy is started; on a GPU a fault comes a little later.
+reduces into its target. Groups, mbarriers and completion are in ``runtime/async_copy.py``. Both ends are checked when
+the copy is started; on a GPU a fault is reported a little later.
 
-What is simplified: copies into another block's shared memory, and ``st.async`` and ``red.async``, happen at once, which
-the ISA allows. Cache hints and prefetches change nothing that a program can see. Copies by a tensor map
-(``cp.async.bulk.tensor``) are not simulated.
+Simplified: copies into another block's shared memory, and ``st.async`` and ``red.async``, are performed at once, which
+the ISA allows. Cache hints and prefetches have no visible effect. Copies by a tensor map (``cp.async.bulk.tensor``) are
+not simulated.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TO_SHARED = "<shared::cluster|shared::cta>"
 
 
 def include(e: ThreadCode) -> None:
-    """Add the functions that copies call to the object file."""
+    """Add the runtime functions of asynchronous copies to the object file."""
     include_barriers(e)
     e.unit.include("async copies", async_copy.write)
     if e.unit.traced:
@@ -57,7 +57,7 @@ def _end(e: ThreadCode, access: Access, size: str, alignment: int, group: str) -
         start, low, length = extent_of(e, Group([access]))
         if access.extent is Extent.ROOT:
             root = access.root + 1
-        elif low != "0":  # the pointer counts from the start of the space
+        elif low != "0":  # the pointer is relative to the start of the space
             start = e.new(f"getelementptr i8, ptr {start}, i64 {low}")
     flags = async_checks.IS_SHARED if access.space is Space.SHARED else 0
     pointer = call(
@@ -82,7 +82,7 @@ def _end(e: ThreadCode, access: Access, size: str, alignment: int, group: str) -
 
 
 def _group(e: ThreadCode, which: int) -> str:
-    """For traces: the group that the thread is filling."""
+    """The thread's open group, for traces."""
     if not e.unit.traced:
         return "0"
     name = "cl_async_bulk_group" if which else "cl_async_group"
@@ -112,7 +112,7 @@ def _copy(e: ThreadCode, i: Instruction, f: Form) -> None:
         filled = e.intrinsic("llvm.umin.i32", "i32", f"i32 {given}", f"i32 {size.value}") if given != filled else filled
     group = _group(e, 0)
     wide = filled if filled[0] != "%" else e.new(f"zext i32 {filled} to i64")
-    # A copy of no bytes may have any source address: that is how kernels fill with zeros beyond the end.
+    # A copy of zero bytes may have any source address: kernels zero-fill past the end this way.
     check = _end if filled[0] != "%" else _maybe
     source = check(e, copy.source, wide, size.value, group)
     target = _end(e, copy.target, str(size.value), size.value, group)
@@ -138,7 +138,7 @@ def _is_predicate(operand: Any) -> bool:
 
 
 def _maybe(e: ThreadCode, access: Access, size: str, alignment: int, group: str) -> str:
-    """The source of a copy, if any bytes come from there; else a null pointer."""
+    """The source of a copy; null if no bytes are read from it."""
     place = e.alloca("ptr")
     e.emit(f"store ptr null, ptr {place}")
     some, none = e.fresh_label("some"), e.fresh_label("none")
@@ -192,8 +192,8 @@ def _arrive(e: ThreadCode, i: Instruction, f: Form) -> None:
 
 
 def _refuse(e: ThreadCode, fine: str, why: int, site: int, size: str) -> None:
-    """End the launch unless ``fine`` (i1); ``size`` (i32) is what the explanation names. Code that skips what is not
-    allowed notes it, and copies as if it were."""
+    """Raise a fault unless ``fine`` (i1); ``size`` (i32) goes into the explanation. Code that skips invalid accesses
+    records it and copies regardless."""
     good, bad = e.fresh_label("ok"), e.fresh_label("bad")
     e.emit(f"br i1 {fine}, label %{good}, label %{bad}, !prof !1")
     e.label(bad)
@@ -220,7 +220,7 @@ def _bulk_size(e: ThreadCode, operand: Any, site: int) -> str:
 
 
 def _need_cluster(e: ThreadCode, site: int, size: str) -> None:
-    """What writes to shared memory of the cluster is an illegal instruction when the launch has none: so on an H200."""
+    """Fault on writes to cluster shared memory in a launch without clusters: an illegal instruction, as on an H200."""
     asked = e.new(f"icmp ne i32 {e.context_field('cluster_explicit', 'i32')}, 0")
     _refuse(e, asked, async_checks.NO_CLUSTER, site, size)
 
@@ -265,7 +265,7 @@ def _bulk(e: ThreadCode, i: Instruction, f: Form, function: str = "null") -> Non
 
 
 def _is_clustered(e: ThreadCode) -> bool:
-    """Can addresses be those of another block?"""
+    """Whether addresses may be those of another block."""
     return "mapa" in e.unit.plan.module.text
 
 
@@ -276,8 +276,8 @@ def _address(e: ThreadCode, operand: Address) -> str:
 
 
 def _to_another_block(e: ThreadCode, i: Instruction, target: Access, source: str, size: str, function: str) -> str:
-    """Copy at once when the target is another block's memory. Returns the label behind the copy; what follows here is
-    for the own block."""
+    """Copy at once if the target is another block's memory. Returns the label after the copy; the code that follows
+    handles the block's own memory."""
     address = _address(e, i.operands[0])
     other, own, done = (e.fresh_label(stem) for stem in ("other", "own", "copied"))
     e.emit(f"br i1 {e.new(f'icmp ult i64 {address}, {1 << abi.RANK_SHIFT}')}, label %{own}, label %{other}")
@@ -313,7 +313,7 @@ def _copy_at_once(
 
 
 def _multicast(e: ThreadCode, i: Instruction, target: Access, source: str, size: str, function: str) -> None:
-    """The same bytes to the same place in each block that the mask names, each with its own mbarrier."""
+    """Copy the bytes to the same offset in each block of the mask, each with its own mbarrier."""
     mask = e.integer(i.operands[4], 16)
     offset = (1 << abi.RANK_SHIFT) - 1
     places = [e.new(f"and i64 {_address(e, i.operands[number])}, {offset}") for number in (0, 3)]
@@ -390,7 +390,7 @@ def _reduce(e: ThreadCode, i: Instruction, f: Form) -> None:
     call(e, "cl_async_now", "void", f"ptr {e.context}", *places, f"i32 {width}")
 
 
-# -- what bulk copies there are ----------------------------------------------------------------------------------------
+# -- forms of bulk copies ----------------------------------------------------------------------------------------
 
 
 @TABLE.row(f"cp.async.bulk.{_TO_SHARED}.global.{_BYTES}{_HINT}")
@@ -402,7 +402,7 @@ def _bulk_copy(e: ThreadCode, i: Instruction, f: Form) -> None:
 
 @TABLE.row(f"cp.async.bulk.prefetch.L2.global{_HINT}")
 def _bulk_prefetch(e: ThreadCode, i: Instruction, f: Form) -> None:
-    """Caches are not part of what a program computes."""
+    """No visible effect: caches are not modelled here."""
 
 
 @TABLE.row("cp.async.bulk.commit_group")
@@ -412,7 +412,7 @@ def _bulk_commit(e: ThreadCode, i: Instruction, f: Form) -> None:
 
 @TABLE.row("cp.async.bulk.wait_group[.read]")
 def _bulk_wait(e: ThreadCode, i: Instruction, f: Form) -> None:
-    """A copy reads its source when it ends, so waiting for the reads is waiting for all."""
+    """A copy reads its source on completion, so waiting for reads waits for completion."""
     _wait(e, i, 1, e.integer(i.operands[0], 32))
 
 

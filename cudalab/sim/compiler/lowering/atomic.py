@@ -23,10 +23,8 @@ _SPACE = "global|shared|shared::cta|shared::cluster"
 _SCOPE = "cta|cluster|gpu|sys"
 _WHERE = f"[.relaxed|acquire|release|acq_rel][.{_SCOPE}][.{_SPACE}]"
 _REDUCE = f"[.relaxed|release][.{_SCOPE}][.{_SPACE}]"
-_OLD = f"<{_SPACE}>.<{_SCOPE}>"  # the order before PTX 6.0; compilers still write it
-_LATE = (
-    f"[.relaxed|acquire|release|acq_rel].<{_SCOPE}>"  # behind the operation, as the headers of cuda::atomic write it
-)
+_OLD = f"<{_SPACE}>.<{_SCOPE}>"  # the modifier order before PTX 6.0; compilers still emit it
+_LATE = f"[.relaxed|acquire|release|acq_rel].<{_SCOPE}>"  # after the operation, as in the headers of cuda::atomic
 _LATE_REDUCE = f"[.relaxed|release].<{_SCOPE}>"
 _CACHE = "[.L2::cache_hint]"
 _OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", "inc", "dec")
@@ -63,7 +61,7 @@ def _update(e: ThreadCode, operation: str, signed: bool, bits: int, old: str, va
 
 
 def _integer(e: ThreadCode, i: Instruction, f: Form, source: object) -> str:
-    """Read, change and write an integer; returns what was there."""
+    """Atomic update of an integer; returns the old value."""
     operation = f.choose(*_OPERATIONS)
     kind, width = f"i{f.bits}", f.bits // 8
     value = e.integer(source, f.bits)
@@ -127,8 +125,7 @@ def _sum(e: ThreadCode, i: Instruction, old: str, value: str) -> str:
 
 
 def add_float(e: ThreadCode, i: Instruction, f: Form, pointer: str, value: str) -> str:
-    """Add to the float at ``pointer``; returns what was there. With several workers: try until no other one has come in
-    between."""
+    """Add to the float at ``pointer``; returns the old value. With several workers, by a compare-and-swap loop."""
     if not needs_lock(e, i):
         old = e.new(f"load i32, ptr {pointer}, align 4")
         e.emit(f"store i32 {_sum(e, i, old, value)}, ptr {pointer}, align 4")

@@ -1,7 +1,6 @@
 """Atomics on vectors (PTX ISA, ``atom`` and ``red`` with ``.v2`` … ``.v8``; ``atomicAdd(float4 *, float4)``).
 
-Each element is changed atomically, the vector as a whole is not: that is all the ISA promises. They reach global memory
-only.
+Each element is updated atomically, but not the vector as a whole, as the ISA specifies. Global memory only.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def _forms(name: str) -> list[str]:
 
 
 def _change(e: ThreadCode, i: Instruction, f: Form, operand: Any) -> list[str]:
-    """Change each element; returns what was there."""
+    """Update each element; returns the old values."""
     assert isinstance(operand, Vector)
     kind = f.types[-1]
     bits = BITS[kind]

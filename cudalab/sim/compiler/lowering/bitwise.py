@@ -172,7 +172,7 @@ def _reverse(e: Emitter, i: Instruction, f: Form) -> None:
 
 @TABLE.row("fns.b32")
 def _nth_set(e: Emitter, i: Instruction, f: Form) -> None:
-    """The place of the n-th set bit of a mask from a base, upwards or (n < 0) downwards; -1 when there is none."""
+    """The position of the n-th set bit of a mask from a base, upwards or (n < 0) downwards; -1 if there is none."""
     mask, base, number = (e.integer(operand, 32) for operand in i.operands[1:4])
     base = e.new(f"and i32 {base}, 31")
     down = e.new(f"icmp slt i32 {number}, 0")
@@ -181,7 +181,7 @@ def _nth_set(e: Emitter, i: Instruction, f: Form) -> None:
     start = e.new(f"select i1 {down}, i32 {e.new(f'sub i32 31, {base}')}, i32 {base}")
     found = e.new(f"and i32 {bits}, {e.new(f'shl i32 -1, {start}')}")
     steps = e.intrinsic("llvm.abs.i32", "i32", f"i32 {number}", "i1 false")
-    for step in range(1, 32):  # drop the lowest as often as there are others to be passed
+    for step in range(1, 32):  # clear the lowest set bit for each bit to be skipped
         rest = e.new(f"and i32 {found}, {e.new(f'sub i32 {found}, 1')}")
         found = e.new(f"select i1 {e.new(f'icmp ugt i32 {steps}, {step}')}, i32 {rest}, i32 {found}")
     found = e.new(f"select i1 {e.new(f'icmp ugt i32 {steps}, 32')}, i32 0, i32 {found}")
@@ -197,8 +197,8 @@ def _nth_set(e: Emitter, i: Instruction, f: Form) -> None:
 
 
 def _field_operand(e: Emitter, operand: object, bits: int) -> str:
-    """Position or length of a field. Only its low byte counts for 32-bit fields, all of it for 64-bit ones (PTX leaves
-    it open above 255; this is what an H200 does)."""
+    """Position or length of a field. Only its low byte is used for 32-bit fields, all of it for 64-bit ones
+    (unspecified in PTX above 255; measured on an H200)."""
     value = e.integer(operand, 32)
     return e.new(f"and i32 {value}, 255") if bits == 32 else e.new(f"zext i32 {value} to i{bits}")
 

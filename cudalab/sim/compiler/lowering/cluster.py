@@ -2,8 +2,8 @@
 "mapa", "getctarank").
 
 An address of ``.shared::cluster`` is an offset in the executing block's shared memory, or ``(1 + rank) << 24`` and an
-offset in that of another block; the generic address is ``SHARED_WINDOW`` more. ``mapa`` of the own rank gives the first
-form, so a mapped pointer to the own memory equals a plain one, as on an H200.
+offset in that of another block; the generic address is ``SHARED_WINDOW`` more. ``mapa`` of the block's own rank gives
+the first form, so a mapped pointer to its own memory equals a plain one, as on an H200.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def own_rank(e: ThreadCode) -> str:
 @TABLE.row("barrier.cluster.arrive[.release|relaxed][.aligned]")
 def _arrive(e: ThreadCode, i: Instruction, f: Form) -> None:
     if not e.plan.waits_for_cluster:
-        return  # nobody waits: all blocks of a cluster run the same kernel
+        return  # no wait in this kernel, hence in no block of the cluster
     word = e.frame_word(e.plan.cluster_offset)
     phase = e.runtime("cl_cluster_arrive", "i32", f"ptr {e.context}", f"ptr {word}")
     twice, good = e.fresh_label("twice"), e.fresh_label("arrived")
@@ -48,7 +48,7 @@ def _arrive(e: ThreadCode, i: Instruction, f: Form) -> None:
 
 @TABLE.row("cudalab.cluster_done")
 def _done(e: ThreadCode, i: Instruction, f: Form) -> None:
-    """Behind the point where threads wait for the cluster (``passes.polling``): is the phase over?"""
+    """Test whether the phase is complete, after the yield point inserted by ``passes.polling``."""
     word = e.frame_word(e.plan.cluster_offset)
     phase = e.runtime("cl_cluster_done", "i32", f"ptr {e.context}", f"ptr {word}")
     over = e.new(f"icmp ne i32 {phase}, 0")
@@ -64,11 +64,11 @@ def _done(e: ThreadCode, i: Instruction, f: Form) -> None:
 
 @TABLE.row("barrier.cluster.wait[.acquire][.aligned]")
 def _wait(e: ThreadCode, i: Instruction, f: Form) -> None:
-    raise e.error(f"{i.opcode} inside a basic block")  # passes.polling makes a loop of it
+    raise e.error(f"{i.opcode} inside a basic block")  # passes.polling expands it into a loop
 
 
 def _object(e: ThreadCode) -> str:
-    """The number of the cluster's barrier among sync objects, i64."""
+    """The sync object number of the cluster's barrier, i64."""
     cluster = e.context_field("cluster", "ptr")
     place = e.new(f"getelementptr i8, ptr {cluster}, i64 {abi.Cluster.number.offset}")
     return e.new(f"add i64 {e.new(f'load i64, ptr {place}')}, {abi.CLUSTER_OBJECT}")

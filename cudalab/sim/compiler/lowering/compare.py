@@ -28,7 +28,7 @@ ONE = {"f16": 0x3C00, "bf16": 0x3F80}
 
 
 def _compare(e: Emitter, i: Instruction, f: Form) -> str:
-    """The outcome of the comparison of operands 1 and 2, as i1."""
+    """The result of comparing operands 1 and 2, as i1."""
     kind = f.types[-1]
     bits = BITS[kind]
     operation = str(f.opcode.split(".")[1])
@@ -73,7 +73,7 @@ def _set_predicate(e: Emitter, i: Instruction, f: Form) -> None:
 @TABLE.row(f"set.<eq|ne|lt|le|gt|ge>{_COMBINE}.{_TARGETS}.<{_SIGNED}>")
 @TABLE.row(f"set.<{_REAL_NAMES}>{_COMBINE}[.ftz].{_TARGETS}.f32", f"set.<{_REAL_NAMES}>{_COMBINE}.{_TARGETS}.f64")
 def _set_value(e: Emitter, i: Instruction, f: Form) -> None:
-    """All ones or 1.0 when it holds, else 0."""
+    """All ones or 1.0 if the comparison holds, else 0."""
     outcome = _combine(e, i, f, _compare(e, i, f))
     if f.types[0] in ONE:
         e.set_integer(i.operands[0], e.new(f"select i1 {outcome}, i16 {ONE[f.types[0]]}, i16 0"), 16)

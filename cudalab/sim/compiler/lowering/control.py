@@ -1,7 +1,7 @@
-"""Calls, and instructions that only matter to time (PTX ISA, "Control Flow Instructions", "Miscellaneous").
+"""Calls, and instructions that affect timing only (PTX ISA, "Control Flow Instructions", "Miscellaneous").
 
-Branches, returns, exits and traps end basic blocks and are written by ``codegen.threads``; their rows are here so that
-the table knows every instruction.
+Branches, returns, exits and traps are terminators, written by ``codegen.threads``; they have rows here so that the
+table is complete.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _ends_block(e: ThreadCode, i: Instruction, f: Form) -> None:
 
 @TABLE.row("nanosleep.u32")
 def _sleep(e: ThreadCode, i: Instruction, f: Form) -> None:
-    """Nothing happens but time, of which the trace tells the time model."""
+    """Record the delay in the trace, for the time model; no other effect."""
     if e.unit.traced:
         e.event(SyncEvent.SLEEP, e.plan.other_sites[i], e.new(f"zext i32 {e.integer(i.operands[0], 32)} to i64"))
 
@@ -35,8 +35,8 @@ def _sleep(e: ThreadCode, i: Instruction, f: Form) -> None:
 @TABLE.row("pmevent[.mask]", "setmaxnreg.<inc|dec>.sync.aligned.u32")
 @TABLE.row("griddepcontrol.<launch_dependents|wait>")
 def _nothing(e: ThreadCode, i: Instruction, f: Form) -> None:
-    """No effect on what is computed. A kernel that was not launched as a programmatic dependent has nobody to wait for,
-    and nobody waits for it (seen on an H200)."""
+    """No effect on results. Outside a programmatic dependent launch there is no kernel to wait for (measured on an
+    H200)."""
 
 
 @TABLE.row("call[.uni]")
@@ -63,7 +63,7 @@ def _call(e: ThreadCode, i: Instruction, f: Form) -> None:
 
 
 def _call_through_pointer(e: ThreadCode, i: Instruction, pointer: str, places: list[str]) -> None:
-    """A switch over the functions that the pointer may be the address of; any other value is a fault."""
+    """A switch over the possible callees; any other value is a fault."""
     graph = e.unit.plan.graph
     targets = []
     for name in graph.candidates(e.plan.function, i):
@@ -105,7 +105,7 @@ def _call_native(e: ThreadCode, i: Instruction, plan: Plan, places: list[str]) -
 
 
 def _behind_frame(e: ThreadCode) -> str:
-    """Where in the thread's local memory this activation's frame ends."""
+    """The end of this activation's frame in the thread's local memory."""
     stack = e.stack()
     if not e.plan.frame_size:
         return stack
@@ -113,7 +113,7 @@ def _behind_frame(e: ThreadCode) -> str:
 
 
 def _check_stack(e: ThreadCode, stack: str, size: int, site: int) -> None:
-    """Functions that call themselves stop where the thread's local memory ends."""
+    """Check recursive functions for overflow of the thread's local memory."""
     end = e.new(f"add i64 {stack}, {size}")
     fits = e.new(f"icmp ule i64 {end}, {e.context_field('local_size', 'i64')}")
     good, bad = e.fresh_label("fits"), e.fresh_label("overflow")
@@ -126,13 +126,13 @@ def _check_stack(e: ThreadCode, stack: str, size: int, site: int) -> None:
 
 @TABLE.row("stacksave.<u32|u64>", "stackrestore.<u32|u64>")
 def _stack_pointer(e: ThreadCode, i: Instruction, f: Form) -> None:
-    """The first one of a function, which ``passes.stack`` puts there; that pass turns all others into moves."""
+    """The first one of a function, inserted by ``passes.stack``; that pass rewrites all others to moves."""
     e.set_integer(i.operands[0], _behind_frame(e), 64)
 
 
 @TABLE.row("alloca.<u32|u64>")
 def _alloca(e: ThreadCode, i: Instruction, f: Form) -> None:
-    """``passes.stack`` has added the stack pointer to what it reads and writes."""
+    """``passes.stack`` has added the stack pointer as an operand and a result."""
     target, pointer = i.operands[0].elements
     size = e.integer(i.operands[1], f.bits)
     size = size if f.bits == 64 else e.new(f"zext i32 {size} to i64")
@@ -185,8 +185,8 @@ def _assert(e: ThreadCode, i: Instruction, places: list[str]) -> None:
 
 
 def _malloc(e: ThreadCode, i: Instruction, places: list[str]) -> None:
-    """``malloc(size)`` and ``__cuda_syscall_aligned_malloc(size, alignment)``; ``new`` calls them, too. The machine has
-    the heap (``machine/memory/heap.py``)."""
+    """``malloc(size)`` and ``__cuda_syscall_aligned_malloc(size, alignment)``; also called by ``new``. The machine
+    implements the heap (``machine/memory/heap.py``)."""
     size = e.new(f"load i64, ptr {places[1]}")
     alignment = e.new(f"load i64, ptr {places[2]}") if len(places) > 2 else "16"
     function = e.context_field("heap_malloc", "ptr")
@@ -196,7 +196,7 @@ def _malloc(e: ThreadCode, i: Instruction, places: list[str]) -> None:
 
 
 def _free(e: ThreadCode, i: Instruction, places: list[str]) -> None:
-    """``free(pointer)``, ``delete``: what the heap did not give ends the launch."""
+    """``free(pointer)``, ``delete``: freeing anything else ends the launch."""
     pointer = e.new(f"load i64, ptr {places[0]}")
     function = e.context_field("heap_free", "ptr")
     site = e.plan.other_sites[i]

@@ -1,7 +1,7 @@
 """Conversions (PTX ISA, ``cvt``).
 
-A float that does not fit becomes the nearest integer of the target type. NaN becomes 0, but the smallest integer
-(``s64``, ``s32``) or the one with only the top bit set where source or target has 64 bits.
+Out-of-range floats saturate to the target type. NaN becomes 0, except where source or target has 64 bits: there the
+smallest integer (``s64``, ``s32``) or the one with only the top bit set.
 """
 
 from __future__ import annotations

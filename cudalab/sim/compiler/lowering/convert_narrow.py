@@ -1,10 +1,8 @@
-"""Conversions to and from ``tf32``, and formats of 6, 4 and 8 bits that later GPUs have (PTX ISA, ``cvt``,
-``cvt.pack``).
+"""Conversions to and from ``tf32`` and the 6-, 4- and 8-bit formats of later GPUs (PTX ISA, ``cvt``, ``cvt.pack``).
 
 ``tf32`` is a float with 10 bits of fraction; the lower 13 bits are 0. ``e2m3``, ``e3m2`` (6 bits) and ``e2m1`` (4 bits)
-have no infinities and no NaN: what is too large, and NaN, becomes the largest number. ``ue8m0`` is a power of two. Code
-for the simulated device's own architecture has only ``tf32`` and ``cvt.pack``; the others come with ``compute_100a``
-and its like.
+have no infinities and no NaN: overflow and NaN become the largest number. ``ue8m0`` is a power of two. Code for the
+simulated device's own architecture has only ``tf32`` and ``cvt.pack``; the others require ``compute_100a`` or later.
 """
 
 from __future__ import annotations
@@ -46,14 +44,14 @@ def _to_tf32(e: Emitter, i: Instruction, f: Form) -> None:
     rounded = e.new(f"select i1 {special}, i32 {e.new(f'and i32 {size}, {kept}')}, i32 {rounded}")
     if "satfinite" in f:
         beyond = e.new(f"icmp uge i32 {rounded}, {_INFINITY}")
-        below = e.new(f"sub i32 {rounded}, {1 << _DROPPED}")  # a NaN, too, goes one step down (seen on an H200)
+        below = e.new(f"sub i32 {rounded}, {1 << _DROPPED}")  # a NaN goes one step down, too (measured on an H200)
         rounded = e.new(f"select i1 {beyond}, i32 {below}, i32 {rounded}")
     sign = e.new(f"and i32 {word}, {0x8000_0000}")
     result = e.new(f"or i32 {rounded}, {sign}")
     if "relu" in f:
         negative = e.new(f"icmp slt i32 {word}, 0")
         result = e.new(f"select i1 {negative}, i32 0, i32 {result}")
-    if "rna" not in f:  # that one only cuts the bits of a NaN
+    if "rna" not in f:  # .rna only truncates the bits of a NaN
         missing = e.new(f"icmp ugt i32 {size}, {_INFINITY}")
         result = e.new(f"select i1 {missing}, i32 {_NAN & kept}, i32 {result}")
     e.set_integer(i.operands[0], result, 32)
@@ -61,7 +59,7 @@ def _to_tf32(e: Emitter, i: Instruction, f: Form) -> None:
 
 @TABLE.row("cvt.pack.sat.<u16|s16>.s32", "cvt.pack.sat.<u8|s8|u4|s4|u2|s2>.s32.b32")
 def _pack(e: Emitter, i: Instruction, f: Form) -> None:
-    """The second number lowest, the first above it, and above both what the third operand has lowest."""
+    """From the low bits up: the second number, the first, then the low bits of the third operand."""
     kind = f.opcode.split(".")[3]
     bits = int(kind[1:])
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if kind[0] == "s" else (0, (1 << bits) - 1)
@@ -101,7 +99,7 @@ def _from_two(e: Emitter, i: Instruction, f: Form) -> None:
 
 @TABLE.row("cvt.rn[.relu].f16x2.<e2m1x2|e2m3x2|e3m2x2>")
 def _to_pair(e: Emitter, i: Instruction, f: Form) -> None:
-    """By exponent and fraction moved to the places of an ``f16``'s, and the difference of the biases multiplied in."""
+    """Move exponent and fraction to their positions in ``f16``, and scale by the difference of the biases."""
     type = f.choose(*_SIX_AND_FOUR)
     step = _SIX_AND_FOUR[type]
     exponent, mantissa = int(type[1]), int(type[3])
@@ -127,7 +125,7 @@ def _to_pair(e: Emitter, i: Instruction, f: Form) -> None:
 
 @TABLE.row("cvt.<rz|rp>[.satfinite].ue8m0x2.f32", "cvt.<rz|rp>[.satfinite].ue8m0x2.bf16x2")
 def _to_power(e: Emitter, i: Instruction, f: Form) -> None:
-    """The exponent of the number's size, the next one where ``.rp`` finds a fraction; NaN is 255."""
+    """The exponent of the magnitude, incremented by ``.rp`` if there is a fraction; NaN is 255."""
     if "bf16x2" in f:
         halves = split(e, i.operands[1], "bf16x2")
         words = [e.new(f"shl i32 {e.new(f'zext i16 {half} to i32')}, 16") for half in halves]
@@ -166,7 +164,7 @@ def _from_power(e: Emitter, i: Instruction, f: Form) -> None:
 
 @TABLE.row(*[f"{name}[.rn|rz|rm|rp][.ftz].f32x2" for name in ("add", "sub", "mul")], "fma.<rn|rz|rm|rp>[.ftz].f32x2")
 def _pair_of_floats(e: Emitter, i: Instruction, f: Form) -> None:
-    """Each by itself, as the operation on ``.f32`` does it."""
+    """Element-wise, as the operation on ``.f32``."""
     from cudalab.sim.compiler.lowering.floating import flush, flush_by, lift
 
     operands = [e.integer(operand, 64) for operand in i.operands[1:]]

@@ -1,7 +1,7 @@
 """Conversions from and to ``f16``, ``bf16`` and the 8-bit formats ``e4m3`` and ``e5m2`` (PTX ISA, ``cvt``).
 
-Every conversion rounds once, from a double that holds the source's value (``runtime.narrow``); only 64-bit integers do
-not fit and are rounded to odd first. Two numbers are converted to a pair with the first operand in the upper half.
+Every conversion rounds once, from a double that holds the source's value (``runtime.narrow``); only 64-bit integers
+need rounding to odd first. Two numbers are converted to a pair with the first operand in the upper half.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _from_integer(e: Emitter, i: Instruction, f: Form) -> None:
     sign = "s" if source[0] == "s" else "u"
     if have < 64:
         value = e.new(f"{sign}itofp i{have} {value} to double")
-    else:  # to odd: towards zero, and the last bit says whether something was lost
+    else:  # to odd: towards zero, with a sticky last bit
         rounded = e.runtime(f"cl_from_{sign}64_rz_f64", "double", f"i64 {value}")
         back = e.intrinsic(f"llvm.fpto{sign}i.sat.i64.f64", "i64", f"double {rounded}")
         lost = e.new(f"zext i1 {e.new(f'icmp ne i64 {back}, {value}')} to i64")
@@ -207,7 +207,7 @@ def _from_e5m2(e: Emitter, code: str) -> str:
 
 
 def _from_e4m3(e: Emitter, code: str) -> str:
-    """Moved to the place of an ``f16``'s bits, the exponent is too small by 8."""
+    """Shifted to the position of ``f16`` bits, the exponent is too small by 8."""
     size = e.new(f"and i16 {code}, 127")
     small = widen(e, e.new(f"shl i16 {size}, 7"), "f16")
     bits = narrow(e, e.new(f"fmul float {small}, 256.0"), "f16", "float")

@@ -69,7 +69,7 @@ def inputs(e: Emitter, i: Instruction, f: Form, count: int) -> list[str]:
 
 
 def _flushes(e: Emitter, f: Form) -> bool:
-    """Does this form flush subnormals, and the processor does not do it by itself?"""
+    """Whether subnormals must be flushed in software."""
     return "ftz" in f and f.bits == 32 and not (e.unit.hardware_flush and f.row.name in IN_HARDWARE)
 
 
@@ -142,7 +142,7 @@ def _reciprocal(e: Emitter, i: Instruction, f: Form) -> None:
 
 @TABLE.row("rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64")
 def _coarse(e: Emitter, i: Instruction, f: Form) -> None:
-    """Only the upper word of input and result counts; subnormal inputs and results are zero."""
+    """Uses only the upper word of input and result; subnormal inputs and results are zero."""
     word = e.new(f"and i64 {e.integer(i.operands[1], 64)}, -4294967296")
     exponent = e.new(f"and i64 {word}, {0x7FF << 52}")
     subnormal = e.new(f"icmp eq i64 {exponent}, 0")
@@ -196,7 +196,7 @@ def _sign(e: Emitter, i: Instruction, f: Form) -> None:
         result = e.intrinsic(f"llvm.fabs.f{f.bits}", kind, f"{kind} {a}")
     else:
         result = e.new(f"fneg {kind} {a}")
-        if f.bits == 64:  # a NaN keeps its sign; a float's is made canonical when it is looked at
+        if f.bits == 64:  # a NaN keeps its sign; float NaNs are canonicalised where their bits are observed
             missing = e.new(f"fcmp uno double {a}, {a}")
             result = e.new(f"select i1 {missing}, double {a}, double {result}")
     e.set_real(i.operands[0], result, f.bits)
@@ -206,8 +206,8 @@ def extreme(e: Emitter, name: str, a: str, b: str, bits: int, propagates: bool) 
     """The smaller (``min``) or larger (``max``) of two floats (32) or doubles (64); -0 is less than +0. One NaN gives
     the other operand, or with ``propagates`` a NaN.
 
-    Without ``propagates`` it is written out: on processors with AVX-512, LLVM 22 gives the NaN for ``maximumnum`` of a
-    number that it knows to be one, as an integer that was converted is, and a NaN.
+    Without ``propagates`` it is expanded: on processors with AVX-512, LLVM 22 miscompiles ``maximumnum`` of a NaN and
+    an operand known not to be NaN (such as a converted integer), and returns the NaN.
     """
     kind = _KIND[bits]
     if propagates:
@@ -226,7 +226,7 @@ def extreme(e: Emitter, name: str, a: str, b: str, bits: int, propagates: bool) 
 @TABLE.row("min[.ftz][.NaN].f32", "min[.ftz][.NaN].xorsign.abs.f32", "min[.ftz][.NaN].abs.f32", "min.f64")
 @TABLE.row("max[.ftz][.NaN].f32", "max[.ftz][.NaN].xorsign.abs.f32", "max[.ftz][.NaN].abs.f32", "max.f64")
 def _extreme(e: Emitter, i: Instruction, f: Form) -> None:
-    """One NaN gives the other operand, unless ``.NaN`` asks for it; -0 is less than +0."""
+    """One NaN gives the other operand, unless ``.NaN`` is set; -0 is less than +0."""
     a, b = inputs(e, i, f, 2)
     sign = ""
     if "abs" in f and "xorsign" not in f:

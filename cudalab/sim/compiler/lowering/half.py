@@ -286,8 +286,8 @@ def _halves(e: Emitter, value: str, type: str) -> list[str]:
 
 
 def change(e: ThreadCode, i: Instruction, f: Form, pointer: str, operand: str) -> str:
-    """Add to the number or pair at ``pointer``, or take the smaller or larger; returns what was there. With several
-    workers: try until no other one has come in between."""
+    """Add to the number or pair at ``pointer``, or take the minimum or maximum; returns the old value. With several
+    workers, by a compare-and-swap loop."""
     from cudalab.sim.compiler.lowering.atomic import needs_lock, order_of
 
     type = f.types[-1]

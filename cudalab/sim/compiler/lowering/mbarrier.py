@@ -1,11 +1,11 @@
-"""Barriers in shared memory (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier").
+"""``mbarrier`` instructions (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier").
 
-Arrivals and counts are calls of ``runtime/mbarrier.py``, which also says what an object is made of. Waits are
-suspension points (``runtime/mbarrier_waits.py``). Orders and scopes make no difference: one worker runs a block, and
-the blocks of a cluster.
+Arrivals and counts are calls of ``runtime/mbarrier.py``, which also defines the object's layout. Waits are suspension
+points (``runtime/mbarrier_waits.py``). Memory orders and scopes have no effect: a single worker runs all blocks of a
+cluster.
 
-Misuse that hardware leaves undefined ends the launch with an explanation: an object that was never initialised, a count
-of zero, more arrivals than a phase expects.
+Misuse that is undefined on hardware ends the launch with an explanation: an uninitialised object, a count of zero, more
+arrivals than a phase expects.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ARRIVE = "mbarrier.<arrive|arrive_drop>"
 
 
 def include(e: ThreadCode) -> None:
-    """Add the functions that these instructions call to the object file."""
+    """Add the runtime functions of these instructions to the object file."""
     e.unit.include("mbarrier", mbarrier.write)
 
 
@@ -48,7 +48,7 @@ def call(e: ThreadCode, name: str, result: str, *arguments: str) -> str:
 
 
 def who(e: ThreadCode, site: int) -> tuple[str, str, str, str]:
-    """The first arguments of a function that may record a fault."""
+    """The leading arguments of a function that may record a fault."""
     return f"ptr {e.context}", f"ptr {e.block}", f"i32 {e.thread()}", f"i32 {site}"
 
 
@@ -74,7 +74,7 @@ def barrier_at(e: ThreadCode, i: Instruction, f: Form, operand: Address, site: i
     if not base:
         base = e.symbol_address(Address(operand.base, 0)) if operand.base is not None else "0"
     address = e.new(f"add i64 {base}, {operand.offset}")
-    if "shared::cluster" in f and f.row.name in ("mbarrier", "st", "red"):  # perhaps another block's
+    if "shared::cluster" in f and f.row.name in ("mbarrier", "st", "red"):  # may belong to another block
         pointer = place(e, address, 8, site if site >= 0 else site_of(e, i))
         return pointer, e.new(f"add i64 {address}, {SHARED_WINDOW}")
     if not any(token.startswith("shared") for token in f.modifiers):
@@ -86,13 +86,13 @@ def barrier_at(e: ThreadCode, i: Instruction, f: Form, operand: Address, site: i
 
 
 def parity(e: ThreadCode, word: str) -> str:
-    """The parity of the phase that an object or a token is of, as i32."""
+    """The phase parity of an object or a token, as i32."""
     bit = e.new(f"and i64 {e.new(f'lshr i64 {word}, {mbarrier.PARITY_SHIFT}')}, 1")
     return e.new(f"trunc i64 {bit} to i32")
 
 
 def note_deferred(e: ThreadCode, i: Instruction, bar: str, address: str, site: int = -1) -> None:
-    """In traces: the thread's copies are published to the object's phase when they have ended."""
+    """Record in the trace a release by the thread's copies to the object's phase, on their completion."""
     if e.unit.traced:
         phase = parity(e, e.new(f"load i64, ptr {bar}, align 8"))
         e.event(SyncEvent.ASYNC_ARRIVE, site if site >= 0 else e.plan.other_sites[i], address, phase)
@@ -175,7 +175,7 @@ def _pending_count(e: ThreadCode, i: Instruction, f: Form) -> None:
 @TABLE.row(f"mbarrier.<test_wait|try_wait>[.parity]{_OWN}.b64")
 @TABLE.row(f"mbarrier.<test_wait|try_wait>[.parity].<acquire|relaxed>.{_SCOPES}{_OWN}.b64")
 def _wait(e: RegionKernel, i: Instruction, f: Form) -> None:
-    """A thread looks at an object and waits. The time that ``try_wait`` may take at most is left to the driver."""
+    """Suspend until the phase completes. The time limit of ``try_wait`` is left to the driver."""
     bar, address = barrier_at(e, i, f, i.operands[1])
     must(e, call(e, "cl_mbarrier_check", "i1", *who(e, site_of(e, i)), f"ptr {bar}"))
     if e.watched:

@@ -1,8 +1,8 @@
 """Loads, stores, prefetches and fences (PTX ISA, "Data Movement and Conversion Instructions", ``membar``/``fence``).
 
 One block runs at a time on a worker, so only code for several workers (the ``atomic`` variant) needs the orders of the
-memory model; in the others ``volatile``, ``relaxed`` and ``acquire`` just keep the access from being optimised away.
-Cache operators and eviction priorities change nothing that a program can see.
+memory model; in the others ``volatile``, ``relaxed`` and ``acquire`` merely prevent the access from being optimised
+away. Cache operators and eviction priorities have no visible effect.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ORDERS = ("relaxed", "acquire", "release")
 
 
 def _llvm_type(kind: str, register: Any) -> str:
-    """Floats are moved as floats where the register is one, else as bits."""
+    """The LLVM type of an access: float if the register is one, otherwise integer."""
     bits = BITS[kind]
     if isinstance(register, Register) and register.is_float and register.bits == bits:
         return "float" if bits == 32 else "double"
@@ -99,7 +99,7 @@ def _store_parameter(e: ThreadCode, i: Instruction, f: Form) -> None:
 
 
 def _order(e: ThreadCode, f: Form) -> tuple[str, str]:
-    """What stands before the type and after the pointer of an LLVM access."""
+    """The ordering syntax before the type and after the pointer of an LLVM access."""
     order = f.choose(*_ORDERS)
     if order and e.unit.atomic:
         return "atomic ", " monotonic" if order == "relaxed" else f" {order}"
@@ -142,7 +142,7 @@ def _store(e: ThreadCode, i: Instruction, f: Form) -> None:
 @TABLE.row("prefetch[.global|local].<L1|L2>", "prefetch.global.<L2::evict_last|L2::evict_normal>", "prefetchu.L1")
 @TABLE.row("applypriority[.global].L2::evict_normal", "discard[.global].L2")
 def _prefetch(e: ThreadCode, i: Instruction, f: Form) -> None:
-    """Caches are not part of what a program computes."""
+    """No visible effect: caches are not modelled here."""
 
 
 _PRIMARY = "<L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged>"
@@ -152,7 +152,7 @@ _SECONDARY = "[.L2::evict_first|L2::evict_unchanged]"
 @TABLE.row(f"createpolicy.fractional.{_PRIMARY}{_SECONDARY}.b64", "createpolicy.cvt.L2.b64")
 @TABLE.row(f"createpolicy.range[.global].{_PRIMARY}{_SECONDARY}.b64")
 def _policy(e: ThreadCode, i: Instruction, f: Form) -> None:
-    """Cache policies are opaque; those of the simulated device say nothing."""
+    """Cache policies are opaque, and empty on the simulated device."""
     e.set_integer(i.operands[0], "0", 64)
 
 

@@ -104,7 +104,7 @@ def _in_space(e: Emitter, i: Instruction, f: Form) -> None:
 
 
 def _in_constant(e: Emitter, address: str) -> str:
-    """Constant variables lie among global memory here, so each one is asked for."""
+    """Test against each constant variable: they reside in global memory here."""
     found = "false"
     for name, variable in e.unit.plan.module.variables.items():
         if variable.space == "const":

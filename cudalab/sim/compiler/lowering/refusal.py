@@ -1,7 +1,7 @@
-"""Kernels that use tensor cores or tensor maps, in a module whose other kernels do not.
+"""Exclusion of kernels that use tensor cores or tensor maps from an otherwise supported module.
 
-A source file often holds a kernel on tensor cores beside plain ones. Those are compiled and run; of the others the
-program keeps why they are refused, and says it when one is asked for. A module of nothing else does not compile.
+A source file often has both tensor core kernels and plain ones. The plain kernels are compiled; for the others the
+program keeps the reason of refusal, and reports it on lookup. A module without plain kernels does not compile.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _text(error: UnsupportedInstruction) -> str:
         return message
     message = message.removeprefix(f"{place.file}:{place.line}: ")
     while os.path.isabs(place.file) and place.inlined_at is not None:
-        place = place.inlined_at  # out of CUDA's headers, to the learner's own line
+        place = place.inlined_at  # from CUDA's headers to the learner's own line
     return f"{place.file}:{place.line}: {message}"
 
 

@@ -1,8 +1,8 @@
 """Texture and surface accesses (PTX ISA, "Texture Instructions", "Surface Instructions").
 
-The object is a handle in a 64-bit register. What an access does depends on the object, so it is a call of the functions
-of ``runtime.texture``, which travel in the object file of programs that need them. All textures here have one level:
-``.level`` and ``.grad`` choose that one.
+The object is a handle in a 64-bit register. The semantics depend on the object, so accesses call functions of
+``runtime.texture``, which are part of the object file of programs that need them. Textures have a single mipmap level,
+which ``.level`` and ``.grad`` always select.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _result(e: ThreadCode) -> str:
 
 
 def _call(e: ThreadCode, i: Instruction, name: str, result: str, *arguments: str) -> str:
-    """Call a function of ``runtime.texture``; the thread goes to ``fault`` when it says so."""
+    """Call a function of ``runtime.texture``; branch to ``fault`` if it fails."""
     e.unit.include("texture", texture.write)
     caller = (f"ptr {e.context}", f"ptr {e.block}", f"i32 {e.thread()}", f"i32 {e.plan.other_sites[i]}")
     answer = e.new(f"call {result} @{name}({', '.join((*caller, *arguments))})")
@@ -58,7 +58,7 @@ def _handle(e: ThreadCode, address: Address) -> str:
 
 
 def _take(e: ThreadCode, target: Any) -> None:
-    """Four words of the result, each into its register."""
+    """Move the four result words to their registers."""
     place = _result(e)
     for number, register in enumerate(target.elements):
         word = e.new(f"getelementptr i8, ptr {place}, i64 {4 * number}")

@@ -4,8 +4,8 @@ A scalar one computes with bytes, halves or words of its operands in more than 3
 into a part of the destination or combines it with a third operand. A SIMD one computes two halves or four bytes, which
 may come from both operands in any order, and writes those that a mask names or adds them up.
 
-GPUs since Maxwell have few of them in hardware; the assembler writes the rest with other instructions, and all of them
-still count: ``__vadd2`` and its like in CUDA's headers, and much hand-written PTX, use them.
+GPUs since Maxwell implement few of them in hardware; the assembler expands the rest. They are still in use: by
+``__vadd2`` and similar functions in CUDA's headers, and by handwritten PTX.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TYPES = "<u32|s32>.<u32|s32>.<u32|s32>"
 _COMPARE = "eq|ne|lt|le|gt|ge"
 _ARITHMETIC = ("vadd", "vsub", "vabsdiff", "vmin", "vmax")
 _WIDE = 66
-"""Bits that hold every result: an unsigned word shifted left by 32, and its sign."""
+"""Bits that hold every result: an unsigned word shifted left by 32, and a sign."""
 
 
 def _operand(e: Emitter, operand: Any, signed: bool, bits: int = _WIDE) -> str:
@@ -71,7 +71,7 @@ def _finish(e: Emitter, i: Instruction, f: Form, value: str, signed: bool) -> No
     if "sat" in f:
         value = _clamp(e, value, signed, width, _WIDE)
     word = e.new(f"trunc i{_WIDE} {value} to i32")
-    # the operation on the result comes last before the types of vset, and after them elsewhere
+    # the secondary operation precedes the types in vset, and follows them elsewhere
     second = f.opcode.rsplit(".", 1)[1]
     if second in ("add", "min", "max"):
         c = e.integer(i.operands[3], 32)
@@ -149,7 +149,7 @@ def _multiply_add(e: Emitter, i: Instruction, f: Form) -> None:
 
 
 def _lanes(e: Emitter, i: Instruction, f: Form, position: int, count: int, signed: bool) -> list[str]:
-    """The parts that operand ``position`` stands for, lowest first, in 32 bits."""
+    """The elements that operand ``position`` selects, lowest first, in 32 bits."""
     width = 32 // count
     operand = i.operands[position]
     chosen = range(count * (position - 1), count * position)  # of both operands, those of the first come first

@@ -1,8 +1,8 @@
 """Barriers and warp operations (PTX ISA, "Parallel Synchronization and Communication Instructions").
 
-A lane that reaches one writes its operands into the warp's scratch memory and waits; the driver resolves the operation
-and the lane goes on with the results it finds there. A row here stores the operands; ``Emitter.suspend`` does the
-waiting. ``bar.arrive`` waits, too, but only for the lanes of its warp that come to it together.
+A lane stores its operands in the warp's scratch memory and suspends; the driver resolves the operation and the lane
+resumes with the results stored there. The rows here store the operands; ``ThreadEnvironment.suspend`` writes the
+suspension. ``bar.arrive`` suspends, too, but only for the lanes of its warp that arrive together.
 
 A number of threads that is not a multiple of 32 is ``cudaErrorIllegalInstruction`` on an H200, and so is ``bar.arrive``
 without one; ``bar.sync`` with 0 waits for all threads. Numbers of barriers above 15 wrap.
@@ -64,7 +64,7 @@ def _arrive(e: RegionKernel, i: Instruction, f: Form) -> None:
 
 
 def _note_barrier(e: RegionKernel, i: Instruction, number: Any, threads: Any, *, needed: bool = False) -> None:
-    """Write down number and threads of a barrier; the launch ends when hardware does not take so many."""
+    """Store number and thread count of a barrier; a count that hardware rejects ends the launch."""
     e.note(layout.B, e.integer(number, 32))
     if threads is None:
         e.note(layout.C, "0")
@@ -89,7 +89,7 @@ def _note_barrier(e: RegionKernel, i: Instruction, number: Any, threads: Any, *,
 @TABLE.row("bar[.cta].red.popc.u32", "barrier[.cta].red.popc[.aligned].u32")
 @TABLE.row("bar[.cta].red.<and|or>.pred", "barrier[.cta].red.<and|or>[.aligned].pred")
 def _reducing_barrier(e: RegionKernel, i: Instruction, f: Form) -> None:
-    """Each thread counts itself if its predicate holds. The driver hands out the count and the number of threads."""
+    """Store each thread's predicate. The driver returns the number of true predicates and of threads."""
     e.note(layout.A, e.new(f"zext i1 {e.boolean(i.operands[-1])} to i32"))
     _note_barrier(e, i, i.operands[1], i.operands[2] if len(i.operands) > 3 else None)
     e.wait(PointKind.NAMED_BARRIER)
