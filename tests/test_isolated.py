@@ -79,7 +79,7 @@ def test_interrupt_ends_the_child():
 
 
 def test_unknown_device_is_an_error_here():
-    with pytest.raises(DeviceChoiceError, match="'nothing', which does not exist"):
+    with pytest.raises(DeviceChoiceError, match="no simulated device called 'nothing'"):
         isolated.run("1", device="sim:nothing")
 
 

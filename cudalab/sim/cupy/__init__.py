@@ -10,6 +10,7 @@ of functions like ``sin`` may differ, an array function counts as one kernel, an
 
 from __future__ import annotations
 
+import builtins as _builtins
 import sys as _sys
 from importlib import import_module as _import_module
 from typing import Any
@@ -251,7 +252,8 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: Any = None) -> Any:
 
 def get_array_module(*args: Any) -> Any:
     """CuPy when one of the arguments is an array on the device, else NumPy."""
-    return _sys.modules[__name__] if any(isinstance(a, ndarray) for a in args) else _np
+    found = _builtins.any(isinstance(a, ndarray) for a in args)  # `any` is CuPy's here, once somebody used it
+    return _sys.modules[__name__] if found else _np
 
 
 def show_config(*, _full: bool = False) -> None:

@@ -10,6 +10,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+import numpy
 import pytest
 
 import cudalab.sim.cupy as cp
@@ -142,3 +143,8 @@ import cudalab.sim.cupy as cp
 assert int(cp.arange(5).sum()) == 10
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_cupys_any_does_not_stand_in_for_pythons():
+    assert bool(cp.any(cp.ones(3)))
+    assert cp.get_array_module(cp.ones(1)) is cp and cp.get_array_module(numpy.ones(1)) is numpy

@@ -12,10 +12,11 @@ than the second, because the operating system hands out zeroed pages on first to
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 import sys
 import weakref
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +27,7 @@ SMALLEST = 1 << 30
 HUGE_PAGE = 2 << 20
 PAGE = 4096
 _STEP = 64 << 20  # the extent grows in steps, so that a shadow page is committed once
+_FEW_ARENAS = 16
 _NORESERVE = 0x4000 if sys.platform == "linux" else 0x40
 
 
@@ -40,7 +42,11 @@ class Arena:
         shadow: ``uint16`` per 256-byte granule, how many of its bytes are addressable.
     """
 
+    _live: ClassVar[weakref.WeakSet[Arena]] = weakref.WeakSet()
+    _collect_at: ClassVar[int] = _FEW_ARENAS
+
     def __init__(self, size: int = TARGET) -> None:
+        self._free_unreachable()
         self.size, raw = _reserve_largest(size)
         start = address_of(raw)
         self.base = -(-start // HUGE_PAGE) * HUGE_PAGE
@@ -54,6 +60,15 @@ class Arena:
         self._raw_shadow = reserve(self.size // GRANULE * 2)
         self.shadow = self._raw_shadow.view(np.uint16)
         self.extent = 0
+        Arena._live.add(self)
+
+    @staticmethod
+    def _free_unreachable() -> None:
+        """Run the garbage collector when there are many arenas. Devices that are no longer used lie in reference
+        cycles; they look small to the collector, and each holds 1 of the 128 TiB of addresses that a process has."""
+        if len(Arena._live) >= Arena._collect_at:
+            gc.collect()
+            Arena._collect_at = max(_FEW_ARENAS, min(2 * len(Arena._live), len(Arena._live) + _FEW_ARENAS))
 
     def extend(self, end: int) -> None:
         """Make the first `end` bytes addressable (their shadow readable)."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
 from cudalab.sim.abi import GRANULE
+from cudalab.sim.device import Device
 from cudalab.sim.machine.memory import host_capacity
 from cudalab.sim.machine.memory.allocation import InvalidPointer, OutOfMemory
 from cudalab.sim.machine.memory.allocations import MINIMUM_RED_ZONE, Memory
+from cudalab.sim.machine.memory.arena import TARGET
 
 
 @pytest.fixture(scope="module")
@@ -282,3 +286,13 @@ def test_what_was_device_memory_before_a_reset_is_called_so() -> None:
     assert near.is_former and not near.is_host
     with pytest.raises(InvalidPointer, match="was device memory before the reset"):
         new.view(pointer, 4)
+
+
+def test_devices_that_nobody_uses_give_their_addresses_back() -> None:
+    """A process has 128 TiB of addresses, a device takes one of them, and devices lie in reference cycles."""
+    gc.disable()
+    try:
+        for _ in range(150):
+            assert Device().memory.arena.size == TARGET
+    finally:
+        gc.enable()
