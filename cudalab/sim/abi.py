@@ -407,7 +407,7 @@ class Race(ctypes.Structure):
         ("block_start", ctypes.c_uint64),
         ("launch_start", ctypes.c_uint64),
         ("root_flags", ctypes.c_uint64),  # uint8 of each root
-        ("unset", ctypes.c_uint64),  # Range[unset_count]: allocations that are not all written
+        ("unset", ctypes.c_uint64),  # Range[unset_count]: allocations that are not fully initialised
         ("unset_count", ctypes.c_uint64),
         ("block", ctypes.c_uint64),  # linear index of the block that runs
         ("suspects", Buffer),  # Suspect

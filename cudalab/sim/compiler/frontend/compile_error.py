@@ -1,4 +1,4 @@
-"""The exception for a failed compile: the first errors of the log, each with its notes and what to try."""
+"""Construction of the exception for a failed compile: the first errors of the log, with notes and hints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ERRORS = 5  # errors that are listed
 
 
 def _with_hints(found: tuple[Diagnostic, ...], source: str) -> tuple[Diagnostic, ...]:
-    """Hints for the errors that are shown; looking for similar names takes time."""
+    """Add hints to the errors shown; others are skipped, because the search for similar names is slow."""
     hinted = []
     errors = 0
     for index, entry in enumerate(found):

@@ -1,13 +1,12 @@
-"""Reads the parameter types of a kernel out of its mangled name.
+"""Demangler for the parameter types of kernels.
 
 C++ compilers spell a function's type into its symbol (Itanium C++ ABI, section 5.1): ``_Z3addPKfPfi``
 is ``add(float const*, float*, int)``. NVRTC follows that ABI on every system, so a kernel's own symbol
 says exactly what it takes, whatever macros and typedefs its source went through.
 
-Covered is what a kernel's signature can hold: all fundamental types, qualifiers, pointers, references,
-arrays, functions, nested and templated names, integer template arguments, packs, substitutions. Names
-of expressions and of things inside functions are not needed and end in ``DemangleError``; the caller
-then reads the declaration instead.
+It covers what a kernel's signature can contain: all fundamental types, qualifiers, pointers, references, arrays,
+functions, nested and templated names, integer template arguments, packs, substitutions. Names of expressions and of
+things inside functions are not needed and end in ``DemangleError``; the caller then reads the declaration instead.
 """
 
 from __future__ import annotations

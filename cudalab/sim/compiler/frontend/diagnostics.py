@@ -1,4 +1,4 @@
-"""Compile errors as a learner should meet them: their own line, a caret, the message, what to try.
+"""Diagnostics of the compiler: source line, caret, message and hint.
 
 NVRTC writes ``kernel.cu(3): error: identifier "n" is undefined`` and quotes the line as it read it;
 ptxas, which runs after it, has no lines at all. Here both become ``Diagnostic`` objects, quoted from

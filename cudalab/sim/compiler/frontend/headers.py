@@ -1,4 +1,4 @@
-"""Where CUDA's own headers and the NVRTC library are on this machine.
+"""Location of CUDA's headers and of the NVRTC library on this machine.
 
 A plain kernel includes nothing: NVRTC knows ``threadIdx``, ``__syncthreads`` and the math functions
 by itself. Half precision, cooperative groups, CUB and so on need headers, and those come in three
@@ -14,8 +14,7 @@ toolkit
     ``$CUDA_HOME`` or ``$CUDA_PATH``, ``/usr/local/cuda``, ``/opt/cuda``; the headers of a
     distribution's own packages in ``/usr/include``.
 
-The first place that has the NVRTC library wins, and headers are taken from the same place where it
-has them, so that the two are of one version.
+The first location with an NVRTC library is used, with its own headers if it has them, so that versions match.
 """
 
 from __future__ import annotations
@@ -129,7 +128,7 @@ def _version(path: Path) -> tuple[int, ...]:
 
 
 _PARTS = {"runtime": "cuda_fp16.h", "cccl": "cub", "crt": "crt"}
-"""What comes in packages of its own, and by which file or folder it is known."""
+"""Components in separate packages, each with a file or folder that identifies it."""
 _found: list[Toolkit] | None = None
 
 

@@ -1,4 +1,4 @@
-"""What to try, for the compile errors that beginners meet most.
+"""Hints for common compile errors of beginners.
 
 A table: a pattern of NVRTC's or ptxas's message, and a sentence. First match wins. A sentence may use
 the groups of the match, and a function may look at the source line.
@@ -16,7 +16,7 @@ from cudalab.sim.compiler.frontend.headers import include_directories, provider
 
 Hint = str | Callable[[re.Match[str], Diagnostic, str], str]
 
-# What a kernel often calls and misspells.
+# Names that are often misspelled.
 _KNOWN = (
     "__global__ __device__ __shared__ __constant__ __syncthreads __syncwarp threadIdx blockIdx blockDim gridDim "
     "warpSize atomicAdd atomicSub atomicMin atomicMax atomicCAS atomicExch atomicAnd atomicOr atomicXor "

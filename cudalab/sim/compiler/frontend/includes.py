@@ -1,12 +1,12 @@
-"""Which headers a source includes, found without a preprocessor.
+"""Scanner for the headers that a source includes, without a preprocessor.
 
 Two things need to know. The cache: when a header of the learner's own changes, what was compiled with
 it is stale. And grading: NVRTC's preprocessor opens any file it is told to, and quotes its lines in
 errors, so ``#include "/etc/passwd"`` would print that file. There, only CUDA's own headers are allowed.
 
-The scan errs towards finding too much: an ``#include`` in code that ``#if`` switches off counts, and in
-a raw string. The helper process of a grader is jailed besides (``jail.py``); this comes first because it
-works on every system and gives the better message.
+The scan over-approximates: an ``#include`` in a disabled ``#if`` branch or in a raw string counts. The helper process
+of a grader is jailed besides (``jail.py``); this comes first because it works on every system and gives the better
+message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""NVRTC, NVIDIA's run-time compiler: CUDA C++ in, PTX and ptxas's report out.
+"""Binding of NVRTC, NVIDIA's run-time compiler: CUDA C++ to PTX, with ptxas's report.
 
 The same library that CuPy uses on a GPU, and it needs none. Loaded in the helper process only: it can
 abort the process it runs in, and cannot be interrupted (NVRTC guide, "Basic usage").
@@ -52,7 +52,7 @@ class NvrtcError(RuntimeError):
 
 @dataclass(frozen=True)
 class Output:
-    """What one compile gave. ``ptx`` and ``lowered`` are empty when it failed."""
+    """Result of one compile. ``ptx`` and ``lowered`` are empty if it failed."""
 
     failed: bool
     log: str
@@ -60,7 +60,7 @@ class Output:
     lowered: dict[str, str]
     """Name expression to symbol, for the expressions that NVRTC could resolve."""
     cubin: bytes = b""
-    """Machine code, where an ``sm_`` architecture was asked for."""
+    """Machine code, for ``sm_`` architectures."""
 
 
 class Nvrtc:

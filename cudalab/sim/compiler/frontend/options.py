@@ -1,4 +1,4 @@
-"""Compile options as a learner writes them, turned into what NVRTC gets.
+"""Translation of the learner's compile options to NVRTC arguments.
 
 CuPy hands the options of ``RawKernel`` to NVRTC as they are, behind ``--std=c++17`` and in front of
 ``-ftz=true`` and ``--device-as-default-execution-space``. The same is done here, so that arithmetic
@@ -43,16 +43,16 @@ class OptionError(ValueError):
 
 @dataclass(frozen=True)
 class Options:
-    """What a compile is asked for, normalised: equal objects give equal code."""
+    """Normalised compile options: equal objects give equal code."""
 
     flags: tuple[str, ...]
     """For NVRTC, without the fixed ones."""
     folders: tuple[str, ...]
     """The learner's own include folders, absolute."""
     notes: tuple[str, ...]
-    """What was taken but not passed on, one sentence each."""
+    """Notes on options that were accepted but not passed on."""
     pre_includes: tuple[str, ...] = ()
-    """Headers that ``--pre-include`` asks for."""
+    """Headers named by ``--pre-include``."""
     architecture: str = ARCHITECTURE
     """What is compiled for: ``sm_90``, or ``compute_90`` for PTX alone."""
     asked: tuple[str, ...] = ()

@@ -1,9 +1,8 @@
-"""Precompiled headers: what NVRTC read of CUDA's large headers is kept for the next compile.
+"""Precompiled headers for CUDA's large headers.
 
 The headers of cooperative groups, ``cuda/barrier`` or CUB take NVRTC a second and more, each time a cell is edited.
-NVRTC can write down its state behind the initial ``#include`` lines of a source, and go on from there with another
-source that begins with the very same lines (NVRTC guide, "Precompiled Headers"); that takes a fifth of the time and
-gives the same PTX.
+NVRTC can save its state after the initial ``#include`` lines of a source, and resume from it for another source with
+the same initial lines (NVRTC guide, "Precompiled Headers"); that takes a fifth of the time and gives the same PTX.
 
 Such a file holds for the process that wrote it, for the same options and the same beginning. So each helper has a
 folder of its own for each (beginning, options, name), never shares one, and keeps the last few only, because a file
@@ -122,7 +121,7 @@ class Precompiled:
 
     @property
     def wants(self) -> bool:
-        """Is there a header to be written when nobody waits?"""
+        """Whether a header is to be written when idle."""
         return self._wanted is not None
 
     def write_wanted(self) -> None:

@@ -1,4 +1,4 @@
-"""What ptxas says a kernel costs: registers, shared and local memory, spills, barriers.
+"""Resource usage of kernels as reported by ptxas: registers, shared and local memory, spills, barriers.
 
 On hardware these numbers decide how many blocks fit on one multiprocessor (CUDA programming guide,
 "Hardware multithreading"). NVRTC contains the real ptxas, so they are the real ones for ``sm_90``;
@@ -61,8 +61,8 @@ def _first(pattern: re.Pattern[str], text: str) -> int:
 
 
 def clean_log(log: str, hidden: str) -> str:
-    """``log`` without what tells a learner nothing: compile times, and all that ptxas says of the
-    entry functions whose name contains ``hidden`` (cudalab's own)."""
+    """``log`` without lines of no use to a learner: compile times, and ptxas's messages on the entry functions whose
+    name contains ``hidden`` (cudalab's own)."""
     kept = []
     skipping = False
     for line in log.splitlines():

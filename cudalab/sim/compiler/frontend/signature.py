@@ -1,4 +1,4 @@
-"""What a kernel takes: number, types, sizes and names of its parameters.
+"""Signatures of kernels: number, types, sizes and names of parameters.
 
 A GPU driver knows none of this: ``cuLaunchKernel`` copies bytes, and a float64 passed for a ``float``
 is silently cut in half. The simulated device checks arguments, so it needs the exact C++ types. They
@@ -52,7 +52,7 @@ _CV = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict|__grid_c
 
 
 def probe_names(source: str) -> tuple[str, ...]:
-    """Kernels whose type NVRTC must be asked for: those that ``source`` declares ``extern "C"``."""
+    """Kernels whose type must be queried from NVRTC: those that ``source`` declares ``extern "C"``."""
     names = []
     for kernel in find_kernels(source):
         if kernel.c_linkage and not kernel.template:

@@ -1,4 +1,4 @@
-"""For which GPUs code is: the names of architectures, and which PTX a device takes.
+"""Target architectures: their names, and the PTX that a device accepts.
 
 PTX for ``sm_75`` runs on every later GPU, since the driver compiles it when it is loaded. PTX for a later GPU than the
 device is refused, as is PTX of a version that the driver does not know (PTX ISA, ``.target`` and ``.version``). The
@@ -46,7 +46,7 @@ def architecture(major: int, minor: int) -> str:
 
 
 def runs_on(target: str, major: int, minor: int) -> bool:
-    """Does a device of this compute capability take PTX for ``target``?"""
+    """Whether a device of this compute capability accepts PTX for ``target``."""
     try:
         number, suffix = capability_of(target)
     except ValueError:
@@ -60,7 +60,7 @@ def runs_on(target: str, major: int, minor: int) -> bool:
 
 
 def misfit(ptx: str, major: int, minor: int) -> Misfit | None:
-    """Why a device of this compute capability does not take a PTX module; None when it does."""
+    """Why a device of this compute capability refuses a PTX module; None if it accepts it."""
     version, target = _VERSION.search(ptx), _TARGET.search(ptx)
     if version is not None and (int(version[1]), int(version[2])) > NEWEST_PTX:
         return Misfit(

@@ -1,4 +1,4 @@
-"""The machine code of a kernel set against its PTX: which machine instructions each PTX instruction became.
+"""Mapping from the PTX instructions of a kernel to its machine instructions.
 
 The assembler merges neighbouring accesses of shared memory into wide ones, unrolls loops further, predicates short
 branches, and drops what nobody uses. Its table of lines names for each machine instruction the line of the PTX that it
@@ -21,7 +21,7 @@ _known: OrderedDict[tuple[str, str], Assembly] = OrderedDict()
 
 @dataclass(frozen=True)
 class Assembly:
-    """What the assembler made of one kernel."""
+    """The machine code of one kernel."""
 
     instructions: tuple[MachineInstruction, ...] = ()
     """In the order of the code; their ``ptx_line`` counts in the program's own PTX."""

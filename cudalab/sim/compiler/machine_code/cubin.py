@@ -1,4 +1,4 @@
-"""What ptxas made of a kernel: the machine instructions in a cubin, as far as the counters need them.
+"""Reader for the machine instructions in a cubin, as far as the counters need them.
 
 NVRTC contains ptxas, and a compile for ``sm_90`` gives both PTX and cubin. The cubin is an ELF file: one section of
 instructions a function, and with ``-lineinfo`` a table of lines (DWARF, version 2) from instructions to the PTX that
@@ -51,7 +51,7 @@ class MachineInstruction:
     width: int
     """Bytes that one thread moves, for loads and stores; 0 for others."""
     guarded: bool
-    """Does a predicate switch it off for some threads?"""
+    """Whether it is predicated."""
     ptx_line: int
     """Line of the PTX in the cubin, 0 where none is named."""
 

@@ -1,4 +1,4 @@
-"""The PTX of one kernel, instruction by instruction: where each stands in the source, and in which basic block.
+"""Listing of a kernel's PTX instructions, with source lines and basic blocks.
 
 Traced code reports basic blocks, not instructions: one record for each that a thread enters. What a line of the source
 costs is put together from here: each of its instructions is executed as often as its basic block is entered.

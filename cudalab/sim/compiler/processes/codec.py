@@ -1,4 +1,4 @@
-"""Programs and messages as bytes: MessagePack, written and read by msgspec.
+"""Serialisation of programs and messages: MessagePack, through msgspec.
 
 Nothing is pickled. What comes back from the helper process (and, while grading, from a helper that has just read a
 stranger's source) can therefore be at worst wrong data, never code: bytes are decoded against the dataclass that the

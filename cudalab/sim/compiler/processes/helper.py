@@ -1,4 +1,4 @@
-"""The compiler's processes, seen from the learner's: started, fed, bounded, replaced.
+"""Client side of the compiler's helper processes: starts, limits and replaces them.
 
 ``call`` sends one request (``messages.py``) to a helper process (``worker.py``) and returns its answer. Around it:
 
@@ -41,7 +41,7 @@ R = TypeVar("R")
 
 _MOST_HELPERS = 2  # of a kind: plain, jailed
 _START_SECONDS = 120.0  # until a helper has loaded its libraries; long, for loaded machines
-_TICK = 0.1  # seconds between looks at interrupts, time and memory while waiting
+_TICK = 0.1  # seconds between checks for interrupts, time and memory while waiting
 _WATCH_MEMORY = sys.platform == "win32"  # where a process cannot bound its own memory
 
 _BOOT = """
@@ -380,7 +380,7 @@ def prewarm(count: int = 1, *, jailed: bool = False) -> None:
 
 
 def walls() -> tuple[str, ...]:
-    """Which walls a jailed helper stands behind here: of ``landlock`` and ``bwrap``. Starts one."""
+    """The sandboxes of a jailed helper on this machine: of ``landlock`` and ``bwrap``. Starts one."""
     pool = _pools[True]
     helper = pool.acquire("")
     try:

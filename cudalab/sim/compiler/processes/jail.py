@@ -1,4 +1,4 @@
-"""Walls around the helper process that compiles what strangers hand in.
+"""Sandboxes for the helper process that compiles untrusted sources.
 
 NVRTC's preprocessor opens any file it is told to. ``includes.py`` refuses such sources beforehand; the
 walls here hold if something gets past it. Two kinds, used together where the machine has them:

@@ -1,4 +1,4 @@
-"""What the compiler's processes say to each other: orders to a helper, and its answers."""
+"""Messages of the compiler's processes: orders to a helper, and its replies."""
 
 from __future__ import annotations
 

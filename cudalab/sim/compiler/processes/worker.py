@@ -1,4 +1,4 @@
-"""The helper process: it waits for a request, compiles, and answers.
+"""The helper process: serves compile requests.
 
 Runs as a process of its own, started by ``helper.py``, because a compiler fed with a learner's source
 can run out of memory, crash or never end, and must not take the notebook with it. Nothing of
@@ -79,7 +79,7 @@ class Worker:
             self.headers = Precompiled(self.nvrtc, home, self.folders)
 
     def idle(self) -> None:
-        """Do what helps the next request while nobody waits."""
+        """Idle work that speeds up the next request."""
         if self.headers is None or not self.headers.wants:
             return
         self.deadline = time.monotonic() + _HEADER_SECONDS

@@ -110,7 +110,7 @@ def _served(addresses: np.ndarray, active: np.ndarray, words: int) -> list[range
 
 
 def _parts(addresses: np.ndarray, active: np.ndarray, start: int, width: int) -> list[tuple[np.ndarray, slice]]:
-    """Which rows serve two parts together, and which one after the other."""
+    """The rows that serve two parts together, and those that serve them one after the other."""
     paired = _alike(addresses, active, 1) | _alike(addresses, active, 2)
     single = np.flatnonzero(~paired)
     middle = start + width // 2

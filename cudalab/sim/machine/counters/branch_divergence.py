@@ -3,7 +3,7 @@
 The lanes of a warp execute together while they are at the same instruction. They may diverge at a branch, and
 reconverge where their paths join. To find which of their visits were one execution, the lanes' paths through the basic
 blocks are replayed: of the lanes' next blocks the one that comes first in the code runs next, for all lanes that are
-there. Compiled code reconverges in this way, because a compiler places the join behind both paths.
+there. Compiled code reconverges in this way, because a compiler places the join after both paths.
 
 Volta and later GPUs may run diverged lanes in other orders and reconverge later; the counts are the hardware's where it
 reconverges immediately, as it does for branches and loops that the compiler can analyse.
@@ -44,7 +44,7 @@ def aligned_visits(
 
 
 def _crooked_warps(site: np.ndarray, thread: np.ndarray, visit: np.ndarray, warps: int) -> np.ndarray:
-    """Warps with two lanes whose ways differ other than by where they end, and with a block visited twice."""
+    """Warps with two lanes of which neither's path is a prefix of the other's, and with a block visited twice."""
     step, _, _ = occurrences(thread, warps * WARP)
     warp = thread // WARP
     length = int(step.max()) + 1
@@ -80,7 +80,7 @@ def _replay(
     owner = np.cumsum(is_block[mine]) - 1
     inside = (owner >= 0) & (thread[entries[np.maximum(owner, 0)]] == thread[mine])
     block_visit = aligned[np.maximum(owner, 0)]
-    # A place is passed at most once in a visit of its block, so the block's visit numbers the place's visits.
+    # A site executes at most once per visit of its block, so the block's visit numbers the site's visits.
     out[mine[inside]] = block_visit[inside]
     return _dense(out, site, thread // WARP)
 

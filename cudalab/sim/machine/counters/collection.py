@@ -74,8 +74,8 @@ def join(records: Sequence[np.ndarray], weights: Sequence[float], threads: int, 
 
 
 def count(kernel: Kernel, traced: Traced, merges: Sequence[Merge] = ()) -> Counts:
-    """Count what traced blocks did; each number weighted by how many blocks it stands for. ``merges`` are shared
-    accesses that one machine instruction makes."""
+    """Count the records of traced blocks, each block weighted by the number of blocks that it represents. ``merges``:
+    shared accesses merged into one machine instruction."""
     sites = kernel.sites
     counts = Counts()
     if not len(traced.site):
@@ -162,7 +162,7 @@ _OTHER_BLOCKS = SHARED_WINDOW + (1 << RANK_SHIFT)
 
 
 def _count_distributed(counts: Counts, sites: Sequence[Site], found: Visits, weight: np.ndarray) -> np.ndarray:
-    """Count what goes to the shared memory of other blocks. Returns bool[sites]: which sites went there at all."""
+    """Count accesses to the shared memory of other blocks. Returns bool[sites]: the sites with such accesses."""
     chosen = np.array([_is_access(site) and site.space in (Space.GENERIC, Space.CLUSTER) for site in sites])
     atomic = np.array([site.kind == SiteKind.ATOMIC for site in sites])
     went = np.zeros(len(sites), np.bool_)
@@ -268,7 +268,7 @@ def _count_sectors(
 
 
 def _turns(addresses: np.ndarray, active: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Turns of the L1's banks, which are those of shared memory."""
+    """Wavefronts of the L1's banks, which are those of shared memory."""
     turns = np.zeros(len(addresses))
     for size in np.unique(sizes).tolist():
         here = sizes == size
@@ -310,7 +310,7 @@ def _count_constants(
     found: Visits,
     weight: np.ndarray,
 ) -> None:
-    """Constant memory gives a warp one address at a time (guide, "Constant Memory")."""
+    """Count constant accesses: constant memory serves a warp one address at a time (guide, "Constant Memory")."""
     for rows, addresses, active in matrices(found, chosen):
         turns = distinct(addresses // np.uint64(4), active) * weight[rows]
         counts.constant_loads.operations += float(turns.sum())
@@ -411,8 +411,8 @@ def _count_hottest(counts: Counts, atomics: np.ndarray, traced: Traced) -> None:
 
 
 def _population(seen: int, each: float, draws: int) -> float:
-    """How many things there are, when ``draws`` looks at ``each`` of them saw ``seen`` different ones; endless when no
-    look saw what another had seen."""
+    """Population size estimated from ``draws`` samples of ``each`` that contained ``seen`` distinct items; infinite if
+    no samples overlap."""
     if seen >= each * draws - 1e-9:
         return float("inf") if draws > 1 else seen
     population = float(seen)

@@ -1,4 +1,4 @@
-"""Accesses to shared memory that the assembler has merged.
+"""Shared memory accesses that the assembler has merged.
 
 The assembler may merge PTX loads of four bytes each from ``[r]``, ``[r+4]``, ``[r+8]`` and ``[r+12]`` into one machine
 instruction of 16 bytes where it can prove the alignment, even if one of the four is not needed. The hardware then has
@@ -39,7 +39,7 @@ class Merge:
 
 @dataclass
 class Merging:
-    """What is known of merged accesses of one kernel; grows with the addresses seen.
+    """Merged accesses of one kernel; refined with the addresses seen.
 
     ``resolved`` are groups that are known. ``open`` maps a site that belongs to a wider machine instruction to that
     one's width, as long as no address has told the group's beginning.
@@ -57,7 +57,7 @@ class Merging:
     """Sites whose machine instruction is wider, but whose neighbours cannot be told."""
 
     def look(self, site: np.ndarray, address: np.ndarray) -> list[Merge]:
-        """Resolve what the addresses of these records (sites and addresses) allow; all groups known."""
+        """Resolve groups from the sites and addresses of these records; returns all resolved groups."""
         for leader in list(self.open):
             where = site == leader
             first = int(where.argmax())
@@ -77,7 +77,7 @@ class Merging:
 
 
 def merging(sites: Sequence[Site], lines: Sequence[Listed], code: Assembly) -> Merging:
-    """Which shared accesses among ``sites`` are wider in the machine code than in the PTX."""
+    """The shared accesses among ``sites`` that are wider in the machine code than in the PTX."""
     listed = {each.line: each for each in lines}
     by_place: dict[tuple[str, int, tuple[int, ...], SiteKind], int] = {}
     place_of: dict[int, tuple[str, int, tuple[int, ...], SiteKind]] = {}

@@ -17,7 +17,7 @@ from cudalab.sim.machine.counters.requests import KeptRequests
 
 SECTOR = 32
 GRANULE = 64
-"""Bytes that DRAM moves at least."""
+"""Smallest DRAM transfer, in bytes."""
 LINE = 128
 ATOMIC_UNIT = 512
 """Bytes whose atomic operations one unit of the L2 does, one sector after the other (seen on an H200: atomics spread
@@ -81,7 +81,7 @@ class SharedCounts:
 
 @dataclass
 class SiteCounts:
-    """What one memory instruction of the kernel did."""
+    """Counters of one memory instruction."""
 
     site: Site
     requests: float = 0.0
@@ -92,9 +92,9 @@ class SiteCounts:
     words: float = 0.0
     """Of 4-byte accesses to shared memory: different words, summed over requests."""
     aligned: bool = True
-    """Are all addresses multiples of 16?"""
+    """Whether all addresses are multiples of 16."""
     merged: bool = False
-    """Is it part of a wider machine instruction, whose wavefronts another site counts?"""
+    """Whether it is part of a wider machine instruction, whose wavefronts another site counts."""
     width: int = 0
     """Bytes of that machine instruction, where this site counts for it."""
 
@@ -105,7 +105,7 @@ class SiteCounts:
 
 @dataclass
 class BlockCounts:
-    """What one basic block of the PTX did."""
+    """Counters of one basic block of the PTX."""
 
     visits: float = 0.0
     """How often warps entered it."""
@@ -114,7 +114,7 @@ class BlockCounts:
     branches: float = 0.0
     """How often warps left it by a branch with two ways."""
     divergent: float = 0.0
-    """How often their lanes then went different ways."""
+    """How often their lanes then diverged."""
 
 
 @dataclass
@@ -136,7 +136,7 @@ class Counts:
     """PTX instructions executed by threads."""
     branches: float = 0.0
     divergent_branches: float = 0.0
-    """Branches at which the active lanes of a warp went different ways."""
+    """Branches at which the active lanes of a warp diverged."""
     barriers: float = 0.0
     """Block barriers reached, counted by warp."""
     warp_operations: float = 0.0
@@ -198,7 +198,7 @@ class Counts:
     sites: list[SiteCounts] = field(default_factory=list)
     """Each memory instruction on its own, in the order of ``Kernel.sites``."""
     kept: list[KeptRequests] = field(default_factory=list)
-    """Some requests with their addresses; empty unless they were asked for."""
+    """Some requests with their addresses; empty unless requested."""
     copy_waits: frozenset[int] = frozenset()
     """Waits for barrier objects that were told of copies, by the index in ``Kernel.sites``."""
     merges: list[Merge] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Theoretical occupancy: how many blocks of a kernel fit on one SM at once, and what stops more.
+"""Theoretical occupancy: the number of resident blocks per SM, and the resource that limits it.
 
 A block needs warps, registers and shared memory for its whole lifetime. An SM takes blocks until one of these, or the
 number of block slots, runs out. Occupancy is the ratio of resident warps to the most that an SM can hold; more warps
@@ -31,7 +31,7 @@ class Occupancy:
     fraction: float
     """Resident warps over the SM's maximum, 0 to 1."""
     limiter: str
-    """What stops more blocks: ``"warps"``, ``"blocks"``, ``"registers"`` or ``"shared memory"``."""
+    """The limiting resource: ``"warps"``, ``"blocks"``, ``"registers"`` or ``"shared memory"``."""
     bounds: dict[str, int]
     """Blocks an SM that each resource would allow."""
 

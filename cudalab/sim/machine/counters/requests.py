@@ -1,4 +1,4 @@
-"""Rebuilds a warp's requests from the accesses of single threads.
+"""Reconstruction of a warp's requests from the accesses of single threads.
 
 Hardware executes a load once for a warp: 32 lanes, one *request*. Traced code records each lane by itself. A request
 consists of the lanes of a warp that visit a site for the same time: the k-th visit of each lane. Where lanes run a loop

@@ -40,7 +40,7 @@ MEETING = 8
 """Blocks that are sampled to find out whether atomics of different blocks share addresses."""
 WORD = 4
 WATCHED = 2048
-"""Words at least, where there are so many, that are watched for a sample."""
+"""Minimum number of words watched for a sample, if there are that many."""
 NEARBY = 1 << 14
 """Records of each block that are compared for what blocks of one SM load in common."""
 SECONDS = 1.0
@@ -48,7 +48,7 @@ SECONDS = 1.0
 CONCURRENT_SECONDS = 10.0
 """The same for blocks that wait for each other: they have to run to their ends to be counted."""
 MEMORY = 512
-"""Samples that are kept."""
+"""Capacity of the sample cache."""
 BATCH = 1 << 19
 """Records counted at once."""
 WHOLE = 1 << 20
@@ -76,7 +76,7 @@ def sample(
     remember: bool = True,
     watch: bool = False,
 ) -> Counts:
-    """Count what a launch would do, from one or two of its blocks.
+    """Estimate the counters of a launch from one or two of its blocks.
 
     Results are remembered by kernel, configuration and
     parameters, so a kernel whose work depends on the data is sampled once for the same pointers; with
@@ -180,7 +180,7 @@ def _profiled_blocks(kernel: LoadedKernel, first: BlockTrace, total: int) -> int
 
 
 def merging_of(kernel: LoadedKernel) -> Merging:
-    """Which shared accesses of a kernel are wider in its machine code."""
+    """The shared accesses of a kernel that are wider in its machine code."""
     program, compiled = kernel.module.program, kernel.kernel
     code = assembly(program, compiled)
     return merging(compiled.sites, listing(program, compiled) if code.known else (), code)
@@ -201,11 +201,11 @@ def _count_concurrently(tracer: Tracer, merged: Merging | None) -> Counts:
 
 def _sampled(tracer: Tracer, watch: bool) -> Counts:
     """Count a block from the middle for the grid; in a small grid of short blocks the last one for itself. Atomics to
-    global memory need some more blocks: how many of them meet at an address?"""
+    global memory need a few more blocks, to estimate contention on an address."""
     kernel, blocks = tracer.launch.kernel, tracer.launch.config.blocks
     counter = _Counter(tracer, watch)
     middle = tracer.run((blocks - 1) // 2, time_limit=SECONDS)
-    if middle.status == Status.YIELDED:  # it waits for other blocks, or for somebody else
+    if middle.status == Status.YIELDED:  # it polls for other blocks or the host
         tracer.rollback()
         chosen = (blocks - 1) // 2
         found = tracer.run_concurrently(
@@ -252,7 +252,7 @@ def _has_global_atomics(kernel: LoadedKernel) -> bool:
 
 
 def _weights(chosen: list[int], blocks: int) -> list[float]:
-    """How many blocks each one stands for: an edge block for itself, the inner ones for the others."""
+    """The number of blocks that each one represents: an edge block itself, the inner ones all others."""
     if len(chosen) == blocks:
         return [1.0] * blocks
     if len(chosen) < 3:
@@ -333,7 +333,7 @@ class _Counter:
             self._flush()
 
     def settle(self) -> None:
-        """The tracer's buffer is about to be used again: keep what has not been counted yet."""
+        """Copy records not counted yet, before the tracer's buffer is reused."""
         if self._fresh:
             if self._pending >= BATCH // 2:
                 self._flush()
