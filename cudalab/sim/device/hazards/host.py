@@ -1,17 +1,17 @@
-"""The host's side: memory that host and device share, and who touches it when.
+"""Host accesses to memory that the host and the device share.
 
 Page-locked, managed and registered memory can be read and written by plain Python while the device works. Until the
-host has waited for an operation, it must not read what that one writes, nor write what it reads or writes. A runtime
-call does not show such accesses, so the memory is *watched* from the moment such an operation is enqueued until the
-host is ordered behind it: the machine layer protects the pages and tells of the first access
+host has synchronized with an operation, it must not read what the operation writes, nor write what it reads or writes.
+Such accesses involve no runtime call, so the memory is *watched* from when an operation on it is enqueued until the
+host is ordered after that operation: its pages are protected, and the first access to each is reported
 (``machine/memory/host_watch.py``).
 
-Copies say exactly what they will touch, so an access is judged at once. What a kernel touches is known when it has run:
-an access to memory that it may reach is kept and judged then.
+The bytes of a copy are known when it is enqueued, so an access is checked at once. Those of a kernel are known when it
+has run: accesses to memory that it may reach are kept until then.
 
-What is simplified: pages are watched, and a touched one is not watched again before the next operation that uses it is
-enqueued. So of several wrong accesses between two such operations the first one of a page is found. Where pages cannot
-be protected, accesses of the host are not seen at all.
+What is simplified: watching is by page, and an accessed page is not protected again before the next operation that uses
+it is enqueued. So of several conflicting accesses to a page between two such operations, only the first is found. Where
+pages cannot be protected (Windows), host accesses are not seen at all.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from cudalab.sim.device.hazards.clocks import Clocks, Stamp
 
 
 class Watch(Protocol):
-    """What watches memory."""
+    """Detects host accesses to ranges of memory."""
 
     def watch(self, address: int, size: int, reads: bool, writes: bool) -> None:
-        """Tell of the next access to these bytes."""
+        """Report the next access to these bytes."""
 
     def release(self, address: int, size: int) -> None:
-        """Do not watch these bytes any more."""
+        """Stop watching these bytes."""
 
     def paused(self) -> AbstractContextManager[object]:
-        """Within it nothing is told: the simulator itself touches memory."""
+        """Within it nothing is reported, because the simulator itself accesses memory."""
 
 
 @dataclass(frozen=True)
 class Touch:
-    """The host touched a byte."""
+    """One access of the host."""
 
     address: int
     is_write: bool
     place: Place
     by: Stamp | None
-    """The host function that did it; None for the program itself."""
+    """The host function that made it; None for the program itself."""
 
 
 class Shared(NamedTuple):
-    """Memory that an operation may touch and the host can touch, too."""
+    """Memory of an operation that the host can access without a call."""
 
     start: int
     end: int
@@ -59,7 +59,7 @@ class Shared(NamedTuple):
 
 
 class HostSide:
-    """What the host must not touch now."""
+    """The memory that the host must not access at present."""
 
     def __init__(self, clocks: Clocks, watch: Watch | None, found: Callable[[Stamp, Touch], None]) -> None:
         self._clocks = clocks
@@ -71,11 +71,11 @@ class HostSide:
 
     @property
     def busy(self) -> bool:
-        """Is there memory that the host must not touch freely?"""
+        """Is any memory off limits to the host?"""
         return bool(self._pending)
 
     def expect(self, stamp: Stamp, shared: tuple[Shared, ...]) -> None:
-        """An operation was enqueued that may touch ``shared``."""
+        """An operation was enqueued that may access ``shared``."""
         self._pending[stamp] = shared
         stamp.visible = shared
         if self.watch is None:
@@ -90,13 +90,13 @@ class HostSide:
                 self.watch.watch(part.start, part.end - part.start, counts[1] > 0, True)
 
     def waited(self) -> None:
-        """The host has waited for something: what it is ordered behind is free for it."""
+        """The host has synchronized: it may access the memory of operations that it is now ordered after."""
         known = self._clocks.host_acquired
         for stamp in [stamp for stamp in self._pending if known(stamp)]:
             self._let_go(stamp)
 
     def clear(self) -> None:
-        """The host is ordered behind everything."""
+        """The host is ordered after everything."""
         if self.watch is not None:
             for start, end in self._watched:
                 self.watch.release(start, end - start)
@@ -116,12 +116,12 @@ class HostSide:
                 del self._watched[key]
                 self._stale.discard(key)
                 self.watch.release(part.start, part.end - part.start)
-            elif part.written and not counts[1]:  # from now on only writes matter
+            elif part.written and not counts[1]:  # only reads are left, which conflict with writes alone
                 self.watch.release(part.start, part.end - part.start)
                 self.watch.watch(part.start, part.end - part.start, False, True)
 
     def touched(self, touch: Touch) -> None:
-        """The host touched memory that is watched: who is not ordered before it?"""
+        """The host accessed watched memory: report operations that are not ordered against the access."""
         for stamp, shared in list(self._pending.items()):
             if not any(part.start <= touch.address < part.end for part in shared):
                 continue
@@ -130,7 +130,7 @@ class HostSide:
                 self._found(stamp, touch)
 
     def ordered(self, stamp: Stamp, touch: Touch) -> bool:
-        """Is the operation ordered against the access, before or after it?"""
+        """Is the operation ordered before or after the access?"""
         if touch.by is None:
             return self._clocks.host_acquired(stamp)
         return (

@@ -1,16 +1,17 @@
-"""Launches that wait for memory to change, and who may change it.
+"""Kernels that poll memory until another agent changes it.
 
 A kernel on a GPU can spin on a flag that a copy, another kernel, a host function or the host itself sets while it runs.
-Here such a launch runs at its modelled start until nothing in it goes on, and then stays in flight: it keeps its places
-on the SMs, modelled time goes by, and it looks again whenever something has been done that could have changed its
-memory, which is when an operation ends and when the host makes a call. It ends when it gets there.
+Here such a launch runs at its modelled start until all of its threads are stuck polling, and then stays in flight: its
+blocks stay resident, modelled time passes, and it polls again whenever its memory could have changed, which is when an
+operation ends and when the host makes a call. It ends once its threads get past their loops.
 
-A launch that can do without others (a lock between blocks, a barrier across the grid) never comes here; its effects are
-like those of any other kernel. What a launch that waits has stored is visible at once: somebody may be waiting for it.
+A launch that makes progress by itself (a lock between blocks, a barrier across the grid) never gets here; its effects
+become visible at its end like those of any other kernel. The stores of a launch that polls are visible at once, because
+another agent may be waiting for them.
 
-When the host waits and nothing is left to run but launches that wait, nobody can change their memory any more. A GPU
-would hang; here the call ends with an explanation. What is simplified: threads look all at once, not each in its time,
-and a thread that counts its rounds counts roughly those that would fit into the time.
+When the host waits and only polling launches are left, nothing can change their memory any more. A GPU would hang; here
+the first of them fails with ``cudaErrorLaunchTimeout`` and an explanation. What is simplified: all threads poll at the
+same modelled time, and a thread that counts its iterations counts roughly as many as would fit into the time.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
     from cudalab.sim.device.queue.operation import Operation
 
 FEW_ROUNDS, MANY_ROUNDS = 2, 4096
-"""Rounds that a thread which counts them, or looks at the clock, goes through at once: at first, and at most."""
+"""Iterations that a thread which counts them, or reads the clock, executes at a time: at first, and at most."""
 BUSY_ROUNDS = 64
-"""Rounds that a launch which tells others something again and again goes through at once."""
+"""Iterations at a time of a launch that keeps storing what others can see."""
 
 
 class _Waiting:
-    """One launch that waits, and when it looks again by itself."""
+    """One launch that polls, and when it next does so on its own."""
 
     __slots__ = ("event", "launch", "rounds")
 
@@ -44,10 +45,10 @@ class _Waiting:
 
 
 class Polling:
-    """The launches of one device that wait for memory to change.
+    """The launches of one device that poll memory.
 
-    ``round_ns`` is how long one round of a polling loop takes. ``settled(launch)`` is called when one need not wait any
-    more, ``failed(launch, error)`` when it cannot go on.
+    ``round_ns`` is the modelled time of one iteration of a polling loop. ``settled(launch)`` is called when a launch
+    has finished polling, ``failed(launch, error)`` when it has failed.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Polling:
         self._looking = self._due = False
 
     def started(self, launch: KernelOperation) -> None:
-        """A launch has begun and found that it must wait; it may have set what others wait for."""
+        """A launch has started and polls; it may have stored what others poll."""
         entry = _Waiting(launch)
         self.waiting.append(entry)
         self._plan(entry)
@@ -76,7 +77,7 @@ class Polling:
             self._look_soon()
 
     def _look_soon(self) -> None:
-        """As an event of its own: what runs now must not find the device lost when it goes on."""
+        """In an event of its own: a fault found here must not lose the device in the middle of the current event."""
         if not self._due:
             self._due = True
             self._loop.at(self._loop.now, self._look_as_due)
@@ -86,8 +87,8 @@ class Polling:
         self.look()
 
     def look(self) -> None:
-        """Memory may have changed: let every launch look, until none goes on."""
-        if self._looking:  # a launch that looks runs others, whose effects it may have to see
+        """Memory may have changed: let every launch poll, until none makes progress."""
+        if self._looking:  # a launch that polls can run held operations, which end up here
             return
         self._looking = True
         try:
@@ -101,7 +102,7 @@ class Polling:
             self._looking = False
 
     def _look(self, entry: _Waiting, rounds: int) -> bool:
-        """Let one launch go on; whether it has done anything that others could see."""
+        """Resume one launch; returns whether it has done anything that others can see."""
         launch = entry.launch
         self._effects.before_commit(launch.writes())
         try:
@@ -120,7 +121,7 @@ class Polling:
         return moved
 
     def _plan(self, entry: _Waiting) -> None:
-        """Threads that only count, or look at the clock, do so again when the time for that has gone by."""
+        """Threads that count iterations, or read the clock, are resumed after the time that takes."""
         if entry.event is not None:
             self._loop.cancel(entry.event)
             entry.event = None
@@ -143,8 +144,8 @@ class Polling:
             self.waiting.remove(entry)
 
     def give_up(self, pending: Iterable[Operation]) -> None:
-        """The host waits and nothing is left to run: the first launch that waits ends with an explanation. ``pending``
-        are all operations that have not ended."""
+        """The host waits and nothing else is left to run: the first polling launch fails with an explanation.
+        ``pending`` are all operations that have not ended."""
         entry = self.waiting[0]
         self._forget(entry)
         others = [other.launch.name for other in self.waiting]
@@ -154,7 +155,7 @@ class Polling:
             self._failed(entry.launch, error)
 
     def clear(self) -> None:
-        """Forget all launches, as the loss of the device does."""
+        """Abandon all launches: the device is lost."""
         for entry in self.waiting:
             entry.launch.abandon()
         self.waiting.clear()
@@ -162,7 +163,7 @@ class Polling:
 
 
 def _why(launch: KernelOperation, others: list[str], pending: Iterable[Operation]) -> tuple[str, str]:
-    """Why nobody changes the memory any more, and what to try."""
+    """Why nothing can change the memory any more, and what to try."""
     seen: list[str] = []
     behind = launch
     work: list[Operation] = [behind]

@@ -1,26 +1,26 @@
-"""The array of SMs: grids whose blocks share it.
+"""The SM array: distributes the blocks of concurrent grids to SMs, and models how fast they run together.
 
-Blocks of a launch start as SMs have room for them, and run to their end; nothing stops a block that runs. When several
-launches have blocks that wait, those of the stream with the highest priority go first, then those of the launch that
-was ready first; the next launch in line gets room only when all blocks of the one before it have started. So a launch
-that fills the device lets others in as its last blocks end, and an urgent one gets every place that comes free from the
-moment it is ready (CUDA C++ Programming Guide, "Stream Priorities" and "Concurrent Kernel Execution").
+Blocks start as SMs have resources for them and run to completion; there is no preemption. When several grids have
+pending blocks, the stream with the highest priority is served first, then the grid that became ready first; the next
+grid gets resources only when all blocks of the one before it have started. So a grid that fills the device lets others
+in as its last blocks end, and one of higher priority gets every slot that becomes free from the moment it is ready
+(CUDA C++ Programming Guide, "Stream Priorities" and "Concurrent Kernel Execution").
 
-Blocks that start together are kept together as a *wave* (grid.py): they end together, and their places go to the next
-blocks of the launch, or to a launch that stands before it in line. Alone, a launch takes exactly the time of the time
-model, in which a block takes an equal part of it. While launches run together
+Blocks that start together are modelled as one *wave* (grid_waves.py): they end together, and their slots go to the next
+blocks of the grid, or to a grid ahead of it in the queue. A launch that is alone takes exactly ``KernelTime.ns``, in
+two or three events of the loop however many blocks it has. While grids run concurrently
 
-- each goes on at the rate of the blocks that it has: half the places, half the rate, unless something else than the
-  number of blocks holds it up and fewer are enough (``needed``);
-- what they use in common (DRAM, L2, the issue slots of all SMs …) is shared in proportion to what each would use alone.
+- each progresses in proportion to its resident blocks: half the slots, half the rate, unless it is bound by something
+  that fewer blocks saturate (``needed``);
+- shared resources (DRAM, L2, the issue slots of all SMs …) are divided in proportion to what each grid uses alone.
 
-The blocks of a cluster start together, and no more of them are resident than fit into the groups of SMs that a cluster
-may be spread over (machine/together.py).
+The blocks of a cluster are co-scheduled, and no more clusters are resident than the GPCs have room for
+(``machine/launch/clusters.py``).
 
-What is simplified: the last blocks of a launch of several waves end together, as they do when blocks have drifted
-apart; where more than four waves of one launch are under way, the two smallest are joined. Copies within the device,
-memsets and array operations are grids of blocks of 256 threads that move 16 bytes each. A learner would notice in the
-exact end of a single block, which nothing shows.
+What is simplified: the last blocks of a grid of several waves end together, as they do on average once blocks have
+drifted apart; when more than four waves of one grid are in flight, the two smallest are merged. Copies within the
+device, memsets and array operations are grids of 256-thread blocks in which each thread moves 16 bytes. A learner would
+notice only in the exact end of a single block, which no tool shows.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ Begin = Callable[[Operation], int]
 End = Callable[[Operation], None]
 
 MOST_WAVES = 4
-"""Waves of one launch that are followed apart."""
+"""Waves of one grid that are modelled separately."""
 _MOVER_THREADS, _MOVER_REGISTERS, _MOVER_BLOCK_BYTES = 256, 32, 256 * 16
 _PARTS = 1_000_000
 
 
 class SmArray:
-    """Takes operations as they become ready, and runs them side by side as far as their blocks fit."""
+    """Runs operations concurrently as they become ready, as far as their blocks fit."""
 
     in_issue_order = False
 
@@ -75,7 +75,7 @@ class SmArray:
         self._queue: list[Grid] = []
         self._running: dict[Grid, None] = {}
         self._cause: Operation | None = None
-        """Whose blocks have just made room."""
+        """Whose blocks have just ended."""
         self._overdue: dict[Wave, None] = {}
         self._contended = False
         self._highest = 0
@@ -106,7 +106,7 @@ class SmArray:
         self._dispatch()
 
     def settled(self, operation: Operation) -> None:
-        """A launch that waited for memory to change has come to its end: blocks whose time is over end now."""
+        """A launch that polled memory has finished: blocks whose modelled time has passed end now."""
         for wave in [wave for wave in self._overdue if wave.grid.operation is operation]:
             del self._overdue[wave]
             if wave in wave.grid.waves and wave.event is None:
@@ -140,7 +140,7 @@ class SmArray:
         return known
 
     def _dispatch(self) -> None:
-        """Give room to blocks that wait, in the order of the line."""
+        """Start pending blocks, in the order of the queue."""
         while (grid := self._next()) is not None:
             if grid.needs is None:
                 self._queue.remove(grid)
@@ -154,8 +154,8 @@ class SmArray:
             self._has_started(grid)
 
     def _next(self) -> Grid | None:
-        """Who gets room first. Where the first in line may not start though there may be room, launches that have
-        started go on, and nothing else starts."""
+        """The grid whose blocks start next. While the first of the queue must not start, grids that have started
+        continue, and no other starts."""
         if not self._queue:
             return None
         first = self._queue[0]
@@ -168,7 +168,7 @@ class SmArray:
             self._all_started(grid.operation)
 
     def _is_held(self, grid: Grid) -> bool:
-        """May the grid not start even if there is room?"""
+        """Must the grid not start even if its blocks fit?"""
         running = self._running
         if len(running) >= self._most:
             grid.why = "resident grids"
@@ -179,7 +179,7 @@ class SmArray:
         return False
 
     def _start_whole(self, grid: Grid) -> None:
-        """Begin an operation that needs no room, or whose blocks each get an idle SM: what many small ones do."""
+        """Start an operation that takes no SM resources, or whose blocks each get an idle SM, as small grids do."""
         duration = self._started(grid)
         grid.places = grid.resident = grid.blocks
         grid.pending = 0
@@ -188,14 +188,14 @@ class SmArray:
         grid.waves.append(wave)
         if grid.needs is not None:
             self.residency.place(wave, grid.needs, grid.blocks)
-        if self._highest <= _PARTS and not self._contended:  # nothing to share: the wave ends when it would alone
+        if self._highest <= _PARTS and not self._contended:  # no contention: the wave ends when it would alone
             wave.event = self._loop.at(self._loop.now + duration, partial(self._ended, wave))
         else:
             self._changed(grid)
         self._has_started(grid)
 
     def _start(self, grid: Grid) -> bool:
-        """Begin the operation if there is room for its first block."""
+        """Start the operation if its first block fits."""
         assert grid.needs is not None
         if not self.residency.fits(grid.needs):
             grid.why = "SM resources"
@@ -210,13 +210,13 @@ class SmArray:
         return True
 
     def _most_resident(self, needs: BlockNeeds, cluster: int) -> int:
-        """Blocks that are resident at once when the launch is alone."""
+        """Blocks that are resident at once when the grid is alone."""
         if cluster == 1:
             return needs.each * self._sms
         return clusters_that_fit(needs.each, cluster, self._limits.sm_groups) * cluster
 
     def _started(self, grid: Grid) -> int:
-        """The operation begins; returns its duration alone (ns)."""
+        """The operation starts; returns its duration when alone (ns)."""
         operation, now = grid.operation, self._loop.now
         if operation.ready < now:
             operation.wait_reason, operation.wait_cause = grid.why, self._cause
@@ -234,12 +234,12 @@ class SmArray:
         return duration
 
     def _place(self, grid: Grid) -> bool:
-        """Place blocks that wait; True when all have started."""
+        """Place pending blocks; returns whether all have started."""
         assert grid.needs is not None
         wave = Wave(grid, grid.turn)
         placed = self.residency.place(wave, grid.needs, min(grid.pending, grid.resident - grid.places))
         lonely = placed % grid.operation.work.cluster_blocks
-        if lonely:  # the blocks of a cluster start together
+        if lonely:  # an incomplete cluster: its blocks start together
             self.residency.release(wave, grid.needs, lonely)
             placed -= lonely
         if not placed:
@@ -259,7 +259,7 @@ class SmArray:
         return not grid.pending
 
     def _join(self, grid: Grid) -> None:
-        """Join the two smallest waves; what is left to do, all places together, stays the same."""
+        """Merge the two smallest waves; the remaining work of all slots together stays the same."""
         small, other = sorted(grid.waves, key=lambda wave: wave.places)[:2]
         grid.waves.remove(small)
         self._cancel(small)
@@ -272,8 +272,8 @@ class SmArray:
     # -- turns ---------------------------------------------------------------------------------------------------------
 
     def _planned(self, grid: Grid, places: int) -> int:
-        """Rounds of blocks that a wave of ``places`` may take in advance. Every place takes a block a round; the last
-        blocks are not planned, because others get room from when they start."""
+        """Rounds that a wave of ``places`` slots may schedule ahead, one block a slot and round. The last blocks are
+        not scheduled ahead, because other grids get resources from their start."""
         rounds = max(0, (grid.pending - (grid.places - places)) // grid.places)
         if rounds and rounds * places == grid.pending:
             rounds -= 1
@@ -281,7 +281,7 @@ class SmArray:
         return rounds
 
     def _take_plans_back(self, grid: Grid) -> None:
-        """Blocks that were planned and have not started wait again: somebody stands before the grid in line now."""
+        """Blocks that were scheduled ahead are pending again unless they have started: another grid goes first."""
         if not grid.started:
             return
         self._settle(grid)
@@ -297,9 +297,9 @@ class SmArray:
         grid = wave.grid
         wave.event = None
         self._settle(grid)
-        wave.left = max(wave.left, -1.0)  # the loop counts whole ns, and a launch that polls may be long overdue
+        wave.left = max(wave.left, -1.0)  # events are on whole ns, and a polling launch may be long overdue
         if grid.operation.polling:
-            self._overdue[wave] = None  # it keeps its places until it is settled
+            self._overdue[wave] = None  # it stays resident until it is settled
             return
         self._cause = grid.operation
         if grid.pending and self._next() is grid:
@@ -322,7 +322,7 @@ class SmArray:
         self._cause = None
 
     def _go_on(self, grid: Grid, wave: Wave) -> None:
-        """The next blocks of the launch take the places of the wave."""
+        """The next blocks of the grid take the slots of the wave."""
         assert grid.needs is not None
         available, owed = grid.places, 0.0
         if grid.pending >= wave.places:
@@ -335,7 +335,7 @@ class SmArray:
             wave.places -= spare
             grid.places -= spare
             grid.pending = 0
-            owed = spare * wave.left  # a fraction of a ns: the loop counts whole ones
+            owed = spare * wave.left  # a fraction of a ns, because events are on whole ns
             wave.left += grid.turn
         if not grid.pending:
             self._last_blocks(grid, available, owed)
@@ -344,7 +344,7 @@ class SmArray:
         self._changed(grid)
 
     def _last_blocks(self, grid: Grid, places: int, owed: float = 0.0) -> None:
-        """All blocks have started. Of a launch of several waves, none ends later than the mean over its places."""
+        """All blocks have started. No wave of a grid of several ends later than the mean over its slots."""
         grid.rate_limit = min(grid.rate_limit, grid.own_rate(self._reach(grid)))
         if grid.blocks > grid.resident:
             mean = (owed + sum(wave.left * wave.places for wave in grid.waves)) / places
@@ -356,7 +356,7 @@ class SmArray:
     # -- rate ----------------------------------------------------------------------------------------------------------
 
     def _settle(self, grid: Grid) -> None:
-        """Bring the grid's waves to now."""
+        """Advance the grid's waves to the present."""
         now = self._loop.now
         if now > grid.updated:
             done = (now - grid.updated) * grid.rate
@@ -365,7 +365,7 @@ class SmArray:
             grid.updated = now
 
     def _reach(self, grid: Grid) -> float:
-        """How fast it can go at most, over its rate alone, with what the SMs that have its blocks have."""
+        """The upper bound of its rate, relative to its rate alone, by the resources of the SMs that hold its blocks."""
         time = grid.operation.time
         use = time.sm_use if time is not None else 0.0
         if grid.places >= grid.resident or not use:
@@ -373,7 +373,7 @@ class SmArray:
         return self.residency.sms_with(list(grid.waves)) / (min(grid.resident, self._sms) * use)
 
     def _changed(self, grid: Grid | None) -> None:
-        """The grid's blocks have changed, or who runs: set rates anew."""
+        """The grid's resident blocks, or the running grids, have changed: recompute rates."""
         if self._highest <= _PARTS and not self._contended:
             if grid is not None:
                 whole = grid.places >= grid.resident or not grid.places
@@ -407,7 +407,7 @@ class SmArray:
             wave.event = None
 
     def _schedule(self, wave: Wave) -> None:
-        """Let the loop know when the wave ends, at its present rate. The grid is settled."""
+        """Schedule the end of the wave at its present rate. The grid is settled."""
         if wave.event is not None:
             self._loop.cancel(wave.event)
         wait = max(0, math.ceil(wave.left / wave.grid.rate - 1e-6))

@@ -1,13 +1,13 @@
 """Which blocks are resident on which SM, and how many more fit.
 
-A block needs warps, registers and shared memory of one SM for its whole life, and one of its block slots. Blocks of
-several kernels are resident on an SM together as long as all of these last (CUDA C++ Programming Guide, "Hardware
-Multithreading"). Alone, a kernel gets exactly the blocks an SM that its theoretical occupancy promises.
+A block holds warps, registers, shared memory and a block slot of one SM from its start to its end. Blocks of several
+kernels can be resident on an SM at the same time, as long as none of these resources runs out (CUDA C++ Programming
+Guide, "Hardware Multithreading"). A kernel that is alone gets exactly as many blocks an SM as its theoretical
+occupancy.
 
-SMs in the same state are kept as one group, so a launch that fills the whole device is one step and not one a block,
-and a device on which little differs has few groups. Blocks go to the SM with most room for them first, one each, as far
-as that evens out; which SM that is on hardware is not documented, and nothing in the model rests on it but how evenly
-blocks are spread.
+SMs in the same state form one group, so that a launch which fills the device is one step rather than one a block.
+Blocks go to the SMs with the most room for them first, one each, until that evens out. The order on hardware is not
+documented; the model depends on it only in how evenly blocks are spread.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from cudalab.sim.machine.launch.limits import DeviceLimits
 
 
 class BlockNeeds(NamedTuple):
-    """What one block takes of an SM, besides a block slot."""
+    """SM resources of one block, besides a block slot."""
 
     warps: int
     registers: int
-    """As many as are gone for others: registers are given to warps in units, and each scheduler has its own."""
+    """As many as become unavailable: registers are allocated to warps in units, from the part of a scheduler."""
     shared: int
-    """Bytes, what the system takes for itself included."""
+    """Bytes, with what the system reserves."""
     each: int
     """Blocks that fit on an idle SM."""
 
 
 def block_needs(limits: DeviceLimits, threads: int, registers: int, shared: int) -> BlockNeeds:
-    """Of a block of ``threads`` threads with ``registers`` each and ``shared`` bytes of shared memory.
+    """Resources of a block of ``threads`` threads with ``registers`` each and ``shared`` bytes of shared memory.
 
-    The register file is split among the schedulers, and what is left over in a part is of no use; so a warp is charged
-    its even share of a part that is full of such warps. Raises ``ValueError`` when not even one block fits.
+    The register file is split among the schedulers, and the remainder of a part is unusable; so a warp is charged an
+    equal share of a part that is full of such warps. Raises ``ValueError`` when not even one block fits.
     """
     fit = occupancy(threads, registers, shared, limits=limits).blocks_per_sm
     if not fit:
@@ -48,7 +48,7 @@ def block_needs(limits: DeviceLimits, threads: int, registers: int, shared: int)
 
 
 class _Group:
-    """SMs that hold the same blocks: how many they are, what is free on each, and who is there."""
+    """SMs with the same resident blocks: their number, and what is free on each."""
 
     __slots__ = ("count", "registers", "residents", "shared", "slots", "warps")
 
@@ -60,7 +60,7 @@ class _Group:
         self.residents = residents
 
     def fit(self, needs: BlockNeeds) -> int:
-        """How many more such blocks each of its SMs takes."""
+        """How many more such blocks fit on each of its SMs."""
         if not self.residents:
             return needs.each
         most = self.slots
@@ -71,7 +71,7 @@ class _Group:
         return most
 
     def change(self, holder: Hashable, needs: BlockNeeds, each: int) -> None:
-        """``each`` blocks more on every SM, or fewer when negative."""
+        """Add ``each`` blocks to every SM; remove them when negative."""
         self.warps -= each * needs.warps
         self.registers -= each * needs.registers
         self.shared -= each * needs.shared
@@ -84,7 +84,7 @@ class _Group:
 
 
 class Residency:
-    """The blocks on all SMs. A *holder* is whoever placed blocks; it takes them away again."""
+    """The resident blocks of all SMs. A *holder* (a wave) places blocks and releases them."""
 
     def __init__(self, limits: DeviceLimits) -> None:
         self._limits = limits
@@ -97,7 +97,7 @@ class Residency:
         return 0 if first.residents else first.count
 
     def fits(self, needs: BlockNeeds) -> bool:
-        """Is there room for at least one block?"""
+        """Does at least one block fit?"""
         for group in self._groups:
             if group.fit(needs):
                 return True
@@ -107,7 +107,7 @@ class Residency:
         """Place as many of ``blocks`` as fit, evenly; returns how many."""
         left = blocks
         first = self._groups[0]
-        if left <= first.count and not first.residents:  # one each on idle SMs, which have most room
+        if left <= first.count and not first.residents:  # one each on idle SMs
             self._part(first, left).change(holder, needs, 1)
             return blocks
         while left:
@@ -129,7 +129,7 @@ class Residency:
         return blocks - left
 
     def release(self, holder: Hashable, needs: BlockNeeds, blocks: int | None = None) -> None:
-        """Take ``blocks`` of the holder's blocks away (``None``: all), from where it has most."""
+        """Release ``blocks`` of the holder's blocks (``None``: all), from the SMs where it has most."""
         if blocks is None:
             for group in [group for group in self._groups if holder in group.residents]:
                 group.change(holder, needs, -group.residents[holder])
@@ -146,7 +146,7 @@ class Residency:
             self._merge(best)
 
     def hand_over(self, giver: Hashable, taker: Hashable) -> None:
-        """The blocks of ``giver`` belong to ``taker`` from now on."""
+        """Transfer the blocks of ``giver`` to ``taker``."""
         for group in self._groups:
             blocks = group.residents.pop(giver, 0)
             if blocks:
@@ -174,7 +174,7 @@ class Residency:
         return ((group.count, dict(group.residents)) for group in self._groups)
 
     def _part(self, group: _Group, count: int) -> _Group:
-        """A group of ``count`` of the group's SMs."""
+        """Split ``count`` SMs off the group."""
         if count == group.count:
             return group
         group.count -= count
@@ -183,7 +183,7 @@ class Residency:
         return part
 
     def _merge(self, changed: _Group) -> None:
-        """Join the group with one in the same state. The idle SMs stay the first group."""
+        """Merge the group with one in the same state. Idle SMs stay the first group."""
         groups = self._groups
         for other in groups:
             if other is not changed and other.residents == changed.residents:

@@ -1,43 +1,43 @@
 """How long work takes on the modelled device: named terms, of which the largest binds.
 
-A kernel's time is ``start + max(terms)``. *Start* is what a launch costs the device at least. Most terms are what the
-whole launch asks of one resource over what that resource can give; those of memory and dispatch begin or end with the
-*fill*, the time of one block with nobody else in the way: its longest warp's chain of instructions, loads and barriers.
+A kernel's time is ``start + max(terms)``, where *start* is the fixed cost of a launch. Most terms are the demand of the
+whole launch on one resource over that resource's throughput; those of memory and dispatch begin or end with the *fill*,
+the time of one block without contention: its longest warp's dependency chain of instructions, loads and barriers.
 
 ``dispatch``
-    blocks handed to SMs, one after the other for the whole device; many small blocks are bound by it.
+    blocks assigned to SMs, one after the other for the whole device; it bounds grids of many small blocks.
 ``issue``
-    instructions over what the four schedulers of the SMs that have blocks can issue, or what their pipes can take: a
-    pipe takes a warp's instruction for a float in one cycle, for an integer or a double in two, a special function in
-    eight; divisions are many instructions.
+    instructions over the issue rate of the four schedulers of each busy SM, or over the throughput of their pipes: a
+    warp's instruction occupies the pipe for one cycle for a float, two for an integer or a double, eight for a special
+    function; a division is many instructions.
 ``memory``
-    bytes from and to DRAM over its bandwidth, which is less for a mix of reads and writes. A read moves at least 64
-    bytes, a store of part of a sector makes DRAM read the rest of it, and each 128-byte line visited costs a little.
+    bytes from and to DRAM over its bandwidth, which is lower for a mix of reads and writes. A read moves at least 64
+    bytes, a partial store to a sector makes DRAM read the rest of it, and each 128-byte line has a cost of its own.
 ``L2``
-    sectors that SMs exchange with the L2 over what all SMs can; lines asked for one by one, and stores to parts of
-    sectors, take longer than whole lines.
+    sectors that SMs exchange with the L2 over the bandwidth of the SMs' ports; requests for single sectors of a line,
+    and partial stores to sectors, take longer than whole lines.
 ``shared``
     wavefronts of shared memory, lines of global memory looked up in the L1, and shuffles: they share one pipe an SM.
 ``constant``
-    different words of constant memory that warps ask for: an SM gets one at a time.
+    distinct words of constant memory that warps request: an SM serves one at a time.
 ``barriers``
     arrivals of warps at barriers of their block or cluster, and at barrier objects.
 ``clusters``
-    bytes that blocks exchange with the shared memory of others: over what an SM can, and in clusters of more than two
-    blocks, which pass the crossbar of a group of SMs, over what all groups can.
+    bytes of distributed shared memory that blocks exchange: over the bandwidth of an SM and, in clusters of more than
+    two blocks, whose traffic passes the crossbar of a group of SMs, over that of all crossbars.
 ``atomics``
-    atomic operations on global memory; those on one word or on one unit of the L2 go one after the other. The blocks of
-    a grid that meets all come to one word.
+    atomic operations on global memory, which are serialized on one word and on one unit of the L2. At a grid barrier
+    all blocks arrive at one word.
 ``heap``
-    calls of malloc and free, which take turns on the whole device.
+    calls of malloc and free, which are serialized on the whole device.
 ``latency``
     waves of blocks times the time of a wave: a block's fill, the bytes of all blocks on its SM through the SM's port to
-    the L2, and the spread of the ends of a block's warps, because a block's place is free only when its last warp has
-    ended. Too few bytes in flight show here: this term is the largest when occupancy or accesses are too small to reach
-    the memory's bandwidth.
+    the L2, and the spread of the ends of a block's warps, because a block's slot is free only when its last warp has
+    ended. This term is the largest when occupancy or accesses are too small to keep enough bytes in flight for the
+    memory's bandwidth.
 
-What is simplified: warps do not drift apart, clocks never change, and caches are simple. What a launch touches twice is
-in the L2 the second time; and when all that it touches fits the L2, it is taken to be there from the start, as it is in
+What is simplified: warps do not drift apart, clock rates are constant, and caches are simple. Data that a launch
+accesses twice are in the L2 the second time; a working set that fits the L2 is taken to be there from the start, as in
 a repeated measurement. A learner would notice in the first launch over small data: it takes as long as the second.
 """
 
@@ -59,7 +59,7 @@ GRANULE = 64
 
 @dataclass(frozen=True)
 class Workload:
-    """What one launch asks of the device; counts are for the whole grid unless the name says otherwise."""
+    """The demand of one launch on the device; counts are for the whole grid unless the name says otherwise."""
 
     blocks: int
     threads: int
@@ -69,29 +69,29 @@ class Workload:
     kinds: Mapping[str, float]
     """Instructions that warps execute, by class (pipes.py)."""
     path: Path
-    """The way of the longest warp."""
+    """The path of the longest warp."""
     sectors: float = 0.0
     """32-byte sectors that SMs exchange with the L2."""
     bulk_loaded: float = 0.0
-    """Those of ``sectors`` that bulk copies bring to shared memory,"""
+    """Those of ``sectors`` that bulk copies load to shared memory."""
     bulk_stored: float = 0.0
-    """and those that they take away: not through the pipe of loads and stores, nor through the L1."""
+    """Those of ``sectors`` that bulk copies store; they bypass the load/store pipe and the L1."""
     l2_lines: float = 0.0
-    """128-byte lines that they ask for, request by request."""
+    """128-byte lines that SMs request of the L2, counted for each request."""
     loaded_sectors: float = 0.0
     """Those of ``sectors`` that are loaded."""
     loaded_lines: float = 0.0
     """Those of ``l2_lines`` that are loaded."""
     partial_sectors: float = 0.0
-    """Stores to parts of sectors."""
+    """Partial stores to sectors."""
     open_lines: float = 0.0
-    """Lines to which a block stores again and again, until they are whole."""
+    """Lines that a block fills by several stores."""
     dram_read: float = 0.0
     """Bytes that must come from DRAM."""
     dram_fill: float = 0.0
-    """Bytes that DRAM must read because stores left them out."""
+    """Bytes that DRAM must read to complete partly stored sectors."""
     stored_sectors: float = 0.0
-    """Different sectors that are stored to."""
+    """Distinct sectors that are stored to."""
     lines_read: float = 0.0
     """128-byte lines of DRAM visited by reads."""
     lines_written: float = 0.0
@@ -99,36 +99,36 @@ class Workload:
     """Pairs of neighbouring lines of DRAM visited by reads."""
     pairs_written: float = 0.0
     l1_turns: float = 0.0
-    """Turns that the banks of the L1 take for accesses to global memory."""
+    """Wavefronts of the L1's banks for accesses to global memory."""
     shared_wavefronts: float = 0.0
     shared_loops: float = 0.0
-    """Turns of shared atomics that the hardware lacks: a loop of compare and swap each."""
+    """Wavefronts of shared atomics that hardware lacks and runs as compare-and-swap loops."""
     shuffles: float = 0.0
     constants: float = 0.0
-    """Different words of constant memory, request by request."""
+    """Distinct words of constant memory, counted for each request."""
     hottest_unit: float = 0.0
-    """Sectors of atomic operations on global memory, one lane of each address at a time, in the L2's busiest unit."""
+    """Sectors of global atomics in the L2's busiest unit, one lane of each address at a time."""
     hottest_address: float = 0.0
-    """Atomic operations of threads on the word that gets most."""
+    """Atomic operations of threads on the most contended word."""
     float_atomics: bool = False
     l1_hits: float = 0.0
-    """Part of the loaded sectors that the block has loaded before, 0 to 1."""
+    """L1 hit rate: the share of loaded sectors that the block has loaded before, 0 to 1."""
     lines_a_warp: float = 0.0
     """Lines of global memory that a warp loads in all."""
     turns_a_load: float = 1.0
-    """Turns of the L1's banks for one load of a warp."""
+    """Wavefronts of the L1's banks for one load of a warp."""
     arrivals: float = 0.0
     """Warps that arrive at barriers."""
     cluster: int = 1
     """Blocks of a cluster."""
     distributed: float = 0.0
-    """32-byte sectors that blocks exchange with the shared memory of others,"""
+    """32-byte sectors of distributed shared memory that blocks exchange."""
     distributed_atomics: float = 0.0
-    """and those of them that are for atomics."""
+    """Those of ``distributed`` that belong to atomics."""
     heap_calls: float = 0.0
-    """Calls of malloc and free by threads,"""
+    """Calls of malloc and free by threads."""
     heap_lanes: float = 1.0
-    """and how many threads of a warp make one together."""
+    """Threads of a warp that make one such call together."""
     sleep: float = 0.0
     """ns of one ``nanosleep`` on average."""
     stores: bool = False
@@ -136,15 +136,15 @@ class Workload:
     loads: bool = False
     """Does it load from global memory?"""
     touched: float = 0.0
-    """Bytes of the different lines of global memory that it touches, about."""
+    """Bytes of the distinct lines of global memory that it accesses, approximately."""
 
 
 @dataclass(frozen=True)
 class KernelTime:
     """The modelled time of one launch.
 
-    ``terms`` are in ns; ``bound`` names the largest of those that run side by side; ``peak_fraction`` is the part of
-    that resource's peak that is reached (of DRAM bandwidth when memory or latency binds, and so on).
+    ``terms`` are in ns; ``bound`` names the largest of those that overlap; ``peak_fraction`` is the achieved part
+    of that resource's peak (of DRAM bandwidth when memory or latency binds, and so on).
     """
 
     ns: int
@@ -155,12 +155,12 @@ class KernelTime:
     peak_fraction: float
     # for launches that run together (sm_array.py)
     uses: Mapping[str, float]
-    """Part of what the whole device has that it uses when it is alone, by the name of the term."""
+    """Utilization of the whole device's resources when it is alone, by the name of the term."""
     sm_use: float
-    """The same for what each SM has of its own (issue slots, shared memory, the port to the L2), of the SMs that have
-    its blocks; the highest."""
+    """The highest utilization of a resource of each SM (issue slots, shared memory, the port to the L2), over the
+    SMs that hold its blocks."""
     needed: float
-    """Part of the blocks that it has resident when alone that would be enough to be as fast: 1 when latency binds."""
+    """Share of the blocks resident when alone that would suffice for the same speed: 1 when latency binds."""
 
 
 _OF_EACH_SM = ("issue", "L2", "shared", "constant", "barriers", "clusters")
@@ -175,7 +175,7 @@ def kernel_time(profile: Profile, work: Workload) -> KernelTime:
     busy = min(sms, work.blocks)
     # with more blocks than SMs, some SMs get one block more than others
     balance = math.ceil(work.blocks / sms) * sms / work.blocks if work.blocks > sms else 1.0
-    an_sm = balance * cycle / busy  # ns that a cycle's work of the whole grid takes when the busy SMs share it
+    an_sm = balance * cycle / busy  # ns for one cycle of work of the whole grid, spread over the busy SMs
     waves = work.blocks / capacity
     path, tail = _path(profile, work)
     fill = path + tail
@@ -219,7 +219,7 @@ def kernel_time(profile: Profile, work: Workload) -> KernelTime:
     exact = c["kernel_start"] + _together(taken, c["interference"])
     ns = round(exact)
     if bound == "dispatch" and terms["dispatch"] < fill:
-        bound = "latency"  # what counts is the last block's own time
+        bound = "latency"  # the last block's own time dominates
     used = {name: min(1.0, term / ns) for name, term in terms.items() if term > 0.0 and name != "latency"}
     part = busy / sms
     return KernelTime(
@@ -235,17 +235,17 @@ def kernel_time(profile: Profile, work: Workload) -> KernelTime:
 
 
 def _crowding(profile: Profile, work: Workload, capacity: int) -> float:
-    """How much longer stores to parts of sectors take, because the L2 holds many lines that are not whole yet."""
+    """Slowdown of partial stores to sectors while the L2 holds many incomplete lines."""
     held = work.open_lines * min(1.0, capacity / work.blocks) * LINE
     return profile.device["partial_crowding"] * held / float(profile.properties["l2CacheSize"])
 
 
 _IN_ONE_TPC = 2
-"""SMs that reach each other without the crossbar of their group."""
+"""SMs that reach each other without their group's crossbar."""
 
 
 def _exchange(profile: Profile, work: Workload, busy: int) -> float:
-    """ns that blocks take to exchange what they read and write in each other's shared memory."""
+    """ns for the traffic of distributed shared memory."""
     c = profile.device
     moved = work.distributed * SECTOR
     far = moved / (profile.sms * c["cluster_crossbar"]) if work.cluster > _IN_ONE_TPC else 0.0
@@ -257,9 +257,9 @@ _APART = ("dispatch", "memory", "atomics", "heap")
 
 
 def _together(taken: Mapping[str, float], power: float) -> float:
-    """ns that all terms take together: at least the longest. Warps that wait for one busy resource come late to the
-    next, so resources of an SM that are needed for nearly as long get in each other's way. Front end, DRAM and atomic
-    units have queues of their own."""
+    """ns of all terms combined: at least the longest. Warps that queue for one resource reach the next one late, so
+    resources of an SM with nearly equal demand interfere; their terms combine by a power mean. The front end, DRAM and
+    the atomic units have queues of their own."""
     sides = [term for name, term in taken.items() if name not in _APART]
     longest = max(sides)
     shared = longest * sum((term / longest) ** power for term in sides) ** (1.0 / power) if longest > 0.0 else 0.0
@@ -267,13 +267,13 @@ def _together(taken: Mapping[str, float], power: float) -> float:
 
 
 def _round(profile: Profile, work: Workload) -> float:
-    """ns of one load, and of the store that follows it."""
+    """ns of one load and the store that follows it."""
     load = _load_latency(profile, work) if work.loads else 0.0
     return load + (profile.device["store_latency"] if work.stores else 0.0)
 
 
 def fits_l2(profile: Profile, work: Workload) -> bool:
-    """Does all that the launch touches stay in the L2?"""
+    """Does the working set of the launch fit the L2?"""
     return work.touched <= profile.device["l2_reach"] * float(profile.properties["l2CacheSize"])
 
 
@@ -284,8 +284,8 @@ def _load_latency(profile: Profile, work: Workload) -> float:
 
 
 def _missed_latency(profile: Profile, work: Workload) -> float:
-    """ns of one load that the L1 does not have. An SM reaches one half of the L2 sooner than the other; what fits one
-    half is kept in both."""
+    """ns of one load that misses the L1. An SM reaches one half of the L2 sooner than the other; data that fit one
+    half are kept in both."""
     c = profile.device
     if not fits_l2(profile, work):
         return c["dram_latency"]
@@ -294,8 +294,8 @@ def _missed_latency(profile: Profile, work: Workload) -> float:
 
 
 def _path(profile: Profile, work: Workload) -> tuple[float, float]:
-    """ns from the start of a block's longest warp to its last instruction, with nobody else in the way, and until its
-    stores have arrived."""
+    """ns from the start of a block's longest warp to its last instruction, without contention, and until its stores
+    have arrived."""
     c = profile.device
     several = (work.turns_a_load - 1.0) * c["l1_turn"]
     special = {
@@ -321,27 +321,28 @@ def _path(profile: Profile, work: Workload) -> tuple[float, float]:
 
 
 _TICK = 16
-"""ns between two looks at the clock in the simulated machine: a loop that waits for it takes as long as it says."""
+"""ns between two reads of the clock in the simulated machine: a loop that waits for the clock takes as long as it
+says."""
 _NEAR_BLOCKS = 8
-"""Blocks of a grid that all reach the word of its barrier soon; of more, some are far from it (seen on an H200: 1 to 8
-blocks meet in the same time, and so do 16 to 264, which takes a fifth longer)."""
+"""Blocks of a grid that are all near the word of its barrier; of more, some are far (seen on an H200: a barrier takes
+the same time for 1 to 8 blocks, and a fifth longer for 16 to 264)."""
 _MOST_LINES = 4
-"""Lines that one warp waits for at the same time; of more it waits for one after the other."""
+"""Lines that one warp has in flight; it waits for further ones one after the other."""
 
 
 def _latency(profile: Profile, work: Workload, fill: float, waves: float) -> float:
-    """ns for all waves: in each, every SM's blocks wait out their chains and share the SM's port to the L2."""
+    """ns for all waves: in each, the blocks of an SM run their dependency chains and share its port to the L2."""
     c = profile.device
     on_one_sm = min(max(1, work.blocks_per_sm), math.ceil(work.blocks / profile.sms))
-    # a bulk copy of one SM alone comes faster than loads do: their bytes count as far as others are busy, too
+    # bulk copies of a single SM are faster than loads: their bytes count to the extent that other SMs are busy
     alone = 1.0 - min(profile.sms, work.blocks) / profile.sms
-    through_port = on_one_sm * work.sectors - alone * work.bulk_loaded - work.bulk_stored  # whose bytes the way has
+    through_port = on_one_sm * work.sectors - alone * work.bulk_loaded - work.bulk_stored  # the path has their bytes
     wave = fill + through_port * SECTOR / work.blocks / c["sm_port"]
     if waves <= 1.0:
         return wave
     if work.stores and not work.loads:
-        wave -= c["store_latency"]  # nobody waits for stores but the end of the launch
-    # its last warp ends later, the more warps it has and the more lines they wait for: the latest of several
+        wave -= c["store_latency"]  # only the end of the launch waits for stores
+    # the maximum over a block's warps grows with their number and with the lines that they wait for
     ends = math.ceil(work.threads / WARP) * math.sqrt(min(_MOST_LINES, max(1.0, work.lines_a_warp)))
     return waves * (wave + ends * c["warp_spread"])
 

@@ -1,15 +1,15 @@
 """The modelled time of a launch, from sampled blocks.
 
-A few blocks of the grid are run in traced form, on memory that is put back afterwards. Their counters, scaled to the
-grid, say what the launch asks of each resource; ``cost.py`` turns that into time. A launch with the same kernel, shape
-and arguments is taken to need what it needed the first time, so a loop of launches samples once; arguments count as the
-same when scalars are equal and pointers lie at the same place of allocations of equal size.
+A few blocks of the grid are run as traced code, and memory is restored afterwards. Their counters, scaled to the grid,
+give the demand of the launch on each resource; ``cost.py`` turns that into time. The time is cached by kernel, launch
+configuration and arguments, so a loop of launches samples once; arguments count as equal when scalars are equal and
+pointers have the same offset in allocations of equal size.
 
-Where addresses or branches depend on what a kernel loads, that is not enough: a histogram of skewed data takes longer
-than one of even data. Such launches are sampled again when the words that the sample loaded have changed.
+Where addresses or branches depend on loaded data, that is not enough: a histogram of skewed data takes longer than one
+of uniform data. Such launches are sampled again when the words that the sample loaded have changed.
 
-A learner would notice where a kernel's work depends on data that no sampled block sees: its modelled time does not
-follow it.
+A learner would notice where a kernel's work depends on data that no sampled block loads: the modelled time does not
+follow them.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from cudalab.sim.machine.memory.allocations import Memory
 
 _REMEMBERED = 4096
 _NEIGHBOURS = 8
-"""Blocks of one SM that are looked at for what they load in common."""
+"""Blocks of one SM that are sampled for what they load in common."""
 _COUNTS = 0.4
-"""Part of a launch's time from which on its exchange with the L2 is looked at more closely."""
+"""Share of a launch's time from which its L2 traffic is sampled more closely."""
 
 
 class _Watched:
-    """Words that a sample has loaded, and what they were."""
+    """The words that a sample loaded, and their values then."""
 
     def __init__(self, memory: Memory, words: np.ndarray | None) -> None:
         self._memory = memory
@@ -60,7 +60,7 @@ class _Watched:
         return arena[: len(arena) // 4 * 4].view(np.uint32)[self._offsets]
 
     def same(self) -> bool:
-        """Are they what they were, in allocations that are what they were?"""
+        """Are the words and their allocations unchanged?"""
         memory = self._memory
         if memory.version != self._version:
             if any((now := memory.find(p)) is None or now.serial != serial for p, serial in self._serials.items()):
@@ -97,19 +97,19 @@ class Timer:
         return known.time
 
     def workload(self, launch: Launch) -> Workload:
-        """What a launch asks of the device, from blocks sampled now."""
+        """The demand of a launch on the device, from blocks sampled now."""
         return self._shared_by_blocks(launch, sample(launch, remember=False))
 
     def _shared_by_blocks(self, launch: Launch, counts: Counts) -> Workload:
-        """The workload of a sample, with what neighbours on an SM share where blocks run for themselves."""
+        """The workload of a sample, less what co-resident blocks share, unless blocks cooperate."""
         work = workload(launch, launch.kernel.kernel.timed, counts)
         if launch.config.cooperative or launch.config.cluster is not None:
             return work
         return self._with_neighbours(work, launch)
 
     def _with_neighbours(self, work: Workload, launch: Launch) -> Workload:
-        """Blocks that share an SM share its L1: what several of them load comes from the L2 once. Looked at only where
-        the exchange with the L2 counts, because it takes some more sampled blocks."""
+        """Blocks on an SM share its L1: what several of them load comes from the L2 once. Determined only where L2
+        traffic matters, because it takes further sampled blocks."""
         sms = self._profile.sms
         neighbours = min(work.blocks_per_sm, work.blocks // sms, _NEIGHBOURS)
         if neighbours < 2 or not work.loads:
@@ -135,15 +135,15 @@ class Timer:
 
 
 def workload(launch: Launch, code: TimedCode, counts: Counts) -> Workload:
-    """What sampled counters say that a launch asks of the device.
+    """The demand of a launch on the device, from sampled counters.
 
-    Blocks that touch the same bytes find them in the L2: no launch moves more different bytes than its parameters'
-    allocations have.
+    Blocks that access the same bytes hit the L2: no launch moves more distinct bytes than the allocations of its
+    parameters have.
     """
     kernel = launch.kernel.kernel
     loads, stores, atomics = counts.global_loads, counts.global_stores, counts.global_atomics
     kinds = mix(code, counts.visits)
-    # what a block knows of global memory is out of date when the grid has met: its L1 is emptied
+    # a grid barrier invalidates the L1
     times = 1.0 + kinds.get("grid_arrive", 0.0) / max(1, counts.blocks)
     local = counts.local_loads.sectors + counts.local_stores.sectors
     loaded_once, stored = counts.sectors_loaded_once, counts.sectors_stored_once
@@ -175,7 +175,7 @@ def workload(launch: Launch, code: TimedCode, counts: Counts) -> Workload:
         loaded_sectors=loaded,
         l2_lines=min(loads.lines, counts.lines_loaded_once * times)
         + stores.lines
-        - bulk_stored * (1.0 - SECTOR / LINE),  # counted sector by sector, asked for line by line
+        - bulk_stored * (1.0 - SECTOR / LINE),  # counted by sector, requested by line
         loaded_lines=min(loads.lines, counts.lines_loaded_once * times),
         partial_sectors=stores.sectors * _part(stores.bytes, stores.sectors),
         open_lines=counts.lines_stored_once * max(0.0, 1.0 - stored / stores.sectors) if stores.sectors else 0.0,
@@ -221,7 +221,7 @@ def mix(code: TimedCode, visits: Mapping[int, float]) -> dict[str, float]:
     total: dict[str, float] = {}
     for block in code.blocks:
         times = visits.get(block.site, 0.0)
-        if not times or block.polls_grid:  # polling takes issue slots that nobody else needs
+        if not times or block.polls_grid:  # polling takes only idle issue slots
             continue
         for each in block.instructions:
             total[each.kind] = total.get(each.kind, 0.0) + (times / block.repeats if each.control else times)
@@ -229,7 +229,7 @@ def mix(code: TimedCode, visits: Mapping[int, float]) -> dict[str, float]:
 
 
 def bulk_bytes(code: TimedCode, counts: Counts) -> dict[int, float]:
-    """Bytes that a warp copies each time it comes to a bulk copy to global memory, by PTX line."""
+    """Bytes that a warp copies in each execution of a bulk copy to global memory, by PTX line."""
     found: dict[int, float] = {}
     moved: dict[int, float] = {}
     for entry in counts.sites:
@@ -242,7 +242,7 @@ def bulk_bytes(code: TimedCode, counts: Counts) -> dict[int, float]:
 
 
 def heap_calls(code: TimedCode, counts: Counts) -> tuple[float, float]:
-    """Calls of malloc and free by threads, and how many threads of a warp make one together."""
+    """Calls of malloc and free by threads, and the threads of a warp that make one together."""
     threads, warps = 0.0, 0.0
     for block in code.blocks:
         calls = sum(each.kind == "heap" for each in block.instructions)
@@ -253,27 +253,27 @@ def heap_calls(code: TimedCode, counts: Counts) -> tuple[float, float]:
 
 
 def _lines(counts: Counts) -> float:
-    """Different lines that are loaded or stored to."""
+    """Distinct lines that are loaded or stored to."""
     stored = counts.sectors_stored_once
     twice = counts.sectors_loaded_and_stored / stored if stored else 0.0
     return counts.lines_loaded_once + counts.lines_stored_once * (1.0 - twice)
 
 
 def _part(bytes_: float, sectors: float) -> float:
-    """Which part of the sectors is not covered as a whole, by what is covered on average."""
+    """The estimated share of sectors that are partly covered, from the average coverage."""
     return min(1.0, 2.0 * (1.0 - min(1.0, bytes_ / (sectors * SECTOR)))) if sectors else 0.0
 
 
 def _filled(counts: Counts) -> float:
-    """Sectors that are stored to in part and not loaded anyway: DRAM reads them to fill in the rest."""
+    """Partly stored sectors that are not loaded anyway: DRAM reads them to complete them."""
     stored = counts.sectors_stored_once
     written = counts.global_stores.bytes + counts.global_atomics.bytes
     return (stored - counts.sectors_loaded_and_stored) * _part(written, stored)
 
 
 def _saved(code: TimedCode, counts: Counts) -> float:
-    """Wavefronts that are saved where the assembler makes one wide load of neighbouring ones: lanes that want the same
-    words get 16 bytes at once."""
+    """Wavefronts saved where the assembler merges neighbouring loads into a wide one: lanes that load the same words
+    get 16 bytes at once."""
     by_line = {entry.site.ptx_line: entry for entry in counts.sites}
     saved = 0.0
     for group in code.wide_loads:

@@ -1,11 +1,11 @@
-"""Which pipe of an SM a class of PTX instructions takes, for how long, and after how many cycles its result is there.
+"""The pipe, issue cycles and latency of each class of PTX instructions.
 
-A scheduler of an SM issues one instruction of a warp a cycle, to a pipe: for floats (also integer multiplication), for
-integers and logic, for doubles, for special functions (CUDA C++ Programming Guide, "Arithmetic Instructions"). Some PTX
-instructions are many machine instructions: divisions and roots.
+A scheduler of an SM issues one warp instruction a cycle, to one of its pipes: floats (and integer multiplication),
+integers and logic, doubles, special functions (CUDA C++ Programming Guide, "Arithmetic Instructions"). Some PTX
+instructions, divisions and roots, are sequences of machine instructions.
 
-What is simplified: a class of instructions has one latency, whatever pipe the result goes to. A learner would notice in
-long chains of mixed integer operations, which take up to a fifth longer or shorter.
+What is simplified: a class has one latency, whichever pipe consumes the result. A learner would notice in long
+dependency chains of mixed integer operations, which take up to a fifth longer or shorter.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ PIPES = ("float", "integer", "either", "double", "special", "issue")
 
 
 def pipe_cycles(kinds: Mapping[str, float], c: Constants) -> dict[str, float]:
-    """Cycles of a scheduler that the instructions take of each pipe; ``issue`` is the scheduler itself."""
+    """Cycles of each pipe of a scheduler that the instructions take; ``issue`` is the scheduler itself."""
     taken = dict.fromkeys(PIPES, 0.0)
     for kind, count in kinds.items():
         _, pipe, cycles, machine = CLASSES[kind]
         taken["issue"] += count * machine
         if pipe:
             taken[pipe] += count * c[cycles]
-    # additions go where there is room: to the pipe of floats or to that of integers
+    # additions go to the less loaded of the float and integer pipes
     both = taken["float"] + taken["integer"] + taken.pop("either")
     taken["integer"] = max(taken["integer"], min(both / 2, both - taken["float"]))
     taken["float"] = both - taken["integer"]

@@ -1,15 +1,15 @@
-"""How long one warp needs for its way through a kernel, with nobody else in the way.
+"""How long one warp takes for its path through a kernel, without contention.
 
-Copies that a warp has started go on beside it, in the order in which they were started: a wait for a group of them, or
-for the barrier object that tracks them, goes on when the oldest ones have arrived. So a loop with several stages is
-played until each stage has been waited for.
+A warp's instructions issue in order, each when its operands are ready; the assembler has moved loads as far ahead as
+their addresses and earlier stores allow. Loops are replayed until an iteration takes as long as the one before, and
+then multiplied. A block that runs in some iterations only counts for its share of them.
 
-A warp's instructions start in order, each when its operands are there; the assembler has put loads as far ahead as
-their addresses and stores before them allow. Loops are played until a round takes as long as the one before, and then
-multiplied. A block that is run in some rounds only counts for its share of them.
+Asynchronous copies proceed beside the warp, in the order in which they were started: a wait for a group of them, or for
+the mbarrier that tracks them, ends when the oldest have arrived. So a software pipeline is replayed until each of its
+stages has been waited for.
 
-What is simplified: a warp that has parted runs the ways of its lanes one after the other, each block once a visit. A
-learner would notice where hardware runs parted lanes in turns.
+What is simplified: a diverged warp runs the paths of its lanes one after the other, each block once a visit. A learner
+would notice where hardware interleaves diverged lanes.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from cudalab.sim.device.timing.pipes import CLASSES
 
 @dataclass(frozen=True)
 class Costs:
-    """What is no latency of a class, cycles."""
+    """Costs that are not the latency of a class, cycles."""
 
     branch: float
-    """Of a branch whose target is not the next instruction."""
+    """Of a branch to anywhere but the next instruction."""
     bulk_issue: float = 0.0
-    """Until a thread goes on that has started a bulk copy."""
+    """Until the thread that has started a bulk copy continues."""
     bulk_stored: float = math.inf
-    """Bytes a cycle of one bulk copy to global memory after the other."""
+    """Bytes a cycle of bulk copies to global memory, which are serialized."""
 
 
 @dataclass(frozen=True)
 class Path:
-    """The way of the longest warp through a kernel's code."""
+    """The path of the longest warp through a kernel's code."""
 
     code: TimedCode
     visits: Mapping[int, float]
-    """How often it ran each block."""
+    """How often it ran each basic block."""
     bulk: Mapping[int, float] = field(default_factory=dict)
     """Bytes of a bulk copy to global memory, by its PTX line."""
     awaits_copies: frozenset[int] = frozenset()
-    """PTX lines of waits for barrier objects that track copies."""
+    """PTX lines of waits for mbarriers that track copies."""
 
     def cycles(self, latency: Callable[[str], float], costs: Costs) -> tuple[float, float]:
-        """Cycles from the warp's first instruction to its last, with nobody else in the way; and how many more until
-        everything that it started has come to its end. ``latency`` is that of a class."""
+        """Cycles from the warp's first instruction to its last, without contention; and how many more until everything
+        that it started has completed. ``latency`` is that of a class."""
         walk = _Walk(self, latency, costs)
         walk.run(0, len(self.code.blocks), 1.0, 0)
         return walk.now, max(0.0, max(walk.ready.values(), default=0.0) - walk.now)
@@ -56,17 +56,17 @@ class Path:
 
 _MOST_STAGES = 8
 _WAITING = ("barrier", "named_barrier", "object_wait", "cluster_barrier", "grid_arrive", "heap", "sleep")
-"""Nothing behind them begins before they have ended."""
+"""Nothing after them issues before they have completed."""
 _STORES = ("store", "shared_store", "cluster_store", "shared_atomic", "atomic", "cluster_atomic")
 _STORING = (*_STORES, *_WAITING, "fence", "object_arrive")
 _COPYING = ("async_copy", "async_commit", "async_arrive", "async_wait", "bulk_copy", "bulk_store")
 _NEVER = -math.inf
 _NOWHERE = -1
-"""No register holds the address."""
+"""The address is in no register."""
 
 
 class _Copies:
-    """When copies that a warp has started arrive: groups of them, and phases of barrier objects, oldest first."""
+    """When copies that a warp has started arrive: groups of them, and phases of mbarriers, oldest first."""
 
     def __init__(self, path: Path) -> None:
         self._bytes, self._awaited = path.bulk, path.awaits_copies
@@ -79,29 +79,29 @@ class _Copies:
 
     @property
     def stages(self) -> int:
-        """How many groups or phases are on their way, with the next one."""
+        """Number of groups or phases in flight, with the next one."""
         waiting = max(map(len, self.groups.values()))
         return max(len(self.phases), waiting + 1 if waiting else 0)
 
     def move(self, shift: float) -> None:
-        """Shift everything to another time."""
+        """Shift all times."""
         for times in (*self.groups.values(), self.phases):
             times[:] = [time + shift for time in times]
         self._open = {kind: time + shift for kind, time in self._open.items()}
         self._engine += shift
 
     def repeat(self, rounds: float) -> None:
-        """A loop that starts copies without waiting for them runs so many more rounds."""
+        """A loop that starts copies without waiting for them runs so many more iterations."""
         for times in (*self.groups.values(), self.phases):
             times += times[-1:] * min(_MOST_STAGES - len(times), int(rounds)) if times and rounds > 0 else []
 
     def expect(self, arrive: TimedInstruction, now: float) -> None:
-        """A barrier object is told of copies: they are a phase of their own."""
+        """An mbarrier expects the bytes of copies: they are a phase of their own."""
         if arrive.expects_bytes:
             self.phases.append(now)
 
     def arrived(self, wait: TimedInstruction) -> float:
-        """When the oldest phase that nobody has waited for is complete."""
+        """When the oldest phase that has not been waited for completes."""
         return self.phases.pop(0) if self.phases and wait.line in self._awaited else _NEVER
 
     def start(self, bulk: bool, arrival: float) -> None:
@@ -109,14 +109,14 @@ class _Copies:
         self._open[bulk] = max(self._open[bulk], arrival)
 
     def start_phase(self, arrival: float) -> None:
-        """A copy that a barrier object tracks."""
+        """A copy that an mbarrier tracks."""
         if self.phases:
             self.phases[-1] = max(self.phases[-1], arrival)
         else:
             self.phases.append(arrival)
 
     def through_engine(self, copy: TimedInstruction, now: float, rate: float) -> float:
-        """When the last byte of a bulk copy to global memory has left; they go one after the other."""
+        """When the last byte of a bulk copy to global memory has been sent; such copies are serialized."""
         self._engine = max(now, self._engine) + self._bytes.get(copy.line, 0.0) / rate
         return self._engine
 
@@ -125,12 +125,12 @@ class _Copies:
         self._open[bulk] = _NEVER
 
     def track(self) -> None:
-        """A barrier object is told of what has no group yet."""
+        """An mbarrier tracks the copies that are not in a group yet."""
         self.phases.append(self._open[False])
         self._open[False] = _NEVER
 
     def waited(self, bulk: bool, behind: int) -> float:
-        """When all groups but the latest ``behind`` have arrived; -1: what has no group, too."""
+        """When all groups but the latest ``behind`` have arrived; -1: also copies that are in no group."""
         groups = self.groups[bulk]
         done = groups[: len(groups) - max(0, behind)]
         del groups[: len(done)]
@@ -138,7 +138,7 @@ class _Copies:
 
 
 class _Walk:
-    """Plays a warp's instructions: each starts when its operands are there and what stands before it has begun."""
+    """Replays a warp's instructions: each issues in order, when its operands are ready."""
 
     def __init__(self, path: Path, latency: Callable[[str], float], costs: Costs) -> None:
         self._blocks, self._loops = path.code.blocks, path.code.loops
@@ -150,7 +150,7 @@ class _Walk:
         self.ready: dict[int, float] = {}
         self._tick = 0.0
         self._stores: dict[tuple[int, str], float] = {}
-        """When the last store through each register began; loads do not pass stores that may be to the same word."""
+        """When the last store through each register issued; loads do not pass stores that may alias."""
 
     def _stored(self, load: TimedInstruction) -> float:
         base = load.address[0] if load.address else _NOWHERE
@@ -172,7 +172,7 @@ class _Walk:
         self._stores[(base, "shared" if store.kind.startswith("shared") else "global")] = begin
 
     def run(self, first: int, end: int, entered: float, depth: int) -> None:
-        """Blocks ``first`` to ``end``, in a part of the code that was entered so many times in all."""
+        """Replay blocks ``first`` to ``end``, in a part of the code that was entered so many times in all."""
         position = first
         while position < end:
             loop = self._loop_at(position, end, first if depth else -1)
@@ -184,8 +184,8 @@ class _Walk:
             position += 1
 
     def _loop_at(self, position: int, end: int, inside: int) -> int:
-        """Where the loop ends that begins here, if one does; not the one that is being run, nor one that is entered
-        behind its head and never comes back."""
+        """The end of the loop whose head is here, if there is one; not the loop being replayed, nor one that is entered
+        past its head and never returns to it."""
         if not self._visits[position]:
             return 0
         for head, tail in self._loops:
@@ -237,7 +237,7 @@ class _Walk:
         self._move(once + (trips - 1.0) * steady)
 
     def _move(self, now: float) -> None:
-        """Shift everything to another time."""
+        """Shift all times."""
         shift = now - self.now
         self.now = now
         self._tick += shift
@@ -248,7 +248,7 @@ class _Walk:
             self.ready[register] += shift
 
     def _part(self, position: int, share: float) -> None:
-        """A block that is run in a share of the cases."""
+        """Replay a block that runs in a share of the cases."""
         if not share:
             return
         start = self.now
@@ -280,7 +280,7 @@ class _Walk:
                 if kind in ("load", "shared_load", "cluster_load"):
                     begin = max(begin, self._stored(each))
                 issued += 1.0
-                if kind == "clock":  # two looks at the clock are at least a tick apart
+                if kind == "clock":  # two reads of the clock are at least a tick apart
                     begin = max(begin, self._tick)
                     self._tick = begin + latency[kind]
                     latest = max(latest, begin)
@@ -308,7 +308,7 @@ class _Walk:
         self.now = max(latest, start + issued)
 
     def _copy(self, each: TimedInstruction, begin: float, floor: float) -> tuple[float, float]:
-        """Play an instruction of asynchronous copies: when it begins, and from when on others may."""
+        """Replay an instruction of asynchronous copies: when it issues, and the earliest time for those after it."""
         copies, kind, bulk = self._copies, each.kind, each.bulk
         if kind == "async_copy":
             copies.start(False, begin + self._latency[kind])
