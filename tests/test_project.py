@@ -189,3 +189,10 @@ def test_licences_are_named_and_there():
     assert project["license"] == "MIT AND CC-BY-4.0"
     texts = [(ROOT / name).read_text() for name in project["license-files"]]
     assert "MIT License" in texts[0] and "Creative Commons Attribution 4.0 International" in texts[1]
+
+
+def test_the_map_names_files_that_exist():
+    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "cudalab").rglob("*") if path.is_file()}
+    named = re.findall(r"`([\w/]+\.py|[\w/]+/[\w/]+\.toml)`", (ROOT / "docs/dev/map.md").read_text(encoding="utf-8"))
+    assert len(named) > 30
+    assert not [name for name in named if not any(module.endswith(f"/{name}") for module in modules)]
