@@ -459,3 +459,12 @@ def test_small_launches_are_checked_quickly() -> None:
     for _ in range(5):
         sanitize(k, 4, 256, (a, np.int32(N)))
     assert (time.perf_counter() - start) / 5 < 0.1
+
+
+def test_the_device_heap_is_left_as_it_was():
+    take = cp.RawKernel('extern "C" __global__ void take(void** out) { out[threadIdx.x] = malloc(1 << 20); }', "take")
+    out = cp.zeros(8, cp.uint64)
+    for _ in range(3):
+        assert not sanitize(take, (1,), (6,), (out,)).findings
+    take((1,), (6,), (out,))
+    assert (out.get() != 0).tolist() == [True] * 6 + [False] * 2, "the heap of 8 MiB has room for all"

@@ -109,7 +109,7 @@ def _attempt(launch: CheckedLaunch, result: SanitizerResult, variant: str) -> ex
     kernel, memory = launch.kernel, launch.kernel.module.memory
     entry = kernel.entry(variant)
     space = workspaces.borrow()
-    undo = UndoLog(memory)
+    undo = UndoLog(memory, heap=True)
     order, threads = launch.block_order(), launch.thread_order()
     shadow: AttachedCells | None = None
     saved: SavedAllocations | None = None
