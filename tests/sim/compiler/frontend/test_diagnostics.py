@@ -227,10 +227,10 @@ def test_the_quoted_text_is_the_learners_never_a_files() -> None:
 def test_many_names_and_errors_take_no_time() -> None:
     source = "".join(f"__device__ int some_long_name_{i};\n" for i in range(20_000))
     log = "".join(f'kernel.cu({i + 1}): error: identifier "some_lang_name_x{i}" is undefined\n\n' for i in range(100))
-    start = time.perf_counter()
+    start = time.process_time()
     error = compile_error(log, source, "kernel.cu")
     assert len(error.diagnostics) == 100
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0
 
 
 def test_parse_log_without_a_compiler() -> None:

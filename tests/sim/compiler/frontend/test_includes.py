@@ -125,9 +125,9 @@ def test_computed_includes_cannot_be_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("head", ["", 'R"('])
 def test_scan_takes_linear_time(piece: str, head: str) -> None:
     """None of these makes the scan of 100 kB take seconds."""
-    start = time.perf_counter()
+    start = time.process_time()
     find_includes("#include x\n" + head + piece * (100_000 // len(piece)), queries=True)
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0
 
 
 def test_no_includes_no_dependencies() -> None:
