@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cudalab.dev import suite as test_suite
 from cudalab.dev.suite import SELECTIONS
 from tests import scheduling
 
@@ -69,6 +70,15 @@ def test_skip_passes_on_a_learners_machine_and_fails_in_ci(suite):
     assert suite(test_a=SKIPS)[0] == 0
     code, _, output = suite(ci=True, test_a=SKIPS)
     assert code == 1 and "skipped with CI=true: checks/test_a.py::test_one" in output
+
+
+def test_processes_of_a_run_keep_their_bytecode(monkeypatch):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    asked = {}
+    ended = subprocess.CompletedProcess([], 0)
+    monkeypatch.setattr(test_suite.subprocess, "run", lambda line, **options: asked.update(options) or ended)
+    assert test_suite.run() == 0
+    assert "PYTHONDONTWRITEBYTECODE" not in asked["env"] and asked["env"]["CUDALAB_DEVICE"] == "sim"
 
 
 def test_a_chosen_file_is_no_full_run(suite):

@@ -18,7 +18,7 @@ from cudalab.sim.device.timing.cost import kernel_time
 
 SMS = 132
 MOST = 0.40
-"""No figure is off by more; the fidelity of everything else asks that of nine in ten (tests/test_fidelity.py)."""
+"""No figure is off by more; the fidelity of everything else asks that of nine in ten (tests/bench/test_fidelity.py)."""
 MEDIAN = 0.10
 """Half of the figures are off by less; there it is 0.15."""
 SLOW = (

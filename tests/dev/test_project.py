@@ -26,7 +26,7 @@ from cudalab.dev.lock import (
 )
 from cudalab.installation.environment import LOCKS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 EXTRA_OF = {"": "names", "cuda12": "cuda12", "cuda13": "cuda13"}
 
 

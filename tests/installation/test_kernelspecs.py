@@ -11,7 +11,7 @@ import pytest
 from cudalab.installation import environment, kernelspecs, lab
 from cudalab.installation.gpu_probe import Gpu, NoGpu
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def test_kernelspecs_start_the_interpreter_with_a_device(tmp_path):

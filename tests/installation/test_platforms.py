@@ -9,7 +9,7 @@ import pytest
 
 from cudalab.installation.platforms import unsupported
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("system, machine", [("linux", "x86_64"), ("linux", "aarch64"), ("win32", "AMD64")])
