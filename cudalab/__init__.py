@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from cudalab.checks import check as check
     from cudalab.device import device as device
     from cudalab.device import reset as reset
+    from cudalab.device import time_limit as time_limit
     from cudalab.host_clock import clock as clock
     from cudalab.host_clock import host_work as host_work
     from cudalab.plots import plot as plot
@@ -52,6 +53,7 @@ _HOME = {
     "cupyx": "backend",
     "device": "device",
     "reset": "device",
+    "time_limit": "device",
     "clock": "host_clock",
     "host_work": "host_clock",
     "benchmark": "benchmark",

@@ -1,4 +1,4 @@
-"""The device banner: ``cudalab.device()``; and ``cudalab.reset()``.
+"""The device banner: ``cudalab.device()``; ``cudalab.reset()`` and ``cudalab.time_limit()``.
 
 Properties are those of ``cudaGetDeviceProperties`` (CUDA Runtime API, "Device Management"), which the simulated device
 fills from its profile. The banner says whether times are measured, on a GPU, or modelled, on the simulated device, and
@@ -8,8 +8,10 @@ why the other was not taken.
 from __future__ import annotations
 
 import html
+import math
 from dataclasses import dataclass
 from importlib import import_module
+from numbers import Real
 from typing import Any
 
 from cudalab import backend
@@ -150,6 +152,28 @@ def _fields(found: Any) -> dict[str, Any]:
             continue
         fields[name] = value
     return fields
+
+
+def time_limit(seconds: float | None = None) -> float:
+    """The time limit in seconds, which is set to ``seconds`` if given.
+
+    The simulated device stops a launch when none of its blocks has finished for so long, and a host function that has
+    not returned; the environment variable ``CUDALAB_TIME_LIMIT`` is the limit at start, 10 without it. ``math.inf``
+    takes the limit away: interrupting the cell still stops a launch. A GPU has no limit, and the call no effect there.
+
+    Raises ``TypeError`` for what is no number, and ``ValueError`` for one that is not above 0.
+    """
+    given: object = seconds  # callers are not held to the type
+    if given is not None and not isinstance(given, Real):
+        raise TypeError(f"time_limit takes a number of seconds, got {given!r} ({type(given).__name__}).")
+    if seconds is not None and not seconds > 0:
+        raise ValueError(f"time_limit takes a number of seconds above 0, got {seconds}.")
+    if backend.choice().kind == "gpu":
+        return math.inf
+    settings = backend.simulated_device().settings
+    if seconds is not None:
+        settings.time_limit = float(seconds)
+    return float(settings.time_limit)
 
 
 def reset() -> None:

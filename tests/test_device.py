@@ -1,9 +1,12 @@
 """The banner, the host's clock, and reset."""
 
+import math
+
 import pytest
 
 import cudalab
 from cudalab import backend
+from cudalab.sim.device import Device
 
 
 def test_banner_names_device_kind_and_reason():
@@ -74,3 +77,44 @@ def test_reset_on_a_gpu_explains_the_restart(monkeypatch):
     monkeypatch.setattr(backend, "choice", lambda: backend.Choice("gpu", "", "a GPU"))
     with pytest.raises(cudalab.device.__globals__["DeviceError"], match="Restart the notebook's kernel"):
         cudalab.reset()
+
+
+ENDLESS = 'extern "C" __global__ void spin(int* p) { for (unsigned long long i = 0; i < 1ull << 50; ++i) *p ^= i % 7; }'
+
+
+def test_the_time_limit_of_a_launch_is_a_setting_that_its_message_names():
+    before = cudalab.time_limit()
+    assert before == 10
+    try:
+        assert cudalab.time_limit(0.2) == cudalab.time_limit() == 0.2
+        cp = cudalab.cp
+        cp.RawKernel(ENDLESS, "spin")((1,), (1,), (cp.zeros(1, cp.int32),))
+        with pytest.raises(cp.cuda.runtime.CUDARuntimeError, match=r"No block finished for 0.2 seconds") as caught:
+            cp.cuda.Device().synchronize()
+        assert "cudalab.time_limit(60), or with CUDALAB_TIME_LIMIT=60" in "\n".join(caught.value.__notes__)
+        cudalab.reset()
+        assert cudalab.time_limit() == 0.2
+    finally:
+        cudalab.reset()
+        cudalab.time_limit(before)
+
+
+def test_the_environment_sets_the_time_limit(monkeypatch):
+    monkeypatch.setenv("CUDALAB_TIME_LIMIT", " 2.5 ")
+    assert Device().settings.time_limit == 2.5
+    monkeypatch.setenv("CUDALAB_TIME_LIMIT", "inf")
+    assert Device().settings.time_limit == math.inf
+
+
+@pytest.mark.parametrize("text", ["long", "0", "-1", "nan"])
+def test_a_time_limit_is_a_number_above_zero(monkeypatch, text):
+    monkeypatch.setenv("CUDALAB_TIME_LIMIT", text)
+    with pytest.raises(ValueError, match=f"CUDALAB_TIME_LIMIT='{text}': the time limit of a launch is a number"):
+        Device()
+    with pytest.raises((ValueError, TypeError), match="time_limit takes a number of seconds"):
+        cudalab.time_limit(float(text) if text != "long" else text)
+
+
+def test_a_gpu_has_no_time_limit(monkeypatch):
+    monkeypatch.setattr(backend, "choice", lambda: backend.Choice("gpu", "measured", "asked for"))
+    assert cudalab.time_limit(60) == math.inf

@@ -50,6 +50,11 @@ def is_cell(file: str) -> bool:
     return "ipykernel_" in file or file.startswith("<ipython-input")
 
 
+def is_ours(file: str) -> bool:
+    """Is this file part of cudalab, or of the import system?"""
+    return file.startswith((_PACKAGE, "<frozen"))
+
+
 _ours: dict[str, bool] = {}
 """By file: is it part of cudalab?"""
 _places: dict[tuple[int, int], Place] = {}
@@ -65,9 +70,9 @@ def place_of_call(depth: int = 1) -> Place:
     while frame is not None:
         code = frame.f_code
         file = code.co_filename
-        ours = _ours.get(file)
+        ours = _ours.get(file)  # is_ours, inlined: every call that enqueues work passes here
         if ours is None:
-            ours = _ours[file] = file.startswith((_PACKAGE, "<frozen"))
+            ours = _ours[file] = is_ours(file)
         if not ours:
             key = id(code), frame.f_lasti
             place = _places.get(key)
@@ -88,7 +93,7 @@ _LIBRARIES = tuple(
 def place_of_frames(frames: Sequence[tuple[str, int]]) -> Place:
     """The line of the learner's program among ``(file, line)`` of a Python stack, innermost first. Lines of installed
     packages are passed over: a touch of memory mostly happens within NumPy."""
-    others = [frame for frame in frames if not frame[0].startswith((_PACKAGE, "<frozen"))]
+    others = [frame for frame in frames if not is_ours(frame[0])]
     found = next((frame for frame in others if not frame[0].startswith(_LIBRARIES)), others[0] if others else None)
     return Place(_code_of(found[0]), found[1]) if found is not None else UNKNOWN
 

@@ -10,6 +10,7 @@ those that only ask for what never changes.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -42,13 +43,30 @@ _STAYS = (
 
 RunT = TypeVar("RunT", bound=Operation)
 
+TIME_LIMIT = "CUDALAB_TIME_LIMIT"
+"""The environment variable with the time limit, in seconds."""
+DEFAULT_TIME_LIMIT = 10.0
+
+
+def time_limit_of(text: str) -> float:
+    """The time limit that a text names, in seconds; empty: the default. Raises ``ValueError``."""
+    try:
+        seconds = float(text) if text.strip() else DEFAULT_TIME_LIMIT
+    except ValueError:
+        seconds = math.nan
+    if not seconds > 0:
+        raise ValueError(
+            f"{TIME_LIMIT}={text!r}: the time limit of a launch is a number of seconds above 0, such as 60"
+        )
+    return seconds
+
 
 @dataclass
 class Settings:
     """How launches are run; a reset leaves it as it is."""
 
-    time_limit: float = 10.0
-    """Seconds without a finished block after which a launch is stopped."""
+    time_limit: float = field(default_factory=lambda: time_limit_of(os.environ.get(TIME_LIMIT, "")))
+    """Seconds after which a launch is stopped if no block has finished, or a host function if it has not returned."""
     workers: int = 1
     """Threads that run blocks. With one, results are the same in every run."""
     launch_blocking: bool = field(default_factory=lambda: os.environ.get("CUDA_LAUNCH_BLOCKING", "").strip() == "1")
@@ -127,7 +145,7 @@ class DeviceState:
 
     def check_thread(self, name: str) -> None:
         """Raise ``cudaErrorNotPermitted`` in a host function, for the call ``name``."""
-        if threading.get_ident() == self.host_thread.ident:
+        if threading.get_ident() in self.host_thread.idents:
             error = CudaError(
                 cudaError_t.cudaErrorNotPermitted,
                 f"{name} was called in a host function (cudaLaunchHostFunc). A host function must not call CUDA: on a "

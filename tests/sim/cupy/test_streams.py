@@ -122,6 +122,21 @@ def test_host_functions_run_in_stream_order() -> None:
     assert seen == ["after the kernel"]
 
 
+def test_a_host_function_of_the_wrong_signature_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    def takes_nothing() -> None: ...
+
+    stream, seen = cp.cuda.Stream(), []
+    stream.launch_host_func(takes_nothing, None)
+    stream.add_callback(takes_nothing, None)
+    stream.launch_host_func(seen.append, "goes on")
+    stream.synchronize()
+    shown = capsys.readouterr().err
+    line = takes_nothing.__code__.co_firstlineno
+    assert shown.count(f"takes_nothing' (test_streams.py, line {line})") == 2
+    assert "takes 0 positional arguments but 1 was given\nlaunch_host_func calls function(arg)" in shown
+    assert seen == ["goes on"]
+
+
 def test_asynchronous_get_into_pinned_memory() -> None:
     x = cp.zeros(N, np.float32)
     host = np.frombuffer(cp.cuda.alloc_pinned_memory(x.nbytes), np.float32, N)

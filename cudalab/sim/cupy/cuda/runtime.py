@@ -7,6 +7,7 @@ so by name.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -432,12 +433,14 @@ def streamIsCapturing(stream: int) -> bool:
 
 def launchHostFunc(stream: int, callback: Callable[[Any], None], arg: Any) -> None:
     """``cudaLaunchHostFunc``: the host calls ``callback(arg)`` when the work before it has ended."""
-    runtime_call(device().launch_host_function, lambda: callback(arg), integer(stream))
+    call = functools.wraps(callback)(lambda: callback(arg))
+    runtime_call(device().launch_host_function, call, integer(stream))
 
 
 def streamAddCallback(stream: int, callback: Callable[[int, int, Any], None], arg: Any, flags: int = 0) -> None:
     """``cudaStreamAddCallback``: the host calls ``callback(stream, status, arg)``."""
-    runtime_call(device().add_callback, lambda status: callback(stream, status, arg), integer(stream))
+    call = functools.wraps(callback)(lambda status: callback(stream, status, arg))
+    runtime_call(device().add_callback, call, integer(stream))
 
 
 def eventCreate() -> int:

@@ -6,6 +6,7 @@ another one is. Array functions and kernels go to the current stream unless told
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import warnings
@@ -139,7 +140,8 @@ class _BaseStream:
 
     def add_callback(self, callback: Callable[[Any, int, Any], None], arg: Any) -> None:
         """Call ``callback(stream, status, arg)`` on the host when the work before it has ended."""
-        runtime.streamAddCallback(self.ptr, lambda _stream, status, _arg: callback(self, status, arg), 0)
+        call = functools.wraps(callback)(lambda _stream, status, _arg: callback(self, status, arg))
+        runtime.streamAddCallback(self.ptr, call, 0)
 
     def launch_host_func(self, callback: Callable[[Any], None], arg: Any) -> None:
         """Call ``callback(arg)`` on the host when the work before it has ended; it must not call CUDA."""

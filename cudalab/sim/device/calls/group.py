@@ -65,7 +65,7 @@ def call(
         @functools.wraps(method)
         def run(self: G, /, *args: P.args, **kwargs: P.kwargs) -> R:
             state = self.state
-            if get_ident() == state.host_thread.ident:
+            if get_ident() in state.host_thread.idents:
                 state.check_thread(declared.name)
             with state.lock:
                 if state.depth:  # one call made by another

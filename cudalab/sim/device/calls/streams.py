@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 
@@ -10,7 +11,7 @@ from cuda.bindings.runtime import cudaError_t
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Handle, HostCallback, StatusCallback, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
-from cudalab.sim.device.queue.host_function import HostFunction
+from cudalab.sim.device.queue.host_function import HostFunction, endless, ignored
 from cudalab.sim.device.queue.operation import NON_BLOCKING, Operation
 from cudalab.sim.device.queue.ordering import EventRecord
 from cudalab.sim.device.queue.stream import DISABLE_TIMING, INTERPROCESS, Event
@@ -114,8 +115,8 @@ class StreamCalls(CallGroup):
     @call("cudaLaunchHostFunc", "cuLaunchHostFunc", cost="host_function")
     def launch_host_function(self, function: HostCallback, stream: Handle = 0) -> None:
         """``function()`` runs in another host thread when the work before it in the stream has
-        ended; later work waits for it. It must not call CUDA. An exception that it raises is reported and goes no
-        further. After a fault it is not called."""
+        ended; later work waits for it. It must not call CUDA. An exception that it raises is shown and goes no
+        further; one that does not return is left behind at the time limit. After a fault it is not called."""
         queue = self.state.scheduler.streams.find(stream)
         self.state.issue(HostFunction(lambda: self._call_host(function), self._notice()), queue)
 
@@ -124,24 +125,25 @@ class StreamCalls(CallGroup):
         """The older form. ``function(status)`` is given 0, or the number of the error that
         ended all work: it is called in that case, too."""
         queue = self.state.scheduler.streams.find(stream)
-        callback = HostFunction(
-            lambda: self._call_host(lambda: function(_SUCCESS)),
-            self._notice(),
-            on_fault=lambda error: self._call_host(lambda: function(int(error.code))),
-        )
+
+        def tell(status: int) -> None:
+            self._call_host(functools.wraps(function)(lambda: function(status)))
+
+        callback = HostFunction(lambda: tell(_SUCCESS), self._notice(), on_fault=lambda error: tell(int(error.code)))
         self.state.issue(callback, queue)
 
     def _call_host(self, function: Callable[[], None]) -> None:
+        """Call a function of the program in the thread of host functions. What it raises CUDA never learns: it is
+        shown, and the stream goes on (seen on an H200)."""
         if self.state.recorder.replaying:
             return
-
-        def run() -> None:
-            try:
-                function()
-            except BaseException as error:
-                sys.unraisablehook(_Unraisable(error, function))  # type: ignore[arg-type]
-
-        self.state.host_thread.run(run)
+        limit = self.state.time_limit
+        try:
+            error = self.state.host_thread.run(function, limit)
+        except TimeoutError:
+            raise CudaError(cudaError_t.cudaErrorTimeout, endless(function, limit)) from None
+        if error is not None:
+            print(ignored(function, error), file=sys.stderr)
 
     def _tell_callbacks(self, dropped: list[Operation], error: CudaError) -> None:
         """Callbacks, unlike host functions, hear of a fault."""
@@ -207,12 +209,3 @@ class StreamCalls(CallGroup):
         step = round(self.state.profile.device["event_resolution"])
         assert event.record is not None
         return event.record.end // step * step
-
-
-class _Unraisable:
-    """What ``sys.unraisablehook`` wants to know of an exception in a host function."""
-
-    def __init__(self, error: BaseException, function: object) -> None:
-        self.exc_type, self.exc_value, self.exc_traceback = type(error), error, error.__traceback__
-        self.err_msg = "Exception ignored in a host function (cudaLaunchHostFunc)"
-        self.object = function

@@ -26,7 +26,7 @@ from cudalab.sim.machine.launch.printf import decode, read_string
 from cudalab.sim.machine.launch.resident_blocks import FEW_ROUNDS, LONG, ResidentBlocks
 from cudalab.sim.machine.memory.undo_log import HeldStores, UndoLog
 from cudalab.sim.machine.reports.endless_wait import waiting_fault
-from cudalab.sim.machine.reports.faults import Fault, from_context, time_limit_fault
+from cudalab.sim.machine.reports.faults import RAISE_TIME_LIMIT, Fault, from_context, time_limit_fault
 from cudalab.sim.machine.trace import footprint as footprints
 from cudalab.sim.machine.trace.footprint import Footprint
 
@@ -42,8 +42,8 @@ AT_ONCE = 1 << 17
 """A launch that cannot execute more thread instructions than this, some 0.2 ms, runs in the launching thread."""
 _TOO_LONG = (
     "It has counted its rounds, or looked at the clock, for as long as a launch may run.",
-    "let the loop end after fewer rounds, or set what it waits for; a launch that needs longer gets it with a larger "
-    "time limit.",
+    "let the loop end after fewer rounds, or set what it waits for; a launch that needs longer gets it with "
+    f"{RAISE_TIME_LIMIT}.",
 )
 
 

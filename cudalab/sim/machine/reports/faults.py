@@ -45,6 +45,9 @@ class Code:
     text: str
 
 
+RAISE_TIME_LIMIT = "cudalab.time_limit(60), or with CUDALAB_TIME_LIMIT=60 in the environment (seconds)"
+"""How a learner raises the time limit, for the end of a sentence."""
+
 ILLEGAL_ADDRESS = Code(700, "cudaErrorIllegalAddress", "an illegal memory access was encountered")
 LAUNCH_TIMEOUT = Code(702, "cudaErrorLaunchTimeout", "the launch timed out and was terminated")
 ASSERT = Code(710, "cudaErrorAssert", "device-side assert triggered")
@@ -198,7 +201,7 @@ def time_limit_fault(context: Context, launch: Launch, limit: float) -> Fault:
             "kernel would wait for ever."
         ),
         advice="look for a loop whose condition never becomes false, or that waits for a thread that runs later. "
-        "A kernel that needs longer gets it with a smaller size, or a larger time limit.",
+        f"A kernel that needs longer gets it with {RAISE_TIME_LIMIT}.",
     )
     return Fault.of(LAUNCH_TIMEOUT, finding)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
+import threading
+
 import numpy as np
 import pytest
 from cuda.bindings.runtime import cudaError_t
@@ -220,14 +223,12 @@ def test_host_functions_run_in_stream_order(bench):
     assert [values.tolist() for values in seen] == [[0] * 4, [7] * 4]
 
 
-def test_a_host_function_must_not_call_cuda(device, monkeypatch):
-    reported = []
-    monkeypatch.setattr("sys.unraisablehook", reported.append)
+def test_a_host_function_must_not_call_cuda(device, capsys):
     device.launch_host_function(lambda: device.malloc(64))
     device.synchronize()
-    (report,) = reported
-    assert report.exc_value.code == cudaError_t.cudaErrorNotPermitted
-    assert "malloc" in str(report.exc_value)
+    report = capsys.readouterr().err
+    assert report.count("Exception in the host function") == 1
+    assert "cudaErrorNotPermitted: malloc was called in a host function" in report
     assert device.memory.in_use == 0
 
 
@@ -343,8 +344,6 @@ def test_the_same_program_gives_the_same_timeline(program):
 
 
 def test_host_functions_have_a_thread_of_their_own_which_ends(device):
-    import threading
-
     seen = []
     for _ in range(3):
         device.launch_host_function(lambda: seen.append(threading.current_thread()))
@@ -373,14 +372,73 @@ def test_a_call_in_a_host_function_is_refused_and_remembered_for_its_thread_only
     assert device.get_last_error() == int(cudaError_t.cudaSuccess)
 
 
-def test_what_a_host_function_raises_is_reported_and_goes_no_further(device, monkeypatch):
-    reported = []
-    monkeypatch.setattr("sys.unraisablehook", reported.append)
-    device.launch_host_function(lambda: {}["missing"])
+@pytest.mark.parametrize("error", [KeyError("missing"), SystemExit(3), KeyboardInterrupt()])
+def test_what_a_host_function_raises_is_shown_and_goes_no_further(device, capsys, error):
+    def fail():
+        raise error
+
+    device.launch_host_function(fail)
     calls = []
     device.launch_host_function(lambda: calls.append(1))
     device.synchronize()
-    assert [type(entry.exc_value) for entry in reported] == [KeyError]
+    report = capsys.readouterr().err
+    line = fail.__code__.co_firstlineno
+    assert f"fail' (test_streams.py, line {line}). CUDA ignores what a host function raises" in report
+    assert f'test_streams.py", line {line + 1}, in fail\n    raise error\n{type(error).__name__}' in report
+    assert calls == [1]
+
+
+def test_an_exception_in_a_callback_names_the_function(device, capsys):
+    def fail(status):
+        raise ValueError(f"status {status}")
+
+    device.add_callback(fail)
+    device.synchronize()
+    report = capsys.readouterr().err
+    assert "fail' (test_streams.py" in report
+    assert report.endswith("ValueError: status 0\n")
+
+
+def test_a_host_function_that_does_not_return_is_left_behind(device, capsys):
+    device.settings.time_limit = 0.1
+    go_on, refused = threading.Event(), threading.Event()
+
+    def late():
+        go_on.wait(60)
+        try:
+            device.malloc(64)
+        except CudaError:
+            refused.set()
+
+    device.launch_host_function(late)
+    calls = []
+    device.launch_host_function(lambda: calls.append(1))
+    with pytest.raises(CudaError, match=r"late' \(test_streams.py.* has not returned after 0.1 seconds") as caught:
+        device.synchronize()
+    assert caught.value.code == cudaError_t.cudaErrorTimeout
+    assert "cudalab.time_limit(60)" in str(caught.value)
+    device.settings.time_limit = 10.0
+    device.synchronize()
+    assert calls == [1]
+    assert device.idle
+    go_on.set()
+    assert refused.wait(60)  # it still is a host function
+
+
+def test_an_interrupt_leaves_a_host_function_behind(device):
+    go_on = threading.Event()
+
+    def interrupted():
+        _thread.interrupt_main()
+        go_on.wait(60)
+
+    device.launch_host_function(interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        device.synchronize()
+    go_on.set()
+    calls = []
+    device.launch_host_function(lambda: calls.append(1))
+    device.synchronize()
     assert calls == [1]
 
 
