@@ -12,6 +12,7 @@ def test_public_names_are_those_of_the_contract():
     assert set(cudalab.__all__) == {
         *("cp", "cudart", "driver", "device", "reset", "clock", "host_work", "benchmark", "trace"),
         *("profile", "sanitize", "source", "tune", "quiz", "predict", "plot", "check"),
+        "time_limit",  # how long a launch may take on the simulated device
         "cupyx",  # cupyx.profiler.benchmark, on both devices: CuPy has no other home for it
     }
 

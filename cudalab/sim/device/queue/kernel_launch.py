@@ -27,6 +27,8 @@ from cudalab.sim.machine.launch.module import Launch
 from cudalab.sim.machine.memory.allocations import Memory
 
 _TRACED_STORE_COST = 64  # comparing this many bytes costs about what tracing one thread's stores does
+_LITTLE_MEMORY = 256 << 20
+"""Bytes that are always compared: that takes a tenth of a second, and a thread may store any number of times."""
 
 
 class Surroundings(execution.Surroundings, Protocol):
@@ -92,7 +94,8 @@ class KernelOperation(Operation):
     def _is_much_memory(self, reach: Reach) -> bool:
         """Does comparing what it may write before and after take longer than tracing its stores?"""
         written = self._memory.in_use if reach is None else sum(size for _, size in reach)
-        return self._reaches_registered() or written > self.launch.config.threads * _TRACED_STORE_COST
+        few = max(_LITTLE_MEMORY, self.launch.config.threads * _TRACED_STORE_COST)
+        return self._reaches_registered() or written > few
 
     def _published(self) -> list[Range]:
         """Memory that the host can read while the kernel writes it for others to see."""

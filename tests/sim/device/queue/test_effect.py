@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import struct
+import time
+
 import numpy as np
 import pytest
 
+from cudalab.sim.compiler import compile
 from tests.sim.device.conftest import Bench
 
 N = 1 << 16
@@ -159,3 +163,25 @@ def test_an_exception_in_an_array_operation_reaches_the_caller(bench):
         bench.device.synchronize()
     bench.device.synchronize()
     assert bench.device.stream_query(0)
+
+
+STRIDE = """
+extern "C" __global__ void halve(float *x, int n) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) x[i] = x[i] * 0.5f + 1.0f;
+}"""
+
+
+def test_holding_back_what_few_threads_store_to_much_memory_takes_little_time(bench, streams):
+    """A missing wait: a copy commits bytes that a kernel of few threads, which is in flight, writes."""
+    device, count = bench.device, 4 << 20
+    function = device.get_function(device.load_module(compile(STRIDE)), "halve")
+    pointer = bench.upload(np.full(count, 4, np.float32))
+    pinned, view = bench.pinned(1 << 16)
+    view[:] = 7
+    device.synchronize()
+    start = time.process_time()
+    device.launch(function, (8, 1, 1), (128, 1, 1), struct.pack("Qi", pointer, count), 0, streams[0])
+    device.memcpy(pointer, pinned, view.nbytes, 1, streams[1], True)
+    device.synchronize()
+    assert time.process_time() - start < 2.0
+    assert set(bench.download(pointer, count, np.float32).tolist()) == {3.0}

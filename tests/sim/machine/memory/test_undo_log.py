@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 
 import numpy as np
 import pytest
@@ -95,3 +96,16 @@ def test_registered_host_memory_is_restored() -> None:
     assert np.array_equal(host, np.arange(64))
     held.apply()
     assert (host[8:16] == 200).all()
+
+
+@pytest.mark.parametrize("spread", [1, 1 << 20])
+def test_offsets_are_listed_once_and_in_order(spread: int) -> None:
+    offsets = np.random.default_rng(2).integers(-500, 500, 3000) * spread
+    assert undo_log._distinct(offsets).tolist() == np.unique(offsets).tolist()
+
+
+def test_listing_many_offsets_takes_little_time() -> None:
+    offsets = np.arange(16 << 20)[::-1]
+    start = time.process_time()
+    undo_log._distinct(offsets)
+    assert time.process_time() - start < 2.0
