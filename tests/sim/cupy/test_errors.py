@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -52,12 +53,35 @@ def test_a_lost_device_stays_lost_until_a_reset() -> None:
     assert (cp.arange(3) + 1).tolist() == [1, 2, 3]
 
 
-def test_arrays_from_before_a_reset_are_refused_not_read() -> None:
-    old = cp.ones(3)
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda old: old.get(),
+        lambda old: old[2].item(),
+        lambda old: old[::2].copy(),
+        lambda old: old + 1,
+        lambda old: cp.ones(64, np.float32) + old,
+        lambda old: old.fill(2),
+        lambda old: old.__setitem__(0, 2),
+        lambda old: old.set(np.zeros(64, np.float32)),
+        lambda old: cp.ones(64, np.float32).data.copy_from_device(old.data, 256),
+        lambda old: old.data.memset(0, 256),
+        lambda old: OVERRUN((1,), (64,), (old,)),
+        lambda old: OVERRUN((1,), (64,), (old.data,)),
+        lambda old: repr(old),
+    ],
+)
+def test_arrays_from_before_a_reset_are_refused_even_at_an_address_that_is_used_again(
+    use: Callable[[cp.ndarray], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = cp.ones(64, np.float32)
     sim_device.reset()
-    with pytest.raises(cp.cuda.runtime.CUDARuntimeError):
-        old.get()
-    sim_device.reset()
+    new = cp.arange(64, dtype=np.float32)
+    monkeypatch.setattr(old.data, "ptr", new.data.ptr)
+    with pytest.raises(cp.cuda.runtime.CUDARuntimeError, match="cudaErrorInvalidValue") as caught:
+        use(old)
+    assert "was on the device before it was reset, and what was there is lost" in notes(caught.value)
+    assert new.tolist() == list(range(64))
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def _bytes_of(place: _Place, value: Any) -> bytes:
         return _array(place, value)
     if isinstance(value, MemoryPointer):
         _require_pointer(place, "a MemoryPointer")
-        return _address(value.ptr)
+        return _address(value.address)
     if isinstance(value, (TextureObject, SurfaceObject)):
         _require_pointer(place, f"a {type(value).__name__}")
         return _address(value.ptr)
@@ -129,7 +129,7 @@ def _array(place: _Place, array: Any) -> bytes:
     given = f"an array of {array.dtype}"
     if parameter.kind != "pointer":
         if parameter.kind == "unknown" and parameter.size == 8 or parameter.kind == "integer" and parameter.size == 8:
-            return _address(array.data.ptr)
+            return _address(array.data.address)
         raise place.error(
             given,
             f"The parameter is no pointer: pass {_example(parameter)}, or declare `{parameter.ctype or 'float'}* "
@@ -144,7 +144,7 @@ def _array(place: _Place, array: Any) -> bytes:
             f"The kernel would read its bytes as {element}. Convert the array with .astype(np.{element}), "
             f"or declare the parameter as `{c_name}*`.",
         )
-    return _address(array.data.ptr)
+    return _address(array.data.address)
 
 
 def _same_elements(array: np.dtype[Any], wanted: np.dtype[Any]) -> bool:

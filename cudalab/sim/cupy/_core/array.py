@@ -123,7 +123,7 @@ class ndarray:
         return view
 
     def _operand(self) -> Operand:
-        return Operand(self.data.ptr, self._shape, self._strides, self._dtype)
+        return Operand(self.data.address, self._shape, self._strides, self._dtype)
 
     # -- attributes ----------------------------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class ndarray:
             "stream": stream or 1,
             "version": 3,
             "strides": None if self._contiguous("C") else self._strides,
-            "data": (self.data.ptr if self.size else 0, False),
+            "data": (self.data.address if self.size else 0, False),
         }
 
     def __getattr__(self, name: str) -> Any:

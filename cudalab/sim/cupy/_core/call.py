@@ -12,7 +12,9 @@ import atexit
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
+
+from cuda.bindings.runtime import cudaError_t
 
 import cudalab.sim.device as sim_device
 from cudalab.sim.cupy._core.errors import CUDADriverError, CUDARuntimeError
@@ -67,6 +69,16 @@ def from_destructor(call: Callable[[], Any], made_in: Any) -> None:
                 call()
 
     device().when_free(make)
+
+
+def refuse_former(pointer: int) -> NoReturn:
+    """An array from before a reset is used: its address may be another array's by now."""
+    note = (
+        f"the memory at {pointer:#x} was on the device before it was reset, and what was there is lost: make the array "
+        "anew. cudalab.reset() starts with a new device, on which no array, kernel argument or view from before is left"
+    )
+    error = sim_device.CudaError(cudaError_t.cudaErrorInvalidValue, note)
+    raise _noted(CUDARuntimeError(int(error.code)), error)
 
 
 def _noted(raised: Any, error: sim_device.CudaError) -> Any:

@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from cudalab.sim.cupy._core.call import epoch, from_destructor, shutting_down, size_of
+from cudalab.sim.cupy._core.call import epoch, from_destructor, refuse_former, shutting_down, size_of
 from cudalab.sim.cupy.cuda import runtime
 from cudalab.sim.cupy.cuda.device import Device
 from cudalab.sim.cupy.cuda.stream import current_pointer, get_current_stream
@@ -46,6 +46,7 @@ class BaseMemory:
     ptr = 0
     size = 0
     device_id = 0
+    _epoch: Any = None
 
     def __int__(self) -> int:
         return self.ptr
@@ -126,6 +127,7 @@ class UnownedMemory(BaseMemory):
         self.size = int(size)
         self.device_id = device_id
         self._owner = owner
+        self._epoch = epoch()
 
 
 class PythonFunctionAllocator:
@@ -185,6 +187,14 @@ class MemoryPointer:
         self.ptr = mem.ptr + offset
         self.device_id = mem.device_id
 
+    @property
+    def address(self) -> int:
+        """``ptr``, to be used by the device. Raises ``CUDARuntimeError`` when the device has been reset since: its
+        memory is gone, and may have been given to another array."""
+        if self.mem._epoch is not epoch():
+            refuse_former(self.ptr)
+        return self.ptr
+
     def __int__(self) -> int:
         return self.ptr
 
@@ -215,22 +225,22 @@ class MemoryPointer:
     def copy_from_device(self, src: MemoryPointer, size: int) -> None:
         """Copy ``size`` bytes from device memory, in the legacy default stream."""
         if size > 0:
-            runtime.memcpy(self.ptr, src.ptr, size, _DEFAULT)
+            runtime.memcpy(self.address, src.address, size, _DEFAULT)
 
     def copy_from_device_async(self, src: MemoryPointer, size: int, stream: Any = None) -> None:
         """Copy ``size`` bytes from device memory, in ``stream`` or the current one."""
         if size > 0:
-            runtime.memcpyAsync(self.ptr, src.ptr, size, _DEFAULT, current_pointer(stream))
+            runtime.memcpyAsync(self.address, src.address, size, _DEFAULT, current_pointer(stream))
 
     def copy_from_host(self, mem: Any, size: int) -> None:
         """Copy ``size`` bytes from the host address ``mem`` (an int or ``ctypes.c_void_p``); the host waits."""
         if size > 0:
-            runtime.memcpy(self.ptr, _address(mem), size, _HOST_TO_DEVICE)
+            runtime.memcpy(self.address, _address(mem), size, _HOST_TO_DEVICE)
 
     def copy_from_host_async(self, mem: Any, size: int, stream: Any = None) -> None:
         """Like :meth:`copy_from_host`, in ``stream`` or the current one, without waiting where memory is pinned."""
         if size > 0:
-            runtime.memcpyAsync(self.ptr, _address(mem), size, _HOST_TO_DEVICE, current_pointer(stream))
+            runtime.memcpyAsync(self.address, _address(mem), size, _HOST_TO_DEVICE, current_pointer(stream))
 
     def copy_from(self, mem: Any, size: int) -> None:
         """Copy from a host address or from device memory."""
@@ -244,22 +254,22 @@ class MemoryPointer:
     def copy_to_host(self, mem: Any, size: int) -> None:
         """Copy ``size`` bytes to the host address ``mem``; the host waits."""
         if size > 0:
-            runtime.memcpy(_address(mem), self.ptr, size, _DEVICE_TO_HOST)
+            runtime.memcpy(_address(mem), self.address, size, _DEVICE_TO_HOST)
 
     def copy_to_host_async(self, mem: Any, size: int, stream: Any = None) -> None:
         """Like :meth:`copy_to_host`, in ``stream`` or the current one, without waiting where memory is pinned."""
         if size > 0:
-            runtime.memcpyAsync(_address(mem), self.ptr, size, _DEVICE_TO_HOST, current_pointer(stream))
+            runtime.memcpyAsync(_address(mem), self.address, size, _DEVICE_TO_HOST, current_pointer(stream))
 
     def memset(self, value: int, size: int) -> None:
         """Set ``size`` bytes, in the legacy default stream."""
         if size > 0:
-            runtime.memset(self.ptr, value, size)
+            runtime.memset(self.address, value, size)
 
     def memset_async(self, value: int, size: int, stream: Any = None) -> None:
         """Set ``size`` bytes, in ``stream`` or the current one."""
         if size > 0:
-            runtime.memsetAsync(self.ptr, value, size, current_pointer(stream))
+            runtime.memsetAsync(self.address, value, size, current_pointer(stream))
 
 
 def _address(memory: Any) -> int:

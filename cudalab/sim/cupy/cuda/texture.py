@@ -106,7 +106,7 @@ class ResourceDescriptor:
             assert self.cuArr is not None
             return {"resType": self._type, "cuArr": self.cuArr.ptr}
         assert self.chDesc is not None
-        found = {"resType": self._type, "arr": self.arr.data.ptr, "chDesc": self.chDesc.get_channel_format()}
+        found = {"resType": self._type, "arr": self.arr.data.address, "chDesc": self.chDesc.get_channel_format()}
         if self._type == _LINEAR:
             return {**found, "sizeInBytes": self._size}
         width, height = self._extent
@@ -118,7 +118,7 @@ class ResourceDescriptor:
             assert self.cuArr is not None
             return self.cuArr.ptr, None, (0, 0), 0
         assert self.chDesc is not None
-        pointer = self.arr.data.ptr
+        pointer = self.arr.data.address
         if self._type == _LINEAR:
             return pointer, self.chDesc._channels, (self._size, 0), 0
         return pointer, self.chDesc._channels, self._extent, self._pitch
@@ -234,7 +234,7 @@ class CUDAarray:
             if writable:
                 raise ValueError("the array must be C-contiguous: make it with cp.empty or np.empty")
             array = array.copy() if isinstance(array, ndarray) else np.ascontiguousarray(array)
-        return int(array.data.ptr if isinstance(array, ndarray) else array.ctypes.data), array
+        return int(array.data.address if isinstance(array, ndarray) else array.ctypes.data), array
 
     def __del__(self, _over: list[bool] = shutting_down) -> None:
         if not _over and self.ptr:
