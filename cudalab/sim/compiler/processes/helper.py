@@ -347,14 +347,32 @@ def call(
 ) -> R:
     """Have a helper process answer ``request`` with an ``answer``: ``Compiled`` or ``ObjectCode``.
 
+    A helper that aborts has met a state that it did not expect, which need not come from the request: it is warm, and
+    has worked on others before. So another helper gets the request once more.
+
     Raises:
         HelperFailure: it exceeded ``bounds``, crashed, or refused.
         KeyboardInterrupt: as it came; the helper that worked on the request has been killed.
     """
+    try:
+        reply = _ask(request, bounds or _limits, jailed, program)
+    except HelperFailure as failure:
+        if str(failure) != signal.SIGABRT.name:
+            raise
+        reply = _ask(request, bounds or _limits, jailed, program)
+    if isinstance(reply, Refusal):
+        raise HelperFailure(reply.kind, reply.message, reply.log, reply.file, reply.line)
+    if not isinstance(reply, answer):
+        raise HelperFailure("internal", f"the helper process answered with {type(reply).__name__}")
+    return reply
+
+
+def _ask(request: Request, bounds: Limits, jailed: bool, program: str) -> Reply:
+    """One helper's reply to the request. A helper that failed, or is in a doubtful state, has been replaced."""
     pool = _pools[jailed]
     helper = pool.acquire(program)
     try:
-        reply = helper.exchange(request, bounds or _limits)
+        reply = helper.exchange(request, bounds)
     except BaseException:
         pool.discard(helper)
         if not sys.is_finalizing():
@@ -367,10 +385,6 @@ def call(
     else:
         helper.programs.add(program)
         pool.release(helper)
-    if isinstance(reply, Refusal):
-        raise HelperFailure(reply.kind, reply.message, reply.log, reply.file, reply.line)
-    if not isinstance(reply, answer):
-        raise HelperFailure("internal", f"the helper process answered with {type(reply).__name__}")
     return reply
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right, insort
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -98,7 +98,8 @@ class DeviceHeap:
         self.lock = threading.Lock()
         """Held by whoever calls ``malloc`` or ``free`` for a kernel that several workers run."""
         self._live: dict[int, Allocation] = {}
-        self._freed: deque[Allocation] = deque(maxlen=_QUARANTINE)
+        self._freed: OrderedDict[int, Allocation] = OrderedDict()
+        """By address, the last one last: no plain dict, whose first entry takes long to find when many are gone."""
         self._chunks: dict[int, _Chunk] = {}
         self._quarantine: dict[int, deque[int]] = {}
         """By stride: freed addresses, the oldest first."""
@@ -173,7 +174,7 @@ class DeviceHeap:
 
     def freed_at(self, address: int) -> Allocation | None:
         """The allocation freed last that held ``address``."""
-        return next((each for each in reversed(self._freed) if each.pointer <= address < each.end), None)
+        return next((each for each in reversed(self._freed.values()) if each.pointer <= address < each.end), None)
 
     def __len__(self) -> int:
         """Live allocations."""
@@ -194,10 +195,11 @@ class DeviceHeap:
             if was_allocated:
                 if allocation.pointer in self._live:
                     self._leave(allocation, "")
-                    self._freed.pop()
+                    del self._freed[allocation.pointer]
                 self._put_in_quarantine(allocation)
             else:
                 allocation.freed, allocation.freed_where = False, ""
+                self._freed.pop(allocation.pointer, None)
                 offset = allocation.pointer - self._memory.arena.base
                 self._memory.arena.unpoison(offset, allocation.size)
                 self._enter(allocation)
@@ -228,7 +230,9 @@ class DeviceHeap:
         del starts[bisect_right(starts, allocation.pointer) - 1]
         self._memory.arena.poison(allocation.pointer - self._memory.arena.base, max(1, allocation.size))
         allocation.freed, allocation.freed_where = True, where
-        self._freed.append(allocation)
+        self._freed[allocation.pointer] = allocation
+        if len(self._freed) > _QUARANTINE:
+            self._freed.popitem(last=False)
         self.used -= charge(allocation.size)
         self._memory.version += 1
 
@@ -244,8 +248,7 @@ class DeviceHeap:
         quarantine = self._quarantine.get(stride)
         if quarantine is not None and len(quarantine) > max(4, min(_QUARANTINE, _CHUNK * 4 // stride)):
             pointer = quarantine.popleft()
-            for each in [each for each in self._freed if each.pointer == pointer]:
-                self._freed.remove(each)
+            self._freed.pop(pointer, None)
             return pointer
         at, end = self._open.get(stride, (0, 0))
         if at + stride > end:

@@ -185,6 +185,40 @@ def test_helper_killed_at_work(own_helpers: None) -> None:
     assert _works()
 
 
+def test_a_request_whose_helper_aborts_is_repeated(own_helpers: None) -> None:
+    _works()
+    (pid,) = _processes()
+    os.kill(pid, signal.SIGSTOP)  # it cannot have finished when it is aborted
+
+    def abort() -> None:
+        os.kill(pid, signal.SIGABRT)
+        os.kill(pid, signal.SIGCONT)
+
+    threading.Timer(0.3, abort).start()
+    assert _works()
+    assert pid not in _processes()
+
+
+def test_a_request_whose_helpers_abort_twice_is_refused(own_helpers: None) -> None:
+    _works()
+
+    def abort() -> None:
+        seen: set[int] = set()
+        while len(seen) < 2:
+            for pid in set(_processes()) - seen:
+                time.sleep(0.5)
+                seen.add(pid)
+                os.kill(pid, signal.SIGABRT)
+            time.sleep(0.02)
+
+    aborting = threading.Thread(target=abort)
+    aborting.start()
+    with pytest.raises(CompileError, match="(crashed|did not start).*SIGABRT"):
+        compile(SLOW)
+    aborting.join()
+    assert _works()
+
+
 def test_two_at_a_time(own_helpers: None) -> None:
     """Two slow requests take one time limit together, not two; a third waits for its turn."""
     prewarm(2)

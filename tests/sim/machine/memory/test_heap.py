@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -124,3 +126,11 @@ def test_alignment_and_impossible_wishes() -> None:
     assert heap.malloc(10, 256) % 256 == 0
     assert heap.malloc(10, 512) == 0 and heap.malloc(10, 24) == 0 and heap.malloc(1 << 40) == 0
     assert heap.malloc(0) and heap.free(0)
+
+
+def test_allocating_and_freeing_in_a_loop_takes_linear_time() -> None:
+    heap = Memory(1 << 26).heap
+    start = time.process_time()
+    for _ in range(20_000):
+        assert heap.free(heap.malloc(64))
+    assert time.process_time() - start < 2.0
