@@ -139,20 +139,10 @@ class SyncEvent(IntEnum):
     ASYNC_ARRIVE = 7
     """A release by the thread's copies so far to this phase of the object: ``cp.async.mbarrier.arrive``, and each bulk
     copy that an mbarrier tracks."""
-    INVALID = 8
-    """An object, or 0, used against its ``SyncRule``, which is the number; synccheck reports it."""
+    OBJECT = 8
+    """An mbarrier object is initialised or invalidated; its uses must be ordered with that. Sanitized code only."""
     SLEEP = 9
     """``nanosleep``: the requested ns; for the time model only."""
-
-
-class SyncRule(IntEnum):
-    """Rules of synchronization objects, the number of ``SyncEvent.INVALID``."""
-
-    NOT_INITIALISED = 1  # an mbarrier that was never initialised, or was invalidated
-    INITIALISED_TWICE = 2
-    TOO_MANY_ARRIVALS = 3  # more arrivals than the phase expects
-    COUNT_OUT_OF_RANGE = 4  # an expected count of 0, or too large
-    WRONG_PHASE = 5  # a wait for a token that is neither of the current nor of the last phase
 
 
 #: Synchronization objects that have no address: ``bar.arrive`` barriers (the phase is counted by the block), and the
@@ -399,6 +389,7 @@ class Race(ctypes.Structure):
     STATE_SHIFT, THREAD_SHIFT, TIME_SHIFT = 18, 22, 32
     READ, READ_WARP, READ_BLOCK, READ_GRID, WRITE, ATOMIC, ATOMIC_BLOCK, ATOMIC_GRID, SUSPECT = range(9)
     ROOT_CHECKED, ROOT_UNSET = 1, 2  # flags of a root: accesses are checked; it may hold unwritten bytes
+    UNEVEN, ABSENT_LANE, UNWRITTEN_LOCAL, READ_ONLY = 1, 2, 4, 8  # bits of ``irregular``
     _fields_ = [
         ("cells", ctypes.c_uint64),  # of the arena: the cell of address A is at cells + ((A >> shift) << 3)
         ("shared_cells", ctypes.c_uint64),
@@ -412,10 +403,11 @@ class Race(ctypes.Structure):
         ("block", ctypes.c_uint64),  # linear index of the block that runs
         ("suspects", Buffer),  # Suspect
         ("skipped", Buffer),  # SkippedAccess
-        ("irregular", ctypes.c_uint64),  # 1: synccheck has to check the barriers and masks
+        ("irregular", ctypes.c_uint64),  # what has to be looked at again: masks, shuffles, local and read-only memory
         ("shared_shift", ctypes.c_uint32),
         ("shift", ctypes.c_uint32),
         ("sink", ctypes.c_uint64),  # 4096 bytes for skipped accesses
+        ("undefined", ctypes.c_uint64),  # UndefinedValues (abi_values), or 0
         ("last_warp_operation", ctypes.c_uint64 * 32),  # as last_barrier, among the lanes of each warp
         ("resumed", ctypes.c_uint32 * 32),  # threads that have resumed from the last barrier
         (

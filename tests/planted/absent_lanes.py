@@ -248,7 +248,8 @@ BUGS = (
             """    __shared__ float between[64];
     int i = threadIdx.x;
     if ({{i >= n||false}}) return;
-    float left = __shfl_up_sync(0xffffffff, i < n ? x[i] : 0, 1), right = __shfl_down_sync(0xffffffff, i < n ? x[i] : 0, 1);  // HERE
+    float own = i < n ? x[i] : 0;
+    float left = __shfl_up_sync(0xffffffff, own, 1), right = __shfl_down_sync(0xffffffff, own, 1);  // HERE
     between[i] = left + right;
     if (i < n) y[i] = between[i];""",
         ),

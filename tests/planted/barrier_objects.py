@@ -47,13 +47,13 @@ BUGS = (
         (i32(64), i32(64, "zero")),
     ),
     Planted(
-        "barrier_object_for_one_warp_and_two_arrive",
+        "barrier_object_for_three_and_two_arrive_at_once",
         "synccheck",
         ("too many arrivals",),
         kernel(
             "const int* x, int* y",
             """    __shared__ cuda::barrier<cuda::thread_scope_block> bar;
-    if (threadIdx.x == 0) init(&bar, {{32||64}});
+    if (threadIdx.x == 0) init(&bar, {{3||64}});
     __syncthreads();
     {{auto token = ||}}bar.arrive({{2||1}});  // HERE
     __syncthreads();

@@ -17,7 +17,7 @@ BUGS = (
         READ,
         kernel(
             "const int* x, int* y, int n",
-            """    int bins[16]{{|| = {}}};
+            """    int bins[16]{{|| = { 0 } }};
     for (int k = 0; k < n; k++) bins[x[threadIdx.x * n + k]]++;  // HERE
     for (int b = 0; b < 16; b++) y[threadIdx.x * 16 + b] = bins[b];  // HERE""",
         ),
@@ -104,13 +104,13 @@ BUGS = (
     if (!t) return;
     if (threadIdx.x < {{32||64}}) t[threadIdx.x] = x[threadIdx.x];
     __syncthreads();
-    y[threadIdx.x] = t[63 - threadIdx.x];  // HERE
+    y[blockIdx.x * 64 + threadIdx.x] = t[63 - threadIdx.x];  // HERE
     __syncthreads();
     if (threadIdx.x == 0) free(t);""",
         ),
         (2,),
         (64,),
-        (f32(64), f32(64, "zero")),
+        (f32(64), f32(128, "zero")),
     ),
     Planted(
         "link_of_the_last_node_not_set",
@@ -255,7 +255,8 @@ BUGS = (
     for (int s = 0; s < steps; s++) {
         const float* from = s % 2 ? b : a;
         float* to = s % 2 ? a : b;
-        to[i] = 0.5f * ({{__ldg(from + (i + 1) % 64) + __ldg(from + (i + 63) % 64)||from[(i + 1) % 64] + from[(i + 63) % 64]}});  // HERE
+        int left = (i + 63) % 64, right = (i + 1) % 64;
+        to[i] = 0.5f * ({{__ldg(from + left) + __ldg(from + right)||from[left] + from[right]}});  // HERE
         __syncthreads();
     }""",
         ),

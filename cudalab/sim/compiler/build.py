@@ -57,6 +57,7 @@ from cudalab.sim.compiler.runtime import (
     rounding,
     skipping,
     states,
+    undefined_values,
 )
 from cudalab.sim.compiler.runtime.assembler import Library
 from cudalab.sim.compiler.semantics import Scope
@@ -174,10 +175,12 @@ def _kernel(
         cell_shift=module.cell_shift,
         shared_cell_shift=module.shared_cell_shift,
         root_kinds=root_kinds,
+        read_only_roots=module.read_only_roots(plan),
         other_kinds=other_kinds,
         wide=looks_wide(plan),
         dynamic_stack=plan.dynamic_stack,
         uses_heap=plan.uses_heap,
+        undefined_words=plan.undefined_words,
         longest_path=longest_path(plan.blocks),
         steady=is_steady(plan.blocks),
         publishes=publishes,
@@ -323,6 +326,7 @@ def runtime_text() -> str:
         narrow,
         race,
         skipping,
+        undefined_values,
     )
     for part in parts:
         part.write(library)

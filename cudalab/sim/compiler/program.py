@@ -90,6 +90,8 @@ class Site:
     """Mask of a load's bytes whose values matter (PTX ISA, pragma ``used_bytes_mask``), -1 for all."""
     polled: bool = False
     """A load whose value a loop waits for."""
+    stores_local: bool = False
+    """A store, outside local memory, of the address of a local variable."""
     checked_by_swap: bool = False
     """A load whose value a compare-and-swap on the same location compares with."""
 
@@ -97,6 +99,13 @@ class Site:
     def semantics(self) -> Semantics:
         """What the opcode says about operation, memory order and scope."""
         return semantics_of(self.opcode)
+
+    @property
+    def writes(self) -> bool:
+        """A store or atomic, or an instruction that begins or ends a barrier object."""
+        if self.kind is SiteKind.SYNC:
+            return not self.semantics.arrives
+        return self.kind is not SiteKind.LOAD
 
     @property
     def synchronises_lanes(self) -> bool:
@@ -170,6 +179,8 @@ class Kernel:
     """How each root is accessed: a bit set of ``1 << SiteKind``."""
     wide: bool = False
     """May have a form that takes several threads at once (``codegen.wide``)."""
+    read_only_roots: frozenset[int] = frozenset()
+    """Roots that it reads through the read-only data cache; -1: pointers that no root is known of."""
     other_kinds: int = 0
     """How device memory is accessed through pointers that no root is known of; 0: the kernel stays in its roots."""
 
@@ -178,6 +189,8 @@ class Kernel:
     dynamic_stack: bool = False
     """It calls functions that call themselves, or allocates on its threads' stacks: they get the device's stack limit
     beside ``local_bytes``."""
+    undefined_words: int = 0
+    """Words for each thread with which sanitized code follows undefined values; 0: nothing in it gives any."""
     longest_path: int = 0
     """PTX instructions that a thread executes at most; 0 when nothing bounds them."""
     steady: bool = False

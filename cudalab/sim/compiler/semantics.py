@@ -70,6 +70,8 @@ class Semantics:
     """Arrives at a barrier without waiting."""
     expects_bytes: bool = False
     """Tells an mbarrier how many bytes copies will bring (``expect_tx``)."""
+    read_only: bool = False
+    """A load through the read-only data cache: nobody may write there while the kernel runs."""
     exchanges: bool = False
     """An atomic whose new value does not depend on the old one."""
     floating: bool = False
@@ -161,6 +163,7 @@ def semantics_of(opcode: str) -> Semantics:
         bulk=any(part.startswith("bulk") for part in parts),
         arrives=any(part.startswith("arrive") for part in parts),
         expects_bytes="expect_tx" in parts,
+        read_only="nc" in parts,
         exchanges="exch" in parts,
         floating=type.endswith(_FLOATS),
         integer_word=type in ("u64", "b64", "s64"),

@@ -133,14 +133,14 @@ def place(e: ThreadEnvironment, address: str, size: int, site: int) -> str:
 def record(e: ThreadEnvironment, access: Access, pointer: str) -> None:
     """Append the access to the trace, unless its record is elided, and the old bytes to the undo log."""
     if e.unit.skips:
-        e.record(access.site, _recorded_address(e, access))
+        e.record(access.site, generic_address(e, access))
     elif e.plan.behind(access.site) < 0:
-        note(e, access.site, _recorded_address(e, access))
+        note(e, access.site, generic_address(e, access))
     if access.kind is not SiteKind.LOAD and access.space in (Space.GENERIC, Space.GLOBAL):
         keep_old(e, pointer, access.size)
 
 
-def _recorded_address(e: ThreadEnvironment, access: Access) -> str:
+def generic_address(e: ThreadEnvironment, access: Access) -> str:
     """The generic address of an access."""
     base = base_of(e, access)
     if access.space in (Space.SHARED, Space.LOCAL, Space.CLUSTER):

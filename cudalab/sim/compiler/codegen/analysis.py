@@ -22,6 +22,7 @@ from cudalab.sim.compiler.passes.inlining import CallGraph, inline_waiting_funct
 from cudalab.sim.compiler.passes.instruction_classes import HEAP_FUNCTIONS
 from cudalab.sim.compiler.passes.liveness import find_liveness
 from cudalab.sim.compiler.passes.not_a_number import find_computed
+from cudalab.sim.compiler.passes.operands import registers_in
 from cudalab.sim.compiler.passes.pointer_roots import Root, find_roots
 from cudalab.sim.compiler.passes.polling import insert_cluster_waits, insert_polls
 from cudalab.sim.compiler.passes.regions import find_points, find_regions, frame_slots
@@ -31,6 +32,7 @@ from cudalab.sim.compiler.passes.suspension import CLUSTER_DONE, is_poll
 from cudalab.sim.compiler.program import Location, RootSource, Site
 from cudalab.sim.compiler.ptx.errors import PtxError
 from cudalab.sim.compiler.ptx.nodes import Function, Instruction, Module, Symbol, Variable
+from cudalab.sim.compiler.semantics import semantics_of
 
 #: Stack bytes per call of a recursive function, beside its local variables (fitted to the recursion depth of an H200
 #: under several limits).
@@ -125,6 +127,15 @@ class ModulePlan:
             if end.space is not Space.SHARED:
                 others |= 1 << end.kind
         return tuple(roots), others
+
+    def read_only_roots(self, plan: Plan) -> frozenset[int]:
+        """The roots that a kernel reads through the read-only data cache; -1 for pointers of unknown origin."""
+        return frozenset(
+            access.root
+            for each in self.reached(plan)
+            for access in each.accesses.values()
+            if semantics_of(access.instruction.opcode).read_only
+        )
 
     # -- one function
 
@@ -349,6 +360,16 @@ def _lay_out_locals(plan: Plan) -> None:
     plan.frame_size = align(size, 16)
 
 
+def _stores_local(plan: Plan, access: Access) -> bool:
+    """Whether a store puts the address of a local variable where other threads may find it."""
+    if access.space in (Space.LOCAL, Space.PARAM):
+        return False
+    roots = [
+        plan.roots.root(register) for source in access.instruction.operands[1:] for register in registers_in(source)
+    ]
+    return any(root is not None and root.kind == "local" and root.generic for root in roots)
+
+
 _SYNCHRONISING = ("mbarrier.", "cp.async.", "st.async.", "red.async.", "barrier.cluster.", CLUSTER_DONE)
 
 
@@ -374,6 +395,7 @@ def _number_sites(plan: Plan, sites: list[Site]) -> None:
                     _site(access.kind, instruction, access.space, access.size),
                     used_bytes=instruction.used_bytes,
                     polled=instruction in plan.poll_sources,
+                    stores_local=access.kind is SiteKind.STORE and _stores_local(plan, access),
                     checked_by_swap=instruction in before_swaps,
                 )
                 sites.append(lines.mend(site))

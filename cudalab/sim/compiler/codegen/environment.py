@@ -159,6 +159,10 @@ class ThreadEnvironment(Emitter):
         """The thread's linear index in its block, i32."""
         return "%thread"
 
+    def entry_state(self) -> str:
+        """The suspension point from which this code starts, i32; 0: the thread starts."""
+        return "0"
+
     def stack(self) -> str:
         """The offset of this activation's frame in the thread's local memory, i64."""
         return "0"

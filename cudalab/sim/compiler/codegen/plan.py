@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from cudalab.sim.compiler.passes.accesses import Access, Group
 from cudalab.sim.compiler.passes.async_copies import AsyncCopy
@@ -13,6 +14,7 @@ from cudalab.sim.compiler.passes.polling import PollLoop
 from cudalab.sim.compiler.passes.regions import Point, Region
 from cudalab.sim.compiler.passes.rematerialisation import Recomputed
 from cudalab.sim.compiler.passes.suspension import CLUSTER_WAIT
+from cudalab.sim.compiler.passes.undefined_values import has_sources
 from cudalab.sim.compiler.program import RootSource, Site
 from cudalab.sim.compiler.ptx.nodes import Function, Instruction, Register
 from cudalab.sim.compiler.runtime.layout import ASYNC_BYTES, SCRATCH_BYTES
@@ -67,6 +69,14 @@ class Plan:
         self.polls = polls
         self.polling_blocks = {index for loop in polls for index in loop.body}
         self.poll_sources = {source for loop in polls for source in loop.sources}
+
+    @cached_property
+    def undefined_words(self) -> int:
+        """Words for a thread's registers, branches and calls where sanitized code follows undefined values; 0: nothing
+        in this kernel gives any."""
+        if not self.function.is_kernel or not has_sources(self.blocks, self.accesses, bool(self.local_offsets)):
+            return 0
+        return len(self.function.registers) + len(self.blocks) + 2
 
     @property
     def own_sites(self) -> list[Site]:

@@ -61,6 +61,9 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
     def level_here(self, level: Level) -> Level:
         return level if level is Level.THREAD else (Level.THREAD if level is Level.ROW else Level.LAUNCH)
 
+    def entry_state(self) -> str:
+        return "%state"
+
     def tid(self, axis: int) -> str:
         """Read from the driver's tables: a warp's lanes may span rows of the block."""
         table = self.block_field((layout.TID_X, layout.TID_Y, layout.TID_Z)[axis], "ptr")
@@ -120,6 +123,8 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
         if is_poll(block.ending.opcode):
             polling.wait(self)
         else:
+            if self.follower is not None:
+                self.follower.suspend(block.ending)
             self.lower(block.ending)
 
     def wait(self, kind: PointKind) -> None:
@@ -245,6 +250,8 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
                 self.emit(f"store {register_type(register)} {value}, ptr {self.slot(register)}")
             self.instruction = point.instruction
             take_results(self, point)
+            if self.follower is not None:
+                self.follower.resume(point.instruction)
             self.flush(-1)
         self.emit(f"br label %b{start}")
 

@@ -6,6 +6,9 @@ from cudalab.sim import abi
 from cudalab.sim.compiler.codegen import polling, tracing
 from cudalab.sim.compiler.codegen.elided_records import disturbs
 from cudalab.sim.compiler.codegen.environment import ThreadEnvironment
+from cudalab.sim.compiler.codegen.plan import Plan
+from cudalab.sim.compiler.codegen.undefined_values import ValueFollower
+from cudalab.sim.compiler.codegen.unit import Unit
 from cudalab.sim.compiler.passes.control_flow import Block, End
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.ptx.nodes import Instruction
@@ -16,6 +19,11 @@ class ThreadCode(ThreadEnvironment):
 
     _cold = 0
 
+    def __init__(self, unit: Unit, plan: Plan) -> None:
+        super().__init__(unit, plan)
+        values = unit.undefined_values(plan)
+        self.follower = ValueFollower(self, values) if values is not None else None
+
     def write_blocks(self, indices: list[int]) -> None:
         for index in indices:
             self._write_block(self.plan.blocks[index])
@@ -23,6 +31,8 @@ class ThreadCode(ThreadEnvironment):
     def _write_block(self, block: Block) -> None:
         self.values, self.dirty, self.group_bases, self.room = {}, {}, {}, None
         self.label(f"b{block.index}")
+        if self.follower is not None:
+            self.follower.enter(block)
         if self.unit.traced and block.size:
             self._note_block(self.plan.block_sites[block.index])
         self.watched = block.index in self.plan.polling_blocks
@@ -45,6 +55,8 @@ class ThreadCode(ThreadEnvironment):
             self.emit(f"br label %{self._edge(block, 0)}")
         elif block.end is End.BRANCH:
             assert block.guard is not None
+            if self.follower is not None:
+                self.follower.decide(block, block.guard)
             condition = self.value(block.guard)
             self.flush(live)
             first, second = self._edge(block, 0), self._edge(block, 1)
@@ -53,6 +65,8 @@ class ThreadCode(ThreadEnvironment):
             self.emit(f"br i1 {condition}, label %{first}, label %{second}")
         elif block.end is End.SWITCH:
             assert block.ending is not None
+            if self.follower is not None:
+                self.follower.decide(block, block.ending.operands[0])
             index = self.integer(block.ending.operands[0], 32)
             self.flush(live)
             targets = [self._edge(block, number) for number in range(len(block.successors))]
@@ -77,6 +91,8 @@ class ThreadCode(ThreadEnvironment):
     def lower(self, instruction: Instruction) -> None:
         if self.to_mark and disturbs(self.plan, instruction):
             tracing.mark_accesses(self)
+        if self.follower is not None and self.level is None:
+            self.follower.before(instruction)
         super().lower(instruction)
         if self.room is not None and disturbs(self.plan, instruction):
             self.room = None

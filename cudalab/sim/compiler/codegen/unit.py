@@ -8,6 +8,7 @@ from cudalab.sim.compiler.codegen.analysis import ModulePlan
 from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.passes.accesses import Access
 from cudalab.sim.compiler.passes.flushing import flushes_in_hardware
+from cudalab.sim.compiler.passes.undefined_values import UndefinedValues, find_undefined_values
 from cudalab.sim.compiler.ptx import scope
 from cudalab.sim.compiler.ptx.table import Table
 from cudalab.sim.compiler.runtime.assembler import Library
@@ -24,6 +25,7 @@ class Unit:
         self.traced = variant in ("traced", "sanitize_trace")
         self.shadowed = variant in ("sanitize", "sanitize_shuffled")  # keeps shadow cells (shadow_cells.py)
         self.skips = variant.startswith("sanitize")  # skips invalid accesses
+        self.follows = variant == "sanitize_trace"  # follows undefined values (undefined_values.py)
         self.shuffles = self.traced or variant == "sanitize_shuffled"  # threads in the order of context.thread_order
         self.atomic = variant in ("atomic", "wide_atomic", "footprint_atomic")
         self.marked = variant in ("footprint", "footprint_atomic")
@@ -34,6 +36,7 @@ class Unit:
         self._tables: dict[tuple[object, ...], str] = {}
         self._included: set[str] = set()
         self._defined: set[str] = set()
+        self._undefined: dict[str, UndefinedValues] = {}
 
     def declare(self, name: str, text: str) -> None:
         """Declare a function once, unless it is defined here."""
@@ -94,6 +97,21 @@ class Unit:
 
     def globals_index(self, name: str) -> int:
         return self.plan.global_index[name]
+
+    def undefined_values(self, plan: Plan) -> UndefinedValues | None:
+        """What undefined values can reach in a function, or None: nothing has to be followed."""
+        if not self.skips:
+            return None
+        if not plan.function.is_kernel:
+            local = any(each.undefined_words and each.local_offsets for each in self.plan.kernels)
+            return UndefinedValues(in_local=True) if local else None
+        if not plan.undefined_words:
+            return None
+        if plan.function.name not in self._undefined:
+            self._undefined[plan.function.name] = find_undefined_values(
+                plan.blocks, plan.accesses, plan.liveness, plan.function.registers, bool(plan.local_offsets)
+            )
+        return self._undefined[plan.function.name]
 
     def function_plan(self, name: str) -> Plan | None:
         return self.plan.plans.get(name)

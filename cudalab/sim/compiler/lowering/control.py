@@ -170,6 +170,8 @@ def _print(e: ThreadCode, i: Instruction, places: list[str]) -> None:
         f"i64 {arguments}",
     )
     e.emit(f"store i32 {count}, ptr {places[0]}")
+    if e.follower is not None:
+        e.follower.printed(arguments, count, e.plan.other_sites[i])
 
 
 def _assert(e: ThreadCode, i: Instruction, places: list[str]) -> None:

@@ -224,7 +224,7 @@ def find_flow(blocks: list[Block], indices: list[int], entry: int) -> Flow | Non
                         stack += predecessors[each]
     frozen = {head: frozenset(body) for head, body in loops.items()}
     places = _order(frozenset(reached), None, successors, frozen, rank)
-    return Flow(places, successors, frozen, _post_dominators(order, successors))
+    return Flow(places, successors, frozen, post_dominators(order, successors))
 
 
 def _postorder(successors: dict[int, list[int]], entry: int) -> list[int]:
@@ -274,7 +274,7 @@ def _dominators(order: list[int], successors: dict[int, list[int]], entry: int) 
     return found
 
 
-def _post_dominators(order: list[int], successors: dict[int, list[int]]) -> dict[int, int | None]:
+def post_dominators(order: list[int], successors: dict[int, list[int]]) -> dict[int, int | None]:
     """The immediate post-dominator of each block; None: the region's end."""
     backwards = order[::-1]
     everything = (1 << len(order)) - 1

@@ -11,7 +11,8 @@ from cudalab.sim.compiler.passes.suspension import PointKind
 from cudalab.sim.compiler.runtime import layout
 from cudalab.sim.compiler.runtime.assembler import Function, Library
 
-_SHUFFLES = (PointKind.SHUFFLE_UP, PointKind.SHUFFLE_DOWN, PointKind.SHUFFLE_XOR, PointKind.SHUFFLE_INDEX)
+SHUFFLES = (PointKind.SHUFFLE_UP, PointKind.SHUFFLE_DOWN, PointKind.SHUFFLE_XOR, PointKind.SHUFFLE_INDEX)
+"""Kinds of shuffle, in ascending order."""
 _VOTES = (PointKind.VOTE_ALL, PointKind.VOTE_ANY, PointKind.VOTE_UNIFORM, PointKind.VOTE_BALLOT)
 _REDUCTIONS = {
     PointKind.REDUCE_ADD: ("add", 0),
@@ -27,7 +28,7 @@ _REDUCTIONS = {
 
 def write(library: Library) -> None:
     """Add the functions of this module."""
-    for kind in _SHUFFLES:
+    for kind in SHUFFLES:
         _shuffle_everyone(library, kind)
     _shuffle_by_literal(library)
     _resolve(library)
@@ -85,7 +86,7 @@ def _resolve(library: Library) -> None:
         _arrive(f, rows)
         f.ret()
     full = f.compare("eq", "i32", "%members", -1)
-    for kind in _SHUFFLES:
+    for kind in SHUFFLES:
         with f.if_(f.compare("eq", "i32", "%kind", int(kind))):
             with f.if_(full):
                 f.call(_fast_name(kind), "void", *[f"ptr {rows[row]}" for row in _SHUFFLE_ROWS])
@@ -151,7 +152,7 @@ def _answer(f: Function, rows: Rows, lane: str, result: str, predicate: str) -> 
     f.store("i32", predicate, f.element(rows[layout.PREDICATE], "i32", lane))
 
 
-def _source(f: Function, kind: PointKind, lane: str, b: str, c: str) -> tuple[str, str]:
+def source_lane(f: Function, kind: PointKind, lane: str, b: str, c: str) -> tuple[str, str]:
     """Source lane of a shuffle, and whether it is within the segment (PTX ISA, ``shfl.sync``)."""
     clamp = f.op(f"and i32 {c}, 31")
     segment = f.op(f"and i32 {f.op(f'lshr i32 {c}, 8')}, 31")
@@ -176,7 +177,7 @@ def _source(f: Function, kind: PointKind, lane: str, b: str, c: str) -> tuple[st
 
 def _shuffle(f: Function, kind: PointKind, rows: Rows, lane: str) -> None:
     b, c = (_word(f, rows, row, lane) for row in (layout.B, layout.C))
-    source, valid = _source(f, kind, lane, b, c)
+    source, valid = source_lane(f, kind, lane, b, c)
     taking_part = f.op(f"and i32 {f.op(f'lshr i32 %members, {source}')}, 1")
     present = f.compare("ne", "i32", taking_part, 0)
     chosen = f.op(f"select i1 {present}, i32 {source}, i32 {lane}")
@@ -197,7 +198,7 @@ def _shuffle_everyone(library: Library, kind: PointKind) -> None:
     rows = {row: f"%{name}" for row, name in zip(_SHUFFLE_ROWS, names, strict=True)}
     with f.count_up("i32", 32) as lane:
         b, c = (_word(f, rows, row, lane) for row in (layout.B, layout.C))
-        source, valid = _source(f, kind, lane, b, c)
+        source, valid = source_lane(f, kind, lane, b, c)
         _answer(f, rows, lane, _word(f, rows, layout.A, source), f.op(f"zext i1 {valid} to i32"))
     f.ret()
 

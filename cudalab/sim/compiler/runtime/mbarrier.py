@@ -5,6 +5,8 @@ the pending bytes of asynchronous copies (*tx-count*); when both are zero the ph
 with the expected count. Here its bits are: pending arrivals (20), expected arrivals (20), tx-count (21, signed), the
 parity of the phase (1), and a two-bit tag of initialised objects. The token of an arrival is the previous value of the
 object.
+
+In sanitized code a fault is noted like an access out of bounds, and the operation has no effect.
 """
 
 from __future__ import annotations
@@ -77,6 +79,13 @@ def _fault(f: Function, why: int, word: str, count: str) -> None:
     f.call("cl_fault", "void", *who, f"i64 {address}", "i32 8")
     for number, value in enumerate((str(why), word, count)):
         f.store("i64", value, "%ctx", layout.field("fault.extra") + 8 * number)
+    with f.if_(_is_sanitized(f)):
+        f.call("cl_missed", "ptr", "ptr %ctx")
+
+
+def _is_sanitized(f: Function) -> str:
+    """Whether a fault is noted, and the thread goes on."""
+    return f.compare("ne", "i64", f.load("i64", "%ctx", layout.field("race")), 0)
 
 
 def _place(library: Library) -> None:
@@ -94,6 +103,8 @@ def _place(library: Library) -> None:
     f.call("cl_fault", "void", *who, f"i64 {generic}", "i32 8")
     f.store("i64", 0, "%ctx", layout.field("fault.extra"))
     f.store("i64", size, "%ctx", layout.field("fault.extra") + 8)
+    with f.if_(_is_sanitized(f)):
+        f.ret(f.call("cl_missed", "ptr", "ptr %ctx"))
     f.ret("null")
 
 

@@ -19,7 +19,7 @@ from cudalab.sim.compiler.runtime import layout
 from cudalab.sim.compiler.runtime.assembler import Function, Library, Variable
 from cudalab.sim.compiler.runtime.collectives import warp_rows
 from cudalab.sim.compiler.runtime.layout import race_field
-from cudalab.sim.compiler.runtime.states import kind_of, lanes_of, literals_of
+from cudalab.sim.compiler.runtime.states import kind_of, lanes_of, literals_of, site_of
 
 _CONFLICTS = Race.WARP_CONFLICT | Race.GRID_CONFLICT
 _SUSPECT = ctypes.sizeof(abi.Suspect)
@@ -46,6 +46,12 @@ def race_of(f: Function) -> None:
     """Define ``%race``, the state of sanitized code."""
     f.line(f"%race.at = getelementptr i8, ptr %ctx, i64 {layout.field('race')}")
     f.line("%race = load ptr, ptr %race.at")
+
+
+def _mark_irregular(f: Function) -> None:
+    """Barriers or masks have to be checked."""
+    seen = f.op(f"or i64 {_load(f, 'irregular')}, {Race.UNEVEN}")
+    f.store("i64", seen, "%race", race_field("irregular"))
 
 
 def _append(library: Library) -> None:
@@ -115,7 +121,7 @@ def _enter(library: Library) -> None:
         plain = f.op(f"and i1 {known}, {f.compare('eq', 'i32', number, 0)}")
         whole.set(f.op(f"and i1 {plain}, {all_}"))
         with f.if_(f.op(f"xor i1 {whole.get()}, true")):
-            f.store("i64", 1, "%race", race_field("irregular"))
+            _mark_irregular(f)
             f.ret()
     with f.if_(whole.get()):
         _passed_barrier(f, time, threads)
@@ -124,6 +130,7 @@ def _enter(library: Library) -> None:
     below = f.compare("ult", "i32", kind, int(PointKind.ACTIVE_MASK))
     with f.if_(f.op(f"and i1 {is_warp}, {below}")):
         _passed_warp_operation(f, time, threads, flags, literals)
+        _read_lanes(f, kind, threads, literals)
     f.ret()
 
 
@@ -139,7 +146,7 @@ def _warp_operation(library: Library) -> None:
     own = f.op("shl i32 1, %warp")
     before = f.compare("ne", "i32", f.op(f"and i32 {diverged}, {own}"), 0)
     with f.if_(f.op(f"and i1 {missing}, {before}")):
-        f.store("i64", 1, "%race", race_field("irregular"))
+        _mark_irregular(f)
     with f.if_(f.compare("ne", "i32", "%needed", "%alive")):
         f.store("i32", f.op(f"or i32 {diverged}, {own}"), "%race", race_field("diverged"))
     f.ret()
@@ -154,7 +161,7 @@ def _passed_barrier(f: Function, time: str, threads: str) -> None:
         f.store("i64", time, "%race", race_field("last_barrier"))
         f.call("llvm.memset.p0.i64", "void", f"ptr {resumed}", "i8 -1", "i64 128", "i1 false")
         f.ret()
-    f.store("i64", 1, "%race", race_field("irregular"))
+    _mark_irregular(f)
     word = f.element(resumed, "i32", f.op("lshr i32 %first, 5"))
     bit = f.op("shl i32 1, " + f.op("and i32 %first, 31"))
     again = f.compare("ne", "i32", f.op(f"and i32 {f.load('i32', word)}, {bit}"), 0)
@@ -191,7 +198,7 @@ def _passed_warp_operation(f: Function, time: str, threads: str, flags: str, lit
             common.set(literal)
             unnamed = f.op(f"and i32 {present.get()}, {f.op(f'xor i32 {literal}, -1')}")
             with f.if_(f.compare("ne", "i32", unnamed, 0)):
-                f.store("i64", 1, "%race", race_field("irregular"))
+                _mark_irregular(f)
             otherwise()
             masks = warp_rows(f, warp)[layout.MASK]
             with f.bits(present.get()) as lane:
@@ -199,11 +206,32 @@ def _passed_warp_operation(f: Function, time: str, threads: str, flags: str, lit
                 common.update("and", mask)
                 named = f.op(f"and i32 {f.op(f'lshr i32 {mask}, {lane}')}, 1")
                 with f.if_(f.compare("eq", "i32", named, 0)):
-                    f.store("i64", 1, "%race", race_field("irregular"))
+                    _mark_irregular(f)
         missing = f.op(f"and i32 {lanes}, {f.op(f'xor i32 {common.get()}, -1')}")
         everybody = f.compare("eq", "i32", missing, 0)
         with f.if_(f.op(f"and i1 {everybody}, {f.op(f'xor i1 {partly}, true')}")):
             f.store("i64", time, f.element(f.at("%race", race_field("last_warp_operation")), "i64", warp))
+
+
+def _read_lanes(f: Function, kind: str, threads: str, literals: str) -> None:
+    """Follow what lanes read of each other in warps that resume whole; others were looked at when the operation was
+    resolved (``states``)."""
+    shuffles = f.compare("uge", "i32", kind, int(PointKind.SHUFFLE_UP))
+    combines = f.compare("ule", "i32", kind, int(PointKind.REDUCE_XOR))
+    whole = f.op(f"or i1 {f.compare('eq', 'i32', '%end', threads)}, {f.op('icmp eq i32 0, ' + _rest(f, '%end'))}")
+    even = f.compare("eq", "i32", _rest(f, "%first"), 0)
+    with f.if_(f.op(f"and i1 {f.op(f'and i1 {shuffles}, {combines}')}, {f.op(f'and i1 {whole}, {even}')}")):
+        site = site_of(f, "%state")
+        stop = f.op(f"lshr i32 {f.op('add i32 %end, 31')}, 5")
+        with f.count_up("i32", stop, f.op("lshr i32 %first, 5")) as warp:
+            lanes = lanes_of(f, warp)
+            operation = f"i32 {kind}", f"i32 {lanes}", f"i32 {lanes}", f"i32 {site}", f"ptr {literals}"
+            f.call("cl_undefined_lanes", "void", "ptr %ctx", "ptr %blk", f"i32 {warp}", *operation)
+
+
+def _rest(f: Function, thread: str) -> str:
+    """A thread's place in its warp."""
+    return f.op(f"and i32 {thread}, {abi.WARP - 1}")
 
 
 # -- cells -------------------------------------------------------------------------------------------------------------

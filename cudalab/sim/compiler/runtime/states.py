@@ -45,6 +45,12 @@ def literals_of(f: Function, state: str) -> str:
     return f.at(table, f.op(f"mul i64 {f.wide(state)}, {layout.LITERAL_BYTES}"))
 
 
+def site_of(f: Function, state: str) -> str:
+    """The site of the point at which a thread waits, as i32."""
+    first = f.op(f"trunc i64 {f.load('i64', '%kernel')} to i32")
+    return f.op(f"sub i32 {f.op(f'add i32 {first}, {state}')}, 1")
+
+
 def call_region(f: Function, state: str, first: str, end: str) -> str:
     """Run a region for a range of threads; returns its result."""
     with f.if_(f.compare("ne", "i64", f.load("i64", "%ctx", layout.field("race")), 0)):
@@ -207,6 +213,9 @@ def _resolve_complete(f: Function, states: str, alive: str, progress: Variable) 
                         asked = f.load("i32", f.element(masks, "i32", lane))
                         numbers = f"i32 {asked}", f"i32 {needed}", f"i32 {alive}"
                         f.call("cl_race_warp", "void", "ptr %ctx", "i32 %warp", *numbers)
+                        site = f"i32 {site_of(f, state)}"
+                        operation = f"i32 {kind}", f"i32 {needed}", f"i32 {alive}", site, "ptr null"
+                        f.call("cl_undefined_lanes", "void", "ptr %ctx", "ptr %blk", "i32 %warp", *operation)
                     _resolve(f, states, kind, needed, alive)
                     progress.set("true")
 

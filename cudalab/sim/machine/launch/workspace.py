@@ -173,7 +173,7 @@ class Workspace:
             return 0
         with loaded.module.memory.heap.lock:
             where, label = _line_of(loaded, site), f"malloc in {loaded.name}"
-            return loaded.module.memory.heap.malloc(size, alignment, label, where)
+            return loaded.module.memory.heap.malloc(size, alignment, label, where, site)
 
     def _heap_free(self, _context: int, pointer: int, site: int) -> int:
         loaded = self._loaded

@@ -40,6 +40,8 @@ class Allocation:
     """Which bytes have been written since allocation, as far as it is known."""
     freed: bool = False
     freed_where: str = ""
+    site: int = -1
+    """Of the device heap: the site of the kernel that allocated it."""
 
     @property
     def end(self) -> int:

@@ -262,6 +262,10 @@ class Memory:
                 return allocation.pointer
         return None
 
+    def chunks(self) -> list[Allocation]:
+        """The pieces of device memory that the device heap hands out, whole."""
+        return [allocation for allocation in self._live.values() if allocation.kind == "heap"]
+
     def __iter__(self) -> Iterator[Allocation]:
         """Live allocations by address."""
         for start in self._starts:

@@ -108,7 +108,7 @@ class DeviceHeap:
 
     # -- what kernels call ---------------------------------------------------------------------------------------------
 
-    def malloc(self, size: int, alignment: int = 16, label: str = "", where: str = "") -> int:
+    def malloc(self, size: int, alignment: int = 16, label: str = "", where: str = "", site: int = -1) -> int:
         """Allocate for a thread; 0 when the heap has no room left, as ``malloc`` returns NULL.
 
         Args:
@@ -116,6 +116,7 @@ class DeviceHeap:
             alignment: of the address, a power of two up to 256; larger ones give 0.
             label: what to call it in messages.
             where: the line of the kernel.
+            site: of the kernel's call.
         """
         self.touched = True
         cost = charge(size)
@@ -127,7 +128,9 @@ class DeviceHeap:
             return 0
         memory = self._memory
         memory.arena.unpoison(pointer - memory.arena.base, size)
-        allocation = Allocation(pointer, size, "heap", label, where, memory.next_serial(), WrittenBytes(size))
+        allocation = Allocation(
+            pointer, size, "heap", label, where, memory.next_serial(), WrittenBytes(size), site=site
+        )
         self._enter(allocation)
         if self._journal is not None:
             self._journal.append((True, allocation))
@@ -187,6 +190,15 @@ class DeviceHeap:
         sanitizer)."""
         if self._journal is None:
             self._journal = []
+
+    def allocated(self) -> list[Allocation]:
+        """What was allocated since the journal began, and is live."""
+        made = [allocation for was_allocated, allocation in self._journal or () if was_allocated]
+        return [allocation for allocation in made if not allocation.freed]
+
+    def begun(self, after: int) -> list[Allocation]:
+        """What was allocated since the journal began, and may be freed by now, without the first ``after`` of it."""
+        return [allocation for was_allocated, allocation in self._journal or () if was_allocated][after:]
 
     def rollback(self) -> None:
         """Undo the journal: allocations are gone, freed memory is live again."""

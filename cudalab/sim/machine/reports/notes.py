@@ -5,6 +5,7 @@ from __future__ import annotations
 WAITED_FOR_FAULT = "blocks that wait for one which ended with a fault could not go on"
 LAUNCH_TOO_LARGE = "the launch is very large; races, initialisation and barriers were checked in its first blocks only"
 RACES_IN_FIRST_BLOCKS = "the launch is very large; races were looked for in its first blocks only"
+VALUES_NOT_FOLLOWED = "the blocks wait for each other, and are too many for shuffles of absent lanes to be looked for"
 TOO_MUCH_MEMORY = "the launch touches too much memory to compare all blocks; races between blocks may be missed"
 
 

@@ -5,40 +5,20 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from cudalab.sim.abi import SHARED_WINDOW, SiteKind, Space, SyncRule
+from cudalab.sim.abi import SHARED_WINDOW, WARP, SiteKind, Space
 from cudalab.sim.machine.reports.finding import Finding, place_of, triple
 from cudalab.sim.machine.sanitizer.initcheck import UninitialisedRead
+from cudalab.sim.machine.sanitizer.leakcheck import Leak
 from cudalab.sim.machine.sanitizer.mask_mismatch import MaskMismatch
+from cudalab.sim.machine.sanitizer.misread_pointers import Misread
 from cudalab.sim.machine.sanitizer.racecheck import Race
 from cudalab.sim.machine.sanitizer.synccheck import SyncError
+from cudalab.sim.machine.sanitizer.undefined_values import AbsentLane, UnwrittenLocal
 
 if TYPE_CHECKING:
+    from cudalab.sim.compiler.program import Site
     from cudalab.sim.machine.launch.configuration import Dim3
     from cudalab.sim.machine.launch.module import Launch
-
-
-_RULES = {
-    SyncRule.NOT_INITIALISED: (
-        "The object was never initialised, or was invalidated.",
-        "let one thread initialise it, and put __syncthreads() behind that.",
-    ),
-    SyncRule.INITIALISED_TWICE: (
-        "The object is in use and is initialised again.",
-        "let one thread initialise it, once.",
-    ),
-    SyncRule.TOO_MANY_ARRIVALS: (
-        "More threads arrive in one phase than the object was initialised for.",
-        "initialise it with the number of threads that arrive.",
-    ),
-    SyncRule.COUNT_OUT_OF_RANGE: (
-        "The expected count is 0, or larger than 1,048,575.",
-        "initialise it with the number of threads that arrive.",
-    ),
-    SyncRule.WRONG_PHASE: (
-        "The wait is for a phase that is neither the current one nor the one before.",
-        "wait with the token of the arrival before, or with the parity of the phase.",
-    ),
-}
 
 
 class Wording:
@@ -70,14 +50,14 @@ class Wording:
     def _memory(self, space: Space, address: int) -> str:
         if space == Space.SHARED:
             return f"shared memory, offset {address - SHARED_WINDOW}"
-        allocation = self._kernel.module.memory.find(address)
+        near = self._kernel.module.memory.explain(address, 1)
+        allocation = near.inside or near.freed
         if allocation is None:
             return f"address {address:#x}"
         return f"byte {address - allocation.pointer} of the {allocation.describe()}"
 
     def race(self, race: Race, *, between_blocks: bool = False) -> Finding:
         sites = self._kernel.kernel.sites
-        words = {SiteKind.LOAD: "reads", SiteKind.STORE: "writes", SiteKind.ATOMIC: "updates (atomic)"}
         space = "__shared__" if race.space == Space.SHARED else "__global__"
         first, second = (triple(party[1], self._block) for party in (race.first, race.second))
         in_block = (
@@ -86,8 +66,8 @@ class Wording:
             else ("", "")
         )
         detail = (
-            f"Thread {_tuple(first)}{in_block[0]} {words[sites[race.first_site].kind]}{self._at(race.first_site)}; "
-            f"thread {_tuple(second)}{in_block[1]} {words[sites[race.second_site].kind]}{self._at(race.second_site)}; "
+            f"Thread {_tuple(first)}{in_block[0]} {_verb(sites[race.first_site])}{self._at(race.first_site)}; "
+            f"thread {_tuple(second)}{in_block[1]} {_verb(sites[race.second_site])}{self._at(race.second_site)}; "
             f"both touch {self._memory(race.space, race.address)}, and nothing orders them."
         )
         if race.asynchronous:
@@ -99,6 +79,8 @@ class Wording:
             advice = (
                 "blocks of one launch are not ordered: use atomics, give each block its own place, or use two launches."
             )
+        elif SiteKind.SYNC in (sites[race.first_site].kind, sites[race.second_site].kind):
+            advice = "put __syncthreads() behind init (and before mbarrier.inval), before any thread uses the object."
         elif race.first[1] // 32 == race.second[1] // 32 and race.hazard != "WAW":
             advice = "put __syncwarp() (lanes of one warp) or __syncthreads() between the two."
         elif race.hazard == "WAW":
@@ -143,6 +125,119 @@ class Wording:
             count=read.count,
         )
 
+    def absent_lane(self, found: AbsentLane) -> Finding:
+        lane, threads = found.thread % WARP, math.prod(self._block)
+        first = found.thread - lane
+        left = lane_ranges(found.members)
+        if found.reason == "unnamed":
+            why = (
+                "the mask does not name"
+                if found.alive >> found.source & 1
+                else "the mask does not name, and which left"
+            )
+        elif first + found.source >= threads:
+            why = f"does not exist: with {threads} threads the last warp ends with lane {threads - first - 1}"
+        elif found.reason == "exited":
+            why = "has exited"
+        else:
+            why = f"does not execute this shuffle now (lanes {left} do)"
+        use = found.use
+        here = use.thread == found.thread and use.block == found.block
+        who = "" if here else f" in thread {_tuple(triple(use.thread, self._block))}"
+        detail = (
+            f"Lane {lane} reads lane {found.source}, which {why}; the mask is {found.mask:#010x}. "
+            f"The value is undefined, and it is used{self._at(use.site)}{who}."
+        )
+        return self._finding(
+            "synccheck",
+            "absent lane",
+            "Shuffle reads a lane that does not take part",
+            found.site,
+            found.block,
+            found.thread,
+            detail=detail,
+            advice=(
+                "let all lanes of the warp execute the shuffle with the mask 0xffffffff, those without an element with "
+                "a neutral value (i < n ? x[i] : 0); or use the result only where the source lane takes part."
+            ),
+            count=found.count,
+        )
+
+    def unwritten_local(self, found: UnwrittenLocal) -> Finding:
+        size = self._kernel.kernel.sites[found.site].size
+        return self._finding(
+            "initcheck",
+            "uninitialised read",
+            f"Uninitialized __local__ memory read of size {size} bytes",
+            found.site,
+            found.use.block,
+            found.use.thread,
+            size=size,
+            detail=(
+                "The thread has stored nothing in this element of a local array (or structure) before; the value is "
+                f"used{self._at(found.use.site)}."
+            ),
+            advice="initialise the array (int a[8] = {};), or read only elements that were written.",
+            count=found.count,
+        )
+
+    def read_only_load(self, found: Misread) -> Finding:
+        who = triple(found.store_thread, self._block)
+        where = "" if found.store_block == found.block else f" of block {triple(found.store_block, self._grid)}"
+        return self._finding(
+            "racecheck",
+            "read-only load",
+            "Read-only load of data that the kernel writes",
+            found.site,
+            found.block,
+            found.thread,
+            address=found.address,
+            size=self._kernel.kernel.sites[found.site].size,
+            detail=(
+                f"__ldg, or a const __restrict__ pointer, reads {self._memory(Space.GLOBAL, found.address)}; thread "
+                f"{_tuple(who)}{where} writes it{self._at(found.store)}. The read-only data cache is not kept up to "
+                "date: the load may give the old value."
+            ),
+            advice="read with an ordinary load (no __ldg, no const __restrict__) what the same kernel writes.",
+            count=found.count,
+        )
+
+    def escaped_local(self, found: Misread) -> Finding:
+        owner = triple(found.store_thread, self._block)
+        where = "" if found.store_block == found.block else f" of block {triple(found.store_block, self._grid)}"
+        return self._finding(
+            "memcheck",
+            "pointer to a local",
+            "A thread takes another thread's pointer to a local variable",
+            found.site,
+            found.block,
+            found.thread,
+            detail=(
+                f"Thread {_tuple(owner)}{where} has stored the address of a variable of its own"
+                f"{self._at(found.store)}. Local memory is private: in another thread the same address means that "
+                "thread's own memory."
+            ),
+            advice="put what several threads use into __shared__ or device memory.",
+            count=found.count,
+        )
+
+    def leak(self, found: Leak) -> Finding:
+        place = place_of(self._kernel.kernel.sites[found.site].location, self._kernel.module.program)
+        blocks = "one block" if found.allocations == 1 else f"{found.allocations} blocks"
+        return Finding(
+            tool="memcheck",
+            rule="memory leak",
+            headline=f"Leaked {found.bytes} bytes of the device heap",
+            kernel=self._kernel.name,
+            place=place,
+            detail=(
+                f"{blocks} of memory allocated here were not freed, and nothing in device memory holds their address: "
+                "no thread can free them. The heap (8 MB by default) fills up, and then malloc returns null."
+            ),
+            advice="free (delete) it in the thread that allocated it, on every way out of the kernel.",
+            count=found.allocations,
+        )
+
     def sync(self, error: SyncError) -> Finding:
         if error.rule == "lane not in mask":
             detail = f"Lane {error.thread % 32} calls with mask {error.arrived:#010x}, which does not name it."
@@ -152,9 +247,6 @@ class Wording:
             )
         elif error.mismatch is not None:
             headline, detail, advice = self._mismatch(error.mismatch)
-        elif error.rule == "invalid barrier":
-            headline = "Barrier object used against its rules"
-            detail, advice = _RULES.get(SyncRule(error.arrived), ("", ""))
         elif error.rule == "divergent barrier":
             detail = (
                 f"{error.arrived} threads wait{self._at(error.site)}, the others{self._at(error.other_site)}. "
@@ -193,6 +285,13 @@ class Wording:
             "branch), or move the operation out of the condition, so that all lanes execute it with one mask."
         )
         return "Lanes of a warp wait for others that never come", detail, advice
+
+
+def _verb(site: Site) -> str:
+    """What an instruction does to memory, or to a barrier object."""
+    if site.kind is SiteKind.SYNC:
+        return "initialises or invalidates the barrier object" if site.writes else "arrives at the barrier object"
+    return {SiteKind.LOAD: "reads", SiteKind.STORE: "writes", SiteKind.ATOMIC: "updates (atomic)"}[site.kind]
 
 
 def lane_ranges(lanes: int) -> str:

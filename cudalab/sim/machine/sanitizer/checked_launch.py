@@ -92,10 +92,15 @@ class CheckedLaunch:
         return np.random.default_rng(self.seed).permutation(self.threads).astype(np.uint32)
 
 
+_TOOLS = {abi.FaultKind.BAD_BARRIER: "synccheck"}
+"""The tool that reports what was skipped, where it is not memcheck."""
+
+
 def add_skipped_accesses(
     launch: CheckedLaunch, result: SanitizerResult, context: Context, shadow: AttachedCells
 ) -> None:
-    """Add the invalid accesses that were skipped: one finding for each site, which counts threads and blocks."""
+    """Add the invalid accesses that were skipped, and the operations on barrier objects that had no effect: one finding
+    for each site, which counts threads and blocks."""
     skipped = shadow.skipped
     if not len(skipped):
         return
@@ -105,7 +110,10 @@ def add_skipped_accesses(
     for number in np.argsort(example):
         own = skipped[group == number]
         raw = abi.Fault.from_buffer_copy(own[0].tobytes())
-        finding = from_context(context, launch.launch, raw).finding
+        tool = _TOOLS.get(raw.kind, "memcheck")
+        if tool not in launch.tools:
+            continue
+        finding = replace(from_context(context, launch.launch, raw).finding, tool=tool)
         threads = np.unique(own["block"] * np.uint64(1024) + own["thread"])
         result.add(
             replace(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, SiteKind, Space, Status
+from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Race, SiteKind, Space, Status
 from cudalab.sim.machine.reports import notes
 from cudalab.sim.machine.reports.faults import from_context, time_limit_fault
 from cudalab.sim.machine.reports.wording import Wording
@@ -25,8 +25,11 @@ from cudalab.sim.machine.sanitizer.happens_before.access_history import Conflict
 from cudalab.sim.machine.sanitizer.happens_before.candidate_locations import Candidates, candidate_locations
 from cudalab.sim.machine.sanitizer.happens_before.detector import VectorClockDetector
 from cudalab.sim.machine.sanitizer.initcheck import InitialisationCheck, UninitialisedRead
+from cudalab.sim.machine.sanitizer.leakcheck import find_leaks
 from cudalab.sim.machine.sanitizer.memory_model import Clusters, has_fine_synchronisation, ordering_of
-from cudalab.sim.machine.sanitizer.racecheck import InterBlockRaces, Race, find_races
+from cudalab.sim.machine.sanitizer.misread_pointers import EscapedLocals, ReadOnlyLoads
+from cudalab.sim.machine.sanitizer.racecheck import InterBlockRaces, find_races
+from cudalab.sim.machine.sanitizer.racecheck import Race as RaceFound
 from cudalab.sim.machine.sanitizer.synccheck import find_sync_errors
 from cudalab.sim.machine.trace.batch import make_batch, timed, unit_of
 from cudalab.sim.machine.trace.recorder import Tracer
@@ -54,6 +57,14 @@ _KINDS = (
 )
 
 
+_IRREGULAR = {
+    "racecheck": Race.READ_ONLY,
+    "synccheck": Race.UNEVEN | Race.ABSENT_LANE,
+    "initcheck": Race.UNWRITTEN_LOCAL,
+}
+"""What each tool looks at again (``Race.irregular``)."""
+
+
 @dataclass(frozen=True)
 class Suspects:
     """The accesses that shadow cells could not show to be ordered, or to read written bytes."""
@@ -66,7 +77,7 @@ class Suspects:
     blocks: np.ndarray
     """Blocks that made them."""
     irregular: bool
-    """Threads passed barriers or warp operations in a way that synccheck has to look at."""
+    """Something else has to be looked at (``Race.irregular``)."""
     complete: bool
 
     @classmethod
@@ -84,7 +95,7 @@ class Suspects:
             1 << shadow.race.shared_shift,
             1 << shadow.race.shift,
             np.unique(found["block"].astype(np.int64)),
-            shadow.irregular and "synccheck" in tools,
+            bool(shadow.irregular & sum(bits for tool, bits in _IRREGULAR.items() if tool in tools)),
             shadow.complete,
         )
 
@@ -129,8 +140,7 @@ def check_exactly(launch: CheckedLaunch, result: SanitizerResult, suspects: Susp
                 break
         if suspects is None:
             assert tracer.shadow is not None
-            if "memcheck" in launch.tools:
-                add_skipped_accesses(launch, result, tracer.context, tracer.shadow)
+            add_skipped_accesses(launch, result, tracer.context, tracer.shadow)
         check.finish(tracer)
 
 
@@ -168,11 +178,14 @@ class _ExactCheck:
             else None
         )
         self._wording = Wording(launch.launch)
-        self._races: list[tuple[Race, bool]] = []
+        self._all_ended = True
+        self._races: list[tuple[RaceFound, bool]] = []
         self._uninitialised: list[UninitialisedRead] = []
         self._racing: set[tuple[int, int]] = set()
         """Block (-1 for global memory) and address of each conflict."""
         self._blocks_interact = _blocks_interact(launch)
+        self._read_only = ReadOnlyLoads(kernel.kernel, launch.threads)
+        self._escaped = EscapedLocals(kernel.kernel)
 
     # -- traces --------------------------------------------------------------------------------------------------------
 
@@ -194,6 +207,11 @@ class _ExactCheck:
             result.note(notes.LAUNCH_TOO_LARGE)
             return self.suspects is None and not trace.timed_out
         self._records += len(trace.records)
+        if "racecheck" in launch.tools and self._read_only.wanted:
+            self._read_only.add(trace.block, trace.records)
+        if "memcheck" in launch.tools and self._escaped.wanted:
+            self._escaped.add(trace.block, trace.records)
+        self._all_ended = self._all_ended and trace.status == Status.DONE
         records = self._chosen(trace.records, np.zeros(launch.threads, np.int64))
         if self._detector is not None and not self._blocks_interact:
             self._follow(trace.block, records)
@@ -262,6 +280,8 @@ class _ExactCheck:
         if "racecheck" in launch.tools:
             if self._detector is not None:
                 self._add_conflicts(self._detector.conflicts)
+                if "initcheck" in launch.tools:
+                    self._add_early_polls(self._detector)
             else:
                 self._races += [(race, True) for race in self._between_blocks.races()]
                 if not self._between_blocks.complete:
@@ -273,6 +293,37 @@ class _ExactCheck:
                 continue  # other blocks of the cluster may have written it
             if (read.block if read.space == Space.SHARED else -1, read.address) not in self._racing:
                 self.result.add(self._wording.uninitialised(read))
+        self._add_undefined(tracer)
+        for misread in self._read_only.find():
+            self.result.add(self._wording.read_only_load(misread))
+        for misread in self._escaped.find():
+            self.result.add(self._wording.escaped_local(misread))
+        if launch.kernel.kernel.uses_heap and self._all_ended and "memcheck" in launch.tools:
+            for leak in find_leaks(launch.kernel.module.memory):
+                self.result.add(self._wording.leak(leak))
+
+    def _add_early_polls(self, detector: VectorClockDetector) -> None:
+        """Add loops that wait for a flag which has no value yet."""
+        found: dict[int, list[tuple[int, int, int]]] = {}
+        for (site, _), example in detector.early_polls.items():
+            found.setdefault(site, []).append(example)
+        for site, examples in found.items():
+            block, thread, address = examples[0]
+            self._uninitialised.append(UninitialisedRead(Space.SHARED, site, block, thread, address, len(examples)))
+
+    def _add_undefined(self, tracer: Tracer) -> None:
+        """Add uses of undefined values."""
+        followed = tracer.shadow.followed if tracer.shadow is not None else None
+        if followed is None:
+            return
+        if followed.too_large:
+            self.result.note(notes.VALUES_NOT_FOLLOWED)
+        if "synccheck" in self.launch.tools:
+            for lane in followed.absent_lanes():
+                self.result.add(self._wording.absent_lane(lane))
+        if "initcheck" in self.launch.tools:
+            for load in followed.unwritten_locals():
+                self.result.add(self._wording.unwritten_local(load))
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
@@ -315,7 +366,7 @@ class _ExactCheck:
             between = conflict.first[0] != conflict.second[0]
             shared = SHARED_WINDOW <= conflict.address < SHARED_WINDOW + WINDOW_SIZE
             self._racing.add((conflict.first[0] if shared else -1, conflict.address))
-            writes = [kernel.sites[site].kind != SiteKind.LOAD for site in (conflict.first_site, conflict.second_site)]
+            writes = [kernel.sites[site].writes for site in (conflict.first_site, conflict.second_site)]
             swap = writes[1] and not writes[0] if between else conflict.second_step < conflict.first_step
             if swap:
                 conflict = conflict.reversed()
@@ -325,7 +376,7 @@ class _ExactCheck:
             groups.setdefault(key, []).append(conflict)
         for (hazard, first_site, second_site, shared, between), found in groups.items():
             example = found[0]
-            race = Race(
+            race = RaceFound(
                 hazard,
                 Space.SHARED if shared else Space.GLOBAL,
                 first_site,

@@ -51,6 +51,7 @@ class InitialisationCheck:
         self._kernel = kernel
         self.touched = touched
         self._memory = memory
+        self._heap_allocations = 0
         self._written: dict[int, np.ndarray] = {}  # allocation's pointer -> bool for each byte
 
     def check(self, batch: Batch) -> list[UninitialisedRead]:
@@ -71,6 +72,7 @@ class InitialisationCheck:
         if not chosen.any():
             return []
         reports: list[UninitialisedRead] = []
+        self._follow_heap()
         for allocation in self._partly_written():
             inside = (
                 chosen & (batch.address >= np.uint64(allocation.pointer)) & (batch.address < np.uint64(allocation.end))
@@ -100,12 +102,25 @@ class InitialisationCheck:
         return Touches(found.record[keep], found.unit[keep], found.unit_bytes)
 
     def _partly_written(self) -> list[Allocation]:
-        return [a for a in self._memory if not a.written.complete]
+        return [*self._memory.chunks(), *(a for a in self._memory if a.kind != "heap" and not a.written.complete)]
+
+    def _follow_heap(self) -> None:
+        """What kernels allocate holds anything. Within a launch the heap gives no address twice; so its chunks are
+        followed as a whole."""
+        chunks = {chunk.pointer: chunk for chunk in self._memory.chunks()}
+        for allocation in self._memory.heap.begun(self._heap_allocations):
+            self._heap_allocations += 1
+            start = self._memory.chunk_at(allocation.pointer)
+            if start is not None:
+                offset = allocation.pointer - start
+                self._bits(chunks[start])[offset : offset + allocation.size] = False
 
     def _bits(self, allocation: Allocation) -> np.ndarray:
         bits = self._written.get(allocation.pointer)
         if bits is None:
-            bits = self._written[allocation.pointer] = allocation.written.bitmap()
+            whole = allocation.kind == "heap"
+            found = np.ones(allocation.size, np.bool_) if whole else allocation.written.bitmap()
+            bits = self._written[allocation.pointer] = found
         return bits
 
     def _report(self, batch: Batch, found: Touches, suspects: np.ndarray, space: Space) -> list[UninitialisedRead]:

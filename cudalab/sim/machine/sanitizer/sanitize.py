@@ -2,16 +2,16 @@
 
 The launch runs on the memory as it is, and its stores are rolled back at the end. An invalid access is noted and
 skipped (a load gives 0, a store is dropped; an asynchronous copy without a source brings zeros, one without a target
-nothing, and its bytes count as complete), and the thread continues, so that one report shows several mistakes, each
-once, with a count. What cannot be skipped (a trap, a failed assert, a deadlock, a bad texture or barrier object) ends
-its block; the other blocks continue.
+nothing, and its bytes count as complete; a barrier object used against its rules stays as it is), and the thread
+continues, so that one report shows several mistakes, each once, with a count. What cannot be skipped (a trap, a failed
+assert, a deadlock, a bad texture) ends its block; the other blocks continue.
 
 There are two passes. Sanitized native code (``compiler/codegen/shadow_cells.py``) follows every access in shadow cells
 and takes at most a few times as long as a plain launch; it notes as *suspects* the accesses that it cannot show to be
 ordered, too many rather than too few. Only if there are suspects, the launch runs again in traced code, and the
 accesses to their granules are checked exactly (:mod:`.exact_check`). ``bench.sanitize`` measures the cost: racecheck
 takes 1.7 times a plain launch in the geometric mean (2026-11-21, 2 cores), at most 4.9 (block scan). Kernels that poll
-memory, copy asynchronously or wait at barrier objects are checked exactly from the start.
+memory, copy asynchronously or wait at barrier objects, or allocate memory, are checked exactly from the start.
 
 With a seed, blocks start in a shuffled order, and in each block warps and lanes take turns in a shuffled order between
 two suspension points; the same seed gives the same run. That can make a wrong result visible. Races are found by the
@@ -20,7 +20,9 @@ the kernel does next.
 
 Differences from compute-sanitizer: the text of the source line and advice are added; races are looked for in global
 memory and between blocks, too; values are not compared, so equal values written by several threads count as a race; a
-launch continues after an access out of bounds. Memory of device ``malloc`` that is not freed is not reported.
+launch continues after an access out of bounds. Memory of device ``malloc`` counts as leaked only when no address of it
+is left. Not looked for: pointers to the locals of a function that has returned, and registers that are read before they
+are set, of which NVRTC warns.
 """
 
 from __future__ import annotations
@@ -86,8 +88,11 @@ def check_launch(
 
 def needs_exact_check(kernel: LoadedKernel) -> bool:
     """Does the kernel do what shadow cells cannot follow?"""
-    return bool(kernel.kernel.poll_points) or any(
-        site.kind == SiteKind.SYNC or site.space in (Space.CLUSTER, Space.TEXTURE) or site.semantics.asynchronous
+    return bool(kernel.kernel.poll_points or kernel.kernel.uses_heap) or any(
+        site.kind == SiteKind.SYNC
+        or site.stores_local
+        or site.space in (Space.CLUSTER, Space.TEXTURE)
+        or site.semantics.asynchronous
         for site in kernel.kernel.sites
     )
 
@@ -119,6 +124,7 @@ def _attempt(launch: CheckedLaunch, result: SanitizerResult, variant: str) -> ex
             space.prepare(launch.launch, prints=False)
             context = space.context
             shadow = shadow_cells_of(memory).attach(kernel, space)
+            shadow.follow_values(kernel, registers=False)
             saved = SavedAllocations(memory, shadow.written)
             undo.attach(context)
             if launch.seed is not None:
@@ -127,8 +133,7 @@ def _attempt(launch: CheckedLaunch, result: SanitizerResult, variant: str) -> ex
             own = SanitizerResult()
             if not _run_all(launch, own, entry, space, shadow, may_give_up=variant == "sanitize"):
                 return None
-            if "memcheck" in launch.tools:
-                add_skipped_accesses(launch, own, context, shadow)
+            add_skipped_accesses(launch, own, context, shadow)
             result.merge(own)
             return exact_check.Suspects.of(shadow, launch.tools)
         except NotStopped:

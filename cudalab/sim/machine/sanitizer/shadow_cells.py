@@ -9,6 +9,7 @@ launch is as good as empty. Physical memory is taken only for what launches writ
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
 import sys
 import weakref
@@ -17,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cudalab.sim.abi import Buffer, Fault, Race, Range, SiteKind, SkippedAccess, Suspect
-from cudalab.sim.machine.launch.workspace import DRAIN
+from cudalab.sim.abi import Fault, Race, Range, SiteKind, SkippedAccess, Suspect
 from cudalab.sim.machine.memory import arena as arenas
+from cudalab.sim.machine.sanitizer.event_buffer import EventBuffer
+from cudalab.sim.machine.sanitizer.undefined_values import FollowedValues
 
 if TYPE_CHECKING:
     from cudalab.sim.machine.launch.module import LoadedKernel
@@ -49,45 +51,12 @@ assert SKIPPED.itemsize == ctypes.sizeof(SkippedAccess) == ctypes.sizeof(Fault)
 MOST_SKIPPED = 1 << 20
 """Skipped accesses of one launch that are kept one by one; further ones are only counted."""
 MOST_SUSPECTS = 1 << 18
-_ENTRIES = 1 << 14
 _SMALLEST_MAP = 1 << 30
 _LAST_TIME = 1 << 31
 _KEPT = 256 << 20
 """Bytes of cells that one launch may have touched if they are to be kept for the next."""
 _WRITES = 1 << SiteKind.STORE | 1 << SiteKind.ATOMIC
 _WORD = (1 << 64) - 1
-
-
-class EventBuffer:
-    """Entries that native code appends to a buffer: drained when it is full, up to a limit."""
-
-    def __init__(self, dtype: np.dtype, most: int) -> None:
-        self._buffer = np.zeros(_ENTRIES, dtype)
-        self._parts: list[np.ndarray] = []
-        self._most, self._kept = most, 0
-        self.lost = 0
-        """Entries that were only counted."""
-        self._drain = DRAIN(self._take)
-
-    def attach(self, buffer: Buffer) -> None:
-        buffer.data, buffer.capacity = self._buffer.ctypes.data, self._buffer.nbytes
-        buffer.used = buffer.lost = 0
-        buffer.drain = ctypes.cast(self._drain, ctypes.c_void_p).value or 0
-
-    def _take(self, _context: object, pointer: ctypes._Pointer[Buffer]) -> None:
-        buffer = pointer.contents
-        used = buffer.used // self._buffer.itemsize
-        self._parts.append(self._buffer[:used].copy())
-        self._kept += used
-        buffer.used = 0
-        if self._kept >= self._most:
-            buffer.drain = buffer.capacity = 0
-
-    def entries(self, buffer: Buffer) -> np.ndarray:
-        """All entries so far, in order."""
-        used = buffer.used // self._buffer.itemsize
-        self.lost = int(buffer.lost)
-        return np.concatenate([*self._parts, self._buffer[:used]])
 
 
 class ShadowCells:
@@ -172,6 +141,7 @@ class AttachedCells:
         self._keep: list[object] = [cells, shared]
         memory, described = kernel.module.memory, kernel.kernel
         self.race = race = Race()
+        self.followed: FollowedValues | None = None
         start = arenas.address_of(cells)
         race.cells = (start - ((memory.arena.base >> described.cell_shift) << 3)) & _WORD
         race.shared_cells = arenas.address_of(shared)
@@ -188,6 +158,8 @@ class AttachedCells:
         self._touched = sum(a.size for a in self.written) * 8 >> described.cell_shift
         flags = self._flags(kernel, space)
         self._keep.append(flags)
+        if self._writes_read_only(kernel, space):
+            race.irregular = Race.READ_ONLY
         race.root_flags = arenas.address_of(flags)
         self._mark_unset(kernel, cells, time)
         if sys.platform == "win32":
@@ -215,6 +187,18 @@ class AttachedCells:
                 flags[1 + index] = Race.ROOT_CHECKED
         return flags
 
+    def _writes_read_only(self, kernel: LoadedKernel, space: Workspace) -> bool:
+        """May the kernel write what it reads through the read-only data cache?"""
+        described = kernel.kernel
+        wild = bool(described.other_kinds & _WRITES)
+        if not described.read_only_roots or not (wild or self.written):
+            return False
+        if wild or -1 in described.read_only_roots:
+            return True
+        roots = roots_of(space, len(kernel.root_plan))
+        read = {id(kernel.module.memory.find(roots[index][0])) for index in described.read_only_roots}
+        return any(id(allocation) in read for allocation in self.written)
+
     def _mark_unset(self, kernel: LoadedKernel, cells: np.ndarray, time: int) -> None:
         """Give native code the allocations that are not all written, and mark the cells of their written bytes."""
         memory, shift = kernel.module.memory, kernel.kernel.cell_shift
@@ -230,9 +214,20 @@ class AttachedCells:
         self._keep.append(table)
         self.race.unset, self.race.unset_count = ctypes.addressof(table), len(unset)
 
+    def follow_values(self, kernel: LoadedKernel, *, registers: bool, side_by_side: bool = False) -> None:
+        """Let native code follow undefined values (:class:`FollowedValues`), if the kernel gives any."""
+        if not kernel.kernel.undefined_words:
+            return
+        context = self._space.context
+        resident = math.prod(context.grid) if side_by_side else 1
+        self.followed = FollowedValues(kernel.kernel, context, registers=registers, resident=resident)
+        self.followed.attach(self.race)
+
     def resume(self) -> None:
         """Attach to the context again after it was laid out anew."""
         self._space.context.race = ctypes.addressof(self.race)
+        if self.followed is not None:
+            self.followed.begin_block()
 
     @property
     def suspects(self) -> np.ndarray:
@@ -255,9 +250,9 @@ class AttachedCells:
         return not self.race.suspects.lost
 
     @property
-    def irregular(self) -> bool:
-        """Did threads pass barriers or warp operations in a way that synccheck has to look at?"""
-        return bool(self.race.irregular)
+    def irregular(self) -> int:
+        """What has to be looked at again although no access is a suspect: bits of ``Race.irregular``."""
+        return int(self.race.irregular)
 
     def detach(self) -> None:
         self._space.context.race = 0

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cudalab.sim.abi import WARP, SiteKind, SyncEvent
+from cudalab.sim.abi import WARP, SiteKind
 from cudalab.sim.compiler.program import Kernel
 from cudalab.sim.machine.counters.requests import occurrences
 from cudalab.sim.machine.sanitizer.mask_mismatch import MaskMismatch, find_mask_mismatches
@@ -25,8 +25,7 @@ class SyncError:
     """A barrier or warp operation used against its rule."""
 
     rule: str
-    """``"divergent barrier"``, ``"barrier after exit"``, ``"lane not in mask"``, ``"mask mismatch"`` or ``"invalid
-    barrier"``."""
+    """``"divergent barrier"``, ``"barrier after exit"``, ``"lane not in mask"`` or ``"mask mismatch"``."""
     site: int
     other_site: int
     """The barrier at which the other threads were, or -1."""
@@ -34,7 +33,7 @@ class SyncError:
     thread: int
     """A thread at `site`."""
     arrived: int
-    """Threads that arrived at `site`; for a mask, the mask; for an invalid barrier, the ``SyncRule``."""
+    """Threads that arrived at `site`; for a mask, the mask."""
     count: int = 1
     mismatch: MaskMismatch | None = None
     """For a mask mismatch: which lanes were where."""
@@ -43,7 +42,7 @@ class SyncError:
 def find_sync_errors(batch: Batch, kernel: Kernel, threads: int) -> list[SyncError]:
     """Barrier and mask errors in the finished blocks of a batch. ``threads``: of a block."""
     masks = _mask_errors(batch, kernel) or _mask_mismatches(batch, kernel)
-    return _barrier_errors(batch, threads) + masks + _invalid_objects(batch)
+    return _barrier_errors(batch, threads) + masks
 
 
 def _barrier_errors(batch: Batch, threads: int) -> list[SyncError]:
@@ -73,13 +72,6 @@ def _barrier_errors(batch: Batch, threads: int) -> list[SyncError]:
         if len(errors) > 64:
             break
     return [replace(found[0], count=len(found)) for found in errors.values()]
-
-
-def _invalid_objects(batch: Batch) -> list[SyncError]:
-    """Barrier objects used against their rules, as native code recorded it."""
-    at = np.flatnonzero(batch.event == SyncEvent.INVALID)
-    keys = np.stack([batch.site[at], batch.number[at]], axis=1)
-    return _examples("invalid barrier", batch, at, keys, batch.number[at])
 
 
 def _mask_errors(batch: Batch, kernel: Kernel) -> list[SyncError]:

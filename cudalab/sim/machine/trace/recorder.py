@@ -269,7 +269,7 @@ class Tracer:
             block goes on, :attr:`stuck` is the explanation.
         """
         space, context = self._space, self._space.context
-        self._begin()
+        self._begin(side_by_side=True)
         order = self._whole_clusters(order)
         sequence = np.array(order, np.uint64)
         context.block_order = sequence.ctypes.data
@@ -320,8 +320,8 @@ class Tracer:
             trace.timed_out = trace.status == Status.STOPPED and context.stop == Stop.TIMEOUT
         return list(found.values())
 
-    def _begin(self) -> None:
-        """Prepare the context for a run."""
+    def _begin(self, *, side_by_side: bool = False) -> None:
+        """Prepare the context for a run, of blocks one after the other or ``side_by_side``."""
         space, context = self._space, self._space.context
         space.prepare(self.launch, prints=False)
         context.fuel = _FUEL
@@ -333,6 +333,7 @@ class Tracer:
             if self.shadow is None:
                 kernel = self.launch.kernel
                 self.shadow = shadow_cells_of(kernel.module.memory).attach(kernel, space)
+                self.shadow.follow_values(kernel, registers=True, side_by_side=side_by_side)
             self.shadow.resume()
         if self._prepare is not None:
             self._prepare(context)

@@ -32,6 +32,7 @@ from cudalab.sim.abi import (
     LOCAL_WINDOW,
     NAMED_BARRIER_OBJECT,
     RANK_SHIFT,
+    RESERVED_SHARED,
     SHARED_WINDOW,
     WARP,
     WINDOW_SIZE,
@@ -59,6 +60,7 @@ from cudalab.sim.machine.sanitizer.memory_model import (
 )
 
 _GLOBAL = LOCAL_WINDOW + WINDOW_SIZE
+_OBJECT_BYTES = 8
 _SYNC_KINDS = [int(kind) for kind in (SiteKind.BARRIER, SiteKind.WARP, SiteKind.FENCE, SiteKind.SYNC)]
 
 
@@ -85,6 +87,10 @@ class VectorClockDetector:
         self._objects: dict[tuple[int, int, int], VectorClock] = {}
         """What has been released to each phase of each synchronization object."""
         self._history = AccessHistory(2 * threads, self._clusters, most)
+        self._first_writes: dict[Location, Access] = {}
+        self.early_polls: dict[tuple[int, int], tuple[int, int, int]] = {}
+        """Loads of loops that poll a flag in shared memory before its first value is there, by site and block: block,
+        thread and address."""
         self._fine = has_fine_synchronisation(kernel)
         kinds = np.array([int(site.kind) for site in kernel.sites] or [0])
         self._is_sync = np.isin(kinds, _SYNC_KINDS)
@@ -160,6 +166,18 @@ class VectorClockDetector:
         low = np.searchsorted(locations, address & -self._unit)
         found: np.ndarray = np.searchsorted(locations, address + self._size[site]) > low
         return found
+
+    def _follow_flag(self, location: Location, new: Access, state: BlockClocks, clock: VectorClock) -> None:
+        """A flag in shared memory needs a first value before any thread polls it: what is polled must be ordered after
+        the first write. (The write that the loop waits for is not.)"""
+        if new.writes:
+            self._first_writes.setdefault(location, new)
+        if not new.reads or new.site not in self._polled or location[1] >= SHARED_WINDOW + RESERVED_SHARED:
+            return
+        first = self._first_writes.get(location)
+        if first is None or not (first.agent == new.agent or first.is_in(clock)):
+            key = (new.site, state.index)
+            self.early_polls.setdefault(key, (state.index, new.agent[1], location[1]))
 
     # -- instructions --------------------------------------------------------------------------------------------------
 
@@ -308,11 +326,15 @@ class VectorClockDetector:
         size: int,
     ) -> None:
         copies = state.threads + thread
-        if event in (SyncEvent.ARRIVE, SyncEvent.ASYNC_ARRIVE):
+        if event == SyncEvent.OBJECT:
+            self._access(state, thread, site, address, _OBJECT_BYTES, step, False, True)
+        elif event in (SyncEvent.ARRIVE, SyncEvent.ASYNC_ARRIVE):
             key = self._object(state, address, number)
             clock = state.release(thread if event == SyncEvent.ARRIVE else copies)
             known = self._objects.get(key)
             self._objects[key] = clock if known is None else join(known, clock)
+            if event == SyncEvent.ARRIVE and SHARED_WINDOW <= address < CLUSTER_END:
+                self._access(state, thread, site, address, _OBJECT_BYTES, step, True, False)
         elif event == SyncEvent.WAIT:
             known = self._objects.get(self._object(state, address, number))
             if known is not None:
@@ -380,6 +402,8 @@ class VectorClockDetector:
         clock, observed = state.clocks[agent], state.observed.get(agent, {})
         used = self._sites[site].used_bytes
         owner, address = self._location(state, address)
+        if owner >= 0 and self._polled:
+            self._follow_flag((owner, address), new, state, clock)
         first = address - address % self._unit
         for unit in range(first, address + size, self._unit):
             if used >= 0 and not used >> (unit - first) & ((1 << self._unit) - 1):
