@@ -5,15 +5,18 @@ The launch runs on the simulated device, also on a machine with a GPU, with the 
 ``memcheck``
     accesses outside an allocation, in freed memory, through host or null pointers, misaligned: they are noted and
     skipped (a load gives 0, a store is dropped), and the thread goes on; traps, failed asserts, endless loops,
-    deadlocks, which end their block.
+    deadlocks, which end their block; memory of device ``malloc`` that nobody can free any more; pointers to locals of
+    another thread.
 ``racecheck``
     two threads that touch the same bytes of shared or global memory, one of them writing, with nothing to order them:
     within a warp, a block, and between blocks. Barriers, ``__syncwarp``, atomics, fences with flags, scopes,
-    cooperative groups, ``cuda::barrier`` and waits for copies count as what they are.
+    cooperative groups, ``cuda::barrier`` and waits for copies count as what they are. Also ``__ldg`` of what the kernel
+    writes.
 ``initcheck``
-    reads of memory that nothing has written.
+    reads of memory that nothing has written, and uses of elements of local arrays.
 ``synccheck``
-    barriers that not all threads reach alike, lanes that their own mask does not name.
+    barriers that not all threads reach alike, barrier objects used against their rules, lanes that their own mask does
+    not name; shuffles that read a lane which has exited, is elsewhere or is not named, if what they get is used.
 
 A GPU stays silent on most of these: an overrun inside CuPy's memory pool lands in another array, a race gives the right
 answer most of the time. What the report says is what the rules say, not what happened to go well.

@@ -36,7 +36,8 @@ The variants (``program.VARIANTS``) differ in the instrumentation of accesses:
 - ``traced``                    append a record before each access, at each point and basic block (``tracing``), except
   for elided ones (``elided_records``); log old bytes when ``context.undo.data`` is set
 - ``sanitize``                  skip invalid accesses and keep shadow cells (``shadow_cells``)
-- ``sanitize_trace``            skip invalid accesses and write every record in its order
+- ``sanitize_trace``            skip invalid accesses, write every record in its order, and follow undefined values
+                              (``undefined_values``)
 
 Each back-edge consumes fuel; when it runs out, ``context.stop`` is polled, so that a launch can be stopped.
 """

@@ -26,6 +26,7 @@ pass                    takes                        gives
 ``longest_path``     K  blocks                       ``Kernel.longest_path``
 ``data_dependence``  K  blocks                       ``Kernel.steady``
 ``timed_code``       K  blocks, instruction_classes  ``Kernel.timed``, what the time model executes
+``undefined_values``  K  blocks, accesses, liveness   what undefined values can reach, for sanitized code
 ``divergence``          blocks of a region           the places at which lanes part, for wide code
 ======================  ===========================  ===================================================================
 

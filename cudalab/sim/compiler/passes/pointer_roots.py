@@ -273,6 +273,8 @@ class _Transfer:
     def rule_or(self, parts: list[str], values: list[Any], instruction: Instruction) -> Any:
         if all(kind == NUMBER for kind, _ in values):
             return NUMBER, min(zeros for _, zeros in values)
+        if any(isinstance(kind, Root) and kind.kind == "local" for kind, _ in values):
+            return self.rule_add(parts, values, instruction)  # an offset below the variable's alignment
         return MIXED, 0
 
     def rule_selp(self, parts: list[str], values: list[Any], instruction: Instruction) -> Any:

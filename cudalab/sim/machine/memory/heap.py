@@ -196,7 +196,7 @@ class DeviceHeap:
         made = [allocation for was_allocated, allocation in self._journal or () if was_allocated]
         return [allocation for allocation in made if not allocation.freed]
 
-    def begun(self, after: int) -> list[Allocation]:
+    def handed_out(self, after: int) -> list[Allocation]:
         """What was allocated since the journal began, and may be freed by now, without the first ``after`` of it."""
         return [allocation for was_allocated, allocation in self._journal or () if was_allocated][after:]
 

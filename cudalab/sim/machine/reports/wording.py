@@ -130,11 +130,7 @@ class Wording:
         first = found.thread - lane
         left = lane_ranges(found.members)
         if found.reason == "unnamed":
-            why = (
-                "the mask does not name"
-                if found.alive >> found.source & 1
-                else "the mask does not name, and which left"
-            )
+            why = "the mask does not name"
         elif first + found.source >= threads:
             why = f"does not exist: with {threads} threads the last warp ends with lane {threads - first - 1}"
         elif found.reason == "exited":

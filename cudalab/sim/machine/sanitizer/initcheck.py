@@ -108,7 +108,7 @@ class InitialisationCheck:
         """What kernels allocate holds anything. Within a launch the heap gives no address twice; so its chunks are
         followed as a whole."""
         chunks = {chunk.pointer: chunk for chunk in self._memory.chunks()}
-        for allocation in self._memory.heap.begun(self._heap_allocations):
+        for allocation in self._memory.heap.handed_out(self._heap_allocations):
             self._heap_allocations += 1
             start = self._memory.chunk_at(allocation.pointer)
             if start is not None:

@@ -60,7 +60,7 @@ def _addressed(allocation: Allocation, starts: np.ndarray, ends: np.ndarray) -> 
     size = allocation.size // 8 * 8
     if not size:
         return set()
-    words = np.frombuffer((ctypes.c_uint8 * size).from_address(allocation.pointer), np.uint64)
+    words = np.ctypeslib.as_array((ctypes.c_uint64 * (size // 8)).from_address(allocation.pointer))
     words = words[(words >= starts[0]) & (words <= ends[-1])]
     index = np.searchsorted(starts, words, side="right") - 1
     inside = (index >= 0) & (words <= ends[index])

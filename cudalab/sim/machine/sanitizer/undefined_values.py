@@ -41,6 +41,8 @@ assert USE.itemsize == ctypes.sizeof(UndefinedUse)
 _MOST_EVENTS = 1 << 18
 _MOST_BYTES = 1 << 31
 """Words of one launch; beyond that nothing is followed."""
+_MOST_LOCAL = 1 << 14
+"""Bytes of each thread's local memory that are followed: all of it, but for a very deep stack."""
 _WORD = 4
 
 
@@ -103,7 +105,7 @@ class FollowedValues:
         self._own = own = UndefinedValues()
         threads = context.threads
         own.row_bytes = kernel.undefined_words * _WORD if registers else 0
-        own.local_bytes = context.local_size
+        own.local_bytes = min(context.local_size, _MOST_LOCAL)
         own.shared_bytes = context.shared_size if registers else 0
         own.given = threads * own.row_bytes
         own.received = own.given + threads * _WORD
@@ -137,11 +139,10 @@ class FollowedValues:
         found: dict[tuple[int, str], list[AbsentLane]] = {}
         for number, index in sorted(zip(numbers.tolist(), first.tolist(), strict=True)):
             read = reads[number - 1]
-            each = AbsentLane(
-                *(int(read[name]) for name in ("site", "block", "thread", "source", "mask", "members", "alive")),
-                use=_use(uses[index]),
-                count=1,
+            site, block, thread, source, mask, members, alive = (
+                int(read[name]) for name in ("site", "block", "thread", "source", "mask", "members", "alive")
             )
+            each = AbsentLane(site, block, thread, source, mask, members, alive, _use(uses[index]), 1)
             found.setdefault((each.site, each.reason), []).append(each)
         return [_counted(each) for each in found.values()]
 
