@@ -2,10 +2,11 @@
 
 Shared memory holds whatever the previous block left there; new device memory whatever its last owner did. Reading it is
 no error to the hardware, and often gives zeros, until it does not. Checked are shared memory, from the start of each
-block, and global memory, from its allocation on: copies and memsets are known exactly, plain launches count as writing
-all that they can reach (``machine/memory/written_bytes.py``), the checked launch is followed byte by byte. In a cluster
-shared memory is not checked, because other blocks may write it. A read that is unordered with the write is reported as
-a race, not as uninitialised as well.
+block, the device heap, from each ``malloc`` on, and global memory, from its allocation on: copies and memsets are known
+exactly, plain launches count as writing all that they can reach (``machine/memory/written_bytes.py``), the checked
+launch is followed byte by byte. In a cluster shared memory is not checked, because other blocks may write it. A read
+that is unordered with the write is reported as a race, not as uninitialised as well. Local memory is followed in
+:mod:`.undefined_values`; a flag in shared memory that is polled too early is found by :mod:`.happens_before.detector`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@ CUDA C++ Programming Guide: ``__syncthreads()`` "is allowed in conditional code 
 identically across the entire thread block"; each lane that calls ``__syncwarp(mask)`` or a shuffle must be named in
 its own mask. Hardware since Volta counts exited threads as arrived and does not tell two barriers apart, so such code
 often runs, with threads waiting for each other at different lines. What is checked is the rule, not whether it happened
-to work. Lanes that name each other and do not execute the operation together are in :mod:`.mask_mismatch`.
+to work. Lanes that name each other and do not execute the operation together are in :mod:`.mask_mismatch`, shuffles
+that read an absent lane in :mod:`.undefined_values`. A barrier object used against its rules is noted where it is used
+(``compiler/runtime/mbarrier.py``).
 """
 
 from __future__ import annotations
