@@ -63,7 +63,7 @@ USED = {
     "stored": "if (i >= n) return; " + SUM + "if (i == 0) y[0] = sum;",
     "added by an atomic": "if (i >= n) return; " + SUM + "if (i == 0) atomicAdd(y, sum);",
     "printed": "if (i >= n) return; " + SUM + 'if (i == 0) printf("%d\\n", sum);',
-    "an index": "if (i < n) y[__shfl_down_sync((1 << n) - 1, i, 1) & 63] = 1;",
+    "an index": "if (i >= n) return; int o = __shfl_down_sync((1 << n) - 1, i, 1);if (i == n - 1) y[o & 63] = 1;",
     "a decision": "if (i >= n) return; " + SUM + "if (i == 0 && sum > 100) y[0] = 1;",
     "through shared memory": "__shared__ int t[32]; if (i >= n) return; t[i] = __shfl_down_sync((1 << n) - 1, x[i], 1);"
     "__syncwarp((1 << n) - 1); y[i] = t[n - 1 - i];",
