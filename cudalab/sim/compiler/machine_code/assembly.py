@@ -10,9 +10,11 @@ from __future__ import annotations
 import bisect
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from cudalab.sim.compiler.machine_code.cubin import CubinError, MachineInstruction, line_shifts, read_cubin
+from cudalab.sim.compiler.machine_code.control_flow import MachineBlock, machine_blocks
+from cudalab.sim.compiler.machine_code.cubin import CubinError, line_shifts, read_cubin
+from cudalab.sim.compiler.machine_code.instruction import SIZE, MachineInstruction
 from cudalab.sim.compiler.program import Kernel, Program
 
 _KEPT = 32
@@ -27,6 +29,10 @@ class Assembly:
     """In the order of the code; their ``ptx_line`` counts in the program's own PTX."""
     of_line: Mapping[int, tuple[MachineInstruction, ...]] = field(default_factory=dict)
     """PTX line → the instructions that name it."""
+    blocks: tuple[MachineBlock, ...] = ()
+    """Its basic blocks."""
+    routines: Mapping[str, int] = field(default_factory=dict)
+    """Blocks in which the assembler's own routines begin, as for division, by name."""
     missing: str = ""
     """Why nothing is known; empty where it is."""
 
@@ -67,8 +73,11 @@ def _assembly(program: Program, kernel: Kernel) -> Assembly:
         if line:
             position = bisect.bisect_right(starts, line) - 1
             line = line + heads[position][2] if position >= 0 else 0
-        moved = MachineInstruction(instruction.offset, instruction.name, instruction.width, instruction.guarded, line)
+        moved = replace(instruction, ptx_line=line)
         found.append(moved)
         if line:
             by_line.setdefault(line, []).append(moved)
-    return Assembly(tuple(found), {line: tuple(group) for line, group in by_line.items()})
+    blocks = machine_blocks(found)
+    starts_at = {block.first * SIZE: index for index, block in enumerate(blocks)}
+    routines = {name: starts_at[offset] for name, offset in code.routines.items() if offset in starts_at}
+    return Assembly(tuple(found), {line: tuple(group) for line, group in by_line.items()}, blocks, routines)

@@ -1,21 +1,19 @@
-"""Reader for the machine instructions in a cubin, as far as the counters need them.
+"""Reader for the machine code in a cubin.
 
 NVRTC contains ptxas, and a compile for ``sm_90`` gives both PTX and cubin. The cubin is an ELF file: one section of
 instructions a function, and with ``-lineinfo`` a table of lines (DWARF, version 2) from instructions to the PTX that
-they were made of (``.nv_debug_line_sass``).
-
-This is not a disassembler. An instruction of compute capability 7.0 to 9.0 has 16 bytes: the opcode in the lowest 12
-bits, the guarding predicate in the next four, and in loads and stores three bits for the width. That much is read, and
-checked against Nsight Compute (``tests/sim/machine/counters/test_hardware_counters.py``). The encoding is not
-documented; for another architecture nothing is read.
+they were made of (``.nv_debug_line_sass``). What the instructions say, ``instruction`` reads. The encoding is that of
+compute capability 9.0; for another architecture nothing is read.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from cudalab.sim.compiler.machine_code.instruction import SIZE, MachineInstruction, decode
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -23,37 +21,13 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _WORDS = struct.Struct("<QQ")
 _CUDA = 190  # EM_CUDA
 _NO_BITS = 8
+_FUNCTION = 2  # STT_FUNC
+_ARCHITECTURE = 90
 _TABLE = ".nv_debug_line_sass"
-_WIDTHS = (1, 1, 2, 2, 4, 8, 16, 16)
-_ALWAYS = 7  # PT, the predicate that is always true
-
-_NAMES = {
-    0x980: "LD", 0x981: "LDG", 0x983: "LDL", 0x984: "LDS", 0x83B: "LDSM", 0x985: "ST", 0x986: "STG", 0x987: "STL",
-    0x988: "STS", 0x388: "STS", 0x387: "STL", 0x385: "ST", 0x386: "STG", 0xFAE: "LDGSTS", 0x98E: "RED", 0x3A8: "ATOMG",
-    0x9A8: "ATOMG", 0x3A9: "ATOMG", 0x38C: "ATOMS", 0x38D: "ATOMS", 0x98C: "ATOMS", 0x947: "BRA", 0x94D: "EXIT",
-    0xB1D: "BAR", 0x918: "NOP", 0x941: "BSYNC", 0x945: "BSSY", 0x944: "CALL", 0x943: "CALL", 0x950: "RET",
-}  # fmt: skip
-_WITH_WIDTH = ("LD", "LDG", "LDL", "LDS", "ST", "STG", "STL", "STS")
 
 
 class CubinError(ValueError):
     """These bytes are no cubin that can be read; the message says what is missing."""
-
-
-@dataclass(frozen=True)
-class MachineInstruction:
-    """One instruction of the machine code."""
-
-    offset: int
-    """Bytes from the start of the function."""
-    name: str
-    """``LDS``, ``STG`` … for those that the counters know; ``""`` for others."""
-    width: int
-    """Bytes that one thread moves, for loads and stores; 0 for others."""
-    guarded: bool
-    """Whether it is predicated."""
-    ptx_line: int
-    """Line of the PTX in the cubin, 0 where none is named."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +37,8 @@ class MachineCode:
     instructions: tuple[MachineInstruction, ...]
     ptx: str
     """The PTX that ``ptx_line`` counts in; without comments and ``.loc`` directives, whose lines are empty."""
+    routines: Mapping[str, int] = field(default_factory=dict)
+    """Offsets of the assembler's own routines, as for division, by name: they stand behind the function."""
 
 
 def read_cubin(data: bytes, function: str) -> MachineCode:
@@ -86,18 +62,31 @@ def _read(data: bytes, function: str) -> MachineCode:
         raise CubinError(f"the cubin has no function {function}")
     ptx_text = sections.get(".nv_debug_ptx_txt", b"")
     lines = _lines(sections.get(_TABLE, b""), _row_start(sections, function), len(text))
-    found = []
-    for offset in range(0, len(text) - 15, 16):
-        low, high = _WORDS.unpack_from(text, offset)
-        name = _NAMES.get(low & 0xFFF, "")
-        width = _WIDTHS[high >> 9 & 7] if name in _WITH_WIDTH else 0
-        guarded = low >> 12 & 15 != _ALWAYS
-        found.append(MachineInstruction(offset, name, width, guarded, lines[offset // 16]))
+    found = [
+        decode(low | high << 64, offset, lines[offset // SIZE])
+        for offset, (low, high) in zip(range(0, len(text), SIZE), _WORDS.iter_unpack(text), strict=True)
+    ]
     while found and found[-1].name == "NOP":  # fill the last line of the instruction cache
         found.pop()
     if found and found[-1].name == "BRA":  # jumps to itself, so that nothing is fetched from behind the end
         found.pop()
-    return MachineCode(tuple(found), ptx_text.replace(b"\0", b"\n").decode())
+    return MachineCode(tuple(found), ptx_text.replace(b"\0", b"\n").decode(), _routines(sections, function))
+
+
+def _routines(sections: dict[str, bytes], function: str) -> dict[str, int]:
+    """Offsets of the symbols in the section of ``function``, but its own."""
+    names = sections.get(".strtab", b"")
+    found = [
+        (_text(names, name), value, index)
+        for name, kind, _, index, value, _ in _SYMBOL.iter_unpack(sections.get(".symtab", b""))
+        if kind & 15 == _FUNCTION
+    ]
+    section = next((index for name, _, index in found if name == function), -1)
+    return {name: value for name, value, index in found if index == section and name != function}
+
+
+def _text(names: bytes, offset: int) -> str:
+    return names[offset : names.index(b"\0", offset)].decode()
 
 
 def _sections(data: bytes) -> dict[str, bytes]:
@@ -105,13 +94,15 @@ def _sections(data: bytes) -> dict[str, bytes]:
     header = _HEADER.unpack_from(data)
     if header[0][:5] != b"\x7fELF\x02" or header[2] != _CUDA:
         raise CubinError("these bytes are no cubin")
+    flags = header[7]
+    if _ARCHITECTURE not in (flags & 0xFF, flags >> 8 & 0xFF):
+        raise CubinError("the machine code is for another architecture than sm_90, whose encoding is read")
     table, size, count, names = header[6], header[11], header[12], header[13]
     entries = [_SECTION.unpack_from(data, table + size * index) for index in range(count)]
     text = entries[names]
 
     def name(offset: int) -> str:
-        start = text[4] + offset
-        return data[start : data.index(b"\0", start)].decode()
+        return _text(data, text[4] + offset)
 
     return {name(e[0]): data[e[4] : e[4] + e[5]] if e[1] != _NO_BITS else b"" for e in entries}
 
@@ -124,8 +115,7 @@ def _row_start(sections: dict[str, bytes], function: str) -> int:
         for position in range(0, len(entries) - size + 1, size):
             place, info = struct.unpack_from("<QQ", entries, position)
             symbol = _SYMBOL.unpack_from(symbols, (info >> 32) * _SYMBOL.size)
-            end = names.index(b"\0", symbol[0])
-            if names[symbol[0] : end].decode() in (function, f".text.{function}"):
+            if _text(names, symbol[0]) in (function, f".text.{function}"):
                 return int(place)
     return -1
 

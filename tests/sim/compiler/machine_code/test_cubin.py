@@ -7,6 +7,7 @@ import pytest
 from cudalab.sim.compiler import compile, compile_ptx
 from cudalab.sim.compiler.machine_code.assembly import assembly
 from cudalab.sim.compiler.machine_code.cubin import CubinError, read_cubin
+from cudalab.sim.compiler.machine_code.instruction_set import Pipe
 from cudalab.sim.compiler.machine_code.listing import listing
 
 CODE = """
@@ -28,7 +29,9 @@ def program():
 
 
 def test_loads_and_stores_with_their_widths(program):
-    found = sorted((i.name, i.width) for i in read_cubin(program.cubin, "copy").instructions if i.width)
+    found = sorted(
+        (i.name, i.width) for i in read_cubin(program.cubin, "copy").instructions if i.pipe is Pipe.LSU and i.width
+    )
     assert found == sorted(
         [("LDG", 16), ("STG", 16), ("LDG", 1), ("STG", 1), ("LDG", 1), ("STS", 4), ("LDS", 4), ("STG", 1)]
     )
