@@ -5,22 +5,20 @@ and constants in this file. Every structure is a ``ctypes.Structure``; the compi
 there is one definition.
 
 Addresses
-    A global-memory pointer is the address of the byte in this process, inside the *arena* that
-    ``machine.memory`` reserves. Shared and local memory have windows at low generic addresses,
-    where the arena never lies; behind that of the block's shared memory are those of the blocks of its cluster, by
-    rank. Within ``.shared`` and ``.local`` PTX addresses are offsets. Addresses of
-    device functions are numbers in a place of their own, ``FUNCTION_WINDOW``, where no memory is. Kernel parameters
-    whose address is taken are read through ``PARAM_WINDOW``.
+    A global-memory pointer is the address of the byte in this process, inside the *arena* that ``machine.memory``
+    reserves. Shared and local memory have windows at low generic addresses, where the arena never lies; behind that of
+    the block's shared memory are those of the blocks of its cluster, by rank. Within ``.shared`` and ``.local`` PTX
+    addresses are offsets. Addresses of device functions are numbers in a place of their own, ``FUNCTION_WINDOW``, where
+    no memory is. Kernel parameters whose address is taken are read through ``PARAM_WINDOW``.
 
 Shadow
-    One ``uint16`` per 256-byte granule of the arena: how many bytes of the granule, from its
-    start, belong to a live allocation (0 … 256). Allocations are 256-byte aligned, so a granule
-    belongs to at most one.
+    One ``uint16`` per 256-byte granule of the arena: how many bytes of the granule, from its start, belong to a live
+    allocation (0 … 256). Allocations are 256-byte aligned, so a granule belongs to at most one.
 
 Roots
-    A pointer that the compiler can trace to one 8-byte field of the parameters, or to one module
-    variable, is checked against the very allocation it came from: ``Root.base`` and ``Root.length``,
-    filled in at launch. All others are checked against the shadow.
+    A pointer that the compiler can trace to one 8-byte field of the parameters, or to one module variable, is checked
+    against the very allocation it came from: ``Root.base`` and ``Root.length``, filled in at launch. All others are
+    checked against the shadow.
 """
 
 from __future__ import annotations
@@ -69,6 +67,7 @@ class Progress(IntFlag):
     REAL = 1  # an effect visible to other threads
     OWN = 2  # a thread changed its own state: it counts, or reads a clock
     POLLED = 4  # a thread yielded in a polling loop
+    INTERLEAVED = 8  # a thread lets others come as far (``compiler/passes/races.py``)
 
 
 class FaultKind(IntEnum):
@@ -410,10 +409,7 @@ class Race(ctypes.Structure):
         ("undefined", ctypes.c_uint64),  # UndefinedValues (abi_values), or 0
         ("last_warp_operation", ctypes.c_uint64 * 32),  # as last_barrier, among the lanes of each warp
         ("resumed", ctypes.c_uint32 * 32),  # threads that have resumed from the last barrier
-        (
-            "diverged",
-            ctypes.c_uint32,
-        ),  # warps of this block in which lanes executed an operation without the others
+        ("diverged", ctypes.c_uint32),  # warps of this block of which some lanes executed an operation alone
     ]
 
 
@@ -470,7 +466,7 @@ class Context(ctypes.Structure):
         ("fuel", ctypes.c_uint32),  # back-edges between two polls of `stop`
         ("blocks_done", ctypes.c_uint64),
         ("clock", ctypes.c_uint64),  # base of clock64 and globaltimer, ns
-        ("print", Buffer),  # entries: u64 block, u32 thread, u32 bytes, u64 format, args
+        ("print", Buffer),  # entries: u64 block, u32 thread, u32 bytes, u64 format, u32 site, u32 round, args
         ("trace", Buffer),  # Record
         ("undo", Buffer),  # Undo; data 0: stores are not logged
         ("fault", Fault),
@@ -479,6 +475,12 @@ class Context(ctypes.Structure):
         ("progress", ctypes.c_uint32),  # Progress: written by blocks that poll memory
         ("patience", ctypes.c_uint32),  # iterations that a loop polls before its thread yields
         ("rounds", ctypes.c_uint32),  # rounds after which a block with polling threads yields despite progress
+        ("interleave", ctypes.c_uint32),  # threads wait for others before a store that may overwrite theirs (layout.py)
+        ("print_round", ctypes.c_uint32),  # counts calls of regions, in kernels that print
+        ("latencies", ctypes.c_uint64),  # uint32 of each class in ``compiler/passes/clocks.py``: 1/64 cycle
+        ("l1_tags", ctypes.c_uint64),  # uint64[l1_sectors]
+        ("l1_sectors", ctypes.c_uint32),
+        ("clock_mhz", ctypes.c_uint32),
         ("images", ctypes.c_uint64),  # Image[image_count], or 0
         ("image_count", ctypes.c_uint64),
         ("race", ctypes.c_uint64),  # Race, or 0: code of the variants sanitize and sanitize_trace

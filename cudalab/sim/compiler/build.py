@@ -52,6 +52,7 @@ from cudalab.sim.compiler.runtime import (
     marks,
     mbarrier_waits,
     narrow,
+    orders,
     race,
     records,
     rounding,
@@ -163,6 +164,8 @@ def _kernel(
         max_threads=threads,
         uses_dynamic_shared=plan.uses_dynamic_shared,
         location=function.location,
+        interleaves=plan.interleaves,
+        follows_time=plan.follows_time,
         poll_points=tuple(sorted(point.number for point in plan.points if is_poll(point.instruction.opcode))),
         cluster=_triple(function, "reqnctapercluster"),
         blocks_are_clusters="blocksareclusters" in function.directives,
@@ -266,7 +269,7 @@ def generate_text(plan: ModulePlan, variant: str, wide: bool = False) -> str:
     for function in plan.functions:
         unit.functions.append(DeviceFunction(unit, function).write())
     for kernel in plan.kernels:
-        if kernel.points:
+        if kernel.regions:
             write_waiting_kernel(unit, kernel, wide_regions(unit, kernel) if wide else {})
         else:
             unit.functions.append(SimpleKernel(unit, kernel).write(wide_simple(unit, kernel) if wide else None))
@@ -321,6 +324,7 @@ def runtime_text() -> str:
         barriers,
         cluster,
         mbarrier_waits,
+        orders,
         driver,
         rounding,
         narrow,

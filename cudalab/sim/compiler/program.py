@@ -155,6 +155,10 @@ class Kernel:
     location: Location = field(default_factory=lambda: Location("", 0))
     poll_points: tuple[int, ...] = ()
     """Suspension points, counted from 1, of loops that wait for memory to change: its blocks may yield."""
+    interleaves: bool = False
+    """Its blocks may yield before they store, so that others load first what they overwrite (``passes.races``)."""
+    follows_time: bool = False
+    """Its threads follow the modelled time, because it reads a clock (``passes.clocks``)."""
     mark_shift: int = 0
     """Footprint code marks ``1 << mark_shift`` bytes with one mark: the narrowest access of the program has so many."""
     first_point: int = -1

@@ -21,6 +21,7 @@ from typing import Any
 
 import platformdirs
 
+from cudalab.sim.device.pipes import in_kernel_latencies
 from cudalab.sim.machine.launch.limits import DeviceLimits
 
 DEFAULT = "h200"
@@ -85,7 +86,8 @@ class Profile:
     @cached_property
     def launch_limits(self) -> DeviceLimits:
         """What an SM and a launch may hold."""
-        return DeviceLimits.of(self.properties, self.sm)
+        clock_mhz = round(1000 * self.device["clock"])
+        return DeviceLimits.of(self.properties, self.sm, clock_mhz, in_kernel_latencies(self.device))
 
     def attribute(self, name: str) -> int:
         return int(self.attributes[name])

@@ -34,6 +34,7 @@ from cudalab.sim.compiler.program import (
     Site,
 )
 from cudalab.sim.machine.launch.module import ENTRY, LoadedKernel, Module
+from cudalab.sim.machine.launch.printf import ENTRY_HEADER
 from cudalab.sim.machine.launch.workspace import DRAIN
 from cudalab.sim.machine.memory.allocations import Memory
 from tests.sim.h200 import LIMITS
@@ -129,13 +130,13 @@ class Block:
     def print(self, thread: int, template: int, arguments: bytes = b"") -> None:
         out = self.context.print
         size = -(-len(arguments) // 8) * 8
-        if out.used + 24 + size > out.capacity:
+        if out.used + ENTRY_HEADER.size + size > out.capacity:
             if out.drain:
                 DRAIN(out.drain)(ctypes.pointer(self.context), ctypes.pointer(out))
-            if out.used + 24 + size > out.capacity:
+            if out.used + ENTRY_HEADER.size + size > out.capacity:
                 out.lost += 1
                 return
-        entry = struct.pack("<QIIQ", self.index, thread, len(arguments), template) + arguments.ljust(size, b"\0")
+        entry = ENTRY_HEADER.pack(self.index, thread, len(arguments), template, 0, 0) + arguments.ljust(size, b"\0")
         ctypes.memmove(out.data + out.used, entry, len(entry))
         out.used += len(entry)
 

@@ -20,10 +20,11 @@ Overview of the generated IR::
 
     func_NAME(ctx, block, thread, stack, returns…, arguments…) -> status
 
-A kernel is partitioned at its *suspension points*: block barriers, warp operations, and back-edges of polling loops. A
-*region* is the code from one suspension point (or the entry) up to the next ones; basic blocks reachable from several
-points are cloned. The driver runs a region for the whole block as long as all threads agree on the next point, then per
-warp, and in a diverged warp per group of lanes. So a region is usually called once per barrier, not once per warp.
+A kernel is partitioned at its *suspension points*: block barriers, warp operations, back-edges of polling loops, and
+stores that may overwrite others' updates (``passes.races``). A *region* is the code from one suspension point (or the
+entry) up to the next ones; basic blocks reachable from several points are cloned. The driver runs a region for the
+whole block as long as all threads agree on the next point, then per warp, and in a diverged warp per group of lanes. So
+a region is usually called once per barrier, not once per warp.
 Values live across a point are spilled to frames (structure of arrays: slot, then thread), or rematerialised from
 parameters and special registers.
 

@@ -13,6 +13,7 @@ from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler.codegen.elided_records import elide_records
 from cudalab.sim.compiler.codegen.plan import Plan, align
 from cudalab.sim.compiler.passes import accesses as access_pass
+from cudalab.sim.compiler.passes import clocks
 from cudalab.sim.compiler.passes.accesses import Access, Extent
 from cudalab.sim.compiler.passes.async_copies import copies_asynchronously, find_copies
 from cudalab.sim.compiler.passes.compare_and_swap import loads_before_swaps
@@ -25,10 +26,11 @@ from cudalab.sim.compiler.passes.not_a_number import find_computed
 from cudalab.sim.compiler.passes.operands import registers_in
 from cudalab.sim.compiler.passes.pointer_roots import Root, find_roots
 from cudalab.sim.compiler.passes.polling import insert_cluster_waits, insert_polls
+from cudalab.sim.compiler.passes.races import find_unordered, insert_interleaving
 from cudalab.sim.compiler.passes.regions import find_points, find_regions, frame_slots
 from cudalab.sim.compiler.passes.rematerialisation import find_recomputed
 from cudalab.sim.compiler.passes.stack import moves_stack, track_stack
-from cudalab.sim.compiler.passes.suspension import CLUSTER_DONE, is_poll
+from cudalab.sim.compiler.passes.suspension import CLUSTER_DONE, INTERLEAVE, is_poll
 from cudalab.sim.compiler.program import Location, RootSource, Site
 from cudalab.sim.compiler.ptx.errors import PtxError
 from cudalab.sim.compiler.ptx.nodes import Function, Instruction, Module, Symbol, Variable
@@ -153,6 +155,11 @@ class ModulePlan:
         blocks = build_blocks(rewritten)
         waits = insert_cluster_waits(rewritten, blocks) if kernel else []
         polls = insert_polls(blocks, waits) if kernel else []
+        if kernel and not polls:
+            insert_interleaving(blocks)
+        follows_time = kernel and not polls and clocks.reads_clock(blocks)
+        if follows_time:
+            clocks.follow_time(rewritten, blocks)
 
         # values
         suspends = any(block.end is End.SUSPEND for block in blocks)
@@ -162,6 +169,7 @@ class ModulePlan:
         plan = Plan(rewritten, blocks, recomputed, liveness, roots, back_edges(blocks))
         plan.computed = find_computed(blocks)
         plan.set_polls(polls)
+        plan.follows_time = follows_time
 
         # memory
         _lay_out_locals(plan)
@@ -180,8 +188,9 @@ class ModulePlan:
         plan.points = find_points(blocks, liveness) if kernel else []
         self._resolve(plan)
         _number_sites(plan, plan.sites if kernel else self.function_sites)
-        if plan.points:
-            plan.regions = find_regions(blocks, plan.points, liveness)
+        regions = find_regions(blocks, plan.points, liveness) if kernel else []
+        if find_unordered(blocks, regions) or plan.points:
+            plan.regions = regions
             plan.slots = frame_slots(plan.points, rewritten.registers)
         return plan
 
@@ -193,7 +202,7 @@ class ModulePlan:
 
     def _find_stack_and_heap(self, plan: Plan) -> None:
         """Compute the local memory of a thread, as far as it is known statically, and whether the kernel uses the
-        heap."""
+        heap and ``printf``."""
         name = plan.function.name
         plan.recursive = name in self.graph.recursive
         if plan.recursive:
@@ -201,6 +210,7 @@ class ModulePlan:
         if not plan.function.is_kernel:
             return
         reached = self.reached(plan)
+        plan.prints = any("vprintf" in self.graph.symbols.get(each.function.name, ()) for each in reached)
         plan.uses_heap = any(HEAP_FUNCTIONS & self.graph.symbols.get(each.function.name, set()) for each in reached)
         plan.dynamic_stack = any(each.recursive or moves_stack(each.function) for each in reached)
         plan.local_bytes = (plan.frame_size + self._stack_below(name, ()) + 15) // 16 * 16
@@ -382,6 +392,8 @@ def _number_sites(plan: Plan, sites: list[Site]) -> None:
         opcode = point.instruction.opcode
         barrier = opcode.startswith("bar") and ".warp" not in opcode
         kind = SiteKind.POLL if is_poll(opcode) else SiteKind.BARRIER if barrier else SiteKind.WARP
+        if opcode.startswith((INTERLEAVE, clocks.CONFLICTS)):
+            kind = SiteKind.OTHER
         if opcode.startswith("mbarrier."):
             kind = SiteKind.SYNC
         sites.append(_site(kind, point.instruction, Space.SHARED if barrier else Space.GENERIC, 0))

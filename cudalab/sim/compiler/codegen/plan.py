@@ -13,7 +13,7 @@ from cudalab.sim.compiler.passes.pointer_roots import Roots
 from cudalab.sim.compiler.passes.polling import PollLoop
 from cudalab.sim.compiler.passes.regions import Point, Region
 from cudalab.sim.compiler.passes.rematerialisation import Recomputed
-from cudalab.sim.compiler.passes.suspension import CLUSTER_WAIT
+from cudalab.sim.compiler.passes.suspension import CLUSTER_WAIT, INTERLEAVE
 from cudalab.sim.compiler.passes.undefined_values import has_sources
 from cudalab.sim.compiler.program import RootSource, Site
 from cudalab.sim.compiler.ptx.nodes import Function, Instruction, Register
@@ -56,6 +56,8 @@ class Plan:
     frame_size: int = 0  # local memory of one activation
     local_bytes: int = 0  # of a kernel, with all its callees
     recursive: bool = False
+    follows_time: bool = False  # its threads follow the modelled time (``passes.clocks``)
+    prints: bool = False  # of a kernel: it may call printf
     uses_heap: bool = False  # of a kernel: it may allocate or free
     dynamic_stack: bool = False  # of a kernel: its stack size is known only at run time
     computed: set[Register] = field(default_factory=set)  # floats that may hold a NaN with host bits
@@ -102,6 +104,11 @@ class Plan:
     def waits_for_cluster(self) -> bool:
         """Whether it waits at the cluster's barrier."""
         return any(point.instruction.opcode.startswith(CLUSTER_WAIT) for point in self.points)
+
+    @property
+    def interleaves(self) -> bool:
+        """Whether its threads let each other come as far before they store (``passes.races``)."""
+        return any(point.instruction.opcode == INTERLEAVE for point in self.points)
 
     @property
     def cluster_offset(self) -> int:

@@ -23,7 +23,7 @@ from cudalab.sim.compiler.codegen.wide_part import WidePart
 from cudalab.sim.compiler.passes.control_flow import Block
 from cudalab.sim.compiler.passes.regions import Point, Region
 from cudalab.sim.compiler.passes.rematerialisation import Level
-from cudalab.sim.compiler.passes.suspension import PointKind, is_poll
+from cudalab.sim.compiler.passes.suspension import INTERLEAVE, PointKind, is_poll
 from cudalab.sim.compiler.ptx.nodes import Register
 from cudalab.sim.compiler.runtime import layout
 
@@ -32,6 +32,15 @@ _LITERAL_BITS = {
     layout.B: layout.LITERAL_B,
     layout.C: layout.LITERAL_C,
 }
+
+
+_COUNT_ROUND = (
+    f"%round.at = getelementptr i8, ptr %ctx, i64 {layout.field('print_round')}",
+    "%round = load i32, ptr %round.at",
+    "%round.next = add i32 %round, 1",
+    "store i32 %round.next, ptr %round.at",
+)
+"""Tells what lanes print between two suspension points from what they print later (``machine/launch/printf.py``)."""
 
 
 @dataclass
@@ -122,17 +131,29 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
         assert block.ending is not None
         if is_poll(block.ending.opcode):
             polling.wait(self)
+        elif block.ending.opcode == INTERLEAVE:
+            self.interleave()
         else:
             if self.follower is not None:
                 self.follower.suspend(block.ending)
             self.lower(block.ending)
+
+    def interleave(self) -> None:
+        """Let the other threads come as far (``passes.races``): wait as in a polling loop, for one round."""
+        assert self.point is not None
+        self.kinds[self.point.number] = PointKind.POLL
+        polling.mark(self, Progress.INTERLEAVED)
+        self.keep_registers()
+        self.waits.append((self.point.number, self.label_now))
+        self.emit("br label %wait")
 
     def wait(self, kind: PointKind) -> None:
         """Spill live registers and suspend at the current point."""
         point = self.point
         assert point is not None
         self.kinds[point.number] = kind
-        if self.unit.traced and kind is not PointKind.MBARRIER:  # an mbarrier wait is recorded when it is over
+        # an mbarrier wait is recorded when it is over, and counting conflicts is no wait in the program
+        if self.unit.traced and kind not in (PointKind.MBARRIER, PointKind.CONFLICTS):
             mask = "0"
             literal = self.literals.get(point.number, {}).get(layout.MASK)
             if literal is not None:
@@ -214,6 +235,7 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
             f'define internal i32 @"{name}"(ptr noalias %ctx, ptr noalias %blk, i32 %first, i32 %end, i32 %state) '
             f"{self.unit.attributes} {{",
             "entry:",
+            *(_COUNT_ROUND if self.plan.prints else ()),
             *self.allocas,
             *(wide.allocas if wide else ()),
             *self.prologues[Level.LAUNCH],
@@ -401,6 +423,10 @@ def _literal_record(plan: Plan, tables: PointTables, number: int) -> str:
     """The literal operands of one point, as the driver reads them."""
     found = tables.literals.get(number, {})
     flags = sum(_LITERAL_BITS[row] for row in found)
+    for region in plan.regions:
+        if region.unordered:
+            starts = [start for start, _ in region.starts]
+            flags |= (number in starts) * layout.UNORDERED | (not number) * layout.ANY_UNORDERED
     if number and len(plan.points[number - 1].results) > 1:
         second = plan.points[number - 1].results[1]
         if not plan.liveness.ever_read >> second.index & 1:

@@ -50,6 +50,10 @@ class ThreadCode(ThreadEnvironment):
         elif block.end is End.POLL:
             self.flush(live)
             polling.go_on_or_wait(self, block, self._edge(block, 1))
+        elif block.end is End.INTERLEAVE:
+            self.flush(live)
+            waits = self.new(f"icmp ne i32 {self.context_field('interleave', 'i32')}, 0")
+            self.emit(f"br i1 {waits}, label %b{block.successors[0]}, label %b{block.successors[1]}")
         elif block.end is End.JUMP:
             self.flush(live)
             self.emit(f"br label %{self._edge(block, 0)}")

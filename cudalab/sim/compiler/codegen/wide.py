@@ -321,8 +321,8 @@ class WideCode(WideMemory):
 
     def _write_wide_block(self, block: Block) -> None:
         self.values, self.dirty, self.group_bases, self.vectors = {}, {}, {}, {}
-        if block.leaves or block.end is End.POLL:
-            raise NotWide("a loop that polls memory")
+        if block.leaves or block.end in (End.POLL, End.INTERLEAVE):
+            raise NotWide("a loop that polls memory, or a store that may overwrite others' updates")
         for instruction in block.instructions:
             self.lower(instruction)
         self.instruction = block.ending
@@ -431,7 +431,7 @@ def looks_wide(plan: Plan) -> bool:
     if not plan.points and any(_never_wide(i, plan) for block in plan.blocks for i in block.instructions):
         return False
     return (
-        not plan.polls
+        not (plan.polls or plan.follows_time)
         and not plan.recursive
         and not plan.synchronises_asynchronously
         and not plan.waits_for_cluster

@@ -12,6 +12,7 @@ from cudalab.sim.compiler.lowering import (
     atomic,
     atomic_vector,
     bitwise,
+    clock,
     cluster,
     compare,
     control,
@@ -51,6 +52,7 @@ for _family in (
     mbarrier,
     async_copy,
     control,
+    clock,
 ):
     TABLE.include(_family.TABLE)
 

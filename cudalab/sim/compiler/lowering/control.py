@@ -168,6 +168,7 @@ def _print(e: ThreadCode, i: Instruction, places: list[str]) -> None:
         f"i32 {e.thread()}",
         f"i64 {template}",
         f"i64 {arguments}",
+        f"i32 {e.plan.other_sites[i]}",
     )
     e.emit(f"store i32 {count}, ptr {places[0]}")
     if e.follower is not None:

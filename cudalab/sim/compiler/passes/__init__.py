@@ -12,11 +12,14 @@ pass                    takes                        gives
 ``contraction``         function                     function whose products and sums are ``fma`` where ptxas fuses
 ``control_flow``        function                     basic blocks; guards are branches, suspension points end blocks
 ``polling``          K  blocks                       a suspension point in each loop that waits for memory to change
+``races``            K  blocks                       a suspension point before stores that may lose others' updates
+``clocks``           K  blocks                       the time of each value, in kernels that read a clock
 ``rematerialisation``   blocks                       literals, and values that are recomputed instead of kept
 ``liveness``            blocks, recomputed values    the registers that are live where, and the exposed ones
 ``pointer_roots``       blocks, variables            the allocation that each pointer belongs to, and its alignment
 ``not_a_number``        blocks                       floats whose NaN would have the host's bits
 ``regions``          K  blocks, liveness             suspension points; the code between two; each thread's frame
+``races``            K  regions                      those that read shared memory which no barrier has ordered
 ``accesses``            blocks, roots                accesses, what each is checked against, groups checked together
 ``async_copies``        blocks, roots                the two ends of each asynchronous copy
 ``compare_and_swap``    blocks                       loads whose value a compare-and-swap compares with
@@ -31,6 +34,6 @@ pass                    takes                        gives
 ======================  ===========================  ===================================================================
 
 Shared helpers: ``operands`` (registers read and written by an instruction), ``suspension`` (instructions that wait for
-other threads), ``instruction_classes`` (the SM pipe an instruction issues to) and ``semantics``, one folder up (the
-meaning of an opcode).
+other threads), ``instruction_classes`` (the SM pipe an instruction issues to), ``thread_dependence`` (which threads may
+have the same value) and ``semantics``, one folder up (the meaning of an opcode).
 """

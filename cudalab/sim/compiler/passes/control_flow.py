@@ -26,6 +26,7 @@ class End(Enum):
     EXIT = "exit"
     TRAP = "trap"
     SUSPEND = "suspend"  # successors[0] is the resume block
+    INTERLEAVE = "interleave"  # successors[0] lets others come as far, if the launch has others (races.py)
     POLL = "poll"  # successors[0] yields; successors[1] is taken while patience remains (polling.py)
 
 

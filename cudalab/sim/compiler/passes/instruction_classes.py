@@ -1,6 +1,6 @@
 """Timing class of each PTX instruction.
 
-``device.timing.pipes`` has the pipe and the latency of each class. A class has one latency, whichever pipe consumes the
+``device.pipes`` has the pipe and the latency of each class. A class has one latency, whichever pipe consumes the
 result.
 """
 

@@ -34,13 +34,15 @@ class Point:
 @dataclass
 class Region:
     """``starts``: (point number, first block) of each entry; ``blocks``: indices; ``written``: bit set of registers
-    defined inside; ``ends``: numbers of the points it can reach; ``exits``: a thread can leave the kernel in it."""
+    defined inside; ``ends``: numbers of the points it can reach; ``exits``: a thread can leave the kernel in it;
+    ``unordered``: it may read from shared memory what other threads store without a barrier in between (``races``)."""
 
     starts: list[tuple[int, int]]
     blocks: list[int]
     written: int
     ends: list[int]
     exits: bool
+    unordered: bool = False
 
 
 def find_points(blocks: list[Block], liveness: Liveness) -> list[Point]:

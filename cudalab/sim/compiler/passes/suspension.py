@@ -12,6 +12,8 @@ from cudalab.sim.compiler.ptx.nodes import Immediate, Instruction
 
 #: Pseudo-opcode of the suspension points that ``polling`` inserts into polling loops.
 POLL = "cudalab.poll"
+#: Pseudo-opcode of the suspension points that ``races`` inserts before stores that may overwrite others' updates.
+INTERLEAVE = "cudalab.interleave"
 #: Waits at a cluster's barrier become polling loops (``polling.insert_cluster_waits``): CLUSTER_DONE tests whether the
 #: phase is complete.
 CLUSTER_WAIT = "barrier.cluster.wait"
@@ -47,7 +49,8 @@ class PointKind(IntEnum):
     REDUCE_XOR = 21
     ELECT = 22
     ACTIVE_MASK = 23
-    POLL = 24  # yields until memory changes, or for other blocks
+    POLL = 24  # yields until memory changes, or for other blocks; also lets other threads come as far (INTERLEAVE)
+    CONFLICTS = 26  # an access to shared memory in a kernel that reads a clock: its address and width are recorded
     ARRIVE = 25  # bar.arrive: barrier number and thread count are recorded
     MBARRIER = 32  # the phase of an mbarrier: the object's offset in shared memory and the parity are recorded
 

@@ -13,6 +13,8 @@ from cudalab.sim.compiler.runtime.assembler import Function, Library
 
 SHUFFLES = (PointKind.SHUFFLE_UP, PointKind.SHUFFLE_DOWN, PointKind.SHUFFLE_XOR, PointKind.SHUFFLE_INDEX)
 """Kinds of shuffle, in ascending order."""
+_LINE = 128
+"""Bytes of a wavefront of shared memory: 32 banks of 4 bytes."""
 _VOTES = (PointKind.VOTE_ALL, PointKind.VOTE_ANY, PointKind.VOTE_UNIFORM, PointKind.VOTE_BALLOT)
 _REDUCTIONS = {
     PointKind.REDUCE_ADD: ("add", 0),
@@ -85,6 +87,9 @@ def _resolve(library: Library) -> None:
     with f.if_(f.compare("eq", "i32", "%kind", int(PointKind.ARRIVE))):
         _arrive(f, rows)
         f.ret()
+    with f.if_(f.compare("eq", "i32", "%kind", int(PointKind.CONFLICTS))):
+        _count_conflicts(f, rows)
+        f.ret()
     full = f.compare("eq", "i32", "%members", -1)
     for kind in SHUFFLES:
         with f.if_(f.compare("eq", "i32", "%kind", int(kind))):
@@ -132,6 +137,43 @@ def _arrive(f: Function, rows: Rows) -> None:
     number = f.op(f"and i32 {_word(f, rows, layout.B, leader)}, {layout.BARRIERS - 1}")
     expected = _word(f, rows, layout.C, leader)
     f.call("cl_arrive", "void", "ptr %ctx", f"i32 {number}", f"i32 {expected}", "i32 0", "i32 0", "i32 0")
+
+
+def _count_conflicts(f: Function, rows: Rows) -> None:
+    """Wavefronts of an access to shared memory beyond those that its width needs: A is a lane's address, B the bytes of
+    its access. Lanes are served 128 bytes at a time; those of a wavefront may not access different words of a bank."""
+    leader = f.call("llvm.cttz.i32", "i32", "i32 %members", "i1 true")
+    size = _word(f, rows, layout.B, leader)
+    lanes = f.op(f"udiv i32 {_LINE}, {size}")
+    counts = f.array(4 * 32)
+    total, most, new = f.variable("i32", 0), f.variable("i32"), f.variable("i1")
+    part = f.variable("i32", 0)
+    with f.loop():  # the lanes whose words make up 128 bytes
+        first = part.get()
+        with f.if_(f.compare("uge", "i32", first, 32)):
+            f.break_()
+        below = f.op(f"shl i64 1, {f.wide(lanes)}")
+        inside = f.op(f"shl i64 {f.op(f'sub i64 {below}, 1')}, {f.wide(first)}")
+        group = f.op(f"and i32 %members, {f.op(f'trunc i64 {inside} to i32')}")
+        most.set(1)
+        f.call("llvm.memset.p0.i64", "void", f"ptr {counts}", "i8 0", "i64 128", "i1 false")
+        with f.bits(group) as lane:
+            word = f.op(f"udiv i32 {_word(f, rows, layout.A, lane)}, {size}")
+            new.set("true")
+            with f.bits(group) as earlier:
+                with f.if_(f.compare("uge", "i32", earlier, lane)):
+                    f.break_()
+                other = f.op(f"udiv i32 {_word(f, rows, layout.A, earlier)}, {size}")
+                with f.if_(f.compare("eq", "i32", other, word)):
+                    new.set("false")
+            place = f.element(counts, "i32", f.op(f"urem i32 {word}, {lanes}"))
+            count = f.op(f"add i32 {f.load('i32', place)}, {f.op(f'zext i1 {new.get()} to i32')}")
+            f.store("i32", count, place)
+            most.set(f.call("llvm.umax.i32", "i32", f"i32 {most.get()}", f"i32 {count}"))
+        total.update("add", f.op(f"sub i32 {most.get()}, 1"))
+        part.update("add", lanes)
+    with f.bits("%members") as lane:
+        _answer(f, rows, lane, total.get(), "0")
 
 
 def warp_rows(f: Function, warp: str) -> Rows:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from cudalab.sim import abi
 from cudalab.sim.abi import FaultKind, Progress, Status
 from cudalab.sim.compiler.passes.suspension import PointKind
-from cudalab.sim.compiler.runtime import layout
+from cudalab.sim.compiler.runtime import layout, orders
 from cudalab.sim.compiler.runtime.assembler import Function, Library, Variable
 from cudalab.sim.compiler.runtime.mbarrier_waits import MOST_EXPIRIES, is_wait
 from cudalab.sim.compiler.runtime.states import (
@@ -93,8 +93,17 @@ def _run_together(library: Library) -> None:
     state = f.variable("i32", "%first")
     threads = f.load("i32", "%ctx", layout.field("threads"))
     warps = f.load("i32", "%ctx", layout.field("warps"))
+    several = f.compare("ugt", "i32", warps, 1)
+    unchecked = f.compare("eq", "i64", f.load("i64", "%ctx", layout.field("race")), 0)  # shadow cells show the race
+    several = f.op(f"and i1 {several}, {unchecked}")
+    result = f.variable("i32")
     with f.loop():
-        outcome = call_region(f, state.get(), "0", threads)
+        with f.if_else(f.op(f"and i1 {several}, {orders.has_flag(f, state.get(), layout.UNORDERED)}")) as otherwise:
+            arguments = "ptr %ctx", "ptr %blk", f"i32 {state.get()}", "ptr %kernel"
+            result.set(f.call("cl_run_reordered", "i32", *arguments))
+            otherwise()
+            result.set(call_region(f, state.get(), "0", threads))
+        outcome = result.get()
         with f.if_(f.op(f"xor i1 {_is_point(f, outcome)}, true")):
             f.ret(outcome)
         state.set(outcome)
@@ -177,9 +186,12 @@ def _run_apart(library: Library) -> None:
             _note(f, f.load("i32", entry), slow, either, both)
         round_ = f.load("i32", "%ctx", layout.field("progress"))
         f.store("i32", f.op(f"or i32 {before.get()}, {round_}"), "%ctx", layout.field("progress"))
-        polled = _has(f, round_, Progress.POLLED)
+        polled = _has(f, round_, Progress.POLLED | Progress.INTERLEAVED)
         with f.if_(polled):
             slow.set("true")
+        with f.if_(orders.yields_first(f, "%blk", round_)):
+            f.call("cl_spread_all", "void", "ptr %ctx", "ptr %warps")
+            f.ret(layout.YIELDED)
         same = f.compare("eq", "i32", either.get(), both.get())
         with f.if_(f.op(f"and i1 {same}, {f.op(f'xor i1 {slow.get()}, true')}")):
             f.ret(either.get())
@@ -194,6 +206,7 @@ def _run_apart(library: Library) -> None:
         with f.if_(slow.get()):
             released = f.call("cl_release", "i1", "ptr %ctx", "ptr %warps", "ptr %kernel")
             moved = f.op(f"and i1 {_has(f, round_, Progress.REAL)}, {_another_round(f)}")
+            moved = f.op(f"or i1 {moved}, {_has(f, round_, Progress.INTERLEAVED)}")
             quiet = f.op(f"xor i1 {f.op(f'or i1 {released}, {moved}')}, true")
             gave_up = _give_up_waits(f, quiet, polled, expired)
             quiet = f.op(f"and i1 {quiet}, {_negated(f, gave_up)}")
@@ -345,6 +358,8 @@ def _run(library: Library) -> None:
             f.call("cl_reset_barriers", "void", "ptr %ctx")
             f.call("cl_cluster_begin", "void", "ptr %ctx", f"ptr {block}")
             _clear_reserved(f)
+            orders.make_stale(f)
+        orders.begin(f, block)
         _one_block(f, block, warps)
         done = f.load("i64", "%ctx", layout.field("blocks_done"))
         f.store("i64", f.op(f"add i64 {done}, 1"), "%ctx", layout.field("blocks_done"))
@@ -374,6 +389,12 @@ def _one_block(f: Function, block: str, warps: str) -> None:
             state.set(f.call("cl_run_together", "i32", "ptr %ctx", f"ptr {block}", f"i32 {state.get()}", "ptr %kernel"))
         outcome = state.get()
         # a named barrier, whose operands may differ between threads; or all threads poll
+        interleaved = orders.yields_first(f, block, f.load("i32", "%ctx", layout.field("progress")))
+        with f.if_(interleaved):
+            with f.if_(_is_point(f, outcome)), f.count_up("i32", f.load("i32", "%ctx", layout.field("warps"))) as warp:
+                f.call("cl_spread", "void", "ptr %ctx", f"i32 {warp}", f"i32 {outcome}")
+            with f.if_(f.op(f"xor i1 {is_stop(f, outcome)}, true")):
+                f.ret(int(Status.YIELDED))
         with f.if_(_is_point(f, outcome)):
             _yield_if_quiet(f, outcome, before)
             hold = f.op(f"select i1 {is_poll(f, outcome)}, i32 0, i32 {layout.HOLD}")

@@ -27,9 +27,10 @@ ASYNC_LIST = ASYNC_RINGS + abi.WARP * ASYNC_RING * ASYNC_ENTRY
 ASYNC_BYTES = ASYNC_LIST + ASYNC_LISTED * ASYNC_ENTRY
 
 #: Block: linear index (u64), ctaid (3 × u32), tables over the threads of a block: their x, y, z (u32 each), and in
-#: traced code the order in which a region takes them (u32 each; null: ascending); and the size of the parameters (u64).
-LINEAR, CTAID, TID_X, TID_Y, TID_Z, ORDER, PARAMETER_BYTES = 0, 8, 24, 32, 40, 48, 56
-BLOCK_BYTES = 64
+#: traced code the order in which a region takes them (u32 each; null: ascending); the size of the parameters (u64); and
+#: whether the block still has to yield to others before it stores what they may have loaded (u32, ``passes.races``).
+LINEAR, CTAID, TID_X, TID_Y, TID_Z, ORDER, PARAMETER_BYTES, ALONE = 0, 8, 24, 32, 40, 48, 56, 64
+BLOCK_BYTES = 72
 
 #: Results of a region, other than the number of the point at which all its threads wait.
 DIVERGED = 0x7FFF_FFFF
@@ -40,6 +41,8 @@ YIELDED = 0x7FFF_FFFC
 #: Thread states: the number of the point at which it waits; READY is added once it may resume; EXITED (-1).
 READY = 0x4000_0000
 EXITED = -1
+#: ``context.interleave``: a thread waits for those of the resident blocks (the block yields once), or of its own block.
+INTERLEAVE_BLOCKS, INTERLEAVE_BLOCK = 1, 2
 #: Flag on a warp's state in the driver: held at a barrier that released others.
 HOLD = 0x2000_0000
 
@@ -55,6 +58,11 @@ LITERAL_MASK, LITERAL_B, LITERAL_C = 1, 2, 4
 NO_PREDICATE = 8
 #: Further bit: the barrier combines predicates (bar.red).
 REDUCING = 16
+#: Further bits: the region that starts at the point reads shared memory that no barrier has ordered; a region of the
+#: kernel does (on its entry).
+UNORDERED, ANY_UNORDERED = 32, 64
+#: What shared memory holds where such a kernel's block begins: a large number in every type but half, where it is NaN.
+STALE = 0x7F
 
 #: Barriers of the block, after the states of its threads: for each of the 16 the arrived threads (whole warps), the
 #: expected count (0: not known yet), the sum and the number of the predicates, whether it reduces, and whether its uses

@@ -1,7 +1,8 @@
 """The trace, the undo log, ``printf`` and the clock.
 
-``clock64`` and ``globaltimer`` do not measure host time: each read advances ``context.clock`` a little, so that loops
-that wait for time to pass terminate, and runs are reproducible.
+Clocks do not measure host time. Threads of most kernels follow the modelled time themselves (``passes.clocks``). In
+kernels that poll memory, and in functions that are not inlined, each read of a clock advances ``context.clock`` a
+little, so that loops that wait for time to pass terminate, and runs are reproducible.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from cudalab.sim.compiler.runtime.assembler import Function, Library
 
 _RECORD = ctypes.sizeof(abi.Record)
 _UNDO = ctypes.sizeof(abi.Undo)
-_PRINT_HEADER = 24
+_PRINT_HEADER = 32
 _PRINT_BYTES = 256  # maximum size of the arguments
 #: Nanoseconds between two reads of the clock, and cycles per nanosecond (an H200 runs at up to 1.98 GHz).
 CANONICAL_NAN = 0x7FFF_FFFF
 _TICK = 16
+_SECTOR_SHIFT = 5
 _CYCLES = 2
 
 
@@ -30,11 +32,37 @@ def write(library: Library) -> None:
     for size in (0, 1, 2, 4, 8, 16):
         _undo(library, size)
     _print(library)
+    _clocks(library)
     for name, scale in (("cl_clock64", _CYCLES), ("cl_globaltimer", 1)):
         f = library.function(name, "i64", "ptr ctx")
         now = f.op(f"add i64 {f.load('i64', '%ctx', layout.field('clock'))}, {_TICK}")
         f.store("i64", now, "%ctx", layout.field("clock"))
         f.ret(f.op(f"mul i64 {now}, {scale}"))
+
+
+def _clocks(library: Library) -> None:
+    """``cl_clock64_at``, ``cl_globaltimer_at``: a clock so many cycles after the launch began. ``cl_l1_hit``: whether
+    the L1 holds a sector of global memory that a block loads; from then on it does. The L1 is direct-mapped."""
+    for name in ("cl_clock64_at", "cl_globaltimer_at"):
+        f = library.function(name, "i64", "ptr ctx, i64 cycles")
+        start = f.load("i64", "%ctx", layout.field("clock"))
+        megahertz = f.load("i32", "%ctx", layout.field("clock_mhz"))
+        if name == "cl_clock64_at":
+            began = f.op(f"udiv i64 {f.op(f'mul i64 {start}, {f.wide(megahertz)}')}, 1000")
+            f.ret(f.op(f"add i64 {began}, %cycles"))
+        else:
+            passed = f.op(f"udiv i64 {f.op('mul i64 %cycles, 1000')}, {f.wide(megahertz)}")
+            f.ret(f.op(f"add i64 {start}, {passed}"))
+    f = library.function("cl_l1_hit", "i1", "ptr ctx, ptr blk, i64 address", "noinline")
+    sector = f.op(f"lshr i64 %address, {_SECTOR_SHIFT}")
+    linear = f.load("i64", "%blk", layout.LINEAR)
+    block = f.op(f"shl i64 {f.op(f'add i64 {linear}, 1')}, 40")
+    tag = f.op(f"xor i64 {sector}, {block}")
+    index = f.op(f"urem i64 {sector}, {f.wide(f.load('i32', '%ctx', layout.field('l1_sectors')))}")
+    place = f.element(f.load("ptr", "%ctx", layout.field("l1_tags")), "i64", index, "i64")
+    hit = f.compare("eq", "i64", f.load("i64", place), tag)
+    f.store("i64", tag, place)
+    f.ret(hit)
 
 
 def _room(f: Function, buffer: str, size: str | int) -> tuple[str, str]:
@@ -112,7 +140,8 @@ def _undo(library: Library, size: int = 0) -> None:
 
 def _print(library: Library) -> None:
     """Append a call of ``printf``: header, then the arguments as they lie in the thread's local memory."""
-    f = library.function("cl_print", "i32", "ptr ctx, ptr blk, i32 thread, i64 template, i64 arguments", "noinline")
+    parameters = "ptr ctx, ptr blk, i32 thread, i64 template, i64 arguments, i32 site"
+    f = library.function("cl_print", "i32", parameters, "noinline")
     local_size = f.load("i64", "%ctx", layout.field("local_size"))
     offset = f.op(f"sub i64 %arguments, {abi.LOCAL_WINDOW}")
     inside = f.compare("ult", "i64", offset, local_size)
@@ -126,9 +155,18 @@ def _print(library: Library) -> None:
         f.store("i32", "%thread", place, 8)
         f.store("i32", f.op(f"trunc i64 {size} to i32"), place, 12)
         f.store("i64", "%template", place, 16)
+        f.store("i32", "%site", place, 24)
+        f.store("i32", f.load("i32", "%ctx", layout.field("print_round")), place, 28)
         base = f.load("ptr", "%ctx", layout.field("local"))
         start = f.at(f.at(base, f.op(f"mul i64 {f.wide('%thread')}, {local_size}")), offset)
-        f.call("llvm.memcpy.p0.p0.i64", "void", f"ptr {f.at(place, 24)}", f"ptr {start}", f"i64 {size}", "i1 false")
+        f.call(
+            "llvm.memcpy.p0.p0.i64",
+            "void",
+            f"ptr {f.at(place, _PRINT_HEADER)}",
+            f"ptr {start}",
+            f"i64 {size}",
+            "i1 false",
+        )
     f.ret(_count_arguments(f))
 
 

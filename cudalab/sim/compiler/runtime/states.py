@@ -242,6 +242,7 @@ def _resolve_active_mask(f: Function, states: str, alive: str, progress: Variabl
         with f.if_(f.op(f"xor i1 {is_ready(f, state)}, true")):
             kind = kind_of(f, state)
             last = f.compare("eq", "i32", kind, int(PointKind.ACTIVE_MASK))
+            last = f.op(f"or i1 {last}, {f.compare('eq', 'i32', kind, int(PointKind.CONFLICTS))}")
             arrives = f.compare("eq", "i32", kind, int(PointKind.ARRIVE))
             with f.if_(f.op(f"or i1 {last}, {arrives}")):
                 group = lanes_where(f, states, alive, lambda other: f.compare("eq", "i32", other, state))

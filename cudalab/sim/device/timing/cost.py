@@ -47,8 +47,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cudalab.sim.device.pipes import CLASSES, TICK, pipe_cycles
 from cudalab.sim.device.profile import Profile
-from cudalab.sim.device.timing.pipes import CLASSES, pipe_cycles
 from cudalab.sim.device.timing.warp_path import Costs, Path
 
 WARP = 32
@@ -301,7 +301,7 @@ def _path(profile: Profile, work: Workload) -> tuple[float, float]:
     special = {
         "load": _load_latency(profile, work) * c["clock"] + several,
         "atomic": c["atomic_latency"] * c["clock"],
-        "clock": _TICK * c["clock"],
+        "clock": TICK * c["clock"],
         "barrier": c["barrier"] * c["clock"],
         "named_barrier": c["barrier"] * c["clock"] + c["barrier_number"],
         "grid_arrive": c["grid_barrier" if work.blocks <= _NEAR_BLOCKS else "grid_barrier_far"] * c["clock"],
@@ -320,9 +320,6 @@ def _path(profile: Profile, work: Workload) -> tuple[float, float]:
     return cycles / c["clock"], c["store_latency"] if work.stores else 0.0
 
 
-_TICK = 16
-"""ns between two reads of the clock in the simulated machine: a loop that waits for the clock takes as long as it
-says."""
 _NEAR_BLOCKS = 8
 """Blocks of a grid that are all near the word of its barrier; of more, some are far (seen on an H200: a barrier takes
 the same time for 1 to 8 blocks, and a fifth longer for 16 to 264)."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cudalab.sim.compiler.timed_code import TimedBlock, TimedCode, TimedInstruction
-from cudalab.sim.device.timing.pipes import CLASSES
+from cudalab.sim.device.pipes import CLASSES
 
 
 @dataclass(frozen=True)

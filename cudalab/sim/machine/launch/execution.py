@@ -3,7 +3,8 @@
 A GPU starts as many blocks as fit on its SMs and runs them in any order. Here blocks run one after the other in linear
 order, on one worker thread unless more are asked for; with one worker results are the same in every run, float atomics
 included. A learner would notice only in kernels that depend on the order, which are wrong. Kernels that poll memory
-always have one worker; ``resident_blocks.py`` describes how their blocks are scheduled.
+always have one worker; ``resident_blocks.py`` describes how their blocks are scheduled. So do kernels with a race that
+loses updates (``compiler/passes/races.py``): which ones it loses must be the same in every run.
 
 A kernel cannot hang the process. Native code checks ``context.stop`` every few ten thousand loop iterations; the
 launching thread sets it on an interrupt, or when no block has finished for ``time_limit`` seconds.
@@ -19,6 +20,7 @@ import numpy as np
 
 from cudalab.sim.abi import Progress, Status, Stop
 from cudalab.sim.compiler.object_code import lanes_of_host
+from cudalab.sim.compiler.runtime.layout import INTERLEAVE_BLOCKS
 from cudalab.sim.machine.launch import supervision
 from cudalab.sim.machine.launch import workspace as workspaces
 from cudalab.sim.machine.launch.clusters import in_clusters
@@ -131,9 +133,10 @@ def execute(
     """
     kernel, config = launch.kernel, launch.config
     surroundings = surroundings or Standalone()
-    alone = config.cluster_blocks == 1 and not kernel.kernel.poll_points
+    alone = config.cluster_blocks == 1 and not (kernel.kernel.poll_points or races(launch))
     workers = max(1, min(surroundings.workers, config.blocks)) if alone and not hold_stores else 1
-    if workers == 1 and config.cluster is None and not (config.cooperative or hold_stores or footprint or variant):
+    at_once = config.cluster is None and not (config.cooperative or races(launch))
+    if workers == 1 and at_once and not (hold_stores or footprint or variant):
         path = kernel.kernel.longest_path
         if path and path * config.threads <= AT_ONCE:
             return _execute_at_once(launch, surroundings, clock_ns)
@@ -160,6 +163,11 @@ def is_large(launch: Launch) -> bool:
         return False
     kernel.threads_launched += config.threads
     return kernel.threads_launched >= LARGE
+
+
+def races(launch: Launch) -> bool:
+    """May threads of the launch overwrite each other's updates?"""
+    return launch.kernel.kernel.interleaves and launch.config.threads > 1
 
 
 def _execute_at_once(launch: Launch, surroundings: Surroundings, clock_ns: int) -> Outcome:
@@ -222,7 +230,8 @@ class Execution:
             if config.cluster is not None and config.cluster_blocks > 1:
                 self._order = np.array(in_clusters(range(config.blocks), config.grid, config.cluster), np.uint64)
                 space.context.block_order = self._order.ctypes.data
-            if kernel.kernel.poll_points or self._order is not None:
+            space.context.interleave = INTERLEAVE_BLOCKS * races(launch)
+            if kernel.kernel.poll_points or space.context.interleave or self._order is not None:
                 self._resident = ResidentBlocks(launch, self._entry, space, config.blocks)
         except BaseException:
             self.close()

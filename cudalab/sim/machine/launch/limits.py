@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cudalab.sim.compiler.passes.clocks import FINE, KINDS
+
 
 @dataclass(frozen=True)
 class DeviceLimits:
@@ -47,9 +49,19 @@ class DeviceLimits:
     sm_groups: tuple[int, ...]
     """SMs of each group (GPC); a cluster runs on the SMs of one group."""
 
+    clock_mhz: int
+    latencies: tuple[int, ...]
+    """What each class of instructions takes, as clocks in a kernel show it (``compiler/passes/clocks.py``): 1/64
+    cycle."""
+    l2_reach: int
+    """Bytes of a working set that the L2 holds."""
+
     @staticmethod
-    def of(properties: Mapping[str, Any], sm: Mapping[str, Any]) -> DeviceLimits:
-        """From a profile's ``properties``, named as in ``cudaDeviceProp``, and what it says of an SM.
+    def of(
+        properties: Mapping[str, Any], sm: Mapping[str, Any], clock_mhz: int, latencies: Mapping[str, float]
+    ) -> DeviceLimits:
+        """From a profile's ``properties``, named as in ``cudaDeviceProp``, what it says of an SM, and the cycles that
+        each class of instructions takes.
 
         Which SMs form a group differs between devices of one kind; without a list that covers this device's SMs they
         are taken to be groups of 16.
@@ -79,6 +91,9 @@ class DeviceLimits:
             register_unit=sm["register_unit"],
             shared_unit=sm["shared_unit"],
             sm_groups=groups,
+            clock_mhz=clock_mhz,
+            latencies=tuple(round(FINE * latencies[kind]) for kind in KINDS),
+            l2_reach=p["l2CacheSize"],
         )
 
     def registers_of_warp(self, registers: int) -> int:

@@ -5,25 +5,34 @@ synchronisation. So does the simulator: native code appends an entry, and this m
 are packed as C's variable arguments, each promoted and aligned to its size (CUDA C++ Programming Guide, "Formatted
 Output").
 
-Output is ordered by block, and within a block by execution; on a GPU the order depends on how warps are scheduled. The
+Blocks print one after the other, and their warps likewise between two barriers; on a GPU that order depends on how
+warps are scheduled. The lanes of a warp print as if in lockstep: all that execute a call print before any goes on to
+the next. Here each lane runs to its next suspension point before the others start, so the entries that a warp makes
+until then are put in order: of the calls that lanes have come to, the first in the program is the next one. Where a
+loop ends in another iteration for each lane, that is where the lanes of a GPU wait for each other. The
 host empties the buffer whenever it is full, as the driver does on an H200; after 64 MB of one launch further output is
 dropped and counted.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import struct
 import sys
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from cudalab.sim.abi import WARP
 
 if TYPE_CHECKING:
     from cudalab.sim.machine.memory.allocations import Memory
 
-ENTRY_HEADER = struct.Struct("<QIIQ")
-"""block, thread, bytes of arguments, address of the format."""
+ENTRY_HEADER = struct.Struct("<QIIQII")
+"""block, thread, bytes of arguments, address of the format, site of the call, round of the block."""
 FIFO_BYTES = 1 << 20
 """The buffer, taken by the host whenever it is full."""
 MOST_PRINTED = 64 << 20
@@ -62,16 +71,47 @@ def decode(buffer: bytes, read_string: Callable[[int], bytes], *, stride: int = 
         read_string: the NUL-terminated bytes at a device address, without the NUL.
 
     Returns:
-        ``(block, thread, text)`` in the order of the buffer.
+        ``(block, thread, text)``, the lanes of each warp in lockstep.
     """
-    entries, offset = [], 0
+    entries: list[tuple[int, int, str]] = []
+    together: list[_Entry] = []  # what a block prints in one round
+    now, offset = (-1, -1), 0
     while offset + ENTRY_HEADER.size <= len(buffer):
-        block, thread, size, address = ENTRY_HEADER.unpack_from(buffer, offset)
+        block, thread, size, address, site, round_ = ENTRY_HEADER.unpack_from(buffer, offset)
         offset += ENTRY_HEADER.size
         text = format_text(read_string(address), buffer[offset : offset + size], read_string)
-        entries.append((block, thread, text))
+        if (block, round_) != now:
+            entries += _in_lockstep(together)
+            together, now = [], (block, round_)
+        together.append(_Entry(block, thread, text, site))
         offset += -(-size // stride) * stride
-    return entries
+    return entries + _in_lockstep(together)
+
+
+@dataclass
+class _Entry:
+    block: int
+    thread: int
+    text: str
+    site: int
+
+
+def _in_lockstep(entries: list[_Entry]) -> list[tuple[int, int, str]]:
+    """Put what the threads of a block print in one round, each in its own order, in the order of its warps."""
+    lanes: dict[int, deque[_Entry]] = {}
+    for entry in entries:
+        lanes.setdefault(entry.thread, deque()).append(entry)
+    found = []
+    for _, warp in itertools.groupby(sorted(lanes), key=lambda thread: thread // WARP):
+        waiting = [lanes[thread] for thread in warp]
+        while waiting:
+            site = min(lane[0].site for lane in waiting)
+            for lane in waiting:
+                if lane[0].site == site:
+                    entry = lane.popleft()
+                    found.append((entry.block, entry.thread, entry.text))
+            waiting = [lane for lane in waiting if lane]
+    return found
 
 
 def format_text(template: bytes, arguments: bytes, read_string: Callable[[int], bytes]) -> str:

@@ -12,6 +12,9 @@ made no progress, only somebody else can help: another operation of the device, 
 The blocks of a cluster start together and keep their shared memory until the last of them has ended; as many clusters
 are resident as fit.
 
+Blocks that may overwrite each other's updates yield once, before they store (``compiler/passes/races.py``); those
+of a large grid that come late do not, which saves time and shows as much.
+
 Simplified: blocks run in a fixed order, so a lock goes to the same block in every run; on a GPU it does not.
 """
 
@@ -25,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cudalab.sim.abi import RESERVED_SHARED_BYTES, WARP, Cluster, Progress, Status
-from cudalab.sim.compiler.runtime.layout import BARRIER_TABLE_BYTES
+from cudalab.sim.compiler.runtime.layout import BARRIER_TABLE_BYTES, INTERLEAVE_BLOCK
 from cudalab.sim.machine.launch.clusters import max_resident_blocks
 
 if TYPE_CHECKING:
@@ -39,6 +42,8 @@ MANY_ROUNDS = 4096
 LONG = 1 << 16
 """Rounds of a block, or of all blocks, after which a launch is taken to need others though it makes progress: it writes
 to memory again and again."""
+MOST_INTERLEAVED = 1 << 12
+"""Blocks that yield before they store what others may have loaded; after them only threads of one block do."""
 EXITED = 0x1FFF_FFFF
 """The suspension point of a thread that has exited, in the bits that number points."""
 _ALIGNMENT = 1024
@@ -190,6 +195,8 @@ class ResidentBlocks:
             slot = self._free.pop() if self._free else self._new_slot()
             self._enter(slot)
             context.resume, context.rounds = 0, self._most
+            if context.interleave and self._next >= MOST_INTERLEAVED:
+                context.interleave = INTERLEAVE_BLOCK
             before = context.blocks_done
             last = self.end if self._on_slice is None else self._next + 1
             status = self._entry(self._space.address, self._next, last)

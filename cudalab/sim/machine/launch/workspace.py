@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cudalab.sim.abi import GRID_WORKSPACE_BYTES, RESERVED_SHARED_BYTES, WARP, Buffer, Cluster, Context
+from cudalab.sim.compiler.passes.clocks import KINDS
 from cudalab.sim.compiler.runtime.layout import ASYNC_RINGS, BARRIER_TABLE_BYTES, SCRATCH_BYTES
 from cudalab.sim.machine.launch.printf import FIFO_BYTES, MOST_PRINTED
 
@@ -33,6 +34,8 @@ FREE = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64, ctype
 """``malloc`` and ``free`` as native code calls them (``abi.Context``)."""
 _IMAGES = 256
 """Configurations of a kernel for which a copy of the context is kept."""
+_SECTOR = 32
+_MISS, _MISS_L2 = KINDS.index("miss"), KINDS.index("miss_l2")
 _states = itertools.count()
 
 
@@ -71,6 +74,7 @@ class Workspace:
         self.shared, self.local, self.frames = AlignedBuffer(), AlignedBuffer(), AlignedBuffer()
         self.states, self.scratch, self.print = AlignedBuffer(), AlignedBuffer(), AlignedBuffer()
         self.parameters, self.roots = AlignedBuffer(), AlignedBuffer()
+        self.l1_tags = AlignedBuffer()
         self.cluster = Cluster(blocks=1)
         """Of a block that is a cluster by itself."""
         self.grid = np.zeros(GRID_WORKSPACE_BYTES, np.uint8)
@@ -113,6 +117,8 @@ class Workspace:
         if kernel.scratch_bytes > SCRATCH_BYTES:  # no asynchronous copy is under way when a block begins
             heads = context.warps * ASYNC_RINGS
             ctypes.memset(context.scratch + context.warps * SCRATCH_BYTES, 0, heads)
+        if kernel.follows_time:
+            self._start_clock(loaded)
         self._printed.clear()
         self._loaded = loaded
         self._keep = (loaded.module, memory.range_table, args)
@@ -160,6 +166,19 @@ class Workspace:
             loaded.context_images.clear()
         key = (self._state, config, prints, module.memory.stack_limit)
         loaded.context_images[key] = ctypes.string_at(self.address, ctypes.sizeof(context))
+
+    def _start_clock(self, loaded: LoadedKernel) -> None:
+        """Give a kernel that reads clocks what its instructions take, and an empty L1."""
+        context, limits = self.context, loaded.limits
+        latencies = list(limits.latencies)
+        if sum(allocation.size for allocation in self.allocations) > limits.l2_reach:
+            latencies[_MISS] = latencies[_MISS_L2]
+        self._latencies = (ctypes.c_uint32 * len(latencies))(*latencies)
+        context.latencies = ctypes.addressof(self._latencies)
+        context.clock_mhz = limits.clock_mhz
+        context.l1_sectors = (limits.shared_per_sm - limits.shared_of_block(context.shared_size)) // _SECTOR
+        context.l1_tags = self.l1_tags.reserve(8 * context.l1_sectors)
+        ctypes.memset(context.l1_tags, 0, 8 * context.l1_sectors)
 
     def _take_prints(self, _context: object, buffer: ctypes._Pointer[Buffer]) -> None:
         self._printed.append(self.print.bytes[: buffer.contents.used].tobytes())

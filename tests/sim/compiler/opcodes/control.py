@@ -4,6 +4,7 @@ registers."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -248,5 +249,50 @@ def special_registers() -> Kernel:
     )
 
 
+def clocks() -> Kernel:
+    """Every look at a clock is later than the one before."""
+    lines = [
+        ".shared .align 16 .b8 mine[2048];",
+        ".reg .b64 %first, %then, %far, %x;",
+        ".reg .b32 %low, %high;",
+        ".reg .b128 %wide;",
+        "mov.u64 %first, %clock64;",
+        "mov.u32 %low, %clock;",
+        "mov.u32 %high, %clock_hi;",
+        "mov.u32 %low, %globaltimer_lo;",
+        "mov.u32 %high, %globaltimer_hi;",
+        "ld.global.b32 %a, [%in];",
+        "ld.volatile.global.b32 %a, [%in];",
+        "shl.b32 %i, %t, 4;",
+        "mov.u32 %d, mine;",
+        "add.u32 %i, %i, %d;",
+        "cvt.u64.u32 %far, %a;",
+        "st.shared.b32 [%i], %a;",
+        "st.shared.b64 [%i], %far;",
+        "ld.shared.b128 %wide, [%i];",
+        "bar.sync 0;",
+        "nanosleep.u32 100;",
+        "mov.u64 %then, %clock64;",
+        "setp.gt.u64 %p, %then, %first;",
+        "mov.u64 %first, %globaltimer;",
+        "nanosleep.u32 1000;",
+        "mov.u64 %then, %globaltimer;",
+        "sub.u64 %x, %then, %first;",
+        "setp.ge.and.u64 %p, %x, 1000, %p;",
+        "selp.u32 %d, 1, 0, %p;",
+        STORE,
+        "ret;",
+    ]
+    forms = {
+        "issue": ("pipelined", "blocking", "free"),
+        "clock": ("clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"),
+        "miss": ("l1", "past_l1"),
+        "conflicts": ("b32", "b64", "b128"),
+    }
+    opcodes = [f"cudalab.{name}.{form}" for name, each in forms.items() for form in each]
+    kernel = one_word("clocks", lines, [*opcodes, "cudalab.sleep", "cudalab.turns"], lambda _: 1)
+    return replace(kernel, recorded=False)
+
+
 def kernels() -> list[Kernel]:
-    return [*branches(), *calls(), special_registers()]
+    return [*branches(), *calls(), special_registers(), clocks()]

@@ -1,4 +1,4 @@
-"""Kernels with a data race, as learners write them: lost updates, and a missing ``__syncthreads()`` in each of its places.
+"""Kernels with a data race, as learners write them: lost updates, and a missing ``__syncthreads()`` in every place.
 
 Each is launched with inputs of distinct values; ``right`` is what it gives without the race.
 """
@@ -133,8 +133,15 @@ KERNELS = [
         16,
         lambda a: np.bincount(a % 16).astype(np.int32),
     ),
-    Racy("greatest", _kernel("int", "if (in[i] > out[0]) out[0] = in[i];"), 4, 256, np.sort(_INTS[:1024])[::-1].copy(),
-         1, lambda a: a.max(keepdims=True)),
+    Racy(
+        "greatest",
+        _kernel("int", "if (in[i] > out[0]) out[0] = in[i];"),
+        4,
+        256,
+        np.sort(_INTS[:1024])[::-1].copy(),
+        1,
+        lambda a: a.max(keepdims=True),
+    ),
     Racy(
         "append",
         _kernel("int", "if (in[i] % 2) { int place = out[0]; out[0] = place + 1; out[1 + place] = in[i]; }"),
@@ -147,8 +154,15 @@ KERNELS = [
         ),
         orderless=True,
     ),
-    Racy("sum of each column", _kernel("int", "out[t] += in[i];"), 16, 64, _INTS[:1024], 64,
-         lambda a: a.reshape(16, 64).sum(0).astype(np.int32)),
+    Racy(
+        "sum of each column",
+        _kernel("int", "out[t] += in[i];"),
+        16,
+        64,
+        _INTS[:1024],
+        64,
+        lambda a: a.reshape(16, 64).sum(0).astype(np.int32),
+    ),
     *[
         Racy(
             f"reversed, {threads} threads",
@@ -201,14 +215,22 @@ KERNELS = [
         lambda a: (a.reshape(4, 64) * a[:4, None]).ravel(),
     ),
     Racy("reduction, first barrier", _reduction("", _SYNC), 4, 256, _FLOATS[:1024], 4, lambda a: _IN_BLOCKS.sum(1)),
-    Racy("reduction, barrier in the loop", _reduction(_SYNC, ""), 4, 256, _FLOATS[:1024], 4,
-         lambda a: _IN_BLOCKS.sum(1)),
+    Racy(
+        "reduction, barrier in the loop", _reduction(_SYNC, ""), 4, 256, _FLOATS[:1024], 4, lambda a: _IN_BLOCKS.sum(1)
+    ),
     Racy("scan, between", _scan("", _SYNC), 4, 256, _FLOATS[:1024], 1024, lambda a: _IN_BLOCKS.cumsum(1).ravel()),
     Racy("scan, after", _scan(_SYNC, ""), 4, 256, _FLOATS[:1024], 1024, lambda a: _IN_BLOCKS.cumsum(1).ravel()),
     Racy("product, first barrier", _product("", _SYNC), (4, 4), (16, 16), _SMALL, 4096, lambda a: (a @ a).ravel()),
     Racy("product, second barrier", _product(_SYNC, ""), (4, 4), (16, 16), _SMALL, 4096, lambda a: (a @ a).ravel()),
-    Racy("product of ones, first barrier", _product("", _SYNC), (4, 4), (16, 16), np.ones((64, 64), np.float32), 4096,
-         lambda a: (a @ a).ravel()),
+    Racy(
+        "product of ones, first barrier",
+        _product("", _SYNC),
+        (4, 4),
+        (16, 16),
+        np.ones((64, 64), np.float32),
+        4096,
+        lambda a: (a @ a).ravel(),
+    ),
 ]
 
 

@@ -9,7 +9,12 @@ import sys
 
 import pytest
 
+from cudalab.sim.compiler import compile
+from cudalab.sim.machine.launch.execution import Standalone, execute
+from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.launch.printf import decode, format_text
+from cudalab.sim.machine.memory.allocations import Memory
+from tests.sim.h200 import LIMITS
 
 STRINGS = {1: b"hello", 2: b"", 3: "naïve 中文".encode()}
 
@@ -105,5 +110,41 @@ def test_absurd_width_is_bounded() -> None:
 
 def test_entries_of_a_buffer() -> None:
     STRINGS[10] = b"x=%d\n"
-    entry = struct.pack("<QIIQ", 3, 7, 4, 10) + struct.pack("<i4x", 99)
+    entry = struct.pack("<QIIQII", 3, 7, 4, 10, 2, 1) + struct.pack("<i4x", 99)
     assert decode(entry * 2, device_string) == [(3, 7, "x=99\n")] * 2
+
+
+def printed(body: str, grid: int = 1, block: int = 4) -> list[str]:
+    """The lines that a kernel prints; ``t`` is the thread."""
+    memory, surroundings = Memory(1 << 28), Standalone()
+    code = f'extern "C" __global__ void k() {{ int t = threadIdx.x; {body} }}'
+    outcome = execute(Module(compile(code), memory, LIMITS).kernel("k").launch(grid, block, b""), surroundings)
+    assert outcome.fault is None
+    return surroundings.text.split()
+
+
+def test_lanes_print_in_lockstep() -> None:
+    assert printed(r'printf("a%d ", t); printf("b%d ", t);', block=3) == ["a0", "a1", "a2", "b0", "b1", "b2"]
+
+
+def test_lanes_print_one_iteration_after_the_other() -> None:
+    lines = printed(r'for (int i = 0; i < 2 + t; i++) printf("%d.%d ", i, t); printf("end%d ", t);', block=2)
+    assert lines == ["0.0", "0.1", "1.0", "1.1", "2.1", "end0", "end1"]
+
+
+def test_lanes_that_part_print_one_branch_after_the_other() -> None:
+    lines = printed(r'if (t % 2) printf("odd%d ", t); else printf("even%d ", t); printf("all%d ", t);')
+    assert sorted(lines[:4]) == ["even0", "even2", "odd1", "odd3"]
+    assert lines[0][:3] == lines[1][:3]
+    assert lines[4:] == ["all0", "all1", "all2", "all3"]
+
+
+def test_warps_and_blocks_print_one_after_the_other() -> None:
+    lines = printed(r'printf("%d.%d.0 ", blockIdx.x, t); printf("%d.%d.1 ", blockIdx.x, t);', grid=2, block=64)
+    warps = [range(0, 32), range(32, 64)]
+    assert lines == [f"{b}.{t}.{i}" for b in range(2) for warp in warps for i in range(2) for t in warp]
+
+
+def test_nothing_is_printed_before_what_a_barrier_puts_before_it() -> None:
+    loop = r'{ if (t == i) printf("t%d ", i); __syncthreads(); if (t > 1) printf("%d.%d ", i, t); }'
+    assert printed(f"for (int i = 0; i < 2; i++) {loop}") == ["t0", "0.2", "0.3", "t1", "1.2", "1.3"]

@@ -13,6 +13,7 @@ import pytest
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, FaultKind, SiteKind, Space
 from cudalab.sim.compiler.program import GlobalVariable
 from cudalab.sim.machine.launch.execution import Standalone, execute
+from cudalab.sim.machine.launch.printf import ENTRY_HEADER
 from cudalab.sim.machine.launch.validation import LaunchError
 from cudalab.sim.machine.memory.allocations import Memory
 from tests.sim.machine.handmade import Block, make, pack, pointer, site
@@ -239,7 +240,7 @@ def test_prints_beyond_the_limit_are_counted(memory: Memory, monkeypatch: pytest
         for t in block.threads():
             block.print(t, template)
 
-    full = 2 * ((1 << 20) // 24)
+    full = 2 * ((1 << 20) // ENTRY_HEADER.size)
     monkeypatch.setattr("cudalab.sim.machine.launch.workspace.MOST_PRINTED", 1000)
     surroundings = Standalone()
     execute(make(body, memory=memory).launch(90, 1024, b""), surroundings)

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cudalab.sim.compiler.passes.timed_code import UNROLL
+
 Constants = Mapping[str, float]
 
 # class (``compiler.passes.instruction_classes``): (latency constant, pipe, cycles constant of the pipe, machine
@@ -64,7 +66,36 @@ CLASSES: dict[str, tuple[str, str, str, float]] = {
     "fence": ("atomic", "", "", 1.0),
     "branch": ("", "", "", 1.0),
 }
+TICK = 16
+"""ns between two reads of the clock in the simulated machine: a loop that waits for the clock takes as long as it
+says."""
 PIPES = ("float", "integer", "either", "double", "special", "issue")
+
+
+def in_kernel_latencies(c: Constants) -> dict[str, float]:
+    """What each class of instructions takes, in cycles, without contention, for clocks that a kernel reads
+    (``compiler.passes.clocks``)."""
+    clock, l1 = c["clock"], c["l1_latency"] * c["clock"]
+    special = {
+        "load": l1,
+        "atomic": c["atomic_latency"] * clock,
+        "clock": TICK * clock,
+        "barrier": c["barrier"] * clock,
+        "named_barrier": c["barrier"] * clock + c["barrier_number"],
+        "grid_arrive": c["grid_barrier"] * clock,
+        "async_copy": c["l2_latency"] * clock,
+        "bulk_copy": c["l2_latency"] * clock,
+        "heap": c["heap_latency"] * clock,
+        "sleep": c["sleep_least"] * clock,
+    }
+    names = {kind: name for kind, (name, *_) in CLASSES.items()}
+    found = {kind: special[name] if name in special else c.get(name, 0.0) for kind, name in names.items()}
+    found["branch"] = c["branch"]
+    found["repeat"] = c["branch"] / UNROLL
+    found["miss"] = c["l2_latency"] * clock - l1
+    found["miss_l2"] = c["dram_latency"] * clock - l1
+    found["wavefront"] = c["shared_wavefront"]
+    return found
 
 
 def pipe_cycles(kinds: Mapping[str, float], c: Constants) -> dict[str, float]:
