@@ -8,6 +8,10 @@ One more thing differs, on purpose: CuPy passes an array's address without looki
 array for a ``float *`` computes garbage in silence. Here that is a warning (on the simulated device it is an error).
 The types are read from the kernel's text; where the text alone does not tell (templates, typedefs), nothing is said.
 Asking a compiler would cost more time at the first launch than the launch itself.
+
+And one more: kernels that begin with ``#include <stdio.h>`` or ``<stdint.h>``, as tutorials have them, compile as they
+do on the simulated device. NVRTC brings no such headers, so CuPy by itself refuses them; the folder of
+``cudalab.sim.compiler`` is added to the options. Through ``import cupy`` alone they stay refused.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ import cupy
 import numpy as np
 
 from cudalab.sim.compiler.frontend.declaration import declared_parameters
+from cudalab.sim.compiler.frontend.headers import STANDARD_HEADERS
 
 _ELEMENT_TYPES = {
     "bool": "?",
@@ -60,6 +65,13 @@ def pointed_element(text: str) -> np.dtype[Any] | None:
     return None if code is None else np.dtype(code)
 
 
+def _with_headers(options: tuple[str, ...], backend: str) -> tuple[str, ...]:
+    """NVRTC has no headers of C; ``nvcc`` has its own."""
+    if not isinstance(options, tuple) or backend != "nvrtc":
+        return options
+    return (*options, f"-I{STANDARD_HEADERS}")
+
+
 def same_elements(array: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     """Do both mean the same bytes? Signed and unsigned integers of one size do."""
     integers = "iub"
@@ -69,10 +81,18 @@ def same_elements(array: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
 class RawKernel(cupy.RawKernel):  # type: ignore[misc]  # CuPy has no types
     """A CuPy ``RawKernel`` that checks the element types of the arrays passed to it."""
 
-    def __init__(self, code: str, name: str, *args: Any, **kwargs: Any) -> None:
-        super().__init__(code, name, *args, **kwargs)
+    def __init__(
+        self, code: str, name: str, options: tuple[str, ...] = (), backend: str = "nvrtc", **kwargs: Any
+    ) -> None:
+        super().__init__(code, name, _with_headers(options, backend), backend, **kwargs)
+        self._options = options
         self._checked: set[tuple[str, ...]] = set()
         self._declared_as = name
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options that were given."""
+        return self._options
 
     @property
     def name_expressions(self) -> tuple[str, ...]:
@@ -166,6 +186,22 @@ for _name in (
 
 class RawModule(cupy.RawModule):  # type: ignore[misc]  # CuPy has no types
     """A CuPy ``RawModule`` whose kernels know its source."""
+
+    def __init__(
+        self,
+        *,
+        code: str | None = None,
+        options: tuple[str, ...] = (),
+        backend: str = "nvrtc",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(code=code, options=_with_headers(options, backend), backend=backend, **kwargs)
+        self._options = options if code is not None else ()
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options that were given."""
+        return self._options
 
     def get_function(self, name: str) -> Any:
         """The kernel ``name``: a plain name, or one of the name expressions."""

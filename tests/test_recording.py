@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from cudalab.recording import RawKernel, RawModule, cp, pointed_element, same_elements
+from cudalab.sim.compiler.frontend.headers import STANDARD_HEADERS
 
 CODE = 'extern "C" __global__ void add(const float *a, float *b, int n) { }'
 
@@ -21,6 +22,18 @@ def test_kernel_is_cupys_own_and_knows_its_source():
     kernel = cp.RawKernel(CODE, "add", ("-DN=4",))
     assert isinstance(kernel, cupy.RawKernel)
     assert (kernel.code, kernel.name, kernel.options, kernel.name_expressions) == (CODE, "add", ("-DN=4",), ())
+
+
+def compiled_with(made) -> tuple[str, ...]:
+    """The options that CuPy itself hands to NVRTC."""
+    return type(made).__mro__[1].options.__get__(made)
+
+
+def test_headers_of_c_are_found_as_on_the_simulated_device():
+    folder = f"-I{STANDARD_HEADERS}"
+    assert compiled_with(cp.RawKernel(CODE, "add", ("-DN=4",))) == ("-DN=4", folder)
+    assert compiled_with(cp.RawModule(code=CODE)) == (folder,)
+    assert compiled_with(cp.RawKernel(CODE, "add", backend="nvcc")) == (), "nvcc has its own"
 
 
 def test_module_is_cupys_own_and_knows_its_source():

@@ -186,7 +186,7 @@ def _own_source() -> str:
     digest = hashlib.blake2b(digest_size=16)
     for path in [here.parent / "abi.py", *sorted(here.rglob("*.py"))]:
         digest.update(path.read_bytes())
-    for path in sorted(here.rglob("*.cu")) + sorted(here.rglob("*.ll")):
+    for path in [*sorted(here.rglob("*.cu")), *sorted(here.rglob("*.ll")), *sorted(headers.STANDARD_HEADERS.iterdir())]:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 from cudalab.sim.abi import SiteKind, Space
@@ -22,6 +23,8 @@ VARIANTS = (
 )
 """The ways in which native code is made of a kernel."""
 
+_BUILT_IN = "__nv_nvrtc_builtin_header.h"
+
 
 class InvalidWideCode(RuntimeWarning):
     """Code for several threads at once was not valid, so code for one thread at a time took its place: right results,
@@ -36,6 +39,13 @@ class Location:
     line: int
     column: int = 0
     inlined_at: Location | None = None
+
+    def in_source(self) -> Location:
+        """Out of CUDA's headers and what NVRTC includes by itself, to the learner's own line."""
+        place = self
+        while place.inlined_at is not None and (os.path.isabs(place.file) or place.file == _BUILT_IN):
+            place = place.inlined_at
+        return place
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,6 +38,41 @@ def test_an_illegal_access_names_line_thread_and_distance() -> None:
     assert caught.value.status == 700
     assert "x[threadIdx.x] = 1.0f;" in notes(caught.value)
     assert "overrun" in notes(caught.value)
+
+
+TWICE = cp.RawKernel('extern "C" __global__ void twice(int* x) { x[threadIdx.x] *= 2; }', "twice")
+
+
+@pytest.mark.parametrize("grid", [(0,), (-1,), (1, 0)])
+def test_an_empty_grid_runs_one_block_as_under_cupy_and_says_so(grid: tuple[int, ...]) -> None:
+    x = cp.ones(32, np.int32)
+    with pytest.warns(UserWarning, match=r"grid=.*: CuPy launches 1 where .* \(n \+ threads - 1\)") as caught:
+        TWICE(grid, (32,), (x,))
+    assert caught[0].filename == __file__, "the learner's own line"
+    assert (x.get() == 2).all()
+
+
+def test_a_grid_of_floats_says_how_to_divide() -> None:
+    with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer") as caught:
+        TWICE((1024 / 256,), (32,), (cp.ones(32, np.int32),))
+    assert "grid=(4.0,)" in notes(caught.value) and "(n + 255) // 256" in notes(caught.value)
+
+
+def test_a_launch_in_numbas_way_shows_cupys() -> None:
+    with pytest.raises(TypeError, match="'RawKernel' object is not subscriptable") as caught:
+        TWICE[1, 32](cp.ones(32, np.int32))
+    assert "kernel((blocks,), (threads,), (x,))" in notes(caught.value)
+
+
+def test_a_module_from_a_source_file_asks_for_its_text(tmp_path: Path) -> None:
+    path = tmp_path / "x.cu"
+    with pytest.raises(cp.cuda.driver.CUDADriverError, match="CUDA_ERROR_FILE_NOT_FOUND") as caught:
+        cp.RawModule(path=str(path)).get_function("twice")
+    assert f"no file {str(path)!r}" in notes(caught.value)
+    path.write_text(TWICE.code)
+    with pytest.raises(cp.cuda.driver.CUDADriverError) as caught:
+        cp.RawModule(path=str(path)).get_function("twice")
+    assert f"cp.RawModule(code=open({str(path)!r}).read())" in notes(caught.value)
 
 
 def test_a_lost_device_stays_lost_until_a_reset() -> None:

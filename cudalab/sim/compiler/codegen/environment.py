@@ -13,6 +13,7 @@ from cudalab.sim.compiler.passes.control_flow import Block
 from cudalab.sim.compiler.passes.regions import Point, Region
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.passes.suspension import PointKind
+from cudalab.sim.compiler.ptx import scope
 from cudalab.sim.compiler.ptx.nodes import Address, Register, Symbol
 from cudalab.sim.compiler.runtime import layout
 from cudalab.sim.compiler.runtime.layout import RECORDS_AT_ONCE
@@ -202,6 +203,9 @@ class ThreadEnvironment(Emitter):
             return self.dynamic_offset()
         if name in self.unit.plan.graph.addresses:
             return str(self.unit.plan.graph.addresses[name])
+        function = self.unit.plan.module.functions.get(name)
+        if function is not None and function.is_kernel:
+            raise self.unsupported(scope.LAUNCHES, "<<<…>>>")
         raise self.error(f"the symbol {name} is not defined in this module; link everything into one source")
 
     def parameter_variable(self, name: str) -> str:

@@ -28,6 +28,7 @@ _SUMMARY = re.compile(r"^(?:\d+ (?:catastrophic )?errors? detected|Compilation t
 _CARET = re.compile(r"^\s*\^\s*$")
 _ENTRY = re.compile(r"Entry function '([^']+)'")
 _EXTERN = re.compile(r"Unresolved extern (?:function|variable) '([^']+)'")
+_VOTE = re.compile(r"Instruction 'vote' without")
 _SEVERITY = {"catastrophic error": "error", "internal error": "error", "fatal": "error", "remark": "note"}
 _WIDTH = 200  # characters of a line that are quoted
 _STEPS = 6  # template instantiations that are listed
@@ -220,16 +221,21 @@ def _unlocated(line: str, source: str, name: str) -> list[Diagnostic]:
 
 
 def _line_of(text: str, source: str) -> int:
-    """ptxas names functions, not lines: the line where the one in ``text`` is declared, or 0."""
-    match = _ENTRY.search(text) or _EXTERN.search(text)
-    if not match:
-        return 0
+    """ptxas names functions and instructions, not lines: where the function of ``text`` is declared, where a vote
+    without ``.sync`` is taken, or 0."""
     from cudalab.sim.compiler.frontend.declaration import blank
     from cudalab.sim.compiler.frontend.demangle import DemangleError, demangle
 
-    try:
-        plain = demangle(match[1]).name.partition("<")[0].rpartition("::")[2]
-    except DemangleError:
-        plain = match[1]
-    place = re.search(rf"\b{re.escape(plain)}\b", blank(source))
+    match = _ENTRY.search(text) or _EXTERN.search(text)
+    if match:
+        try:
+            plain = demangle(match[1]).name.partition("<")[0].rpartition("::")[2]
+        except DemangleError:
+            plain = match[1]
+        wanted = rf"\b{re.escape(plain)}\b"
+    elif _VOTE.search(text):
+        wanted = r"\b__(?:ballot|any|all)\b"
+    else:
+        return 0
+    place = re.search(wanted, blank(source))
     return source.count("\n", 0, place.start()) + 1 if place else 0

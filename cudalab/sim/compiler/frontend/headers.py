@@ -15,6 +15,10 @@ toolkit
     distribution's own packages in ``/usr/include``.
 
 The first location with an NVRTC library is used, with its own headers if it has them, so that versions match.
+
+NVRTC has no headers of C at all: it declares ``printf``, ``sqrtf`` or ``malloc`` by itself, and stops at the ``#include
+<stdio.h>`` that a tutorial's kernel begins with. ``STANDARD_HEADERS`` holds what such headers add on a device: types,
+constants and the names in ``std``. It comes last in the search path, so CUDA's own headers go first.
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+STANDARD_HEADERS = Path(__file__).resolve().parents[1] / "include"
+"""``<stdint.h>``, ``<cmath>`` and the like, for NVRTC."""
 _COMPONENTS = ("cuda_runtime", "cuda_cccl", "cuda_crt", "cuda_nvcc")  # wheels before CUDA 13
 
 
@@ -153,7 +159,7 @@ def nvrtc_library() -> Path | None:
 
 def include_directories() -> tuple[str, ...]:
     """Folders with CUDA's own headers, of the same place as the NVRTC library where it has them; what that place lacks,
-    often CCCL, from the next that has it."""
+    often CCCL, from the next that has it; at last, the headers of C."""
     chosen: list[str] = []
     have: set[str] = set()
     for toolkit in toolkits():
@@ -161,7 +167,7 @@ def include_directories() -> tuple[str, ...]:
         if brings - have:
             have |= brings
             chosen += [str(folder) for folder in toolkit.includes]
-    return tuple(chosen)
+    return (*chosen, str(STANDARD_HEADERS))
 
 
 # What to install for a header that NVRTC does not find: (first part of the name, wheel, conda package).

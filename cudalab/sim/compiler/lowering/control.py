@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import FaultKind, SyncEvent
+from cudalab.sim.compiler.ptx import scope
 from cudalab.sim.compiler.ptx.nodes import Instruction, Register, Symbol
 from cudalab.sim.compiler.ptx.table import Form, Table
 from cudalab.sim.compiler.runtime import layout
@@ -53,11 +54,7 @@ def _call(e: ThreadCode, i: Instruction, f: Form) -> None:
     plan = e.unit.function_plan(callee.name)
     if plan is None:
         if callee.name.startswith(("cudaLaunchDevice", "cudaGetParameterBuffer", "cudaCDP", "__cudaCDP", "cudaDevice")):
-            raise e.unsupported(
-                "launching kernels from a kernel (<<<>>> in device code) and other calls of the runtime there are out "
-                "of scope; launch from the host",
-                callee.name,
-            )
+            raise e.unsupported(scope.LAUNCHES, callee.name)
         raise e.unsupported(f"the function {callee.name} is not defined in this module", f"call {callee.name}")
     _call_native(e, i, plan, places)
 

@@ -6,7 +6,6 @@ program keeps the reason of refusal, and reports it on lookup. A module without 
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 from cudalab.sim.compiler.lowering import TABLE
@@ -37,8 +36,7 @@ def _text(error: UnsupportedInstruction) -> str:
     if place is None:
         return message
     message = message.removeprefix(f"{place.file}:{place.line}: ")
-    while os.path.isabs(place.file) and place.inlined_at is not None:
-        place = place.inlined_at  # from CUDA's headers to the learner's own line
+    place = place.in_source()
     return f"{place.file}:{place.line}: {message}"
 
 

@@ -213,8 +213,7 @@ def _unsupported(error: PtxError) -> Refusal:
     message, place = str(error), error.location
     if place is not None:
         message = message.removeprefix(f"{place.file}:{place.line}: ")
-        while os.path.isabs(place.file) and place.inlined_at is not None:
-            place = place.inlined_at  # out of CUDA's headers, to the learner's own line
+        place = place.in_source()
     file, line = (place.file, place.line) if place is not None else ("", 0)
     return Refusal("ptx", message, file=file, line=line)
 

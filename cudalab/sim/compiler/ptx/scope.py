@@ -12,6 +12,10 @@ TENSOR = "tensor cores are out of scope of the simulated device; write the produ
 MAPS = (
     "tensor maps are out of scope of the simulated device; copy rows with cp.async.bulk, cuda::memcpy_async or a loop"
 )
+LAUNCHES = (
+    "a kernel that launches kernels (<<<…>>> in device code, dynamic parallelism) or calls the runtime is out of scope "
+    "of the simulated device; launch from Python, or put the code in a __device__ function"
+)
 _LATER = "it exists on later GPUs than the simulated device only, and is not simulated; round with .rn or .rz"
 
 #: Opcode patterns and advice; the first pattern that matches a prefix applies.

@@ -166,6 +166,12 @@ class RawKernel:
         """
         self.kernel(grid, block, args, enable_cooperative_groups=self.enable_cooperative_groups, **kwargs)
 
+    def __getitem__(self, configuration: Any) -> None:
+        """Numba's way to launch, ``kernel[grid, block](x)``, is none here."""
+        error = TypeError(f"{type(self).__name__!r} object is not subscriptable")
+        error.add_note("kernel[grid, block](x) is Numba's way to launch; write kernel((blocks,), (threads,), (x,))")
+        raise error
+
     @property
     def kernel(self) -> Function:
         """The compiled and loaded kernel."""

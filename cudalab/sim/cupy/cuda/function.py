@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from cudalab.sim.cupy.cuda import driver
 from cudalab.sim.cupy.cuda.stream import current_pointer
 
 _FILE_NOT_FOUND = 301
+_SOURCES = (".cu", ".cuh", ".cpp", ".c", ".h")
 
 
 def __getattr__(name: str) -> Any:
@@ -43,13 +45,23 @@ class Module:
             with open(filename, "rb") as file:
                 image = file.read()
         except FileNotFoundError:
-            raise CUDADriverError(_FILE_NOT_FOUND) from None
+            error = CUDADriverError(_FILE_NOT_FOUND)
+            error.add_note(f"there is no file {filename!r} in {os.getcwd()}")
+            raise error from None
         if image[:4] == b"\x7fELF":
             raise NotImplementedError(
                 f"{filename} holds machine code for a real GPU, which the simulated device cannot run. Give it CUDA "
                 "C++ (code=…) or a .ptx file."
             )
-        self.load(image)
+        try:
+            self.load(image)
+        except CUDADriverError as error:
+            if os.path.splitext(filename)[1] in _SOURCES:
+                error.add_note(
+                    f"`path` takes compiled code, a .ptx file, and {filename!r} is CUDA C++. Hand over its text: "
+                    f"cp.RawModule(code=open({filename!r}).read())"
+                )
+            raise
 
     def _load_program(self, program: Any) -> None:
         """Load what ``cudalab.sim.compiler`` made."""
@@ -148,7 +160,8 @@ class Function:
 
 
 def _dimensions(name: str, value: Any) -> tuple[int, int, int]:
-    """Three numbers of at least 1, as CuPy makes them of a tuple."""
+    """Three numbers of at least 1, as CuPy makes them of a tuple. That an empty grid runs one block is CuPy's choice,
+    too; it is nearly always a mistake, so it comes with a warning."""
     if not isinstance(value, tuple):
         error = TypeError(f"Argument {name!r} has incorrect type (expected tuple, got {type(value).__name__})")
         error.add_note(f"Write {name}=({value},)" if isinstance(value, int) else f"Write {name}=tuple({value!r})")
@@ -156,6 +169,20 @@ def _dimensions(name: str, value: Any) -> tuple[int, int, int]:
     numbers = []
     for entry in (*value, 1, 1)[:3]:
         if not hasattr(entry, "__index__"):
-            raise TypeError(f"{type(entry).__name__!r} object cannot be interpreted as an integer")
-        numbers.append(max(1, entry.__index__()))
+            error = TypeError(f"{type(entry).__name__!r} object cannot be interpreted as an integer")
+            error.add_note(f"{name}={value!r}: the numbers are integers, as (n + 255) // 256 gives them.")
+            raise error
+        number = entry.__index__()
+        if number < 1:
+            _warn_of_empty(name, value)
+            number = 1
+        numbers.append(number)
     return numbers[0], numbers[1], numbers[2]
+
+
+def _warn_of_empty(name: str, value: tuple[Any, ...]) -> None:
+    text = (
+        f"{name}={value!r}: CuPy launches 1 where a number is 0 or negative, where CUDA itself refuses the launch. For "
+        "as many blocks as n elements need, write (n + threads - 1) // threads; for n = 0, leave the launch out."
+    )
+    warnings.warn(text, stacklevel=5)

@@ -28,7 +28,7 @@ from cudalab.sim.machine.launch.printf import read_string
 from cudalab.sim.machine.reports import barrier_faults, cluster_faults, heap_faults
 from cudalab.sim.machine.reports.finding import Finding, Place, Problem, place_of, triple
 from cudalab.sim.machine.reports.mbarrier_faults import barrier_problem, copy_problem, describe_phases
-from cudalab.sim.machine.reports.nearest_allocation import FailedAccess, explain_access
+from cudalab.sim.machine.reports.nearest_allocation import BELOW, FailedAccess, explain_access
 from cudalab.sim.machine.reports.texture_faults import image_problem, surface_problem
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def access_headline(site: Site, address: int, size: int) -> str:
     """``Invalid __global__ read of size 4 bytes``."""
     space = site.space
     if space == Space.GENERIC:
-        if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
+        if SHARED_WINDOW - BELOW <= address < SHARED_WINDOW + WINDOW_SIZE:
             space = Space.SHARED
         elif LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_SIZE:
             space = Space.LOCAL

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 NEAR = 64 << 20
 """Bytes up to which a miss is put down to the nearest allocation."""
+BELOW = 1 << 20
+"""Bytes ahead of shared memory's window in which a generic address is put down to it: a negative index."""
 SIZES = {
     "char": 1,
     "signed char": 1,
@@ -100,13 +102,15 @@ def _name(parameter: Parameter) -> str:
 def explain_access(access: FailedAccess) -> Explanation:
     """Rule, detail and advice for an access that is out of bounds."""
     address = access.address
-    if access.site.space == Space.SHARED or SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
+    if access.site.space == Space.LOCAL:
+        return _outside_window(access, LOCAL_WINDOW, access.local_size, "local memory", "thread")
+    if access.site.space == Space.SHARED or SHARED_WINDOW - BELOW <= address < SHARED_WINDOW + WINDOW_SIZE:
         return _outside_window(access, SHARED_WINDOW, access.shared_size, "shared memory", "block")
     if access.site.space == Space.CLUSTER or SHARED_WINDOW <= address < CLUSTER_END:
         start = address - (address - SHARED_WINDOW) % (1 << RANK_SHIFT)
         whose = f"block of rank {((address - SHARED_WINDOW) >> RANK_SHIFT) - 1}" if start > SHARED_WINDOW else "block"
         return _outside_window(access, start, access.shared_size, "shared memory", whose)
-    if access.site.space == Space.LOCAL or LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_SIZE:
+    if LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_SIZE:
         return _outside_window(access, LOCAL_WINDOW, access.local_size, "local memory", "thread")
     near = access.kernel.module.memory.explain(address, access.size)
     pointer = access.root_pointer()
@@ -200,23 +204,30 @@ def _use_after_free(access: FailedAccess, freed: Allocation) -> Explanation:
 
 def _outside_window(access: FailedAccess, window: int, size: int, what: str, whose: str) -> Explanation:
     offset = access.address - window
+    if offset >= 1 << 63:  # far below the window: addresses have 64 bits
+        offset -= 1 << 64
+    elif WINDOW_SIZE // 2 <= offset < WINDOW_SIZE:  # below the window of another block of the cluster
+        offset -= WINDOW_SIZE
     low, length = access.extent
     if not length and not low:
         length = size
     array = (
         f"the {length}-byte array in {what}" if length < size else f"the {length} bytes of {what} that a {whose} has"
     )
-    index = f" (index {(offset - low) // access.size} of {length // access.size})" if offset % access.size == 0 else ""
-    before = low - offset if offset >= 0 else -offset
-    if before > 0 or offset >= WINDOW_SIZE // 2:
-        missing = before if before > 0 else WINDOW_SIZE - offset
-        detail = f"The {access.size} bytes at offset {low - missing} begin {missing} bytes before the start of {array}."
+    index = (offset - low) // access.size if offset % access.size == 0 else 0
+    wrapped = index - (1 << 32) if 1 << 31 <= index < 1 << 32 else 0
+    if offset < low:
+        detail = f"The {access.size} bytes at offset {offset} begin {low - offset} bytes before the start of {array}."
     else:
         over = offset + access.size - (low + length)
-        detail = f"The {access.size} bytes at offset {offset} reach {over} bytes past the end of {array}{index}."
-    advice = (
-        "check the index against the array's length; for dynamic shared memory, pass its size at the launch."
-        if what == "shared memory"
-        else "check the index against the length of the local array."
-    )
+        place = f" (index {index} of {length // access.size})" if index else ""
+        detail = f"The {access.size} bytes at offset {offset} reach {over} bytes past the end of {array}{place}."
+    if wrapped:
+        detail += f" As an unsigned int, {wrapped} is {index}."
+    if offset < low or wrapped:
+        advice = "check for an index below zero; an unsigned index wraps to a huge one instead."
+    elif what == "shared memory":
+        advice = "check the index against the array's length; for dynamic shared memory, pass its size at the launch."
+    else:
+        advice = "check the index against the length of the local array."
     return "out of bounds", detail, advice

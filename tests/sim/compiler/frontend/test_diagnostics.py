@@ -121,9 +121,34 @@ HINTS = {
     'extern "C" __global__ void k(int *x, int count) {\n  x[0] = cuont;\n}\n': "did you mean count?",
     'extern "C" __global__ void k(int *x) {\n  x[0] = N;\n}\n': "Python's names do not reach it",
     "#include <iostream>\nint x;": "for the host",
-    "#include <stdio.h>\nint x;": "printf need none",
-    "#include <cstdint>\nint x;": "cuda/std/cstdint",
-    "#include <curand_kernel.h>\nint x;": "pip install nvidia-curand",
+    "#include <cublas_v2.h>\nint x;": "a @ b",
+    "#include <thrust/complex.h>\nint x;": "<thrust/complex.h> in line 1 is host code of Thrust",
+    "__global__ void k(int *x) {\n  int32_t a = 1;\n}": "#include <stdint.h>",
+    "__global__ void k(uint32_t *x) {}": "#include <stdint.h>",
+    "__global__ void k(float *x) {\n  x[0] = INFINITY;\n}": "#include <math.h>",
+    "__global__ void k(float *x) {\n  x[0] = 2 * M_PI;\n}": "#include <math.h>; M_PI is a double",
+    "__global__ void k(float *x) {\n  x[0] = FLT_MAX;\n}": "#include <float.h>",
+    "__global__ void k(int *x) {\n  x[0] = INT_MAX;\n}": "#include <limits.h>",
+    "__global__ void k(uint *x) {}": "write unsigned int",
+    "__global__ void k(bool *x) {\n  x[0] = True;\n}": "write true",
+    "__global__ void k(int *x) {\n  x[0] = __ballot(1);\n}": "__ballot_sync(mask, predicate)",
+    "__global__ void k(float *x) {\n  x[0] = x[1]**2;\n}": "x * x, or powf(x, y)",
+    "__global__ void k(float *x) {\n  x[0] = x[1]^2;\n}": "exclusive or of bits: for a power write x * x",
+    "__global__ void k(float *x) {\n  x[0] = x[1] % 2;\n}": "fmodf(x, y)",
+    "__global__ void k(float *x) {\n  x[0] = x[1] & 2;\n}": "operations on bits are for integers",
+    "__global__ void k(float *a) {\n  a[1][2] = 0;\n}": "a[row * width + column]",
+    "__global__ void k(int n) {\n  n[0] = 1;\n}": "only a pointer or an array takes an index",
+    "__global__ void k(int *x) {\n  x[0] = 1 if x[1] else 2;\n}": "condition ? a : b",
+    "__global__ void k(int *x, int n) {\n  int h = n // 2;\n  x[0] = h;\n}": "integers divide with a single /",
+    "__global__ void k(int *x, int n) {\n  for i in range(n): x[i] = 0;\n}": "for (int i = 0; i < n; ++i)",
+    "__global__ void k(float3 *x) {\n  x[0] = x[1] + x[2];\n}": "a.x + b.x",
+    "__global__ void k(float *x, float3 v) {\n  x[0] = v[1];\n}": "components of a vector type by name",
+    "__global__ void k(float *x) {\n  atomicMax(x, 1.0f);\n}": "loop with atomicCAS",
+    "__global__ void k(float *x) {\n  x[0] = max(x[1], 0);\n}": "max(x, 0.0f)",
+    "__global__ void k(float *x) {\n  x[0] = std::sqrt(x[1]);\n}": "#include <cmath>, or leave std:: out",
+    "__global__ void k(float *x) {\n  x[0] = std::max(x[1], x[2]);\n}": "max(a, b) is there without it",
+    "__global__ void k(std::vector<int> x) {}": "pass a pointer and a length",
+    "#include <stdlib.h>\nint main() {\n  int *x;\n  cudaMalloc(&x, 4);\n}": "leave main() out: Python is the host",
     '#include "mine.h"\nint x;': "-I/my/headers",
     "#include <cupy/complex.cuh>\nint x;": "include <cuda/std/complex>",
     'extern "C" __global__ void k(int *x) {\n  std::cout << x[0];\n}\n': "print with printf",
@@ -155,6 +180,33 @@ def test_hint(source: str) -> None:
     error = _fail(source)
     assert HINTS[source] in "\n".join(error.__notes__)
     assert HINTS[source] not in str(error)
+
+
+def test_a_vote_without_sync_is_found_at_its_line() -> None:
+    error = _fail('// __ballot\nextern "C" __global__ void k(int *x) {\n  x[0] = 1;\n  x[1] = __any (x[0]);\n}\n')
+    assert [entry.line for entry in error.diagnostics if entry.severity == "error"] == [4]
+
+
+OPTIONS = {
+    "-O3": "NVRTC always optimises; -O3 is nvcc's",
+    "-lcurand": "nvcc's host compiler or linker",
+    "-Wall": "nvcc's host compiler or linker",
+    "-O3 -DN=4": "options=('-O3', '-DN=4')",
+    "-arch=native": "compiled for the device's own architecture",
+    "--fastmath": "look for a misspelling",
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_hint_for_an_option(option: str) -> None:
+    assert OPTIONS[option] in "\n".join(_fail("int x;", options=(option,)).__notes__)
+
+
+def test_kernel_that_launches_kernels() -> None:
+    source = '__global__ void child(int *x) {}\nextern "C" __global__ void k(int *x) {\n  child<<<1, 1>>>(x);\n}\n'
+    error = _fail(source, options=("-rdc=true",))
+    assert str(error).startswith("kernel.cu:3: error: the simulated device does not execute `<<<…>>>`")
+    assert "launch from Python" in str(error)
 
 
 def test_too_much_static_shared_memory() -> None:

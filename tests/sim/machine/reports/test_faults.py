@@ -194,3 +194,28 @@ def test_endless_loops_are_stopped(name: str, variant: str) -> None:
     )
     assert time.monotonic() - start < 10
     assert outcome.fault.error == "cudaErrorLaunchTimeout"
+
+
+BEFORE_THE_START = {
+    # name → (statement, what the report says)
+    "an unsigned index": ("s[threadIdx.x] = 0; out[0] = s[threadIdx.x - 1];", "index 4294967295 of 16"),
+    "in words": ("s[threadIdx.x] = 0; out[0] = s[threadIdx.x - 1];", "As an unsigned int, -1 is 4294967295."),
+    "far below": ("s[0] = 0; out[0] = s[(int)threadIdx.x - 10000000];", "offset -40000000 begin 40000000 bytes before"),
+    "of two memories": (
+        "s[0] = 0; int *p = x[0] ? x : s; out[0] = p[(int)threadIdx.x - 1];",
+        "begin 4 bytes before the start of the 64 bytes of shared memory",
+    ),
+    "of a local array": (
+        "int l[8]; for (int i = 0; i < 8; i++) l[i] = x[i]; out[0] = l[x[1] - 1];",
+        "begin 4 bytes before the start of the 32 bytes of local memory that a thread has",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BEFORE_THE_START)
+def test_access_before_the_start_tells_its_true_distance(name: str) -> None:
+    statement, words = BEFORE_THE_START[name]
+    source = f'extern "C" __global__ void k(int *x, int *out) {{ __shared__ int s[16]; {statement} }}'
+    outcome = cuda(source).run("k", 1, 16, np.zeros(16, np.int32), np.zeros(16, np.int32))
+    assert words in outcome.fault.finding.detail
+    assert "below zero" in outcome.fault.finding.advice

@@ -1,0 +1,2 @@
+// <stdbool.h> for NVRTC: in C++ bool, true and false are keywords.
+#pragma once
