@@ -19,6 +19,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from cudalab import import_advice
 from cudalab.installation.platforms import require_supported
 
 require_supported()
@@ -112,3 +113,4 @@ def _load_magics() -> None:
 
 
 _load_magics()
+import_advice.install()

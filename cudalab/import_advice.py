@@ -18,18 +18,18 @@ from types import FrameType, ModuleType
 from cudalab.installation.gpu_probe import NoGpu, probe
 
 _CUPY = "Write `from cudalab import cp` in place of `import cupy as cp`"
-_RUNTIME = "Write `from cudalab import cudart` in place of it (`driver` for the driver's calls)"
+_RUNTIME = "Write `from cudalab import cp, cudart, driver`, for CuPy and the calls of runtime and driver"
 _KERNELS = "Kernels are CUDA C++ here: write `from cudalab import cp`, and compile with cp.RawKernel or %%cuda"
 INSTEAD = {
     "cupy": _CUPY,
-    "cupyx": "Write `from cudalab import cupyx` in place of `import cupyx`, as `from cudalab import cp` for CuPy itself",
+    "cupyx": "Write `from cudalab import cp, cupyx` in place of `import cupyx`",
     "cuda": _RUNTIME,
-    "cuda.bindings": f"{_RUNTIME}; CuPy is there as `from cudalab import cp`",
-    "cuda.cudart": f"{_RUNTIME}; CuPy is there as `from cudalab import cp`",
-    "cuda.cuda": "Write `from cudalab import driver` in place of it; CuPy is there as `from cudalab import cp`",
+    "cuda.bindings": _RUNTIME,
+    "cuda.cudart": _RUNTIME,
+    "cuda.cuda": _RUNTIME,
     "cuda.core": "Streams, events and kernels are in CuPy, as `from cudalab import cp`",
     "numba": _KERNELS,
-    "nvtx": "Write `from cudalab import cupyx` and cupyx.profiler.time_range(…); CuPy is there as `from cudalab import cp`",
+    "nvtx": "Write `from cudalab import cp, cupyx`, and cupyx.profiler.time_range(…)",
     "pycuda": _KERNELS,
 }
 """What to write instead of an import, by the module's name."""
@@ -57,7 +57,10 @@ class AdviceFinder:
         if fullname in _NEEDS_GPU and importer.f_globals.get("__name__") == "__main__":
             found = probe()
             if isinstance(found, NoGpu):
-                _warn(f"{fullname} is installed, but {found.reason}, so its first call fails. {instead}: {_BOTH}", importer)
+                _warn(
+                    f"{fullname} is installed, but {found.reason}, so its first call fails. {instead}: {_BOTH}",
+                    importer,
+                )
         return spec
 
 

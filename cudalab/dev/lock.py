@@ -33,6 +33,7 @@ CONDA_NAMES: dict[str, str | None] = {
     "nvidia-cuda-crt": "cuda-crt",
     "nvidia-cuda-nvrtc": "cuda-nvrtc",
     "nvidia-cuda-runtime": "cuda-cudart-dev",
+    "nvidia-curand": "libcurand-dev",
     "jupyter-client": "jupyter_client",
     "matplotlib": "matplotlib-base",
     "playwright": None,

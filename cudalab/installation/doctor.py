@@ -28,6 +28,7 @@ PACKAGES = {
     "nvidia-cuda-runtime": "half and bfloat16 headers",
     "nvidia-cuda-cccl": "cooperative groups and cuda:: headers",
     "nvidia-cuda-crt": "programmatic dependent launch",
+    "nvidia-curand": "curand_kernel.h, random numbers in kernels",
     "jupyterlab": "the course",
     "ipykernel": "the course",
     "ipywidgets": "live controls",
@@ -40,6 +41,7 @@ CONDA_FILES = {
     "nvidia-cuda-runtime": ("targets/*/include/cuda_fp16.h", "Library/include/cuda_fp16.h"),
     "nvidia-cuda-cccl": ("targets/*/include/cccl/cuda/atomic", "Library/include/cccl/cuda/atomic"),
     "nvidia-cuda-crt": ("targets/*/include/crt/host_defines.h", "Library/include/crt/host_defines.h"),
+    "nvidia-curand": ("targets/*/include/curand_kernel.h", "Library/include/curand_kernel.h"),
 }
 PROGRAMS = {
     "chromium": ("the browser tests", "apt-get install chromium"),

@@ -39,7 +39,8 @@ def install(prefix: Path, python: Path, own_profiles: Mapping[str, str] | None =
         folder = kernels / name
         folder.mkdir(parents=True, exist_ok=True)
         spec = {
-            "argv": [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+            # With cudalab's extension, `import cupy` in the first cell is told what to write where there is no GPU.
+            "argv": [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}", "--ext=cudalab"],
             "display_name": title,
             "language": "python",
             "env": {"CUDALAB_DEVICE": device},

@@ -109,7 +109,9 @@ mistake(
     "instance('set<int>')((1,), (1,), (cp.zeros(1, cp.int32),))",
     *BROKEN, "host", text="vector",
 )  # fmt: skip
-mistake("unknown_header/stdio", "#include <stdio.h> // <-" + KERNEL, OUT, *BROKEN, "printf", text="stdio.h")
+mistake(
+    "unknown_header/cublas", "#include <cublas_v2.h> // <-" + KERNEL, OUT, *BROKEN, "host", "a @ b", text="cublas_v2.h"
+)
 
 # -- compile bombs: stopped by a limit of time or memory, or by one of the compiler's own ------------------------------
 

@@ -48,6 +48,7 @@ from cudalab.sim.cupy._core.creation import (
 )
 from cudalab.sim.cupy._core.derivation import derived as _derived
 from cudalab.sim.cupy._core.derivation import make as _make
+from cudalab.sim.cupy._core.dlpack import from_dlpack
 from cudalab.sim.cupy._core.elementwise import ElementwiseKernel
 from cudalab.sim.cupy._core.joining import column_stack, concatenate, dstack, hstack, stack, vstack
 from cudalab.sim.cupy._core.manipulation import (

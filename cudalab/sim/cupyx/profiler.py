@@ -1,4 +1,5 @@
-"""``cupyx.profiler`` on the simulated device: ``benchmark(func, args, n_repeat=…)`` and ``profile()``.
+"""``cupyx.profiler`` on the simulated device: ``benchmark(func, args, n_repeat=…)``, ``profile()``
+and ``time_range(…)``.
 
 ``benchmark`` runs ``func`` for real, ``n_warmup`` times and then up to ``n_repeat`` times, and waits after each. Both
 times that it reports are modelled: the CPU's is what the runtime calls of ``func`` cost the host, the GPU's what lies
@@ -8,6 +9,7 @@ Python itself needs is missing from the CPU's. Signatures, checks and the text o
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from cudalab.sim.cupy import cuda
+from cudalab.sim.cupy._core import catalogue
 from cudalab.sim.cupy.cuda import runtime
 from cudalab.sim.device import current_device
 
-__all__ = ["benchmark", "profile"]
+__all__ = ["benchmark", "profile", "time_range"]
 
 
 class _PerfCaseResult:
@@ -176,8 +179,58 @@ def profile() -> Iterator[None]:
         runtime.profilerStop()
 
 
+class time_range:
+    """Names a part of the host's code for an outside profiler; a context manager and a decorator. There is no such
+    profiler here, so it has no effect but ``sync``: to see names on a timeline, give your streams names with
+    ``cudalab.trace(streams={...})``.
+
+    Args:
+        message: the name; a decorator takes the function's by default.
+        color_id: number of a colour.
+        argb_color: colour 0xAARRGGBB.
+        sync: wait for the device at both ends.
+    """
+
+    def __init__(
+        self,
+        message: str | None = None,
+        color_id: int | None = None,
+        argb_color: int | None = None,
+        sync: bool = False,
+    ) -> None:
+        if color_id is not None and argb_color is not None:
+            raise ValueError("Only either color_id or argb_color can be specified")
+        self.message = message
+        self.color_id = -1 if color_id is None else color_id
+        self.argb_color = argb_color
+        self.sync = sync
+
+    def __enter__(self) -> time_range:
+        if self.message is None:
+            raise ValueError("when used as a context manager, the message argument cannot be None")
+        if self.sync:
+            runtime.deviceSynchronize()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.sync:
+            runtime.deviceSynchronize()
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        if self.message is None:
+            self.message = function.__name__
+
+        @functools.wraps(function)
+        def inner(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return inner
+
+
 def __getattr__(name: str) -> Any:
-    raise AttributeError(
-        f"the simulated device has no cupyx.profiler.{name}; there are benchmark and profile. To name a part of a "
-        "timeline, give your streams names: cudalab.trace(streams={...})."
-    )
+    raise catalogue.missing("cupyx.profiler", name)
+
+
+def __dir__() -> list[str]:
+    return catalogue.offered("cupyx.profiler", globals())

@@ -8,6 +8,7 @@ from this file, so that they are CuPy's and not ours; and it tells a name that C
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import sys
@@ -26,6 +27,7 @@ MODULES = (
     "cuda.memory_hook",
     "cuda.memory_hooks",
     "cuda.nvrtc",
+    "cuda.nvtx",
     "cuda.pinned_memory",
     "cuda.profiler",
     "cuda.runtime",
@@ -41,6 +43,7 @@ MODULES = (
     "testing",
     "typing",
 )
+COMPANIONS = ("cupyx", "cupyx.profiler")
 CLASSES = (
     "ndarray",
     "ufunc",
@@ -122,22 +125,25 @@ def catalogue() -> dict[str, Any]:
         "ufuncs": {},
         "constants": {},
     }
-    for path in MODULES:
-        module = _find(cupy, path)
-        name = f"cupy.{path}" if path else "cupy"
+    modules = {f"cupy.{path}" if path else "cupy": _find(cupy, path) for path in MODULES}
+    modules |= {name: importlib.import_module(name) for name in COMPANIONS}
+    for name, module in modules.items():
         result["modules"][name] = [n for n in _public(module) if n != "annotations"]
         signatures = {}
         for entry in result["modules"][name]:
             thing = getattr(module, entry)
             if isinstance(thing, cupy.ufunc):
-                result["ufuncs"][entry] = {"name": thing.name, "types": thing.types}
+                result["ufuncs"][entry if name == "cupy" else f"{name}.{entry}"] = {
+                    "name": thing.name,
+                    "types": thing.types,
+                }
             elif callable(thing) and not isinstance(thing, (type, types.ModuleType)):
                 parameters = _parameters(thing)
                 if parameters is not None:
                     signatures[entry] = parameters
         if signatures:
             result["signatures"][name] = signatures
-        if path in ("cuda.runtime", "cuda.driver"):
+        if name in ("cupy.cuda.runtime", "cupy.cuda.driver"):
             result["constants"][name] = {
                 n: getattr(module, n) for n in result["modules"][name] if isinstance(getattr(module, n), int)
             }

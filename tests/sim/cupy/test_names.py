@@ -28,6 +28,7 @@ SIMULATED = (
     "cupy.cuda.memory",
     "cupy.cuda.memory_hook",
     "cupy.cuda.memory_hooks",
+    "cupy.cuda.nvtx",
     "cupy.cuda.pinned_memory",
     "cupy.cuda.profiler",
     "cupy.cuda.runtime",
@@ -38,6 +39,8 @@ SIMULATED = (
     "cupy.linalg",
     "cupy.random",
     "cupy.testing",
+    "cupyx",
+    "cupyx.profiler",
 )
 CLASSES = {  # cupy.random.Generator is private in CuPy; its members are in the catalogue all the same
     name: name.removeprefix("cupy.") for name in catalogue.data()["classes"] if name not in ("cupy.random.Generator",)

@@ -33,7 +33,7 @@ from pathlib import Path
 
 STANDARD_HEADERS = Path(__file__).resolve().parents[1] / "include"
 """``<stdint.h>``, ``<cmath>`` and the like, for NVRTC."""
-_COMPONENTS = ("cuda_runtime", "cuda_cccl", "cuda_crt", "cuda_nvcc")  # wheels before CUDA 13
+_COMPONENTS = ("cuda_runtime", "cuda_cccl", "cuda_crt", "cuda_nvcc", "curand")  # wheels before CUDA 13
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _toolkit(layout: str, root: Path, libraries: Sequence[Path], folders: Sequen
 
 
 def _has_headers(folder: Path) -> bool:
-    return any((folder / name).exists() for name in ("cuda_runtime.h", "cuda_fp16.h", "cccl", "crt", "cub"))
+    return any((folder / name).exists() for name in ("cuda_runtime.h", "cuda_fp16.h", "cccl", "crt", "cub", "curand_kernel.h"))
 
 
 def _library(folder: Path) -> Path | None:
@@ -133,7 +133,7 @@ def _version(path: Path) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", path.name.removeprefix("nvrtc64_")))
 
 
-_PARTS = {"runtime": "cuda_fp16.h", "cccl": "cub", "crt": "crt"}
+_PARTS = {"runtime": "cuda_fp16.h", "cccl": "cub", "crt": "crt", "curand": "curand_kernel.h"}
 """Components in separate packages, each with a file or folder that identifies it."""
 _found: list[Toolkit] | None = None
 

@@ -25,7 +25,7 @@ from cudalab.sim.compiler.frontend.nvrtc import Nvrtc, NvrtcError, Output
 
 HEAP_BYTES = 512 << 20  # address space; memory is taken as it is needed
 _MOST = 2  # files kept
-_LARGE = re.compile(r"^\s*#\s*include\s*<(?:cooperative_groups|cuda/|cub/|thrust/|cuda_fp8)", re.MULTILINE)
+_LARGE = re.compile(r"^\s*#\s*include\s*<(?:cooperative_groups|cuda/|cub/|thrust/|cuda_fp8|curand_)", re.MULTILINE)
 _INCLUDE = re.compile(r'\s*#\s*include\s*<([^>"\n]+)>\s*(?://.*)?$')
 _DIRECTIVE = re.compile(r"\s*#\s*(?:define|undef|pragma once)\b[^\\]*$")
 _ABOUT = re.compile(r"precompiled header|\bPCH\b", re.IGNORECASE)

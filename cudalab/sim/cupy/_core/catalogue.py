@@ -13,8 +13,28 @@ from importlib import resources
 from typing import Any
 
 _INSTEAD = {
-    "cupy.fuse": "Call the function without @cp.fuse(): the result is the same.",
-    "cupy.vectorize": "Write it with array functions, or as a RawKernel.",
+    "cupy.fuse": "Call the function without @cp.fuse(), and the result is the same; for one kernel, and its time, "
+    "write a cp.ElementwiseKernel.",
+    "cupy.vectorize": "Write the function's body in CUDA C++ as a cp.ElementwiseKernel.",
+    "cupy.fromDlpack": "Use cp.from_dlpack.",
+    "cupy.ndarray.toDlpack": "Use cp.from_dlpack(a), or cp.asnumpy(a) for other libraries.",
+    "cupy.cuda.cufft": "Transforms are in cp.fft.",
+    "cupy.cuda.cublas": "Products of arrays are a @ b, cp.dot and cp.einsum.",
+    "cupy.cuda.curand": "Random numbers are in cp.random; in a kernel, include <curand_kernel.h>.",
+    "cupy.cuda.cusolver": "Linear algebra is in cp.linalg.",
+    "cupy.cuda.cusparse": "Write sparse products as a RawKernel; cp.asarray takes scipy's data, indices and indptr.",
+    "cupy.cuda.nccl": "There is one simulated device: copies go through streams and the host.",
+    "cupy.cuda.thrust": "Call cp.sort, cp.argsort or cp.lexsort.",
+    "cupy.cuda.cub": "Call x.sum(), x.max() and their like; in a kernel, include <cub/block/block_reduce.cuh>.",
+    "cupy.cuda.jitify": "cp.RawKernel finds CUDA's and C's headers by itself.",
+    "cupy.cuda.get_cublas_handle": "Products of arrays are a @ b, cp.dot and cp.einsum.",
+    "cupy.cuda.memory_hooks.LineProfileHook": "Derive a class from cp.cuda.MemoryHook, or use cp.cuda.memory_hooks."
+    "DebugPrintHook, which prints each allocation.",
+    "cupyx.jit": "Write the kernel in CUDA C++, as cp.RawKernel or in a %%cuda cell.",
+    "cupyx.scipy": "Call NumPy and SciPy on the host: cp.asnumpy(a), cp.asarray(b).",
+    "cupyx.distributed": "There is one simulated device.",
+    "cupyx.optimizing": "Time launches with cupyx.profiler.benchmark, or tune with cudalab.tune.",
+    "cupyx.time": "Call cupyx.profiler.benchmark.",
     "cupy.cuda.Graph": "Graphs come with chapter 15.",
     "cupy.cuda.nvrtc": "cp.RawKernel and cp.RawModule compile; cudalab.source shows PTX and the compiler's log.",
 }
@@ -64,9 +84,9 @@ def signature(module: str, name: str) -> inspect.Signature:
 
 def missing(module: str, name: str) -> AttributeError:
     """The error for ``module.name``: it says whether the real CuPy has that name."""
-    if name not in names(module):
-        return AttributeError(f"module {module!r} has no attribute {name!r}")
     full = f"{module}.{name}"
+    if name not in names(module) and full not in _INSTEAD:  # a submodule may be imported only when it is asked for
+        return AttributeError(f"module {module!r} has no attribute {name!r}")
     instead = _INSTEAD.get(
         full, "Use another function, a RawKernel, or NumPy on the host: cp.asnumpy(a), cp.asarray(b)."
     )
@@ -80,9 +100,9 @@ def missing_member(owner: str, name: str) -> AttributeError:
     short = owner.rpartition(".")[2]
     if name not in members(owner):
         return AttributeError(f"{short!r} object has no attribute {name!r}")
-    return AttributeError(
-        f"{owner}.{name} is not simulated: CuPy {data()['cupy']} has it, and it works on a machine with a GPU."
-    )
+    instead = _INSTEAD.get(f"{owner}.{name}", "")
+    text = f"{owner}.{name} is not simulated: CuPy {data()['cupy']} has it, and it works on a machine with a GPU."
+    return AttributeError(f"{text} {instead}".rstrip())
 
 
 def offered(module: str, scope: dict[str, Any]) -> list[str]:

@@ -60,6 +60,15 @@ def update_at(function: Callable[..., Any], name: str, a: ndarray, key: Any, val
     _scatter(name, change, a, parts, value)
 
 
+def _scatter_method(function: Callable[..., Any], name: str) -> Callable[[ndarray, Any, Any], None]:
+    def scatter(a: ndarray, slices: Any, value: Any) -> None:
+        update_at(function, f"cupy_{name}", a, slices, value)
+
+    scatter.__name__ = name
+    scatter.__doc__ = f"``np.{function.__name__}.at``: in place at ``slices``, once for each time an element is named."
+    return scatter
+
+
 # -- keys --------------------------------------------------------------------------------------------------------------
 
 
@@ -271,3 +280,5 @@ def _store_where(target: np.ndarray, source: np.ndarray, where: np.ndarray) -> N
 
 define("__getitem__", getitem)
 define("__setitem__", setitem)
+for _name, _function in (("add", np.add), ("max", np.maximum), ("min", np.minimum)):
+    define(f"scatter_{_name}", _scatter_method(_function, f"scatter_{_name}"))

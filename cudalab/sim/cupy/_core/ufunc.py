@@ -58,6 +58,7 @@ def _kept_integer(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.
 
 
 _DIFFERENT: dict[str, Callable[..., Any]] = {
+    "cupyx.rsqrt": lambda x: np.reciprocal(np.sqrt(x)),
     "power": _integer_power,
     "pow": _integer_power,
     "floor": _kept_integer(np.floor),
