@@ -101,18 +101,21 @@ def decide_types(
             continue
         wanted = parameter.dtype if parameter.dtype is not None else letters.setdefault(parameter.ctype, dtype)
         if wanted != dtype:
-            raise TypeError(
-                f"Type is mismatched. {parameter.name} {dtype} {wanted}"
-                + (f" {parameter.ctype}" if parameter.dtype is None else "")
+            letter = parameter.ctype if parameter.dtype is None else ""
+            error = TypeError(f"Type is mismatched. {parameter.name} {dtype} {wanted} {letter}".rstrip())
+            error.add_note(
+                f"The array for {parameter.name!r} holds {dtype}, and the kernel wants {wanted}: convert the array with "
+                f".astype(np.{wanted}), or declare the parameter with a letter of its own, which takes any type."
             )
+            raise error
     for parameter in (*inputs, *outputs):
         if parameter.dtype is None and parameter.ctype not in letters:
-            error = KeyError(parameter.ctype)
-            error.add_note(
+            unknown = KeyError(parameter.ctype)
+            unknown.add_note(
                 f"The type {parameter.ctype!r} of parameter {parameter.name!r} cannot be told from the arguments: pass "
                 "an array for one of its parameters, or name the type."
             )
-            raise error
+            raise unknown
 
     def of(parameter: Parameter) -> np.dtype[Any]:
         return parameter.dtype if parameter.dtype is not None else letters[parameter.ctype]

@@ -1,0 +1,35 @@
+"""Each program of ``evening.py``, one after another in one live notebook kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from .evening import PROGRAMS
+from .notebook import Notebook
+
+# A shorter limit than a learner's, so that what has to be stopped is stopped soon.
+SETUP = "import cudalab\nfrom cudalab import backend\ncudalab.device()"
+LIMIT = "backend.simulated_device().settings.time_limit = 0.5"
+
+
+@pytest.fixture(scope="module")
+def notebook() -> Iterator[Notebook]:
+    notebook = Notebook()
+    reply = notebook.run(SETUP)
+    assert not reply.error, reply.traceback
+    yield notebook
+    notebook.close()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_of_an_evening(name: str, notebook: Notebook) -> None:
+    program = PROGRAMS[name]
+    notebook.run(LIMIT)
+    reply = notebook.run(program.text, timeout=60)
+    notebook.run("cudalab.reset()")
+    read = reply.text + reply.traceback
+    assert reply.error == program.error, read
+    missing = [words for words in program.words if words not in read]
+    assert not missing, read
