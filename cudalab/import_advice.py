@@ -34,7 +34,7 @@ INSTEAD = {
 }
 """What to write instead of an import, by the module's name."""
 _NEEDS_GPU = ("cupy", "cupyx", "cuda.bindings", "cuda.cudart", "cuda.cuda")
-_BOTH = "it runs on a GPU where there is one and on the simulated device elsewhere."
+_BOTH = "That runs on a GPU where there is one, and on the simulated device elsewhere."
 
 
 class AdviceFinder:
@@ -53,12 +53,12 @@ class AdviceFinder:
         spec = next((found for finder in others if (found := finder.find_spec(fullname, path, target))), None)
         if spec is None:
             # Under the module's own name Python would drop the error of `from cuda import cudart`.
-            raise ModuleNotFoundError(f"No module named {fullname!r}. {instead}: {_BOTH}", name=fullname.split(".")[0])
+            raise ModuleNotFoundError(f"No module named {fullname!r}. {instead}. {_BOTH}", name=fullname.split(".")[0])
         if fullname in _NEEDS_GPU and importer.f_globals.get("__name__") == "__main__":
             found = probe()
             if isinstance(found, NoGpu):
                 _warn(
-                    f"{fullname} is installed, but {found.reason}, so its first call fails. {instead}: {_BOTH}",
+                    f"{fullname} is installed, but {found.reason}, so its first call fails. {instead}. {_BOTH}",
                     importer,
                 )
         return spec

@@ -23,6 +23,16 @@ def test_kernelspecs_start_the_interpreter_with_a_device(tmp_path):
     assert spec["env"] == {"CUDALAB_DEVICE": "sim:h200"}
 
 
+def test_kernels_know_in_their_first_cell_what_to_write_instead_of_import_cupy(tmp_path):
+    kernelspecs.install(tmp_path, Path(sys.executable))
+    spec = json.loads((tmp_path / "share/jupyter/kernels/cudalab-sim/kernel.json").read_text())
+    options = spec["argv"][spec["argv"].index("{connection_file}") + 1 :]
+    code = "import sys; print([type(finder).__name__ for finder in sys.meta_path])"
+    shell = [sys.executable, "-m", "IPython", *options, "-c", code]
+    ended = subprocess.run(shell, capture_output=True, text=True, timeout=100, check=True)
+    assert "AdviceFinder" in ended.stdout
+
+
 def test_installing_twice_leaves_one_extension(tmp_path):
     kernelspecs.install(tmp_path, Path("python"))
     (tmp_path / "share/jupyter/labextensions/cudalab/old.js").touch()

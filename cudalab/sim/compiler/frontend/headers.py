@@ -116,7 +116,8 @@ def _toolkit(layout: str, root: Path, libraries: Sequence[Path], folders: Sequen
 
 
 def _has_headers(folder: Path) -> bool:
-    return any((folder / name).exists() for name in ("cuda_runtime.h", "cuda_fp16.h", "cccl", "crt", "cub", "curand_kernel.h"))
+    names = ("cuda_runtime.h", "cuda_fp16.h", "cccl", "crt", "cub", "curand_kernel.h")
+    return any((folder / name).exists() for name in names)
 
 
 def _library(folder: Path) -> Path | None:

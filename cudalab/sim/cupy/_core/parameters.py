@@ -104,8 +104,8 @@ def decide_types(
             letter = parameter.ctype if parameter.dtype is None else ""
             error = TypeError(f"Type is mismatched. {parameter.name} {dtype} {wanted} {letter}".rstrip())
             error.add_note(
-                f"The array for {parameter.name!r} holds {dtype}, and the kernel wants {wanted}: convert the array with "
-                f".astype(np.{wanted}), or declare the parameter with a letter of its own, which takes any type."
+                f"The array for {parameter.name!r} holds {dtype}, and the kernel wants {wanted}: convert the array "
+                f"with .astype(np.{wanted}), or declare the parameter with a letter of its own, which takes any type."
             )
             raise error
     for parameter in (*inputs, *outputs):
