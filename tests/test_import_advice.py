@@ -68,7 +68,8 @@ def test_an_installed_cupy_with_a_gpu_is_imported_in_silence() -> None:
     pytest.importorskip("cupy")
     ended = _run(
         "from cudalab import import_advice\nfrom cudalab.installation.gpu_probe import Gpu\n"
-        "import_advice.probe = lambda: Gpu((13, 0), ('a GPU',))\nimport cupy, cupyx\nfrom cuda.bindings import runtime\nprint(cupy.arange)"
+        "import_advice.probe = lambda: Gpu((13, 0), ('a GPU',))\n"
+        "import cupy, cupyx\nfrom cuda.bindings import runtime\nprint(cupy.arange)"
     )
     assert ("function arange" in ended.stdout, ended.stderr) == (True, "")
 
