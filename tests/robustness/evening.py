@@ -271,7 +271,7 @@ print(d)
 _program(
     "m_pi",
     "",
-    "[0.        0.0245",
+    "0.02454123 0.04906768",
     text=r'''
 from cudalab import cp
 k = cp.RawKernel(r"""

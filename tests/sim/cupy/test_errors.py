@@ -70,7 +70,7 @@ def test_a_module_from_a_source_file_asks_for_its_text(tmp_path: Path) -> None:
         cp.RawModule(path=str(path)).get_function("twice")
     assert f"no file {str(path)!r}" in notes(caught.value)
     path.write_text(TWICE.code)
-    with pytest.raises(cp.cuda.driver.CUDADriverError) as caught:
+    with pytest.raises(cp.cuda.driver.CUDADriverError, match="CUDA_ERROR_INVALID_IMAGE") as caught:
         cp.RawModule(path=str(path)).get_function("twice")
     assert f"cp.RawModule(code=open({str(path)!r}).read())" in notes(caught.value)
 

@@ -81,6 +81,9 @@ def moduleLoadData(image: bytes) -> int:
 
     text = bytes(image).rstrip(b"\0").decode()
     with driver_errors():
+        if ".version" not in text or ".target" not in text:
+            text = "the image is no PTX: it has no .version and .target"
+            raise CudaError(cudaError_t.cudaErrorInvalidKernelImage, text)
         properties = device().properties
         wrong = misfit(text, properties["major"], properties["minor"])
         if wrong is not None:
