@@ -55,11 +55,10 @@ class AdviceFinder:
             # Under the module's own name Python would drop the error of `from cuda import cudart`.
             raise ModuleNotFoundError(f"No module named {fullname!r}. {instead}. {_BOTH}", name=fullname.split(".")[0])
         if fullname in _NEEDS_GPU and importer.f_globals.get("__name__") == "__main__":
-            found = probe()
-            if isinstance(found, NoGpu):
+            gpu = probe()
+            if isinstance(gpu, NoGpu):
                 _warn(
-                    f"{fullname} is installed, but {found.reason}, so its first call fails. {instead}. {_BOTH}",
-                    importer,
+                    f"{fullname} is installed, but {gpu.reason}, so its first call fails. {instead}. {_BOTH}", importer
                 )
         return spec
 
