@@ -12,10 +12,11 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
-from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
+from typing import TYPE_CHECKING
 
-from cudalab.installation.gpu_probe import NoGpu, probe
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
 
 _CUPY = "Write `from cudalab import cp` in place of `import cupy as cp`"
 _RUNTIME = "Write `from cudalab import cp, cudart, driver`, for CuPy and the calls of runtime and driver"
@@ -55,8 +56,10 @@ class AdviceFinder:
             # Under the module's own name Python would drop the error of `from cuda import cudart`.
             raise ModuleNotFoundError(f"No module named {fullname!r}. {instead}. {_BOTH}", name=fullname.split(".")[0])
         if fullname in _NEEDS_GPU and importer.f_globals.get("__name__") == "__main__":
-            gpu = probe()
-            if isinstance(gpu, NoGpu):
+            from cudalab.installation import gpu_probe  # each import of cudalab would pay for it
+
+            gpu = gpu_probe.probe()
+            if isinstance(gpu, gpu_probe.NoGpu):
                 _warn(
                     f"{fullname} is installed, but {gpu.reason}, so its first call fails. {instead}. {_BOTH}", importer
                 )

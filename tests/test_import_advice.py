@@ -56,7 +56,7 @@ def test_a_submodule_of_an_installed_package_too() -> None:
 def test_an_installed_cupy_without_a_gpu_is_imported_with_a_warning() -> None:
     pytest.importorskip("cupy")
     ended = _run(
-        "from cudalab import import_advice\nimport_advice.probe = lambda: import_advice.NoGpu('no driver was found')\n"
+        "from cudalab.installation import gpu_probe\ngpu_probe.probe = lambda: gpu_probe.NoGpu('no driver was found')\n"
         "import cupy\nprint(cupy.arange)"
     )
     assert "function arange" in ended.stdout
@@ -67,8 +67,7 @@ def test_an_installed_cupy_without_a_gpu_is_imported_with_a_warning() -> None:
 def test_an_installed_cupy_with_a_gpu_is_imported_in_silence() -> None:
     pytest.importorskip("cupy")
     ended = _run(
-        "from cudalab import import_advice\nfrom cudalab.installation.gpu_probe import Gpu\n"
-        "import_advice.probe = lambda: Gpu((13, 0), ('a GPU',))\n"
+        "from cudalab.installation import gpu_probe\ngpu_probe.probe = lambda: gpu_probe.Gpu((13, 0), ('a GPU',))\n"
         "import cupy, cupyx\nfrom cuda.bindings import runtime\nprint(cupy.arange)"
     )
     assert ("function arange" in ended.stdout, ended.stderr) == (True, "")
