@@ -132,8 +132,8 @@ def benchmark(
 
 def modelled(kernel: Any, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], shared_mem: int) -> Timing:
     """The cost model's time of a launch, from sampled blocks on a private copy."""
-    from cudalab.sim.cupy._core.arguments import pack
-    from cudalab.sim.cupy._core.call import driver_errors
+    from cudalab.sim.cupy._base.call import driver_errors
+    from cudalab.sim.cupy.cuda._arguments import pack
 
     device, function = backend.simulated_device(), kernel.kernel
     declared = device.function_info(function.ptr).kernel

@@ -35,7 +35,7 @@ def _lab(args: argparse.Namespace) -> int:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    from cudalab.installation.doctor import examine
+    from cudalab.doctor import examine
 
     report = examine()
     print(report)

@@ -73,8 +73,8 @@ def mirrored(
 @contextmanager
 def _simulated(kernel: Any, args: tuple[Any, ...], *, checked: bool) -> Iterator[tuple[LoadedKernel, bytes]]:
     """``checked``: memory that a pool has back counts as freed. A launch that is counted may use it, as on a GPU."""
-    from cudalab.sim.cupy._core.arguments import pack
-    from cudalab.sim.cupy._core.call import device
+    from cudalab.sim.cupy._base.call import device
+    from cudalab.sim.cupy.cuda._arguments import pack
     from cudalab.sim.cupy.cuda._pool import cached
 
     function = kernel.kernel
@@ -94,7 +94,7 @@ def _simulated(kernel: Any, args: tuple[Any, ...], *, checked: bool) -> Iterator
 
 def _copied(kernel: Any, args: tuple[Any, ...], what: str) -> tuple[LoadedKernel, bytes]:
     from cudalab.sim.compiler import compile
-    from cudalab.sim.cupy._core.arguments import pack
+    from cudalab.sim.cupy.cuda._arguments import pack
 
     if not isinstance(kernel.code, str):
         raise MirrorError(f"{what}: kernel {kernel.name!r} was made from a file of machine code; its source is needed")

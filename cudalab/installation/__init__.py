@@ -6,7 +6,7 @@ one.
 ``environment.py``  ``setup``: the virtual environment, from the lock file that fits the driver
 ``kernelspecs.py``  ``kernels``: the entries of JupyterLab's kernel picker
 ``lab.py``          ``lab``: the course in JupyterLab
-``doctor.py``       ``doctor``: what is installed, which device is used, and why
 
-All but ``lab.py`` and ``doctor.py`` use the standard library only: ``setup`` runs before anything is installed.
+All but ``lab.py`` use the standard library only: ``setup`` runs before anything is installed. What stands when all is
+installed, ``cudalab/doctor.py`` says.
 """

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as _np
 
 from cudalab.sim.cupy import cuda, exceptions
-from cudalab.sim.cupy._core import catalogue as _catalogue
+from cudalab.sim.cupy._base import catalogue as _catalogue
 from cudalab.sim.cupy._core import protocol as _protocol
 from cudalab.sim.cupy._core.array import ndarray
 from cudalab.sim.cupy._core.creation import (

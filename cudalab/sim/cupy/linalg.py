@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.linalg import LinAlgError
 
-from cudalab.sim.cupy._core import catalogue
+from cudalab.sim.cupy._base import catalogue
 from cudalab.sim.cupy._core.derivation import MATRICES, matrix_function
 from cudalab.sim.cupy._core.manipulation import view_function
 from cudalab.sim.cupy._routines.products import matmul

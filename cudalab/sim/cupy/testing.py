@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.sim.cupy._core import catalogue
+from cudalab.sim.cupy._base import catalogue
 from cudalab.sim.cupy._core.creation import asnumpy
 
 _COMPARISONS = (

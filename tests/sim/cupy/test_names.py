@@ -14,7 +14,7 @@ import numpy
 import pytest
 
 import cudalab.sim.cupy as cp
-from cudalab.sim.cupy._core import catalogue
+from cudalab.sim.cupy._base import catalogue
 
 from . import list_names
 

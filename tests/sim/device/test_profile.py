@@ -5,8 +5,8 @@ import json
 import pytest
 
 from cudalab.backend import DeviceChoiceError, decide
+from cudalab.doctor import examine
 from cudalab.installation import kernelspecs, lab
-from cudalab.installation.doctor import examine
 from cudalab.installation.gpu_probe import NoGpu
 from cudalab.sim.device import Device, profile
 from cudalab.sim.device.profile import ProfileError, load

@@ -18,7 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.sim.cupy._core import catalogue, layout, types
+from cudalab.sim.cupy._base import catalogue
+from cudalab.sim.cupy._base.device_array import DeviceArray
+from cudalab.sim.cupy._core import layout, types
 from cudalab.sim.cupy._core.operation import Operand, Work, enqueue
 from cudalab.sim.cupy.cuda import memory, pinned_memory
 from cudalab.sim.cupy.cuda.device import Device
@@ -59,7 +61,7 @@ class Flags:
         return f"  C_CONTIGUOUS : {self.c_contiguous}\n  F_CONTIGUOUS : {self.f_contiguous}\n  OWNDATA : {self.owndata}"
 
 
-class ndarray:
+class ndarray(DeviceArray):
     """An array on the device.
 
     Args:

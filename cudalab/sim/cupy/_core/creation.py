@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from cudalab.sim.cupy._base.call import device
 from cudalab.sim.cupy._core import layout, types
 from cudalab.sim.cupy._core.array import copy_elements, define, ndarray, order_char, required
-from cudalab.sim.cupy._core.call import device
 from cudalab.sim.cupy._core.joining import stack
 from cudalab.sim.cupy._core.operation import Work, enqueue
 from cudalab.sim.cupy.cuda import pinned_memory

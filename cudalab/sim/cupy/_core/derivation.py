@@ -24,9 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.sim.cupy._core import catalogue, layout, types
+from cudalab.sim.cupy._base import catalogue
+from cudalab.sim.cupy._base.call import runtime_call
+from cudalab.sim.cupy._core import layout, types
 from cudalab.sim.cupy._core.array import ndarray
-from cudalab.sim.cupy._core.call import runtime_call
 from cudalab.sim.cupy._core.creation import array
 from cudalab.sim.cupy._core.operation import Work, enqueue, operands_in
 from cudalab.sim.cupy.cuda.stream import get_current_stream

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
 
-from cudalab.sim.cupy._core.call import device, runtime_call
+from cudalab.sim.cupy._base.call import device, runtime_call
 from cudalab.sim.cupy.cuda.stream import current_pointer
 from cudalab.sim.device import CudaError
 from cudalab.sim.device.queue.byte_ranges import StridedRange, strided_range

@@ -10,7 +10,7 @@ from typing import Any
 
 from cudalab.sim.compiler import CompileError, compile
 from cudalab.sim.compiler.frontend.targets import architecture
-from cudalab.sim.cupy._core.call import device, epoch
+from cudalab.sim.cupy._base.call import device, epoch
 from cudalab.sim.cupy.cuda import driver
 from cudalab.sim.cupy.cuda.compiler import CompileException
 from cudalab.sim.cupy.cuda.function import Function, Module

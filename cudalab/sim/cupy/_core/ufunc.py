@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.sim.cupy._core import catalogue, layout, types
+from cudalab.sim.cupy._base import catalogue
+from cudalab.sim.cupy._core import layout, types
 from cudalab.sim.cupy._core.array import ndarray
 from cudalab.sim.cupy._core.creation import asarray
 from cudalab.sim.cupy._core.derivation import shaped

@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from cudalab.sim.cupy._core.call import epoch, from_destructor, refuse_former, shutting_down, size_of
+from cudalab.sim.cupy._base.call import epoch, from_destructor, refuse_former, shutting_down, size_of
 from cudalab.sim.cupy.cuda import runtime
 from cudalab.sim.cupy.cuda.device import Device
 from cudalab.sim.cupy.cuda.stream import current_pointer, get_current_stream

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import Any
 
-from cudalab.sim.cupy._core.call import epoch, shutting_down
+from cudalab.sim.cupy._base.call import epoch, shutting_down
 from cudalab.sim.cupy.cuda import runtime
 from cudalab.sim.cupy.cuda._allocations import BaseMemory, Memory, release
 

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from cudalab.sim.cupy._core.call import device, epoch, shutting_down
-from cudalab.sim.cupy._core.errors import CUDARuntimeError
+from cudalab.sim.cupy._base.call import device, epoch, shutting_down
+from cudalab.sim.cupy._base.errors import CUDARuntimeError
 from cudalab.sim.cupy.cuda import memory_hook, runtime
 from cudalab.sim.cupy.cuda._allocations import (
     BaseMemory,

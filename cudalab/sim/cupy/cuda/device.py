@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cudalab.sim.cupy._core import catalogue
+from cudalab.sim.cupy._base import catalogue
 from cudalab.sim.cupy.cuda import runtime
 
 _CAPABILITY = (75, 76)  # cudaDevAttrComputeCapabilityMajor and -Minor, which CuPy does not name

@@ -7,9 +7,9 @@ from typing import Any
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.compiler.frontend.targets import misfit
-from cudalab.sim.cupy._core import catalogue
-from cudalab.sim.cupy._core.call import device, driver_errors, integer
-from cudalab.sim.cupy._core.errors import CUDADriverError
+from cudalab.sim.cupy._base import catalogue
+from cudalab.sim.cupy._base.call import device, driver_errors, integer
+from cudalab.sim.cupy._base.errors import CUDADriverError
 from cudalab.sim.device import CudaError
 
 globals().update(catalogue.constants("cupy.cuda.driver"))

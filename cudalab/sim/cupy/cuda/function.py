@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from cudalab.sim.cupy._core import catalogue
-from cudalab.sim.cupy._core.arguments import pack
-from cudalab.sim.cupy._core.call import device, driver_errors, epoch, from_destructor, shutting_down
-from cudalab.sim.cupy._core.errors import CUDADriverError
+from cudalab.sim.cupy._base import catalogue
+from cudalab.sim.cupy._base.call import device, driver_errors, epoch, from_destructor, shutting_down
+from cudalab.sim.cupy._base.errors import CUDADriverError
 from cudalab.sim.cupy.cuda import driver
+from cudalab.sim.cupy.cuda._arguments import pack
 from cudalab.sim.cupy.cuda.stream import current_pointer
 
 _FILE_NOT_FOUND = 301

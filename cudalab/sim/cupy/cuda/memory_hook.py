@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from cudalab.sim.cupy._core import catalogue
+from cudalab.sim.cupy._base import catalogue
 
 
 def __getattr__(name: str) -> Any:

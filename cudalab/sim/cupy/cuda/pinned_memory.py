@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from cudalab.sim.cupy._core import catalogue
-from cudalab.sim.cupy._core.call import epoch, shutting_down
+from cudalab.sim.cupy._base import catalogue
+from cudalab.sim.cupy._base.call import epoch, shutting_down
 from cudalab.sim.cupy.cuda import runtime
 from cudalab.sim.cupy.cuda._allocations import release
 

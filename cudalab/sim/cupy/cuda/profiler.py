@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cudalab.sim.cupy._core import catalogue
+from cudalab.sim.cupy._base import catalogue
 from cudalab.sim.cupy.cuda import runtime
 
 

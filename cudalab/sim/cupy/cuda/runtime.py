@@ -11,9 +11,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cudalab.sim.cupy._core import catalogue
-from cudalab.sim.cupy._core.call import device, integer, runtime_call, size_of
-from cudalab.sim.cupy._core.errors import CUDARuntimeError
+from cudalab.sim.cupy._base import catalogue
+from cudalab.sim.cupy._base.call import device, integer, runtime_call, size_of
+from cudalab.sim.cupy._base.errors import CUDARuntimeError
 
 globals().update(catalogue.constants("cupy.cuda.runtime"))
 

@@ -13,8 +13,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from cudalab.sim.cupy._core import catalogue
-from cudalab.sim.cupy._core.call import epoch, from_destructor, shutting_down
+from cudalab.sim.cupy._base import catalogue
+from cudalab.sim.cupy._base.call import epoch, from_destructor, shutting_down
 from cudalab.sim.cupy.cuda import runtime
 
 _LEGACY, _PER_THREAD = 1, 2

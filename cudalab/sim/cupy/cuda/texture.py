@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.sim.cupy._core import catalogue
-from cudalab.sim.cupy._core.array import ndarray
-from cudalab.sim.cupy._core.call import device, epoch, from_destructor, runtime_call, shutting_down, size_of
-from cudalab.sim.cupy._core.errors import CUDARuntimeError
+from cudalab.sim.cupy._base import catalogue
+from cudalab.sim.cupy._base.call import device, epoch, from_destructor, runtime_call, shutting_down, size_of
+from cudalab.sim.cupy._base.device_array import DeviceArray
+from cudalab.sim.cupy._base.errors import CUDARuntimeError
 from cudalab.sim.cupy.cuda.stream import current_pointer
 
 __all__ = [
@@ -218,7 +218,8 @@ class CUDAarray:
 
     def _memory(self, array: Any, *, writable: bool) -> tuple[int, Any]:
         """Address of an array that fits, and what must live as long as that is used."""
-        if not isinstance(array, (ndarray, np.ndarray)):
+        on_device = isinstance(array, DeviceArray)
+        if not on_device and not isinstance(array, np.ndarray):
             error = AttributeError(f"{type(array).__name__!r} object has no attribute 'shape'")
             error.add_note("Pass a CuPy or a NumPy array.")
             raise error
@@ -233,8 +234,8 @@ class CUDAarray:
         if not array.flags.c_contiguous:
             if writable:
                 raise ValueError("the array must be C-contiguous: make it with cp.empty or np.empty")
-            array = array.copy() if isinstance(array, ndarray) else np.ascontiguousarray(array)
-        return int(array.data.address if isinstance(array, ndarray) else array.ctypes.data), array
+            array = array.copy() if on_device else np.ascontiguousarray(array)
+        return int(array.data.address if on_device else array.ctypes.data), array
 
     def __del__(self, _over: list[bool] = shutting_down) -> None:
         if not _over and self.ptr:

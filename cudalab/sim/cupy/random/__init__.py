@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.sim.cupy._core import catalogue
+from cudalab.sim.cupy._base import catalogue
 from cudalab.sim.cupy._core.array import ndarray
 from cudalab.sim.cupy.random._state import _DISTRIBUTIONS, Generator, RandomState
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from cudalab.sim.compiler import compile
-from cudalab.sim.cupy._core.arguments import pack
+from cudalab.sim.cupy.cuda._arguments import pack
 from cudalab.sim.machine.counters.metrics import Counts
 from cudalab.sim.machine.counters.sampling import count_launch
 from cudalab.sim.machine.launch.module import Module

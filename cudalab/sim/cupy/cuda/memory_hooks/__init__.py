@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from cudalab.sim.cupy._core import catalogue
+from cudalab.sim.cupy._base import catalogue
 from cudalab.sim.cupy.cuda.memory_hook import MemoryHook
 
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from cudalab import backend
+from cudalab import backend, doctor
 from cudalab.cli import main
-from cudalab.installation import doctor
 from cudalab.installation.gpu_probe import Gpu, NoGpu
 
 

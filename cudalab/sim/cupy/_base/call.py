@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 from cuda.bindings.runtime import cudaError_t
 
 import cudalab.sim.device as sim_device
-from cudalab.sim.cupy._core.errors import CUDADriverError, CUDARuntimeError
+from cudalab.sim.cupy._base.errors import CUDADriverError, CUDARuntimeError
 
 Result = TypeVar("Result")
 

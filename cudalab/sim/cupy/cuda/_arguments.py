@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from cudalab.sim.compiler.program import Parameter
-from cudalab.sim.cupy._core.array import ndarray
+from cudalab.sim.cupy._base.device_array import DeviceArray
 from cudalab.sim.cupy.cuda.memory import MemoryPointer
 from cudalab.sim.cupy.cuda.texture import SurfaceObject, TextureObject
 
@@ -89,7 +89,7 @@ class _Place:
 
 
 def _bytes_of(place: _Place, value: Any) -> bytes:
-    if isinstance(value, ndarray):
+    if isinstance(value, DeviceArray):
         return _array(place, value)
     if isinstance(value, MemoryPointer):
         _require_pointer(place, "a MemoryPointer")
