@@ -14,6 +14,8 @@ from typing import Any
 # kept for the next run. The cache's keys hold the compiler's source: after a change there, all is compiled again.
 os.environ.setdefault("CUDALAB_DEVICE", "sim")
 os.environ.setdefault("CUDALAB_CACHE", str(Path(__file__).parent.parent / ".cache" / "compiled"))
+# Few sources of the tests are compiled twice by one process.
+os.environ.setdefault("CUDALAB_PRECOMPILED_HEADERS", "off")
 
 # jsonschema, which nbformat imports, builds 38 grammars for this check of addresses: seconds in every process.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
@@ -25,6 +27,7 @@ from tests.browser import chromium
 
 # One slice for all processes, also when a commit comes in between.
 os.environ[slices.VARIABLE] = slices.chosen()
+os.environ[slices.CHAPTERS] = ",".join(sorted(slices.changed_chapters()))
 
 pytest.register_assert_rewrite("tests.notebooks.chapter")
 
@@ -123,7 +126,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_report_header() -> str:
-    return f"slices of commit {slices.chosen()}; to repeat them: {slices.VARIABLE}={slices.chosen()}"
+    repeat = f"{slices.VARIABLE}={slices.chosen()} {slices.CHAPTERS}={','.join(sorted(slices.changed_chapters()))}"
+    return f"slices of commit {slices.chosen()}; to repeat them: {repeat}"
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -8,7 +8,8 @@ Such a file holds for the process that wrote it, for the same options and the sa
 folder of its own for each (beginning, options, name), never shares one, and keeps the last few only, because a file
 has some 140 MB. Files are written after an answer, when no request comes for a moment. Only sources whose initial
 includes are all CUDA's own headers are taken, for these do not change while a helper lives. Whatever goes wrong, the
-source is compiled without.
+source is compiled without. ``CUDALAB_PRECOMPILED_HEADERS=off`` switches this off: writing a file takes three seconds of
+processor time, which programs that compile each source once never get back.
 """
 
 from __future__ import annotations

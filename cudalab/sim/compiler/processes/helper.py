@@ -244,6 +244,7 @@ def _command(jailed: bool) -> tuple[list[str], bool]:
         "library": str(library or ""),
         "folders": list(folders),
         "readable": readable,
+        "precompile": not jailed and os.environ.get("CUDALAB_PRECOMPILED_HEADERS", "").lower() != "off",
     }
     command = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, json.dumps(configuration)]
     program = jail.bwrap() if jailed else ""

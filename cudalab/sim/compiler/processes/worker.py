@@ -282,7 +282,8 @@ def _streams() -> tuple[BinaryIO, BinaryIO]:
 
 
 def main(configuration: dict[str, Any]) -> None:
-    """Serve until the input ends. ``configuration``: library, folders, readable (jailed when not empty)."""
+    """Serve until the input ends. ``configuration``: library, folders, readable (jailed when not empty), precompile
+    (headers, in idle time)."""
     requests, replies = _streams()
     try:
         import resource
@@ -291,7 +292,7 @@ def main(configuration: dict[str, Any]) -> None:
     except (ImportError, OSError, ValueError):
         pass
     worker = Worker(configuration["library"], configuration["folders"])
-    worker.keep_headers(None if configuration["readable"] else Path(os.getcwd(), f"headers-{os.getpid()}"))
+    worker.keep_headers(Path(os.getcwd(), f"headers-{os.getpid()}") if configuration["precompile"] else None)
     worker.warm()
     _address_space_at_start()
     jailed = bool(configuration["readable"]) and jail.restrict(configuration["readable"])
