@@ -49,6 +49,7 @@ OURS_ONLY = {
     "cupy.RawKernel": {"name_expressions"},  # cudalab.profile needs it; the recording kernels on a GPU have it too
     "cupy.cuda.memory.PooledMemory": {"exact_size", "free"},
     "cupy.cuda.PinnedMemory": {"ptr"},  # an instance has it in CuPy too
+    "cupy.cuda.MemoryPointer": {"address"},  # `ptr`, after a look whether the memory is of a device before a reset
 }
 
 
