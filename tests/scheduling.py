@@ -13,10 +13,14 @@ LONGEST = (
     "tests/sim/compiler/processes/test_helper.py",
     "tests/notebooks/",
     "tests/conformance/test_conformance.py",
-    "tests/checks/",
+    "tests/fuzz/",
     "tests/sim/compiler/opcodes/",
+    "tests/checks/",
+    "tests/dev/calibrate/",
     "tests/planted/",
     "tests/corpus/",
+    "tests/sim/cupy/test_facts.py",
+    "tests/bench/",
 )
 #: Files of which any process takes a part: the tests whose parameter begins with the same word (a chapter, a family).
 SPREAD = (

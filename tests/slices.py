@@ -1,14 +1,15 @@
 """Rotating slices of the large families of generated tests.
 
-A family that is too large for every run (forms of opcodes, kernels of the corpus, mutants) is cut into slices. Each
-commit takes one of them, chosen by its hash, so that the whole is run in the course of some commits, and `make
-test-long` always runs all of it. The run's header names the slice; ``CUDALAB_SLICE=…`` repeats it. The core cases of a
-family are in every slice.
+A family that is too large for every run (forms of opcodes, kernels of the corpus, mutants, chapters) is cut into
+slices. Each commit takes one of them, chosen by its hash, so that the whole is run in the course of some commits, and
+`make test-long` always runs all of it. The run's header names the slice; ``CUDALAB_SLICE=…`` repeats it. The core cases
+of a family are in every slice, and so are the chapters that a change touches.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -18,6 +19,9 @@ from typing import Any
 import pytest
 
 VARIABLE = "CUDALAB_SLICE"
+CHAPTERS = "CUDALAB_CHAPTERS"
+_COURSE = ("notebooks", "exercises", "solutions", "cudalab/checks", "cudalab/widgets/questions", "tests/notebooks")
+_NUMBER = re.compile(r"(?:^|/|chapter_)(\d\d)[_.]")
 _ROOT = Path(__file__).parent.parent
 
 
@@ -29,17 +33,51 @@ def chosen() -> str:
 @cache
 def _head() -> str:
     """The commit that is checked out; zeros outside of a repository."""
-    command = ["git", "rev-parse", "--short=8", "HEAD"]
+    return _git("rev-parse", "--short=8", "HEAD") or "0" * 8
+
+
+def _git(*arguments: str) -> str:
+    """What git prints; nothing outside of a repository, or where it fails."""
     try:
-        done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run(["git", *arguments], cwd=_ROOT, capture_output=True, text=True, check=False)
     except OSError:
-        return "0" * 8
-    return done.stdout.strip() if done.returncode == 0 else "0" * 8
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def changed_chapters() -> frozenset[str]:
+    """The numbers of the chapters (``04``) of the variable, else of those that a change touches."""
+    named = os.environ.get(CHAPTERS)
+    return _changed_chapters() if named is None else frozenset(filter(None, named.split(",")))
+
+
+@cache
+def _changed_chapters() -> frozenset[str]:
+    """Chapters whose notebook, exercises, questions or tests differ from where the branch left ``origin/main``, on main
+    itself from the commit before; changes that are not committed count. None where that commit is not known."""
+    base = _git("merge-base", "HEAD", "origin/main")
+    if not base or base == _git("rev-parse", "HEAD"):
+        base = "HEAD~1"
+    files = _git("diff", "--name-only", base, "--", *_COURSE)
+    files += "\n" + _git("ls-files", "--others", "--exclude-standard", "--", *_COURSE)
+    return frozenset(_NUMBER.findall(files.replace("\n", "\n/")))
 
 
 def is_in(position: int, slices: int) -> bool:
     """Is the member at ``position`` of a family of so many slices in the chosen one?"""
     return position % slices == int(chosen(), 16) % slices
+
+
+def turn(position: int, *, of: int) -> Callable[[Any], Any]:
+    """A decorator for a test that takes part in one run of ``of``: one of as many alike tests, or a long one."""
+    marks = [pytest.mark.sliced, *([] if is_in(position, of) else [pytest.mark.long])]
+
+    def decorate(test: Any) -> Any:
+        for mark in marks:
+            test = mark(test)
+        return test
+
+    return decorate
 
 
 def cases(

@@ -5,7 +5,10 @@ Without a GPU the device is the simulated one; with ``CUDALAB_DEVICE=gpu`` the s
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
@@ -23,6 +26,9 @@ from .run import HERE, Worker, judge
 DEVICE = "gpu" if os.environ["CUDALAB_DEVICE"] == "gpu" else "sim"
 PROGRAMS = load_programs()
 CORE = ("atomics/", "barriers/", "named_barriers/", "warps/")  # one of each is sanitized in every run
+#: CUDA's large headers take the compiler two to nine seconds a program; all others together a tenth of a second each.
+LARGE_HEADERS = re.compile(r"#include <(?:cooperative_groups|cuda/)")
+A_RUN, LARGE_A_RUN, SANITIZED_A_RUN = 160, 8, 12
 FEWEST = 80  # programs, spread over all families
 FAMILIES = {
     "arrays", "async_copies", "atomics", "barriers", "callbacks", "clusters", "cooperative_groups",
@@ -61,15 +67,27 @@ def run_program() -> Iterator[Callable[[str, bool], tuple[dict[str, Any], Observ
         worker.stop()
 
 
+def _includes_large_headers(key: str) -> bool:
+    """Does any program of its family?"""
+    module = sys.modules[PROGRAMS[key].run.__module__]
+    return LARGE_HEADERS.search(inspect.getsource(module)) is not None
+
+
 def _programs() -> Iterator[Any]:
-    """Every program once: a slice of them under the sanitizer, in the long run all."""
-    checked = [key for key in PROGRAMS if DEVICE != "gpu" and not key.startswith(observation.FAULTY)]
-    core = {next(key for key in checked if key.startswith(family)) for family in CORE} if checked else set()
-    sanitized = slices.cases(checked, most=24, core=core.__contains__) if checked else []
+    """A slice of the programs, and the first of each family but those with large headers; on a GPU and in the long run
+    all, in the latter once more under the sanitizer. What the sanitizer looks at in this run needs no other look."""
+    if DEVICE == "gpu":
+        yield from (pytest.param(key, False, id=key) for key in PROGRAMS)
+        return
+    checked = [key for key in PROGRAMS if not key.startswith(observation.FAULTY)]
+    core = {next(key for key in checked if key.startswith(family)) for family in CORE}
+    sanitized = slices.cases(checked, most=SANITIZED_A_RUN, core=core.__contains__)
     now = {case.values[0] for case in sanitized if all(mark.name != "long" for mark in case.marks)}
-    for key in PROGRAMS:
-        if key not in now:
-            yield pytest.param(key, False, id=key)
+    large = [key for key in PROGRAMS if _includes_large_headers(key) and key not in now]
+    small = [key for key in PROGRAMS if not _includes_large_headers(key) and key not in now]
+    first = frozenset({key.split("/")[0]: key for key in reversed(small)}.values())
+    for case in (*slices.cases(small, most=A_RUN, core=first.__contains__), *slices.cases(large, most=LARGE_A_RUN)):
+        yield pytest.param(case.values[0], False, marks=case.marks, id=case.values[0])
     for case in sanitized:
         yield pytest.param(case.values[0], True, marks=case.marks, id=f"{case.values[0]}-sanitized")
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -46,3 +49,58 @@ def test_the_commit_chooses_where_nothing_else_does(monkeypatch: pytest.MonkeyPa
 def test_a_slice_of_chosen_members_is_every_nth(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(slices.VARIABLE, "5")
     assert [n for n in range(9) if slices.is_in(n, 3)] == [2, 5, 8]
+
+
+@pytest.mark.parametrize("commit", range(6))
+def test_tests_that_take_turns_run_once_in_a_cycle(commit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(slices.VARIABLE, f"{commit:x}")
+
+    def test() -> Callable[[], None]:
+        def one() -> None: ...
+
+        return one
+
+    decorated = [slices.turn(position, of=3)(test()) for position in range(3)]
+    names = [{mark.name for mark in test.pytestmark} for test in decorated]
+    assert [position for position in range(3) if "long" not in names[position]] == [commit % 3]
+    assert all("sliced" in each for each in names)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., frozenset[str]]]:
+    """Writes files, commits them if so asked, and says which chapters count as changed."""
+    monkeypatch.delenv(slices.CHAPTERS, raising=False)
+    monkeypatch.setattr(slices, "_ROOT", tmp_path)
+    who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+
+    def change(*names: str, commit: bool = True) -> frozenset[str]:
+        for name in names:
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(f"{names} {commit}")
+        if commit:
+            subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+            subprocess.run(["git", *who, "commit", "-qm", "x"], cwd=tmp_path, check=True)
+        slices._changed_chapters.cache_clear()
+        return slices.changed_chapters()
+
+    yield change
+    slices._changed_chapters.cache_clear()
+
+
+def test_chapters_that_a_change_touches(repository: Callable[..., frozenset[str]], tmp_path: Path) -> None:
+    first = repository("notebooks/01_a.ipynb", "notebooks/04_b.ipynb", "README.md")
+    assert first == frozenset(), "the commit before is not known"
+    assert repository("notebooks/04_b.ipynb", "tests/test_11.py") == {"04"}
+    assert repository("cudalab/checks/chapter_06.py", "exercises/07_c.ipynb") == {"06", "07"}
+    assert repository("README.md") == frozenset()
+    assert repository("cudalab/widgets/questions/11.toml", "solutions/01_new.ipynb", commit=False) == {"11", "01"}
+    subprocess.run(["git", "update-ref", "refs/remotes/origin/main", "HEAD~2"], cwd=tmp_path, check=True)
+    assert repository("tests/notebooks/test_chapter_14.py") == {"06", "07", "11", "01", "14"}, "of the whole branch"
+
+
+def test_chapters_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(slices.CHAPTERS, "04,11")
+    assert slices.changed_chapters() == {"04", "11"}
+    monkeypatch.setenv(slices.CHAPTERS, "")
+    assert slices.changed_chapters() == frozenset()

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 from cudalab import cp
 from cudalab.analysis.sanitize import sanitize
 from cudalab.sim.compiler import CompileError, compile_ptx, native
+from tests import slices
 from tests.fuzz import campaign, hardware, interpreter, regressions, shrink, simulated, validity
 from tests.fuzz import program as p
 from tests.fuzz.comparison import compare, reference
@@ -40,21 +40,21 @@ PAST_FAILURES = {
 }
 
 
-def _check_half_batch(first: int) -> list[simulated.Difference]:
+#: First seeds of half batches: with half precision, in plain and in footprint code; with cooperative groups, in plain
+#: code and under the sanitizer.
+HALF_BATCHES = (48, 80)
+
+
+@pytest.mark.parametrize("first", slices.cases(HALF_BATCHES, most=1))
+def test_random_programs_agree_with_the_interpreter(first: int) -> None:
     programs = [generate(seed) for seed in range(first, first + BATCH // 2)]
-    return simulated.check(programs, *campaign.turn(first))
-
-
-def test_random_programs_agree_with_the_interpreter() -> None:
-    """Half a batch with half precision, in plain and in footprint code; half a one with cooperative groups, in plain
-    code and under the sanitizer."""
-    with ThreadPoolExecutor(2) as pool:
-        found = [each for batch in pool.map(_check_half_batch, (48, 80)) for each in batch]
+    found = simulated.check(programs, *campaign.turn(first))
     assert not found, "\n".join(map(str, found))
 
 
-def test_programs_that_once_failed_stay_right() -> None:
-    found = simulated.check([generate(seed) for seed in PAST_FAILURES], ("plain",))
+@pytest.mark.parametrize("seed", slices.cases(PAST_FAILURES, most=3))
+def test_programs_that_once_failed_stay_right(seed: int) -> None:
+    found = simulated.check([generate(seed)], ("plain",))
     assert not found, "\n".join(map(str, found))
 
 

@@ -25,12 +25,17 @@ from tests import slices
 
 ROOT = Path(__file__).parents[2]
 #: Mistakes made, and cells run by themselves, in one run of the tests, of all chapters together.
-MUTATIONS_A_RUN, CELLS_A_RUN = 60, 36
+MUTATIONS_A_RUN, CELLS_A_RUN = 36, 18
 
 
 def _each(count: int) -> int:
     """A chapter's part of what one run does."""
     return max(1, count // len(rules.course_notebooks(ROOT)))
+
+
+def _most(chapter: Chapter, count: int, members: Sequence[Any]) -> int:
+    """How many of a chapter's cells or mistakes a run takes: all of them where a change touches the chapter."""
+    return len(members) if chapter.file[:2] in slices.changed_chapters() else _each(count)
 
 
 @dataclass(frozen=True)
@@ -120,9 +125,11 @@ class ComparedCells:
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "mutation" in metafunc.fixturenames:
-            metafunc.parametrize("mutation", slices.cases(self.mutations, most=_each(MUTATIONS_A_RUN), ids=str))
+            most = _most(self.chapter, MUTATIONS_A_RUN, self.mutations)
+            metafunc.parametrize("mutation", slices.cases(self.mutations, most=most, ids=str))
         elif "cell" in metafunc.fixturenames:
-            metafunc.parametrize("cell", slices.cases(self.chapter.compared, most=_each(CELLS_A_RUN)))
+            most = _most(self.chapter, CELLS_A_RUN, self.chapter.compared)
+            metafunc.parametrize("cell", slices.cases(self.chapter.compared, most=most))
         elif "name" in metafunc.fixturenames:
             metafunc.parametrize("name", self.chapter.compared)
 

@@ -13,6 +13,7 @@ from cudalab.dev.calibrate.fit import GROUPS, fit
 from cudalab.dev.calibrate.model import Model
 from cudalab.dev.calibrate.suite import microbenchmarks
 from cudalab.sim.device.profile import load
+from tests import slices
 
 SMS = 132
 FITTED = sorted({name for group in GROUPS for name in group.constants})
@@ -28,6 +29,7 @@ def measured_with(model, constants):
     return {name: model.microseconds(name, constants) for name in model.names}
 
 
+@slices.turn(0, of=4)
 def test_the_simulated_device_is_given_its_own_constants(model):
     """What it measures, fitted from a start that is off by up to a fifth."""
     true = dict(model.profile.device)

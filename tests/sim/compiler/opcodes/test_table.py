@@ -30,10 +30,8 @@ def missing(row: Row) -> list[str]:
     type (the last two slots that must be filled)."""
     if row.name not in MANY:
         return [opcode for opcode in row.opcodes() if opcode not in opcodes_with_a_test()]
-    named = [
-        _slots(row, opcode.split(".")) for opcode in opcodes_with_a_test() if row.match(opcode.split(".")) is not None
-    ]
-    named = [chosen for chosen in named if chosen[0] == row.name]
+    tested = [opcode.split(".") for opcode in opcodes_with_a_test()]
+    named = [_slots(row, parts) for parts in tested if parts[0] == row.name and row.match(parts) is not None]
     wanted: list[tuple[int, ...]] = [(place,) for place, (_, alternatives) in enumerate(row.slots, 1)]
     if row.name in ("atom", "red"):
         wanted.append(tuple([place for place, (required, _) in enumerate(row.slots, 1) if required][-2:]))
@@ -81,7 +79,7 @@ def test_each_instruction_is_in_every_slice(monkeypatch: pytest.MonkeyPatch) -> 
     for family in suite.FAMILIES:
         names = {opcode.split(".")[0] for kernel in suite.kernels(family) for opcode in kernel.opcodes}
         covered: set[str] = set()
-        for turn in range(3):
+        for turn in range(suite.SLICES):
             monkeypatch.setenv(slices.VARIABLE, str(turn))
             taken = suite.part.__wrapped__(family)
             assert {opcode.split(".")[0] for kernel in taken for opcode in kernel.opcodes} == names
