@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from cudalab.sim.cupy import ndarray
-from cudalab.sim.cupy._core import catalogue
+from cudalab.sim.cupy._base import catalogue
 from cudalab.sim.cupy._core.ufunc import ufunc
 from cudalab.sim.cupyx import profiler
 from cudalab.sim.cupyx._pinned_array import empty_like_pinned, empty_pinned, zeros_like_pinned, zeros_pinned

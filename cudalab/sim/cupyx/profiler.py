@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from cudalab.sim.cupy import cuda
-from cudalab.sim.cupy._core import catalogue
+from cudalab.sim.cupy._base import catalogue
 from cudalab.sim.cupy.cuda import runtime
 from cudalab.sim.device import current_device
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cudalab.sim.cupy._core import catalogue
+from cudalab.sim.cupy._base import catalogue
 
 available = True
 
