@@ -9,6 +9,11 @@ VALUES_NOT_FOLLOWED = "the blocks wait for each other, and are too many for shuf
 TOO_MUCH_MEMORY = "the launch touches too much memory to compare all blocks; races between blocks may be missed"
 
 
+def races_until(seconds: float) -> str:
+    """Following the accesses has taken as long as a launch may take."""
+    return f"races were looked for in the first accesses only, until the time limit of {seconds:g} s"
+
+
 def block_too_long(block: int, events: int) -> str:
     """A block made more trace records than are kept."""
     return f"block {block} did more than could be recorded; its first {events} events were checked"

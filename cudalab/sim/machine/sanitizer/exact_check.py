@@ -10,6 +10,8 @@ batches of blocks, with array operations (:mod:`.racecheck`); all others by vect
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -186,6 +188,10 @@ class _ExactCheck:
         self._blocks_interact = _blocks_interact(launch)
         self._read_only = ReadOnlyLoads(kernel.kernel, launch.threads)
         self._escaped = EscapedLocals(kernel.kernel)
+        copies = any(site.semantics.asynchronous for site in sites)
+        self._parts: list[tuple[int, np.ndarray]] | None = [] if copies and not self._blocks_interact else None
+        """Blocks and their records, where it takes all of them to tell the locations that have to be followed."""
+        self._deadline = math.inf
 
     # -- traces --------------------------------------------------------------------------------------------------------
 
@@ -213,7 +219,13 @@ class _ExactCheck:
             self._escaped.add(trace.block, trace.records)
         self._all_ended = self._all_ended and trace.status == Status.DONE
         records = self._chosen(trace.records, np.zeros(launch.threads, np.int64))
-        if self._detector is not None and not self._blocks_interact:
+        if self._parts is not None:
+            if self._followed <= MOST_FOLLOWED:
+                self._parts.append((trace.block, records))
+            else:
+                self.result.note(notes.RACES_IN_FIRST_BLOCKS)
+            self._followed += len(records)
+        elif self._detector is not None and not self._blocks_interact:
             self._follow(trace.block, records)
         records = self._without_strong(records)
         self._pending.append((trace.block, records, trace.complete))
@@ -255,13 +267,18 @@ class _ExactCheck:
             length += len(parts[-1][1])
             if length > MOST_FOLLOWED:
                 break
+        self._follow_parts(parts)
+        if len(parts) < len(tracer.sequence):
+            self.result.note(notes.RACES_IN_FIRST_BLOCKS)
+
+    def _follow_parts(self, parts: list[tuple[int, np.ndarray]]) -> None:
+        """Follow the accesses to candidate locations of these records."""
         candidates = None
         if parts and not self.clustered:
             candidates = candidate_locations(parts, self.launch.kernel.kernel, self.launch.threads, self._unit)
+        self._followed = 0
         for block, records in parts:
             self._follow(block, records, candidates[block] if candidates is not None else None)
-        if len(parts) < len(tracer.sequence):
-            self.result.note(notes.RACES_IN_FIRST_BLOCKS)
 
     def _follow(self, block: int, records: np.ndarray, candidates: Candidates | None = None) -> None:
         if self._followed > MOST_FOLLOWED:
@@ -269,13 +286,19 @@ class _ExactCheck:
             return
         self._followed += len(records)
         assert self._detector is not None
-        self._detector.follow(block, records, candidates)
+        if self._deadline == math.inf:
+            self._deadline = time.monotonic() + self.launch.time_limit
+        if not self._detector.follow(block, records, candidates, self._deadline):
+            self._followed = MOST_FOLLOWED + 1
+            self.result.note(notes.races_until(self.launch.time_limit))
 
     def finish(self, tracer: Tracer) -> None:
         """All blocks have run: check what is left, and report."""
         launch = self.launch
         if self._detector is not None and self._blocks_interact and "racecheck" in launch.tools:
             self._follow_interleaved(tracer)
+        if self._parts is not None and "racecheck" in launch.tools:
+            self._follow_parts(self._parts)
         self._check_batch()
         if "racecheck" in launch.tools:
             if self._detector is not None:

@@ -168,6 +168,9 @@ def test_an_exception_in_an_array_operation_reaches_the_caller(bench):
 STRIDE = """
 extern "C" __global__ void halve(float *x, int n) {
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) x[i] = x[i] * 0.5f + 1.0f;
+}
+extern "C" __global__ void halve_into(const float *x, float *y, int n) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = x[i] * 0.5f + 1.0f;
 }"""
 
 
@@ -185,3 +188,20 @@ def test_holding_back_what_few_threads_store_to_much_memory_takes_little_time(be
     device.synchronize()
     assert time.process_time() - start < 2.0
     assert set(bench.download(pointer, count, np.float32).tolist()) == {3.0}
+
+
+def test_launches_that_share_few_sms_take_little_time():
+    """Chapter 14's kernels side by side on a laptop: each ends while another is in flight that reads the same array."""
+    bench = Bench("laptop", hazards=False)
+    device, count = bench.device, 4 << 20
+    function = device.get_function(device.load_module(compile(STRIDE)), "halve_into")
+    source, *targets = (bench.upload(np.full(count, value, np.float32)) for value in (4, 0, 0))
+    streams = [device.stream_create(1) for _ in targets]
+    device.synchronize()
+    start = time.process_time()
+    for _ in range(4):
+        for stream, target in zip(streams, targets, strict=True):
+            device.launch(function, (528, 1, 1), (512, 1, 1), struct.pack("QQi", source, target, count), 0, stream)
+    device.synchronize()
+    assert time.process_time() - start < 4.0
+    assert [set(bench.download(target, count, np.float32).tolist()) for target in targets] == [{3.0}] * 2

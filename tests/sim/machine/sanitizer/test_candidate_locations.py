@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cudalab.sim.abi import SHARED_WINDOW, SiteKind, Space
+from cudalab.sim.abi import SHARED_WINDOW, SiteKind, Space, SyncEvent
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.sanitizer.happens_before.candidate_locations import candidate_locations
 from cudalab.sim.machine.sanitizer.happens_before.detector import VectorClockDetector
@@ -25,8 +25,9 @@ SITES = [
     site(SiteKind.ATOMIC, line=7, opcode="atom.global.add.u32"),
     site(SiteKind.FENCE, line=8, opcode="membar.gl"),
     site(SiteKind.BARRIER, line=9, opcode="bar.sync"),
+    site(SiteKind.SYNC, line=10, opcode="cp.async.ca.shared.global"),
 ]
-BARRIER = len(SITES) - 1
+BARRIER, COPY = len(SITES) - 2, len(SITES) - 1
 
 
 def slices(seed: int) -> list[tuple[int, list[tuple[int, int, int]]]]:
@@ -119,3 +120,73 @@ def test_a_thread_that_comes_late_to_a_barrier_is_not_taken_for_one_at_the_next(
     detector = VectorClockDetector(kernel, THREADS, unit=4)
     detector.follow(*trace([(0, records)])[0])
     assert detector.conflicts == []
+
+
+def copies(seed: int) -> np.ndarray:
+    """One block whose threads copy words of shared memory asynchronously, wait for some of their groups, pass barriers,
+    and read and write words; numbers of groups pass 4096."""
+    random = np.random.default_rng(seed)
+    rows: list[tuple[int, int, int, int]] = []
+    group = [4090] * THREADS
+    for _ in range(8):
+        for thread in random.permutation(THREADS).tolist():
+            for _ in range(int(random.integers(0, 3))):
+                word = int(random.integers(0, 12))
+                number = (group[thread] & 0xFFF) << 4
+                rows.append((thread, COPY, GLOBAL + 4 * word, number | SyncEvent.ASYNC_READ))
+                rows.append((thread, COPY, SHARED_WINDOW + 4 * word, number | SyncEvent.ASYNC_WRITE))
+            group[thread] += 1
+            if random.random() < 0.6:
+                waited = group[thread] - 1 - int(random.integers(0, 2))
+                rows.append((thread, COPY, 0, (waited & 0xFFF) << 4 | SyncEvent.ASYNC_WAIT))
+            if random.random() < 0.5:
+                kind, word = int(random.choice([0, 0, 0, 1, 2])), int(random.integers(0, 12))
+                rows.append((thread, kind, (GLOBAL if kind == 2 else SHARED_WINDOW) + 4 * word, 0))
+        rows += [(thread, BARRIER, 0, 0) for thread in range(THREADS)]
+    raw = np.zeros(len(rows), RECORD)
+    for name, column in zip(("thread", "site", "address", "flags"), zip(*rows, strict=True), strict=True):
+        raw[name] = column
+    return timed(raw, np.ones(len(raw), np.bool_), np.zeros(THREADS, np.int64))
+
+
+def conflicts_of(kernel, records: np.ndarray, candidates: object) -> list[tuple[object, ...]]:
+    detector = VectorClockDetector(kernel, THREADS, unit=4)
+    assert detector.follow(0, records, candidates)
+    return sorted((c.address, c.first_site, c.second_site, c.first, c.second) for c in detector.conflicts)
+
+
+def test_the_same_conflicts_of_copies_are_found(kernel) -> None:
+    followed = found = 0
+    for seed in range(60):
+        records = copies(seed)
+        candidates = candidate_locations([(0, records)], kernel, THREADS, 4)
+        assert candidates is not None
+        conflicts = conflicts_of(kernel, records, candidates[0])
+        assert conflicts == conflicts_of(kernel, records, None)
+        followed, found = followed + len(candidates[0].conflicting), found + len(conflicts)
+    assert 0 < found
+    assert followed < 60 * 12 * 2
+
+
+def test_copies_that_are_waited_for_before_a_barrier_leave_nothing(kernel) -> None:
+    rows = []
+    for tile in range(4):
+        for thread in range(THREADS):
+            rows += [(thread, COPY, GLOBAL + 4 * thread, tile << 4 | SyncEvent.ASYNC_READ)]
+            rows += [(thread, COPY, SHARED_WINDOW + 4 * thread, tile << 4 | SyncEvent.ASYNC_WRITE)]
+            rows += [(thread, COPY, 0, tile << 4 | SyncEvent.ASYNC_WAIT)]
+        rows += [(thread, BARRIER, 0, 0) for thread in range(THREADS)]
+        rows += [(thread, 0, SHARED_WINDOW + 4 * (thread ^ 1), 0) for thread in range(THREADS)]
+        rows += [(thread, BARRIER, 0, 0) for thread in range(THREADS)]
+    raw = np.zeros(len(rows), RECORD)
+    for name, column in zip(("thread", "site", "address", "flags"), zip(*rows, strict=True), strict=True):
+        raw[name] = column
+    records = timed(raw, np.ones(len(raw), np.bool_), np.zeros(THREADS, np.int64))
+    candidates = candidate_locations([(0, records)], kernel, THREADS, 4)
+    assert candidates is not None
+    assert candidates[0].conflicting.tolist() == []
+
+
+def test_following_ends_at_the_deadline(kernel) -> None:
+    detector = VectorClockDetector(kernel, THREADS, unit=4)
+    assert not detector.follow(0, copies(0), deadline=0.0)

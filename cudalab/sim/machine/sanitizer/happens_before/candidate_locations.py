@@ -3,6 +3,9 @@
 Vector clocks take a step of Python for each record, and most accesses of most kernels need none: nobody else touches
 the location, nobody writes it, all accesses are strong and of the device's scope, or barriers of the whole block lie
 between. What is left are flags that are set and polled, the data that they protect, and mistakes.
+
+An asynchronous copy counts as an access of its own in each epoch from where its thread started it to where that thread
+has waited for it; to the end of the block, if it waits in another way than for groups of copies.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ class Candidates:
     """Those that other threads touch, too: only there can a thread release something that another acquires."""
 
 
+_MOST = 1 << 24
+"""Accesses of a launch with copies, each counted in every epoch and location; memory for half a gigabyte."""
 _COPIES = (int(SyncEvent.ASYNC_READ), int(SyncEvent.ASYNC_WRITE))
 
 
@@ -45,12 +50,10 @@ def candidate_locations(
         unit: bytes of a location; all accesses are aligned to it.
 
     Returns:
-        None where there are asynchronous copies: then everything has to be followed.
+        None where asynchronous copies stay under way for too long: then everything has to be followed.
     """
     records = np.concatenate([part for _, part in parts])
     event = records["flags"] & 15
-    if np.isin(event, _COPIES).any():
-        return None
     blocks, number = np.unique([block for block, _ in parts], return_inverse=True)
     block = np.repeat(number.astype(np.int64), [len(part) for _, part in parts])
     site = records["site"].astype(np.int64)
@@ -62,30 +65,43 @@ def candidate_locations(
     barrier = is_barrier[site] & (event == 0)
     epoch = _barrier_epochs(records, block, thread, barrier, barrier & arrives[site], len(blocks), threads)
 
-    access = (kinds[site] <= SiteKind.ATOMIC) & (event == 0)
+    copies = np.isin(event, _COPIES)
+    access = (kinds[site] <= SiteKind.ATOMIC) & (event == 0) | copies
     access &= (address < LOCAL_WINDOW) | (address >= LOCAL_WINDOW + WINDOW_SIZE)
     chosen = np.flatnonzero(access)
-    sizes = np.array([max(1, site.size) for site in kernel.sites], np.int64)[site[chosen]]
-    pieces = np.maximum(1, sizes // unit)
+    size = np.array([max(1, site.size) for site in kernel.sites], np.int64)[site]
+    extents = np.flatnonzero(event[1:] == SyncEvent.EXTENT) + 1
+    size[extents - 1] = address[extents]
+    if copies.any():
+        last = _last_epochs(records, event, block * threads + thread, epoch, block)
+        epochs = (last - epoch)[chosen] + 1
+        if int((epochs * np.maximum(1, size[chosen] // unit)).sum()) > _MOST:
+            return None
+        first = np.cumsum(epochs) - epochs
+        chosen = np.repeat(chosen, epochs)
+        own_epoch = epoch[chosen] + np.arange(len(chosen)) - np.repeat(first, epochs)
+    else:
+        own_epoch = epoch[chosen]
+    pieces = np.maximum(1, size[chosen] // unit)
     start = np.cumsum(pieces) - pieces
     location = np.repeat(address[chosen] // unit - start, pieces) + np.arange(int(pieces.sum()))
-    chosen = np.repeat(chosen, pieces)
+    chosen, own_epoch = np.repeat(chosen, pieces), np.repeat(own_epoch, pieces)
 
     in_shared = (address[chosen] >= SHARED_WINDOW) & (address[chosen] < CLUSTER_END)
     owner = np.where(in_shared, block[chosen] + 1, 0)
     units, _ = compact(location)
     key, bound = group([owner, units])
-    agent = block[chosen] * threads + thread[chosen]
-    writes = kinds[site[chosen]] != SiteKind.LOAD
+    agent = (2 * block[chosen] + copies[chosen]) * threads + thread[chosen]
+    writes = np.where(copies, event == SyncEvent.ASYNC_WRITE, kinds[site] != SiteKind.LOAD)[chosen]
     ordering = [ordering_of(site) for site in kernel.sites]
     not_device_wide = np.array([not (each.strong and each.scope == Scope.DEVICE) for each in ordering])
-    weak = not_device_wide[site[chosen]] | in_shared
+    weak = not_device_wide[site[chosen]] | in_shared | copies[chosen]
     shared = _differ(key, bound, agent)
     possible = shared & marked(key, bound, writes) & marked(key, bound, weak)
     between_blocks = _differ(key, bound, block[chosen])
 
     inside = np.flatnonzero(possible[key] & ~between_blocks[key])
-    key_in_epoch, most = group([key[inside], epoch[chosen[inside]]])
+    key_in_epoch, most = group([key[inside], own_epoch[inside]])
     concurrent = _differ(key_in_epoch, most, agent[inside]) & marked(key_in_epoch, most, writes[inside])
     conflicting = possible & between_blocks
     conflicting[key[inside[concurrent[key_in_epoch]]]] = True
@@ -95,6 +111,30 @@ def candidate_locations(
         for which in (conflicting, shared)
     ]
     return {int(each): Candidates(*pair) for each, pair in zip(blocks, zip(*found, strict=True), strict=True)}
+
+
+def _last_epochs(
+    records: np.ndarray, event: np.ndarray, owner: np.ndarray, epoch: np.ndarray, block: np.ndarray
+) -> np.ndarray:
+    """The epoch in which each record's access is sure to be over: for a copy the one in which its thread has waited for
+    its group (numbers are modulo 4096), or the block's last."""
+    last = epoch.copy()
+    end = np.zeros(int(block.max()) + 1, np.int64)
+    np.maximum.at(end, block, epoch)
+    under_way: dict[int, list[tuple[int, int]]] = {}
+    at = np.flatnonzero(np.isin(event, (*_COPIES, int(SyncEvent.ASYNC_WAIT))))
+    rows = zip(at.tolist(), owner[at].tolist(), event[at].tolist(), (records["flags"][at] >> 4).tolist(), strict=True)
+    for index, thread, kind, number in rows:
+        started = under_way.setdefault(thread, [])
+        if kind != SyncEvent.ASYNC_WAIT:
+            started.append((number, index))
+            continue
+        over = [copy for group_, copy in started if (number - group_) & 0xFFF < 0x800]
+        last[over] = epoch[index]
+        under_way[thread] = [entry for entry in started if (number - entry[0]) & 0xFFF >= 0x800]
+    never = [copy for started in under_way.values() for _, copy in started]
+    last[never] = end[block[never]]
+    return last
 
 
 def _by_block(address: np.ndarray, block: np.ndarray, blocks: int) -> list[np.ndarray]:

@@ -24,6 +24,9 @@ location, because such code relies on lockstep, which hardware has not promised 
 
 from __future__ import annotations
 
+import math
+import time
+
 import numpy as np
 
 from cudalab.sim.abi import (
@@ -62,6 +65,16 @@ from cudalab.sim.machine.sanitizer.memory_model import (
 _GLOBAL = LOCAL_WINDOW + WINDOW_SIZE
 _OBJECT_BYTES = 8
 _SYNC_KINDS = [int(kind) for kind in (SiteKind.BARRIER, SiteKind.WARP, SiteKind.FENCE, SiteKind.SYNC)]
+
+
+_ROWS = 1024
+"""Records between two looks at the clock."""
+
+
+def _touch(locations: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Which ranges touch one of the sorted locations."""
+    found: np.ndarray = np.searchsorted(locations, end) > np.searchsorted(locations, start)
+    return found
 
 
 class VectorClockDetector:
@@ -109,13 +122,16 @@ class VectorClockDetector:
         """One for each pair of sites and location."""
         return self._history.conflicts
 
-    def follow(self, block: int, records: np.ndarray, candidates: Candidates | None = None) -> None:
+    def follow(
+        self, block: int, records: np.ndarray, candidates: Candidates | None = None, deadline: float = math.inf
+    ) -> bool:
         """Take the next records (``batch.TIMED``) of a block, in the order in which things happened across blocks.
 
-        ``candidates``: the locations that matter; None: all do.
+        ``candidates``: the locations that matter; None: all do. Returns whether it came to the end of the records
+        before the ``deadline`` (of ``time.monotonic``).
         """
         if not len(records):
-            return
+            return True
         state = self._blocks.get(block)
         if state is None:
             state = self._blocks[block] = BlockClocks(block, self._threads)
@@ -133,7 +149,12 @@ class VectorClockDetector:
         extents = np.flatnonzero(event == SyncEvent.EXTENT)
         extents = extents[extents > 0]
         size[extents - 1] = address[extents]
-        chosen = np.flatnonzero(self._is_sync[site] | (event != 0) | strong | checked)
+        events = (event != 0) & (event != SyncEvent.EXTENT)
+        if candidates is not None:
+            copies = (event == SyncEvent.ASYNC_READ) | (event == SyncEvent.ASYNC_WRITE)
+            if not _touch(candidates.conflicting, address[copies] & -self._unit, (address + size)[copies]).any():
+                events &= ~copies  # else all: the write of a copy is judged with its read, whose place may not matter
+        chosen = np.flatnonzero(self._is_sync[site] & (event == 0) | events | strong | checked)
         chosen = np.delete(chosen, idempotent(records[chosen], self._is_idempotent))
         chosen, whole = whole_barriers(records[chosen], chosen, self._is_barrier, state.arrivals)
         rows = zip(
@@ -148,7 +169,9 @@ class VectorClockDetector:
             whole.tolist(),
             strict=True,
         )
-        for *row, is_checked, is_whole in rows:
+        for done, (*row, is_checked, is_whole) in enumerate(rows):
+            if not done % _ROWS and time.monotonic() > deadline:
+                return False
             if is_whole:
                 self._arrive_all(state)
                 continue
@@ -160,12 +183,11 @@ class VectorClockDetector:
                 self._event(state, thread, number, where, kind, phase, step, width)
             else:
                 self._execute(state, thread, number, where, step, is_checked)
+        return True
 
     def _among(self, locations: np.ndarray, address: np.ndarray, site: np.ndarray) -> np.ndarray:
         """Which accesses touch one of the locations."""
-        low = np.searchsorted(locations, address & -self._unit)
-        found: np.ndarray = np.searchsorted(locations, address + self._size[site]) > low
-        return found
+        return _touch(locations, address & -self._unit, address + self._size[site])
 
     def _follow_flag(self, location: Location, new: Access, state: BlockClocks, clock: VectorClock) -> None:
         """A flag in shared memory needs a first value before any thread polls it: what is polled must be ordered after
