@@ -188,7 +188,7 @@ class _ExactCheck:
         self._blocks_interact = _blocks_interact(launch)
         self._read_only = ReadOnlyLoads(kernel.kernel, launch.threads)
         self._escaped = EscapedLocals(kernel.kernel)
-        copies = any(site.semantics.asynchronous for site in sites)
+        copies = self.fine and any(site.semantics.asynchronous for site in sites)
         self._parts: list[tuple[int, np.ndarray]] | None = [] if copies and not self._blocks_interact else None
         """Blocks and their records, where it takes all of them to tell the locations that have to be followed."""
         self._deadline = math.inf
