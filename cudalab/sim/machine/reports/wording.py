@@ -219,7 +219,7 @@ class Wording:
 
     def leak(self, found: Leak) -> Finding:
         place = place_of(self._kernel.kernel.sites[found.site].location, self._kernel.module.program)
-        blocks = "one block" if found.allocations == 1 else f"{found.allocations} blocks"
+        many = "One allocation was" if found.allocations == 1 else f"{found.allocations} allocations were"
         return Finding(
             tool="memcheck",
             rule="memory leak",
@@ -227,8 +227,8 @@ class Wording:
             kernel=self._kernel.name,
             place=place,
             detail=(
-                f"{blocks} of memory allocated here were not freed, and nothing in device memory holds their address: "
-                "no thread can free them. The heap (8 MB by default) fills up, and then malloc returns null."
+                f"{many} made here and not freed, and nothing in device memory holds the address: nobody can free it "
+                "any more. The heap (8 MB by default) fills up, and then malloc returns null."
             ),
             advice="free (delete) it in the thread that allocated it, on every way out of the kernel.",
             count=found.allocations,
