@@ -4,7 +4,6 @@ The user's machine needs no C compiler: these functions are LLVM IR too, written
 ``assembler`` and compiled once per process. Their object code is linked with that of each program (``loader``).
 
 - ``driver``        runs blocks of kernels with suspension points: warps, barriers, deadlocks; ``states``: thread states
-- ``orders``        orders in which a race shows
 - ``barriers``      barriers at which the threads of a block wait at different instructions
 - ``cluster``       the barrier of a cluster, and distributed shared memory
 - ``collectives``   resolves warp operations once every lane of the mask that has not exited waits at the same kind

@@ -21,18 +21,22 @@ from __future__ import annotations
 from cudalab.sim import abi
 from cudalab.sim.abi import FaultKind, Progress, Status
 from cudalab.sim.compiler.passes.suspension import PointKind
-from cudalab.sim.compiler.runtime import layout, orders
+from cudalab.sim.compiler.runtime import layout
 from cudalab.sim.compiler.runtime.assembler import Function, Library, Variable
 from cudalab.sim.compiler.runtime.mbarrier_waits import MOST_EXPIRIES, is_wait
 from cudalab.sim.compiler.runtime.states import (
     call_region,
     exists,
+    has_flag,
     is_poll,
     is_stop,
     kind_of,
     lanes_of,
     literals_of,
+    make_stale,
+    may_yield,
     stop_requested,
+    yields_first,
 )
 
 _PARAMETER_BYTES = 32  # offset in layout.DESCRIPTOR
@@ -98,7 +102,7 @@ def _run_together(library: Library) -> None:
     several = f.op(f"and i1 {several}, {unchecked}")
     result = f.variable("i32")
     with f.loop():
-        with f.if_else(f.op(f"and i1 {several}, {orders.has_flag(f, state.get(), layout.UNORDERED)}")) as otherwise:
+        with f.if_else(f.op(f"and i1 {several}, {has_flag(f, state.get(), layout.UNORDERED)}")) as otherwise:
             arguments = "ptr %ctx", "ptr %blk", f"i32 {state.get()}", "ptr %kernel"
             result.set(f.call("cl_run_reordered", "i32", *arguments))
             otherwise()
@@ -189,7 +193,7 @@ def _run_apart(library: Library) -> None:
         polled = _has(f, round_, Progress.POLLED | Progress.INTERLEAVED)
         with f.if_(polled):
             slow.set("true")
-        with f.if_(orders.yields_first(f, "%blk", round_)):
+        with f.if_(yields_first(f, "%blk", round_)):
             f.call("cl_spread_all", "void", "ptr %ctx", "ptr %warps")
             f.ret(layout.YIELDED)
         same = f.compare("eq", "i32", either.get(), both.get())
@@ -358,8 +362,8 @@ def _run(library: Library) -> None:
             f.call("cl_reset_barriers", "void", "ptr %ctx")
             f.call("cl_cluster_begin", "void", "ptr %ctx", f"ptr {block}")
             _clear_reserved(f)
-            orders.make_stale(f)
-        orders.begin(f, block)
+            make_stale(f)
+        may_yield(f, block)
         _one_block(f, block, warps)
         done = f.load("i64", "%ctx", layout.field("blocks_done"))
         f.store("i64", f.op(f"add i64 {done}, 1"), "%ctx", layout.field("blocks_done"))
@@ -389,7 +393,7 @@ def _one_block(f: Function, block: str, warps: str) -> None:
             state.set(f.call("cl_run_together", "i32", "ptr %ctx", f"ptr {block}", f"i32 {state.get()}", "ptr %kernel"))
         outcome = state.get()
         # a named barrier, whose operands may differ between threads; or all threads poll
-        interleaved = orders.yields_first(f, block, f.load("i32", "%ctx", layout.field("progress")))
+        interleaved = yields_first(f, block, f.load("i32", "%ctx", layout.field("progress")))
         with f.if_(interleaved):
             with f.if_(_is_point(f, outcome)), f.count_up("i32", f.load("i32", "%ctx", layout.field("warps"))) as warp:
                 f.call("cl_spread", "void", "ptr %ctx", f"i32 {warp}", f"i32 {outcome}")
