@@ -40,6 +40,7 @@ _INSTEAD = {
 }
 _TYPES = {"bool": bool, "complex": complex, "float": float, "int": int}
 _OTHER = {"rot90": (0, 1), "fft2": (-2, -1), "ifft2": (-2, -1), "rfft2": (-2, -1), "irfft2": (-2, -1)}
+_EMPTY: dict[str, Any] = {"tuple": (), "dict": {}}
 
 
 @cache
@@ -77,9 +78,15 @@ def signature(module: str, name: str) -> inspect.Signature:
         if len(entry) == 3:
             default = entry[2]
             if isinstance(default, dict):
-                default = _TYPES.get(default["type"], default["type"]) if "type" in default else _OTHER[name]
+                kind = default.get("type")
+                default = _TYPES.get(kind, kind) if kind else _other(name, default["other"])
         parameters.append(inspect.Parameter(entry[0], inspect._ParameterKind(entry[1]), default=default))
     return inspect.Signature(parameters)
+
+
+def _other(name: str, kind: str) -> Any:
+    """A default that JSON does not hold: the value known for the function, else an empty one of its type."""
+    return _OTHER[name] if name in _OTHER else _EMPTY[kind]
 
 
 def missing(module: str, name: str) -> AttributeError:
