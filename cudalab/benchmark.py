@@ -6,9 +6,10 @@ events are recorded around each launch on the device, after a warm-up, and the m
 runs; a kernel that only waits goes first, so that the queue is full when the clock starts and the host is not what is
 timed. An event pair adds a few microseconds of its own: compare only kernels that take clearly longer.
 
-On the simulated device the time is modelled: some blocks of the launch run on a private copy of memory, their counters
-are taken, and the cost model does the rest. Nothing that a kernel computes there is kept, and repeating would give the
-same figure, so there is one. Every result says which of the two it is.
+On the simulated device the time is modelled: blocks of the launch run, what they did is counted, and the cost model
+does the rest. Where blocks may differ all of them run, as far as half a second allows; from there on the rest is
+extrapolated, and the result says so. Nothing that a kernel computes there is kept, and repeating would give the same
+figure, so there is one. Every result says whether it is measured or modelled.
 """
 
 from __future__ import annotations
@@ -59,6 +60,9 @@ class Timing:
     terms: dict[str, float] = field(default_factory=dict)
     """The cost model's terms in microseconds, by name; empty where the time is measured."""
 
+    extrapolated: str = ""
+    """What of a modelled launch was not counted but extrapolated, as a sentence; empty when nothing was."""
+
     unit = "µs"
 
     @property
@@ -80,7 +84,8 @@ class Timing:
     def __repr__(self) -> str:
         repeats = f", median of {len(self.times)}, spread {self.spread:.3g} µs" if len(self.times) > 1 else ""
         bound = f", bound by {self.bound}" if self.bound else ""
-        return f"{self.microseconds:.4g} {self.unit} ({self.kind}{repeats}{bound})"
+        how = f"; {self.extrapolated}" if self.extrapolated else ""
+        return f"{self.microseconds:.4g} {self.unit} ({self.kind}{repeats}{bound}{how})"
 
 
 def benchmark(
@@ -131,7 +136,7 @@ def benchmark(
 
 
 def modelled(kernel: Any, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], shared_mem: int) -> Timing:
-    """The cost model's time of a launch, from sampled blocks on a private copy."""
+    """The cost model's time of a launch whose blocks leave no trace in memory."""
     from cudalab.sim.cupy._base.call import driver_errors
     from cudalab.sim.cupy.cuda._arguments import pack
 
@@ -149,7 +154,7 @@ def modelled(kernel: Any, grid: Sequence[int], block: Sequence[int], args: Seque
             cooperative=bool(getattr(kernel, "enable_cooperative_groups", False)),
         )
     terms = {name: nanoseconds / 1000 for name, nanoseconds in found.terms.items()}
-    return Timing((found.ns / 1000,), "modelled", found.bound, terms)
+    return Timing((found.ns / 1000,), "modelled", found.bound, terms, found.extrapolated)
 
 
 def _three(dimensions: Sequence[int]) -> tuple[int, int, int]:

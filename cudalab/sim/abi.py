@@ -489,5 +489,6 @@ class Context(ctypes.Structure):
         ("cluster_explicit", ctypes.c_uint32),  # 1: the launch specifies a cluster size
         ("grid_workspace", ctypes.c_uint64),  # contents of GRID_WINDOW in a cooperative launch; else 0
         ("heap_malloc", ctypes.c_uint64),  # u64 (*)(Context *, u64 size, u64 alignment, u32 site): a pointer or 0
+        ("work", ctypes.c_uint64),  # uint64[blocks x warps], added to, or 0: what each warp did (codegen/work.py)
         ("heap_free", ctypes.c_uint64),  # u32 (*)(Context *, u64 pointer, u32 site): 0, or 1 when it cannot be freed
     ]

@@ -64,6 +64,8 @@ class _Entry:
         self.start, self.end, self.bytes = operation.start, operation.end, operation.bytes
         if operation.bound:
             self.bound = f"{operation.bound}-bound, {100 * operation.peak_fraction:.0f} % of peak"
+            if operation.extrapolated:
+                self.bound += f"; {operation.extrapolated}"
 
 
 class _Call:

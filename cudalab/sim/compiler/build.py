@@ -28,6 +28,7 @@ from cudalab.sim.compiler.lowering.refusal import set_aside
 from cudalab.sim.compiler.object_code import InvalidCode, compile_object
 from cudalab.sim.compiler.passes.data_dependence import is_steady
 from cudalab.sim.compiler.passes.longest_path import longest_path
+from cudalab.sim.compiler.passes.loop_work import find_rounds
 from cudalab.sim.compiler.passes.suspension import is_poll
 from cudalab.sim.compiler.passes.timed_code import time_code
 from cudalab.sim.compiler.program import (
@@ -184,6 +185,7 @@ def _kernel(
         uses_heap=plan.uses_heap,
         undefined_words=plan.undefined_words,
         longest_path=longest_path(plan.blocks),
+        rounds=find_rounds(plan.blocks, plan.back_edges),
         steady=is_steady(plan.blocks),
         publishes=publishes,
         orders_accesses=publishes or any(_orders(site) for site in sites),

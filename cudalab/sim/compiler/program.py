@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler.semantics import Operation, Semantics, semantics_of
@@ -24,6 +25,19 @@ VARIANTS = (
 """The ways in which native code is made of a kernel."""
 
 _BUILT_IN = "__nv_nvrtc_builtin_header.h"
+
+
+class Rounds(IntEnum):
+    """What decides how many rounds the loops of a kernel take."""
+
+    NONE = 0
+    """There are no loops."""
+    LAUNCH = 1
+    """The parameters and the configuration of the launch alone, but for threads that skip a loop."""
+    INDEX = 2
+    """These, and the index of the thread or the block."""
+    DATA = 3
+    """What the kernel loads."""
 
 
 class InvalidWideCode(RuntimeWarning):
@@ -207,6 +221,8 @@ class Kernel:
     """Words for each thread with which sanitized code follows undefined values; 0: nothing in it gives any."""
     longest_path: int = 0
     """PTX instructions that a thread executes at most; 0 when nothing bounds them."""
+    rounds: Rounds = Rounds.NONE
+    """What decides how many rounds its loops take."""
     steady: bool = False
     """The bytes of device memory that it touches depend on its parameters, grid and block alone."""
     publishes: bool = False

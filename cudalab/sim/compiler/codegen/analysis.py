@@ -22,6 +22,7 @@ from cudalab.sim.compiler.passes.control_flow import End, back_edges, build_bloc
 from cudalab.sim.compiler.passes.inlining import CallGraph, inline_waiting_functions
 from cudalab.sim.compiler.passes.instruction_classes import HEAP_FUNCTIONS
 from cudalab.sim.compiler.passes.liveness import find_liveness
+from cudalab.sim.compiler.passes.loop_work import LoopWork, find_loop_work
 from cudalab.sim.compiler.passes.not_a_number import find_computed
 from cudalab.sim.compiler.passes.operands import registers_in
 from cudalab.sim.compiler.passes.pointer_roots import Root, find_roots
@@ -167,6 +168,7 @@ class ModulePlan:
         liveness = find_liveness(blocks, recomputed.bits())
         roots = find_roots(blocks, lambda name: self._variable(rewritten, name), parameters)
         plan = Plan(rewritten, blocks, recomputed, liveness, roots, back_edges(blocks))
+        plan.work = find_loop_work(blocks, plan.back_edges) if kernel else LoopWork()
         plan.computed = find_computed(blocks)
         plan.set_polls(polls)
         plan.follows_time = follows_time

@@ -109,7 +109,7 @@ class ThreadEnvironment(Emitter):
             place = self.new(f"getelementptr i8, ptr {self.block}, i64 {offset}")
             return self.new(f"load {type}, ptr {place}")
 
-        return self.cached(("block", offset), self.level_here(level), make)
+        return self.cached(("block field", offset), self.level_here(level), make)
 
     def root_start(self, index: int) -> str:
         return self.cached(("root", index), Level.LAUNCH, lambda: self._root_word(index, 0, "ptr"))

@@ -9,6 +9,7 @@ from cudalab.sim.compiler.passes.accesses import Access, Group
 from cudalab.sim.compiler.passes.async_copies import AsyncCopy
 from cudalab.sim.compiler.passes.control_flow import Block
 from cudalab.sim.compiler.passes.liveness import Liveness
+from cudalab.sim.compiler.passes.loop_work import LoopWork
 from cudalab.sim.compiler.passes.pointer_roots import Roots
 from cudalab.sim.compiler.passes.polling import PollLoop
 from cudalab.sim.compiler.passes.regions import Point, Region
@@ -34,6 +35,7 @@ class Plan:
     liveness: Liveness
     roots: Roots
     back_edges: set[tuple[int, int]]
+    work: LoopWork = field(default_factory=LoopWork)
     points: list[Point] = field(default_factory=list)
     regions: list[Region] = field(default_factory=list)
     slots: dict[Register, int] = field(default_factory=dict)

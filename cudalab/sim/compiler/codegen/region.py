@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cudalab.sim.abi import Progress
-from cudalab.sim.compiler.codegen import polling
+from cudalab.sim.compiler.codegen import polling, work
 from cudalab.sim.compiler.codegen.emitter import register_type
 from cudalab.sim.compiler.codegen.environment import WaitingEnvironment
 from cudalab.sim.compiler.codegen.plan import Plan
@@ -229,6 +229,8 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
         else:
             cases = " ".join(f"i32 {number}, label %start.{number}" for number, _ in self.region.starts)
             enter = f"switch i32 %state, label %start.0 [ {cases} ]"
+        slots = work.begin_launch(self)
+        begin = work.begin_thread(self)
         latch = self._latch(wide)
         loop = self._threads(wide)
         lines = [
@@ -239,9 +241,11 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
             *self.allocas,
             *(wide.allocas if wide else ()),
             *self.prologues[Level.LAUNCH],
+            *slots,
             *(wide.launch if wide else ()),
             *loop,
             *self.prologues[Level.THREAD],
+            *begin,
             enter,
             *self.body,
             *self.failures,
@@ -353,11 +357,16 @@ class RegionKernel(ThreadCode, WaitingEnvironment):
                 "store i32 %next, ptr %state.at",
             ]
         more = ", [ %wide.{0}, %wide.latch ]" if wide else ""
+        counted: list[str] = []
+        if work.counts_work(self):
+            linear = self.block_field(layout.LINEAR, "i64", Level.LAUNCH)
+            counted = work.end_thread(self, "%thread", "%position.next", "%end", linear)
         return [
             *lines,
             "%or.next = or i32 %or, %next",
             "%and.next = and i32 %and, %next",
             "%position.next = add nuw nsw i32 %position, 1",
+            *counted,
             "%more = icmp ult i32 %position.next, %end",
             "br i1 %more, label %thread.start, label %done",
             "done:",

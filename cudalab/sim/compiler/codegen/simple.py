@@ -6,6 +6,7 @@ threads in the order of ``context.thread_order`` if it is set.
 
 from __future__ import annotations
 
+from cudalab.sim.compiler.codegen import work
 from cudalab.sim.compiler.codegen.threads import ThreadCode
 from cudalab.sim.compiler.codegen.wide_part import WidePart
 from cudalab.sim.compiler.passes.rematerialisation import Level
@@ -33,6 +34,7 @@ class SimpleKernel(ThreadCode):
     def write(self, wide: WidePart | None = None) -> str:
         """The function's text; ``wide``: the code for groups of neighbouring threads."""
         self.write_blocks([block.index for block in self.plan.blocks])
+        slots = work.begin_launch(self)
         loops = self._shuffled_loop() if self.unit.shuffles else self._nested_loops(wide)
         head = self._block_loop()  # both may add to the prologues
         allocas = [*self.allocas, *(wide.allocas if wide else ())]
@@ -45,6 +47,7 @@ class SimpleKernel(ThreadCode):
             "entry:",
             *allocas,
             *prologue,
+            *slots,
             *(wide.launch if wide else ()),
             f"%done.at = getelementptr i8, ptr %ctx, i64 {done}",
             f"%stop.at = getelementptr i8, ptr %ctx, i64 {stop}",
@@ -120,6 +123,14 @@ class SimpleKernel(ThreadCode):
             ],
         ]
 
+    def _count(self, position: str, following: str) -> list[str]:
+        """Keep the work of a thread."""
+        if not work.counts_work(self):
+            return []
+        threads = self.context_field("threads", "i32")
+        lines = work.end_thread(self, "%thread", following, threads, "%linear")
+        return [f"{following} = add i32 {position}, 1", *lines]
+
     def _block_done(self) -> list[str]:
         return [
             "block.done:",
@@ -157,9 +168,11 @@ class SimpleKernel(ThreadCode):
             *head,
             "%thread = add nuw nsw i32 %row.first, %x",
             *self.prologues[Level.THREAD],
+            *work.begin_thread(self),
             "br label %b0",
             "leave:",
             *self.leaving,
+            *self._count("%thread", "%thread.after"),
             "%x.next = add nuw nsw i32 %x, 1",
             f"%x.more = icmp ult i32 %x.next, {nx}",
             "br i1 %x.more, label %thread.start, label %row.next",
@@ -197,9 +210,11 @@ class SimpleKernel(ThreadCode):
             f"%z = udiv i32 %t.rows, {ny}",
             *self.prologues[Level.ROW],
             *self.prologues[Level.THREAD],
+            *work.begin_thread(self),
             "br label %b0",
             "leave:",
             *self.leaving,
+            *self._count("%t", "%t.after"),
             "%t.next = add nuw nsw i32 %t, 1",
             f"%t.more = icmp ult i32 %t.next, {threads}",
             "br i1 %t.more, label %thread.pick, label %block.done",

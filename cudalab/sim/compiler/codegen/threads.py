@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from cudalab.sim import abi
-from cudalab.sim.compiler.codegen import polling, tracing
+from cudalab.sim.compiler.codegen import polling, tracing, work
 from cudalab.sim.compiler.codegen.elided_records import disturbs
 from cudalab.sim.compiler.codegen.environment import ThreadEnvironment
 from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.codegen.undefined_values import ValueFollower
 from cudalab.sim.compiler.codegen.unit import Unit
 from cudalab.sim.compiler.passes.control_flow import Block, End
-from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.ptx.nodes import Instruction
 
 
@@ -33,6 +32,7 @@ class ThreadCode(ThreadEnvironment):
         self.label(f"b{block.index}")
         if self.follower is not None:
             self.follower.enter(block)
+        work.enter_block(self, block.index)
         if self.unit.traced and block.size:
             self._note_block(self.plan.block_sites[block.index])
         self.watched = block.index in self.plan.polling_blocks
@@ -107,28 +107,8 @@ class ThreadCode(ThreadEnvironment):
         if (block.index, target) not in self.plan.back_edges:
             return f"b{target}"
         self._cold += 1
-        label, poll = f"back.{self._cold}", f"poll.{self._cold}"
-        tank = self.fuel()
-        self.count += 1
-        left = f"%fuel{self.count}"
-        self.failures.append(
-            f"{label}:\n{left}.0 = load i32, ptr {tank}\n{left}.1 = sub i32 {left}.0, 1\n"
-            f"store i32 {left}.1, ptr {tank}\n{left}.2 = icmp eq i32 {left}.1, 0\n"
-            f"br i1 {left}.2, label %{poll}, label %b{target}, !prof !2\n"
-            f"{poll}:\n{left}.3 = call i32 @cl_poll(ptr {self.context}, ptr {self.block}, i32 {self.thread()}, "
-            f"i32 {self.plan.block_sites[target]})\nstore i32 {left}.3, ptr {tank}\n"
-            f"{left}.4 = icmp eq i32 {left}.3, 0\nbr i1 {left}.4, label %stopped, label %b{target}"
-        )
-        self.unit.declare("cl_poll", "declare i32 @cl_poll(ptr, ptr, i32, i32) cold nounwind")
-        return label
-
-    def fuel(self) -> str:
-        """The counter of back-edges left until the host is polled."""
-
-        def make() -> str:
-            tank = self.alloca("i32")
-            start = self.context_field("fuel", "i32")
-            self.emit(f"store i32 {start}, ptr {tank}")
-            return tank
-
-        return self.cached("fuel", Level.LAUNCH, make)
+        saved, self.lines = self.lines, [f"back.{self._cold}:"]
+        work.take_back_edge(self, target, self.thread(), f"b{target}")
+        self.failures += self.lines
+        self.lines = saved
+        return f"back.{self._cold}"

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cudalab.sim import abi
+from cudalab.sim.compiler.codegen import work
 from cudalab.sim.compiler.codegen.emitter import register_type
 from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.codegen.shapes import Affine, NotWide, Vector
@@ -313,7 +314,7 @@ class WideCode(WideMemory):
             if place.again:
                 head = self.flow.position[self.flow.places[position].__class__(place.block)]
                 self._send(head, mask, adding=False)
-                self._burn(place.block, f"wi{head}")
+                work.take_back_edge(self, place.block, "%wthread", f"wi{head}")  # type: ignore[arg-type]
                 continue
             self.mask = mask if place.block in self.layout.masked else None
             self.may_restart = position not in self._dirty_from
@@ -321,6 +322,7 @@ class WideCode(WideMemory):
 
     def _write_wide_block(self, block: Block) -> None:
         self.values, self.dirty, self.group_bases, self.vectors = {}, {}, {}, {}
+        work.enter_block(self, block.index)  # type: ignore[arg-type]
         if block.leaves or block.end in (End.POLL, End.INTERLEAVE):
             raise NotWide("a loop that polls memory, or a store that may overwrite others' updates")
         for instruction in block.instructions:
@@ -377,7 +379,13 @@ class WideCode(WideMemory):
             target = self.flow.target(block.index, successor, self._here, True)
             targets.add(target)
             self._send(target, mask, adding=True)
+            if self._leads_back(block, successor):
+                work.go_back(self, successor, self.any_of(mask))  # type: ignore[arg-type]
         self.lines.append(f"br label %{self._parked_label(self.flow.next_of(self._here | targets))}")
+
+    def _leads_back(self, block: Block, successor: int) -> bool:
+        """Is this the back-edge of a loop with suspension points, which is no loop of the region?"""
+        return (block.index, successor) in self.plan.back_edges and not self.flow.is_back_edge(block.index, successor)
 
     def _jump(self, block: Block, successor: int) -> None:
         self.lines.append(f"br label %{self._arm(block, successor)}")
@@ -391,8 +399,10 @@ class WideCode(WideMemory):
         back = self.flow.is_back_edge(block.index, successor)
         if back and not self.flow.places[target].again:
             self._send(target, self.mask, adding=False)
-            self._burn(successor, f"wi{target}")
+            work.take_back_edge(self, successor, "%wthread", f"wi{target}")  # type: ignore[arg-type]
         else:
+            if self._leads_back(block, successor):
+                work.go_back(self, successor)  # type: ignore[arg-type]
             following = self.flow.next_of(self._here | {target})
             self._send(target, self.mask, adding=True)
             self.lines.append(f"br label %{f'wi{target}' if following == target else self._parked_label(following)}")
@@ -400,23 +410,10 @@ class WideCode(WideMemory):
         self.lines = saved
         return label
 
-    def _burn(self, head: int, label: str) -> None:
-        """Write the fuel check of a back-edge."""
-        tank = self.fuel()  # type: ignore[attr-defined]
-        poll = self.fresh_label("poll")
-        left = self.raw(f"sub i32 {self.raw(f'load i32, ptr {tank}')}, 1")
-        self.lines.append(f"store i32 {left}, ptr {tank}")
-        self.lines.append(f"br i1 {self.raw(f'icmp eq i32 {left}, 0')}, label %{poll}, label %{label}, !prof !2")
-        self.unit.declare("cl_poll", "declare i32 @cl_poll(ptr, ptr, i32, i32) cold nounwind")
-        saved, self.lines = self.lines, []
-        self.label(poll)
-        again = self.raw(
-            f"call i32 @cl_poll(ptr {self.context}, ptr {self.block}, i32 %wthread, i32 {self.plan.block_sites[head]})"
-        )
-        self.lines.append(f"store i32 {again}, ptr {tank}")
-        self.lines.append(f"br i1 {self.raw(f'icmp eq i32 {again}, 0')}, label %stopped, label %{label}")
-        self.failures += self.lines  # type: ignore[attr-defined]
-        self.lines = saved
+    def count_work(self, end: str, linear: str) -> list[str]:
+        """Keep the work of a group of lanes."""
+        lines = work.end_thread(self, "%wthread", "%wthread.after", end, linear)  # type: ignore[arg-type]
+        return [f"%wthread.after = add i32 %wthread, {self.width}", *lines]
 
 
 def may_be_wide(unit: Unit, plan: Plan) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cudalab.sim.compiler.codegen import work
 from cudalab.sim.compiler.codegen.emitter import register_type
 from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.codegen.point_results import take_results
@@ -149,6 +150,9 @@ class WideRegion(WideCode, RegionKernel):
                 ]
         else:
             latch += [f"%wide.{op} = {op} i32 %{op}, {self.single_state}" for op in ("or", "and")]
+        begin = work.begin_thread(self)
+        if begin:
+            latch += self.count_work("%end", self.block_field(layout.LINEAR, "i64", Level.LAUNCH))
         prologues = self.prologues
         return WidePart(
             self.width,
@@ -160,6 +164,7 @@ class WideRegion(WideCode, RegionKernel):
                 "%wthread.wide = zext nneg i32 %wthread to i64",
                 *self.initial,
                 *prologues[Level.THREAD],
+                *begin,
                 "br label %wstart",
             ],
             [*self.body, *self.failures],
@@ -267,6 +272,10 @@ class WideSimple(WideCode, SimpleKernel):
             Level.LAUNCH,
             lambda: self.raw(f"icmp eq i32 {self.raw(f'and i32 {width}, {self.width - 1}')}, 0"),
         )
+        begin = work.begin_thread(self)
+        latch = ["wide.latch:"]
+        if begin:
+            latch += self.count_work(self.context_field("threads", "i32"), "%linear")
         prologues = self.prologues
         first = self.flow.position[self.flow.places[0]]
         return WidePart(
@@ -275,9 +284,9 @@ class WideSimple(WideCode, SimpleKernel):
             prologues[Level.LAUNCH],
             prologues[Level.BLOCK],
             prologues[Level.ROW],
-            [*self.initial, *prologues[Level.THREAD], f"br label %wi{first}"],
+            [*self.initial, *prologues[Level.THREAD], *begin, f"br label %wi{first}"],
             [*self.body, *self.failures],
-            ["wide.latch:"],
+            latch,
             fits,
         )
 

@@ -27,6 +27,7 @@ pass                    takes                        gives
 ``elided_records``      sites, groups                the sites whose records are elided (in ``codegen``)
 ``flushing``            module                       whether the processor's mode for subnormals serves all of it
 ``longest_path``     K  blocks                       ``Kernel.longest_path``
+``loop_work``        K  blocks, back-edges           instructions that back-edges count; ``Kernel.rounds``
 ``data_dependence``  K  blocks                       ``Kernel.steady``
 ``timed_code``       K  blocks, instruction_classes  ``Kernel.timed``, what the time model executes
 ``undefined_values``  K  blocks, accesses, liveness   what undefined values can reach, for sanitized code

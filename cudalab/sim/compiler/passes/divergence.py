@@ -203,17 +203,17 @@ def find_flow(blocks: list[Block], indices: list[int], entry: int) -> Flow | Non
         index: [] if blocks[index].end is End.SUSPEND else [s for s in blocks[index].successors if s in inside]
         for index in indices
     }
-    order = _postorder(successors, entry)[::-1]
+    order = postorder(successors, entry)[::-1]
     reached = set(order)
     successors = {index: successors[index] for index in order}
-    dominators = _dominators(order, successors, entry)
+    above = dominators(order, successors, entry)
     rank = {index: number for number, index in enumerate(order)}
     loops: dict[int, set[int]] = {}
     predecessors = _reverse(successors)
     for index in order:
         for successor in successors[index]:
             if rank[successor] <= rank[index]:
-                if not dominators[index] >> rank[successor] & 1:
+                if not above[index] >> rank[successor] & 1:
                     return None
                 body = loops.setdefault(successor, {successor})
                 stack = [index]
@@ -227,7 +227,7 @@ def find_flow(blocks: list[Block], indices: list[int], entry: int) -> Flow | Non
     return Flow(places, successors, frozen, post_dominators(order, successors))
 
 
-def _postorder(successors: dict[int, list[int]], entry: int) -> list[int]:
+def postorder(successors: dict[int, list[int]], entry: int) -> list[int]:
     found: list[int] = []
     seen = {entry}
     stack = [(entry, iter(successors[entry]))]
@@ -252,7 +252,7 @@ def _reverse(successors: dict[int, list[int]]) -> dict[int, list[int]]:
     return found
 
 
-def _dominators(order: list[int], successors: dict[int, list[int]], entry: int) -> dict[int, int]:
+def dominators(order: list[int], successors: dict[int, list[int]], entry: int) -> dict[int, int]:
     """Dominators of each block, as a bit set of positions in ``order``."""
     predecessors = _reverse(successors)
     everything = (1 << len(order)) - 1

@@ -16,7 +16,7 @@ from cudalab.sim.device.declaration import Address, Handle, HostCallback, Packed
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.array_function import ArrayFunction
 from cudalab.sim.device.queue.byte_ranges import Range, StridedRange
-from cudalab.sim.device.queue.kernel_launch import KernelLaunch
+from cudalab.sim.device.queue.kernel_launch import KernelLaunch, rehearsal
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.device.timing import cost
 from cudalab.sim.device.timing.cost import KernelTime
@@ -302,11 +302,15 @@ class KernelCalls(CallGroup):
         cooperative: bool = False,
         cluster: Dim3 | None = None,
     ) -> KernelTime:
-        """The modelled time of a launch, alone on the device, from sampled blocks. No call: memory, clock and stream
-        stay as they are. Raises ``CudaError`` when the configuration is not allowed."""
+        """The modelled time of a launch, alone on the device, from blocks that run and leave no trace. No call: memory,
+        clock and stream stay as they are. Raises ``CudaError`` when the configuration is not allowed."""
         with self.state.lock, host_watch.paused():
             kernel = self._function(function)
-            return self.state.timer.time(self._configured(kernel, grid, block, args, shared, cluster, cooperative))
+            launch = self._configured(kernel, grid, block, args, shared, cluster, cooperative)
+            timer, limit = self.state.timer, self.state.time_limit
+            wanted = timer.wants_work(launch)
+            work = rehearsal(launch, limit) if wanted else None
+            return timer.time(launch, work)
 
     # -- array operations ----------------------------------------------------------------------------------------------
 

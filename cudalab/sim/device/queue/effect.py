@@ -9,6 +9,8 @@ bytes that it may touch while it is in flight, it is run just before that commit
 operation started), its stores are taken back and kept, and made again at its end. A kernel whose only global stores are
 atomics is not held back: atomics of two running kernels see each other.
 
+A launch whose duration depends on what it does is run when it starts, in the same way.
+
 A learner would notice one simplification: where stores are found by comparing memory before and after, one that writes
 the value that is already there is not seen as a store.
 """
@@ -37,8 +39,11 @@ class Effects:
         if not work.works_on_memory:
             return work.begin(operation)
         self.in_flight.append(operation)
+        operation.take()
+        if operation.decides_its_time:
+            operation.hold()
         duration = operation.begin()
-        if operation.starts_at_once:
+        if operation.starts_at_once and not operation.executed:
             self.before_visible(operation)
             operation.hold()
         return duration
@@ -94,6 +99,12 @@ Snapshot = list[tuple[int, np.ndarray]]
 def snapshot(memory: Memory, reach: Reach) -> Snapshot:
     """What ``reach`` holds now."""
     return [(start, memory.array(start, size, write=False).copy()) for start, size in live(memory, reach)]
+
+
+def put_back(memory: Memory, before: Snapshot) -> None:
+    """Make memory what it was."""
+    for start, old in before:
+        np.copyto(memory.array(start, old.size), old)
 
 
 def take_back(memory: Memory, before: Snapshot) -> Callable[[], None]:

@@ -1,8 +1,10 @@
-"""A kernel launch in a stream: its time from sampled blocks, its run when its effect is due.
+"""A kernel launch in a stream: its time, and its run when its effect is due.
 
-The configuration was checked when the launch was called. What goes wrong in the kernel comes up when it runs, which is
-at its modelled end: the call that notices is a later one, as on a GPU. A kernel that polls memory runs at its start, as
-far as it comes.
+The configuration was checked when the launch was called. What goes wrong in the kernel comes up at its modelled end:
+the call that notices is a later one, as on a GPU. A kernel that polls memory runs at its start, as far as it comes.
+
+How long a launch takes may depend on what its blocks do (``timing/launch_time.py``). Where that is not known yet, the
+launch runs at its modelled start and counts it; its stores are held back until its end, as effect.py says.
 """
 
 from __future__ import annotations
@@ -10,21 +12,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.queue.byte_ranges import NOTHING, Range, Reach, Touched, runs_between
-from cudalab.sim.device.queue.effect import hold_by_comparison, snapshot, take_back
+from cudalab.sim.device.queue.effect import hold_by_comparison, put_back, snapshot, take_back
 from cudalab.sim.device.queue.operation import Operation, Stream, Work
 from cudalab.sim.device.queue.publication import publications
 from cudalab.sim.device.timing.launch_time import Timer
 from cudalab.sim.machine.launch import execution
-from cudalab.sim.machine.launch.execution import Execution, Outcome, execute
+from cudalab.sim.machine.launch.block_work import BlockWork, rehearse
+from cudalab.sim.machine.launch.execution import Execution, Outcome, Standalone, execute, is_large
 from cudalab.sim.machine.launch.module import Launch
 from cudalab.sim.machine.memory.allocations import Memory
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _TRACED_STORE_COST = 64  # comparing this many bytes costs about what tracing one thread's stores does
 _LITTLE_MEMORY = 256 << 20
@@ -51,6 +57,8 @@ class KernelOperation(Operation):
     _touched: Touched | None = None
     _waiting: Execution | None = None
     _waited = False
+    _work_done: BlockWork | None = None
+    """What its blocks did, where its time depends on that."""
 
     def __init__(self, work: KernelLaunch, stream: Stream) -> None:
         super().__init__(work, stream)
@@ -58,10 +66,25 @@ class KernelOperation(Operation):
         if self.kernel.kernel.poll_points:
             self.visible_at_once = True
 
-    def begin(self) -> int:
+    def take(self) -> None:
         if self.on_take is not None:
             self.on_take()
-        self.time = time = self.work.surroundings.timer.time(self.launch)
+
+    @property
+    def decides_its_time(self) -> bool:
+        if not self.work.surroundings.timer.wants_work(self.launch):
+            return False
+        if self._only_atomics() or not can_be_copied(self.launch):
+            return False  # its blocks are rehearsed
+        self._work_done = BlockWork.of(self.launch)
+        return True
+
+    def begin(self) -> int:
+        timer = self.work.surroundings.timer
+        work = self._work_done
+        if work is None and timer.wants_work(self.launch):
+            work = rehearsal(self.launch, self.work.surroundings.time_limit)
+        self.time = time = timer.time(self.launch, work)
         # the host can change page-locked, managed and registered memory without a call
         pointers = self.kernel.pointers(self.launch.args)
         if self.visible_at_once or pointers.host_visible or (self._memory.ranges and pointers.registered):
@@ -115,6 +138,7 @@ class KernelOperation(Operation):
             footprint=self.wants_footprint(),
             published=published,
             resumable=resumable,
+            work=self._work_done.slots if self._work_done is not None else None,
         )
 
     def _check(self, outcome: Outcome) -> None:
@@ -210,7 +234,7 @@ class KernelOperation(Operation):
         return self._reach
 
     def writes(self) -> Reach:
-        return self.reads() if self.kernel.writes_global else ()
+        return _written(self.launch)
 
     def touched(self) -> Touched | None:
         """Known when it has run with a footprint."""
@@ -241,6 +265,35 @@ class KernelOperation(Operation):
         sites = [s for s in self.kernel.kernel.sites if s.space in (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)]
         kinds = {site.kind for site in sites}
         return SiteKind.ATOMIC in kinds and SiteKind.STORE not in kinds
+
+
+def _written(launch: Launch) -> Reach:
+    return launch.kernel.pointers(launch.args).written if launch.kernel.writes_global else ()
+
+
+def can_be_copied(launch: Launch) -> bool:
+    """Is what it may write little enough to be copied, and nothing but device memory?"""
+    memory, written = launch.kernel.module.memory, _written(launch)
+    size = memory.in_use if written is None else sum(size for _, size in written)
+    return size <= _LITTLE_MEMORY and not (memory.ranges and launch.kernel.pointers(launch.args).registered)
+
+
+def rehearsal(launch: Launch, time_limit: float) -> BlockWork:
+    """The work of a launch that does not happen: its blocks run, as many as there is time for, and their stores are
+    taken back."""
+    copied = can_be_copied(launch)
+    variant = "traced" if not copied else "wide" if is_large(launch) else "plain"
+    before = snapshot(launch.kernel.module.memory, _written(launch)) if copied else []
+
+    def run(blocks: np.ndarray, slots: np.ndarray) -> bool:
+        surroundings = Standalone(time_limit)
+        outcome = execute(launch, surroundings, variant=variant, hold_stores=not copied, work=slots, blocks=blocks)
+        return outcome.fault is None
+
+    try:
+        return rehearse(launch, run)
+    finally:
+        put_back(launch.kernel.module.memory, before)
 
 
 @dataclass(slots=True, eq=False)

@@ -134,10 +134,23 @@ class Operation:
         return self.time.bound if self.time is not None else ""
 
     @property
+    def extrapolated(self) -> str:
+        """What of a launch was not counted for its duration, as a sentence; empty when nothing was left out."""
+        return self.time.extrapolated if self.time is not None else ""
+
+    @property
     def peak_fraction(self) -> float:
         return self.time.peak_fraction if self.time is not None else 0.0
 
     # -- what the work does, and what classes of operations with a state of their own override ----------------------
+
+    def take(self) -> None:
+        """Called at the modelled start, before anything else: take what only the host could still change."""
+
+    @property
+    def decides_its_time(self) -> bool:
+        """Does its duration depend on what it does, which nobody knows before it has run?"""
+        return False
 
     def begin(self) -> int:
         """Called at the modelled start: take what must be taken now, and return the duration (ns)."""

@@ -36,6 +36,9 @@ the time of one block without contention: its longest warp's dependency chain of
     ended. This term is the largest when occupancy or accesses are too small to keep enough bytes in flight for the
     memory's bandwidth.
 
+``tail``
+    what SMs with heavier blocks than others need longer, where blocks differ (block_schedule.py).
+
 What is simplified: warps do not drift apart, clock rates are constant, and caches are simple. Data that a launch
 accesses twice are in the L2 the second time; a working set that fits the L2 is taken to be there from the start, as in
 a repeated measurement. A learner would notice in the first launch over small data: it takes as long as the second.
@@ -161,13 +164,22 @@ class KernelTime:
     SMs that hold its blocks."""
     needed: float
     """Share of the blocks resident when alone that would suffice for the same speed: 1 when latency binds."""
+    extrapolated: str = ""
+    """What of the launch was not counted but extrapolated, as a sentence; empty when nothing was."""
+
+    @property
+    def of_each_sm(self) -> float:
+        """ns for the busiest of the resources that each SM has for itself."""
+        return max(self.terms.get(name, 0.0) for name in _OF_EACH_SM)
 
 
+_NO_RESOURCES = ("latency", "tail")
 _OF_EACH_SM = ("issue", "L2", "shared", "constant", "barriers", "clusters")
 
 
-def kernel_time(profile: Profile, work: Workload) -> KernelTime:
-    """The time of one launch, alone on the device."""
+def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapolated: str = "") -> KernelTime:
+    """The time of one launch, alone on the device. ``tail``: ns that SMs with heavier blocks than others need longer
+    (block_schedule.py). ``extrapolated``: what of the launch nobody counted."""
     c = profile.device
     cycle = 1.0 / c["clock"]
     sms = profile.sms
@@ -177,8 +189,7 @@ def kernel_time(profile: Profile, work: Workload) -> KernelTime:
     balance = math.ceil(work.blocks / sms) * sms / work.blocks if work.blocks > sms else 1.0
     an_sm = balance * cycle / busy  # ns for one cycle of work of the whole grid, spread over the busy SMs
     waves = work.blocks / capacity
-    path, tail = _path(profile, work)
-    fill = path + tail
+    fill = sum(_path(profile, work))
     pipes = pipe_cycles(work.kinds, c)
     terms = {
         "dispatch": work.blocks * c["block_dispatch"],
@@ -216,11 +227,15 @@ def kernel_time(profile: Profile, work: Workload) -> KernelTime:
     ends = {"dispatch": fill, "memory": first, "L2": first, "atomics": first, "heap": fill}
     taken = {name: term + ends.get(name, 0.0) for name, term in terms.items() if term > 0.0 or name == "latency"}
     bound = max(taken, key=lambda name: taken[name])
-    exact = c["kernel_start"] + _together(taken, c["interference"])
+    exact = c["kernel_start"] + _together(taken, c["interference"], tail)
     ns = round(exact)
+    if tail:
+        terms["tail"] = tail
     if bound == "dispatch" and terms["dispatch"] < fill:
         bound = "latency"  # the last block's own time dominates
-    used = {name: min(1.0, term / ns) for name, term in terms.items() if term > 0.0 and name != "latency"}
+    elif tail > taken[bound]:
+        bound = "tail"
+    used = {name: min(1.0, term / ns) for name, term in terms.items() if term > 0.0 and name not in _NO_RESOURCES}
     part = busy / sms
     return KernelTime(
         ns=ns,
@@ -230,7 +245,8 @@ def kernel_time(profile: Profile, work: Workload) -> KernelTime:
         peak_fraction=_fraction(profile, work, bound, ns),
         uses={name: use * part if name in _OF_EACH_SM else use for name, use in used.items()},
         sm_use=max((used.get(name, 0.0) for name in _OF_EACH_SM), default=0.0),
-        needed=min(1.0, terms["latency"] / taken[bound]),
+        needed=min(1.0, (terms["latency"] + tail) / (taken[bound] if bound in taken else tail)),
+        extrapolated=extrapolated,
     )
 
 
@@ -256,14 +272,14 @@ def _exchange(profile: Profile, work: Workload, busy: int) -> float:
 _APART = ("dispatch", "memory", "atomics", "heap")
 
 
-def _together(taken: Mapping[str, float], power: float) -> float:
+def _together(taken: Mapping[str, float], power: float, tail: float) -> float:
     """ns of all terms combined: at least the longest. Warps that queue for one resource reach the next one late, so
-    resources of an SM with nearly equal demand interfere; their terms combine by a power mean. The front end, DRAM and
-    the atomic units have queues of their own."""
+    resources of an SM with nearly equal demand interfere; their terms combine by a power mean; the tail comes behind
+    them. The front end, DRAM and the atomic units have queues of their own."""
     sides = [term for name, term in taken.items() if name not in _APART]
     longest = max(sides)
     shared = longest * sum((term / longest) ** power for term in sides) ** (1.0 / power) if longest > 0.0 else 0.0
-    return max(shared, *(taken.get(name, 0.0) for name in _APART))
+    return max(shared + tail, *(taken.get(name, 0.0) for name in _APART))
 
 
 def _round(profile: Profile, work: Workload) -> float:

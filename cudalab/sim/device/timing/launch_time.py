@@ -1,15 +1,20 @@
-"""The modelled time of a launch, from sampled blocks.
+"""The modelled time of a launch, from what it did and from sampled blocks.
 
 A few blocks of the grid are run as traced code, and memory is restored afterwards. Their counters, scaled to the grid,
-give the demand of the launch on each resource; ``cost.py`` turns that into time. The time is cached by kernel, launch
-configuration and arguments, so a loop of launches samples once; arguments count as equal when scalars are equal and
-pointers have the same offset in allocations of equal size.
+give the demand of the launch on each resource; ``cost.py`` turns that into time.
 
-Where addresses or branches depend on loaded data, that is not enough: a histogram of skewed data takes longer than one
-of uniform data. Such launches are sampled again when the words that the sample loaded have changed.
+How often each block ran its loops is not sampled: the launch itself counts it (``machine/launch/block_work.py``). Where
+blocks differ, light and heavy ones are traced, the others count as mixtures of them, and SMs share the blocks one by
+one (block_schedule.py).
 
-A learner would notice where a kernel's work depends on data that no sampled block loads: the modelled time does not
-follow them.
+The time is cached by kernel, launch configuration and arguments, so a loop of launches samples once; arguments count as
+equal when scalars are equal and pointers have the same offset in allocations of equal size. Where the rounds of loops
+depend on what is loaded, every launch counts its work, and is sampled again when that has changed. Where addresses
+depend on it, that is not enough: a histogram of skewed data takes longer than one of uniform data. Such launches are
+sampled again when the words that the sample loaded have changed.
+
+A learner would notice where an address depends on data that no sampled block loads: the modelled time does not follow
+it. Kernels that poll memory and blocks of clusters do not count their work: a block from the middle stands for all.
 """
 
 from __future__ import annotations
@@ -22,14 +27,17 @@ from typing import NamedTuple
 import numpy as np
 
 from cudalab.sim.abi import WARP, SiteKind, Space
-from cudalab.sim.compiler.program import Site
+from cudalab.sim.compiler.program import Rounds, Site
 from cudalab.sim.compiler.timed_code import TimedCode
 from cudalab.sim.device.profile import Profile
+from cudalab.sim.device.timing.block_schedule import tail
 from cudalab.sim.device.timing.cost import GRANULE, LINE, SECTOR, KernelTime, Workload, kernel_time
 from cudalab.sim.device.timing.warp_path import Path
 from cudalab.sim.machine.counters.metrics import Counts
 from cudalab.sim.machine.counters.occupancy import kernel_occupancy
 from cudalab.sim.machine.counters.sampling import loaded_by_all, sample
+from cudalab.sim.machine.counters.strata import Strata, by_longest, sample_strata, shares
+from cudalab.sim.machine.launch.block_work import BlockWork, counts_work
 from cudalab.sim.machine.launch.module import Launch
 from cudalab.sim.machine.memory.allocations import Memory
 
@@ -48,10 +56,18 @@ class _Watched:
         base, size = memory.arena.base, memory.arena.size
         words = np.zeros(0, np.uint64) if words is None else words
         inside = (words >= np.uint64(base)) & (words < np.uint64(base + size - 4))
-        found = [memory.find(int(word)) for word in words[inside].tolist()]
-        live = np.array([allocation is not None for allocation in found], np.bool_)
-        self._offsets = ((words[inside][live] - np.uint64(base)) // np.uint64(4)).astype(np.int64)
-        self._serials = {each.pointer: each.serial for each in found if each is not None}
+        words = np.sort(words[inside])
+        live = np.zeros(len(words), np.bool_)
+        self._serials: dict[int, int] = {}
+        position = 0
+        while position < len(words):  # allocation by allocation
+            found, end = memory.find(int(words[position])), position + 1
+            if found is not None:
+                end = int(np.searchsorted(words, np.uint64(found.end)))
+                live[position:end] = True
+                self._serials[found.pointer] = found.serial
+            position = end
+        self._offsets = ((words[live] - np.uint64(base)) // np.uint64(4)).astype(np.int64)
         self._version = memory.version
         self._values = self._read()
 
@@ -72,6 +88,12 @@ class _Watched:
 class _Known(NamedTuple):
     time: KernelTime
     watched: _Watched | None
+    work: BlockWork | None
+
+    def holds(self, work: BlockWork | None) -> bool:
+        """Is it the time of a launch that has done this work?"""
+        changed = work is not None and not work.same_as(self.work)
+        return not changed and (self.watched is None or self.watched.same())
 
 
 class Timer:
@@ -81,20 +103,63 @@ class Timer:
         self._profile = profile
         self._known: OrderedDict[tuple[object, ...], _Known] = OrderedDict()
 
-    def time(self, launch: Launch) -> KernelTime:
-        """The time of a launch, alone on the device."""
+    def wants_work(self, launch: Launch) -> bool:
+        """Must the launch say what its blocks do before its time is known?"""
+        if not counts_work(launch):
+            return False
+        return launch.kernel.kernel.rounds is Rounds.DATA or self._key(launch) not in self._known
+
+    @staticmethod
+    def _key(launch: Launch) -> tuple[object, ...]:
         kernel, args = launch.kernel, launch.args
-        code = kernel.kernel.timed
-        key = (kernel, launch.config, args if code.follows_data else kernel.pointers(args).normalised)
+        follows = kernel.kernel.timed.follows_data
+        return (kernel, launch.config, args if follows else kernel.pointers(args).normalised)
+
+    def time(self, launch: Launch, work: BlockWork | None = None) -> KernelTime:
+        """The time of a launch, alone on the device. ``work``: what its blocks did, if they said so."""
+        key = self._key(launch)
         known = self._known.get(key)
-        if known is None or (known.watched is not None and not known.watched.same()):
-            counts = sample(launch, remember=False, watch=code.follows_data)
-            watched = _Watched(kernel.module.memory, counts.words_loaded) if code.follows_data else None
-            work = self._shared_by_blocks(launch, counts)
-            known = self._known[key] = _Known(kernel_time(self._profile, work), watched)
+        if known is None or not known.holds(work):
+            watch = launch.kernel.kernel.timed.follows_data
+            if work is None or work.even:
+                time, words = self._of_equal_blocks(launch, watch, work)
+            else:
+                time, words = self._of_blocks_that_differ(launch, watch, work)
+            watched = _Watched(launch.kernel.module.memory, words) if watch else None
+            known = self._known[key] = _Known(time, watched, work)
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
         return known.time
+
+    def _of_equal_blocks(
+        self, launch: Launch, watch: bool, work: BlockWork | None
+    ) -> tuple[KernelTime, np.ndarray | None]:
+        counts = sample(launch, remember=False, watch=watch)
+        note = _extrapolated(launch, work, counts.complete)
+        time = kernel_time(self._profile, self._shared_by_blocks(launch, counts), extrapolated=note)
+        return time, counts.words_loaded
+
+    def _of_blocks_that_differ(
+        self, launch: Launch, watch: bool, work: BlockWork
+    ) -> tuple[KernelTime, np.ndarray | None]:
+        strata, code, profile = sample_strata(launch, work, watch=watch), launch.kernel.kernel.timed, self._profile
+        whole = self._shared_by_blocks(launch, strata.whole)
+        whole = replace(whole, path=replace(whole.path, visits=_average_visits(strata, work)))
+        alone = [
+            kernel_time(profile, replace(workload(launch, code, counts), touched=whole.touched))
+            for counts in strata.each
+        ]
+        longest = by_longest(strata)
+        path = np.array([alone[position].terms["fill"] for position in longest])
+        demand = np.array([time.of_each_sm for time in alone])
+        behind = tail(
+            np.interp(work.longest, strata.longest[longest], path),
+            np.interp(work.total, strata.total, demand),
+            profile.sms,
+            max(1, whole.blocks_per_sm),
+        )
+        note = _extrapolated(launch, work, strata.complete)
+        return kernel_time(profile, whole, tail=behind, extrapolated=note), strata.whole.words_loaded
 
     def workload(self, launch: Launch) -> Workload:
         """The demand of a launch on the device, from blocks sampled now."""
@@ -132,6 +197,31 @@ class Timer:
     def forget(self) -> None:
         """Drop all times: kernels were unloaded."""
         self._known.clear()
+
+
+def _average_visits(strata: Strata, work: BlockWork) -> dict[int, float]:
+    """How often the longest warp of a block runs each basic block, on average over the grid."""
+    positions = by_longest(strata)
+    weights = shares(work.longest, strata.longest[positions]).mean(axis=0)
+    found: dict[int, float] = {}
+    for position, weight in zip(positions, weights.tolist(), strict=True):
+        for site, times in strata.each[position].longest_visits.items():
+            found[site] = found.get(site, 0.0) + weight * times
+    return found
+
+
+def _extrapolated(launch: Launch, work: BlockWork | None, complete: bool) -> str:
+    """What nobody counted of a launch, as a sentence. A trace that was cut short says what the rest costs; how often
+    that ran is known where the launch has counted its work."""
+    blocks = launch.config.blocks
+    varies = launch.kernel.kernel.rounds in (Rounds.INDEX, Rounds.DATA)
+    if work is not None and work.whole:
+        return ""
+    if work is not None and (varies or not work.even):
+        return f"extrapolated from {len(work.ran)} of {blocks} blocks" if work.ran is not None else ""
+    if work is None and blocks > 1 and varies:
+        return f"extrapolated from one of {blocks} blocks"
+    return "" if complete else "extrapolated from the first part of a block"
 
 
 def workload(launch: Launch, code: TimedCode, counts: Counts) -> Workload:

@@ -12,6 +12,7 @@ reconverges immediately, as it does for branches and loops that the compiler can
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -88,24 +89,30 @@ def _replay(
 def _replay_warp(blocks: np.ndarray, thread: np.ndarray, aligned: np.ndarray) -> None:
     """Fill `aligned` with the visit of each basic-block entry of one warp, its lanes' ways one after the other."""
     starts = np.flatnonzero(np.concatenate(([True], thread[1:] != thread[:-1]))).tolist()
-    ends = [*starts[1:], len(blocks)]
+    ends = zip(starts, [*starts[1:], len(blocks)], strict=True)
     way = blocks.tolist()
-    at = list(starts)
-    running = list(range(len(starts)))
+    # Of each place, the lanes that wait there: each lane's position, and the end of its way.
+    waiting: dict[int, list[tuple[int, int]]] = {}
+    for position, end in ends:
+        waiting.setdefault(way[position], []).append((position, end))
+    places = list(waiting)
+    heapify(places)
     seen: dict[int, int] = {}
-    while running:
-        place = min(way[at[lane]] for lane in running)
+    visit = [0] * len(way)
+    while places:
+        place = heappop(places)
         number = seen.get(place, 0)
         seen[place] = number + 1
-        still = []
-        for lane in running:
-            position = at[lane]
-            if way[position] == place:
-                aligned[position] = number
-                at[lane] = position = position + 1
-            if position < ends[lane]:
-                still.append(lane)
-        running = still
+        for position, end in waiting.pop(place):
+            visit[position] = number
+            following = position + 1
+            if following < end:
+                to = way[following]
+                if to not in waiting:
+                    waiting[to] = []
+                    heappush(places, to)
+                waiting[to].append((following, end))
+    aligned[:] = visit
 
 
 def _dense(visit: np.ndarray, site: np.ndarray, warp: np.ndarray) -> np.ndarray:

@@ -1,9 +1,10 @@
 """Counters of a launch from all of its blocks, or from a sample of them.
 
 Most kernels do much the same in every block, so a block from the middle represents the grid; in a small grid the last
-block, where bounds checks take effect, represents itself. Sampled blocks run on the memory as it is; their stores are
-rolled back, nothing is printed, and a fault only ends the sample. A learner would notice where blocks differ much, as
-in a Mandelbrot picture: the modelled time is then that of the middle.
+block, where bounds checks take effect, represents itself. Where a launch has counted that its blocks differ, light and
+heavy ones are sampled instead (strata.py). Sampled blocks run on the memory as it is; their stores are rolled back,
+nothing is printed, and a fault only ends the sample. A learner would notice in a profile of a large grid whose blocks
+differ, as in a Mandelbrot picture: it is counted from blocks at equal distances.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ def count_launch(
             first = tracer.run((total - 1) // 2 if each > WHOLE // 4 else 0, time_limit=PROFILE_SECONDS)
             if first.timed_out or total == 1 and first.status != Status.YIELDED:
                 # an endless loop, of which what it did so far has to do; or this is all there is
-                counter = _Counter(tracer, merged=merged)
+                counter = Counter(tracer, merged=merged)
                 counter.take(first, float(total), wanted=True)
                 counts = counter.finish()
                 counts.blocks = total
@@ -191,7 +192,7 @@ def _count_concurrently(tracer: Tracer, merged: Merging | None) -> Counts:
     total = tracer.launch.config.blocks
     traces = tracer.run_concurrently(range(total), range(total), time_limit=PROFILE_SECONDS, most=PROFILE_RECORDS)
     traces = [trace for trace in traces if len(trace.records)]
-    counter = _Counter(tracer, merged=merged)
+    counter = Counter(tracer, merged=merged)
     for index, trace in enumerate(traces):
         counter.take(trace, total / len(traces), wanted=index < PICTURED)
     counts = counter.finish()
@@ -203,7 +204,7 @@ def _sampled(tracer: Tracer, watch: bool) -> Counts:
     """Count a block from the middle for the grid; in a small grid of short blocks the last one for itself. Atomics to
     global memory need a few more blocks, to estimate contention on an address."""
     kernel, blocks = tracer.launch.kernel, tracer.launch.config.blocks
-    counter = _Counter(tracer, watch)
+    counter = Counter(tracer, watch)
     middle = tracer.run((blocks - 1) // 2, time_limit=SECONDS)
     if middle.status == Status.YIELDED:  # it polls for other blocks or the host
         tracer.rollback()
@@ -215,7 +216,7 @@ def _sampled(tracer: Tracer, watch: bool) -> Counts:
             counter.take(trace, float(blocks))
         return counter.finish()
     short = len(middle.records) <= SHORT and middle.status == Status.DONE
-    if blocks > SMALL_GRID and short and _has_global_atomics(kernel):
+    if blocks > SMALL_GRID and short and has_global_atomics(kernel):
         counter.take(middle, blocks / MEETING)
         for index in range(1, MEETING):  # at distances that no regular pattern of addresses has
             counter.take(tracer.run(int(blocks * (index * 0.618034 % 1.0)), time_limit=SECONDS), blocks / MEETING)
@@ -247,7 +248,7 @@ def _global_loads(kernel: LoadedKernel) -> np.ndarray:
     return np.array([s.kind == SiteKind.LOAD and s.space in (Space.GLOBAL, Space.GENERIC) for s in kernel.kernel.sites])
 
 
-def _has_global_atomics(kernel: LoadedKernel) -> bool:
+def has_global_atomics(kernel: LoadedKernel) -> bool:
     return any(s.kind == SiteKind.ATOMIC and s.space in (Space.GLOBAL, Space.GENERIC) for s in kernel.kernel.sites)
 
 
@@ -261,9 +262,9 @@ def _weights(chosen: list[int], blocks: int) -> list[float]:
     return [1.0, *[inner] * (len(chosen) - 2), 1.0]
 
 
-def _whole_warps(found: BlockTrace, threads: int) -> tuple[np.ndarray, float, float]:
+def _whole_warps(found: BlockTrace, threads: int, work: np.ndarray | None) -> tuple[np.ndarray, float, float]:
     """Records of a block of which not all were kept; how many blocks like them make the whole block; and how much
-    longer a warp runs than they show.
+    longer a warp runs than they show. ``work``: what each of its warps did, where that is known.
 
     Code without barriers runs one thread after the other, so the records end in the middle of a warp: what the lanes of
     a warp do together can only be told of warps that are there as a whole. Of a warp that is longer than what is kept,
@@ -281,15 +282,17 @@ def _whole_warps(found: BlockTrace, threads: int) -> tuple[np.ndarray, float, fl
         # all threads are there up to some barrier, and the first ones up to the next
         ahead = int((thread == 0).sum()) - int((thread == thread.max()).sum())
         return records, whole, max(1.0, total / (len(records) + (threads - 1 - last) * max(0, ahead)))
-    if complete := last // WARP:
-        return records[thread < complete * WARP], warps / complete, 1.0
+    complete = last // WARP
+    parts, stretched = warps / max(1, complete), 1.0
+    if work is not None and (kept := work[: max(1, complete)]).any():
+        parts, stretched = float(work.sum() / kept.sum()), float(work.max() / kept.max())
     if last:
-        return records[thread < last], float(warps), 1.0
+        return records[thread < (complete * WARP or last)], parts, stretched
     longer = max(1.0, whole / threads)
     return records, warps * longer, longer
 
 
-class _Counter:
+class Counter:
     """Counts traced blocks, some at a time."""
 
     def __init__(self, tracer: Tracer, watch: bool = False, merged: Merging | None = None) -> None:
@@ -307,11 +310,18 @@ class _Counter:
         self._sleeps = any(site.semantics.operation is Operation.SLEEP for site in kernel.kernel.sites)
         self._longer = 1.0
 
-    def take(self, found: BlockTrace, weight: float, wanted: bool = False, copy: bool = True) -> None:
+    def take(
+        self,
+        found: BlockTrace,
+        weight: float,
+        wanted: bool = False,
+        copy: bool = True,
+        work: np.ndarray | None = None,
+    ) -> None:
         """Count a block that stands for `weight` blocks of the grid; keep its requests where they are wanted. Without
-        ``copy``, call :meth:`settle` before the tracer runs again."""
+        ``copy``, call :meth:`settle` before the tracer runs again. ``work``: what each of its warps did."""
         counts = self._counts
-        records, factor, longer = _whole_warps(found, self._tracer.threads)
+        records, factor, longer = _whole_warps(found, self._tracer.threads, work)
         if self._sleeps:
             times, nanoseconds = asleep(records)
             counts.sleeps += weight * factor * times
@@ -376,7 +386,7 @@ def _count(
     """Run the chosen blocks and count; block *i* stands for ``weights[i]`` blocks of the grid. The first block that
     does not come to its end is the last one. ``first``: the first of them, which has run just now. ``at_once``: how
     many may run side by side before it is known how long they are."""
-    counter = _Counter(tracer, merged=merged)
+    counter = Counter(tracer, merged=merged)
     pictured = {chosen[len(chosen) * part // PICTURED] for part in range(PICTURED)}
     done, position, size = 0.0, 0, at_once
     while position < len(chosen):

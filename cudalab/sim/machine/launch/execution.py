@@ -107,6 +107,8 @@ def execute(
     footprint: bool = False,
     published: Sequence[tuple[int, int]] = (),
     resumable: bool = False,
+    work: np.ndarray | None = None,
+    blocks: np.ndarray | None = None,
 ) -> Outcome:
     """Run a kernel over a grid and wait for it.
 
@@ -122,6 +124,8 @@ def execute(
         published: with ``hold_stores``: memory (address, bytes) whose stores are also listed in order.
         resumable: return when no thread goes on unless others change memory (``Outcome.waiting``); otherwise that is
             a fault.
+        work: uint64[blocks, warps], zeros, to which each warp adds what it does (``codegen/work.py``).
+        blocks: int64: run these blocks only, on one worker.
 
     Returns:
         The outcome; a fault in the kernel is in ``Outcome.fault``, not raised.
@@ -134,7 +138,8 @@ def execute(
     kernel, config = launch.kernel, launch.config
     surroundings = surroundings or Standalone()
     alone = config.cluster_blocks == 1 and not (kernel.kernel.poll_points or races(launch))
-    workers = max(1, min(surroundings.workers, config.blocks)) if alone and not hold_stores else 1
+    several = alone and not hold_stores and blocks is None
+    workers = max(1, min(surroundings.workers, config.blocks)) if several else 1
     at_once = config.cluster is None and not (config.cooperative or races(launch))
     if workers == 1 and at_once and not (hold_stores or footprint or variant):
         path = kernel.kernel.longest_path
@@ -149,8 +154,8 @@ def execute(
         raise ValueError(f"code of the variant {variant!r} keeps no footprint; leave out `variant`")
     if not footprint and variant.startswith("footprint"):
         raise ValueError(f"code of the variant {variant!r} marks what it touches: ask for it with footprint=True")
-    run = Execution(launch, surroundings, variant, workers, interruptible)
-    run.begin(clock_ns, hold_stores=hold_stores, footprint=footprint, published=published)
+    run = Execution(launch, surroundings, variant, workers, interruptible, blocks)
+    run.begin(clock_ns, hold_stores=hold_stores, footprint=footprint, published=published, work=work)
     return run.go_on(patient=not resumable) if resumable else run.complete()
 
 
@@ -198,6 +203,7 @@ class Execution:
         variant: str,
         workers: int,
         interruptible: bool,
+        blocks: np.ndarray | None = None,
     ) -> None:
         self._launch, self._surroundings = launch, surroundings
         self._memory = launch.kernel.module.memory
@@ -208,17 +214,30 @@ class Execution:
         self._undo: UndoLog | None = None
         self._marks: footprints.Marks | None = None
         self._resident: ResidentBlocks | None = None
-        self._order: np.ndarray | None = None
+        self._order = blocks.astype(np.uint64) if blocks is not None else None
+        self._blocks = len(blocks) if blocks is not None else launch.config.blocks
+        self._work: np.ndarray | None = None
+        """Kept while native code adds to it."""
         self._spent = 0.0
         self._published: Sequence[tuple[int, int]] = ()
 
-    def begin(self, clock_ns: int, *, hold_stores: bool, footprint: bool, published: Sequence[tuple[int, int]]) -> None:
+    def begin(
+        self,
+        clock_ns: int,
+        *,
+        hold_stores: bool,
+        footprint: bool,
+        published: Sequence[tuple[int, int]],
+        work: np.ndarray | None,
+    ) -> None:
         """Prepare the workspaces; nothing runs yet."""
-        self._published = published
+        self._published, self._work = published, work
         launch, kernel, config = self._launch, self._launch.kernel, self._launch.config
         try:
             for space in self._spaces:
                 space.prepare(launch, clock=clock_ns)
+                if work is not None:
+                    space.context.work = work.ctypes.data
             space = self._spaces[0]
             mark_reachable_written(kernel, space.allocations)
             if hold_stores:
@@ -229,10 +248,11 @@ class Execution:
                 self._marks.attach(kernel, self._variant, self._spaces)
             if config.cluster is not None and config.cluster_blocks > 1:
                 self._order = np.array(in_clusters(range(config.blocks), config.grid, config.cluster), np.uint64)
+            if self._order is not None:
                 space.context.block_order = self._order.ctypes.data
             space.context.interleave = INTERLEAVE_BLOCKS * races(launch)
-            if kernel.kernel.poll_points or space.context.interleave or self._order is not None:
-                self._resident = ResidentBlocks(launch, self._entry, space, config.blocks)
+            if kernel.kernel.poll_points or space.context.interleave or config.cluster_blocks > 1:
+                self._resident = ResidentBlocks(launch, self._entry, space, self._blocks)
         except BaseException:
             self.close()
             raise
@@ -268,8 +288,8 @@ class Execution:
         resident, config, time_limit = self._resident, self._launch.config, self._surroundings.time_limit
         if resident is None:
             if len(spaces) == 1 and 0 < self._launch.kernel.kernel.longest_path * config.threads <= AT_ONCE:
-                return [self._entry(spaces[0].address, 0, config.blocks)]
-            return supervision.run(self._entry, spaces, config.blocks, time_limit, self._interruptible)
+                return [self._entry(spaces[0].address, 0, self._blocks)]
+            return supervision.run(self._entry, spaces, self._blocks, time_limit, self._interruptible)
         context.clock = max(context.clock, clock_ns)
         done, began = context.blocks_done, time.monotonic()
         left = max(supervision.SLICE, time_limit - self._spent)

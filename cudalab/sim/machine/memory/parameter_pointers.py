@@ -14,13 +14,15 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
 
-from cudalab.sim.compiler.program import Program
+from cudalab.sim.abi import SiteKind, Space
+from cudalab.sim.compiler.program import Kernel, Program
 from cudalab.sim.machine.memory.allocation import Allocation
 from cudalab.sim.machine.memory.allocations import Memory
 
 _ROOT = struct.Struct("<QQ")
 _ADDRESS = struct.Struct("<Q")
 _HOST_KINDS = ("pinned", "managed")
+_WRITES = 1 << SiteKind.STORE | 1 << SiteKind.ATOMIC
 
 
 class LoadedModule(Protocol):
@@ -40,6 +42,9 @@ class LoadedModule(Protocol):
 
 class KernelParameters(Protocol):
     """What is needed of a kernel (``launch.module.LoadedKernel``)."""
+
+    @property
+    def kernel(self) -> Kernel: ...
 
     @property
     def module(self) -> LoadedModule: ...
@@ -109,6 +114,16 @@ class Pointers:
         for name in module.program.globals:
             found.add(module.global_variable(name))
         return tuple(sorted(found))
+
+    @cached_property
+    def written(self) -> tuple[tuple[int, int], ...] | None:
+        """Those parts of :attr:`reach` that the kernel may change."""
+        kernel = self._kernel.kernel
+        if self.reach is None or kernel.other_kinds & _WRITES or any(s.space is Space.TEXTURE for s in kernel.sites):
+            return self.reach
+        roots = _ROOT.iter_unpack(self.roots)
+        stored = {root for root, kinds in zip(roots, kernel.root_kinds, strict=False) if kinds & _WRITES}
+        return tuple(entry for entry in self.reach if entry in stored)
 
     @property
     def host_visible(self) -> list[tuple[int, int]]:
