@@ -182,7 +182,7 @@ class Profile:
                 if round(shared.requests_in_ptx) != round(shared.requests):
                     table.insert(-2, (f"{name}: in the PTX", _number(shared.requests_in_ptx), ""))
         table += [
-            ("Warp instructions (PTX)", _number(c.instructions), "smsp__inst_executed.sum"),
+            *self._instructions(),
             (
                 "Threads active a warp instruction",
                 f"{32 * c.thread_efficiency:.3g} of 32",
@@ -211,12 +211,23 @@ class Profile:
                 table.append(("Spills, bytes", f"{r.spill_stores} stored, {r.spill_loads} loaded", ""))
         return table
 
+    def _instructions(self) -> list[tuple[str, str, str]]:
+        metric = "smsp__inst_executed.sum"
+        if not self.counts.machine.known:
+            return [("Warp instructions (PTX)", _number(self.counts.instructions), metric)]
+        return [
+            ("Warp instructions", _number(self.counts.machine.instructions), metric),
+            ("Warp instructions: in the PTX", _number(self.counts.instructions), ""),
+        ]
+
     @property
     def notes(self) -> list[str]:
         """What the assembler changed, and what is not known."""
         notes = [f"{merged}." for merged in self.merged]
         if self.assembled and (self.shared_loads.requests or self.shared_stores.requests):
             notes.append(f"Shared accesses are counted as in the PTX: {self.assembled}.")
+        if not self.counts.machine.known:
+            notes.append(f"Instructions are those of the PTX: {self.counts.machine.missing}.")
         return notes
 
     def _how(self) -> str:

@@ -58,3 +58,19 @@ class TimedCode:
     """PTX lines of 4-byte shared loads that the assembler makes one of 8 or 16 bytes."""
     loops: tuple[tuple[int, int], ...] = ()
     """Positions of the first and last blocks of each loop; by the first, the outer ones of those first."""
+
+    @property
+    def innermost_loops(self) -> tuple[frozenset[int], ...]:
+        """The sites of each loop that holds no other one. A block that waits in between, for a barrier, has a site for
+        each of its parts: those up to the next block's."""
+        inner = [
+            (first, last)
+            for first, last in self.loops
+            if not any((a, b) != (first, last) and first <= a and b <= last for a, b in self.loops)
+        ]
+        starts = sorted(block.site for block in self.blocks)
+        end = dict(zip(starts, [*starts[1:], starts[-1] + 1], strict=True)) if starts else {}
+        return tuple(
+            frozenset(site for block in self.blocks[first : last + 1] for site in range(block.site, end[block.site]))
+            for first, last in inner
+        )

