@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cudalab.sim.machine.launch.block_work import BlockWork
     from cudalab.sim.machine.launch.module import Launch
 
-_RECORDS = 1 << 14
+_RECORDS = 1 << 18
 """Records kept of a traced block; the work of its warps says how much is missing."""
 _PARTS = (0.5,)
 """Beside the lightest and the heaviest block, those at which so much of all work is done by lighter ones."""
