@@ -216,4 +216,5 @@ def test_a_forgotten_wait_is_found(memory: Memory) -> None:
 def test_a_producer_that_does_not_wait_for_its_consumers_is_found(memory: Memory) -> None:
     found = findings(memory, "no_empty")
     lines = {line_of("without waiting for the readers"), line_of("who read here")}
-    assert len(found) == 1 and found[0][0].endswith("hazard in __shared__ memory") and found[0][1] in lines
+    assert 1 <= len(found) <= 2 and {line for _, line in found} <= lines  # the order decides who is named as the first
+    assert all(headline.endswith("hazard in __shared__ memory") for headline, _ in found)
