@@ -63,7 +63,7 @@ def _read(e: ThreadCode, i: Instruction, f: Form) -> None:
     e.set_integer(now, e.new(f"add i64 {begin}, {FINE}"), 64)
     e.set_integer(tick, e.new(f"add i64 {begin}, {_latency(e, KINDS.index('clock'))}"), 64)
     cycles = e.new(f"udiv i64 {begin}, {FINE}")
-    name = next(modifier for modifier in f.modifiers)
+    name = i.opcode.rpartition(".")[2]
     unit = "globaltimer" if "globaltimer" in name else "clock64"
     value = e.runtime(f"cl_{unit}_at", "i64", f"ptr {e.context}", f"i64 {cycles}")
     if name.endswith("_hi"):

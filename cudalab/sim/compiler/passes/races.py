@@ -58,9 +58,12 @@ def insert_interleaving(blocks: list[Block]) -> None:
 
 
 def _accesses(instruction: Instruction, kind: str) -> bool:
-    """Whether it is a plain load (``ld``) or store (``st``) of memory that threads share."""
+    """Whether it is a plain load (``ld``) or store (``st``) of memory that threads share. Damaged PTX may lack the
+    address."""
     parts = instruction.opcode.split(".")
-    return parts[0] == kind and not any(part in _PRIVATE or part in _STRONG or part == "nc" for part in parts)
+    if parts[0] != kind or not any(type(each) is Address for each in instruction.operands):
+        return False
+    return not any(part in _PRIVATE or part in _STRONG or part == "nc" for part in parts)
 
 
 def _address(instruction: Instruction) -> Address:

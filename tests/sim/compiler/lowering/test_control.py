@@ -170,7 +170,7 @@ def test_launching_from_a_kernel_is_out_of_scope() -> None:
     st.param.b64 [buffer], %zero; st.param.b64 [stream], %zero;
     call (status), cudaLaunchDeviceV2, (buffer, stream);
     }"""
-    with pytest.raises(UnsupportedInstruction, match="launching kernels from a kernel .* out of scope"):
+    with pytest.raises(UnsupportedInstruction, match="a kernel that launches kernels .* out of scope"):
         _run(body, launch)
 
 

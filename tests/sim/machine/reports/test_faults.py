@@ -31,11 +31,11 @@ ACCESSES = {
         (4, 0, 0),
         "((int4 *)x)[threadIdx.x].y = ((int4 *)x)[threadIdx.x].x;",
     ),
-    "shared": (FaultKind.OUT_OF_BOUNDS, (8, 0, 0), "s[threadIdx.x * 2] = 1; out[0] = s[threadIdx.x & 3];"),
+    "shared": (FaultKind.OUT_OF_BOUNDS, (8, 0, 0), "((volatile int *)s)[threadIdx.x * 2] = 1;"),
     "shared negative": (
         FaultKind.OUT_OF_BOUNDS,
         (0, 0, 0),
-        "s[(int)threadIdx.x - 1] = 1; out[0] = s[threadIdx.x & 3];",
+        "((volatile int *)s)[(int)threadIdx.x - 1] = 1;",
     ),
     "constant": (FaultKind.OUT_OF_BOUNDS, (4, 0, 0), "out[0] = table[threadIdx.x];"),
     "global variable": (FaultKind.OUT_OF_BOUNDS, (5, 0, 0), "variable[threadIdx.x] = 1;"),
