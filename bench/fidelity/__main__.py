@@ -1,6 +1,6 @@
 """Compare the time model with the stored figures of an H200, or record figures of this machine's GPU.
 
-python -m bench.fidelity [--topic TOPIC] [--held-out] [--figures] [--ablate] [--document FILE]
+python -m bench.fidelity [--topic TOPIC] [--held-out] [--machine-code] [--figures] [--ablate] [--document FILE]
 CUDALAB_DEVICE=gpu python -m bench.fidelity --record FILE [--runs 3] [--topic TOPIC] [--held-out]
 """
 
@@ -77,6 +77,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.fidelity", description=__doc__)
     parser.add_argument("--topic", default="", help="only experiments of one topic")
     parser.add_argument("--held-out", action="store_true", help="the launches that never fit the model, only judge it")
+    parser.add_argument("--machine-code", action="store_true", help="simulate SMs by the machine code")
     parser.add_argument("--figures", action="store_true", help="print every figure")
     parser.add_argument("--ablate", action="store_true", help="take out each constant in turn (minutes)")
     parser.add_argument("--document", type=Path, default=None, help="write the page of evidence")
@@ -86,6 +87,10 @@ def main() -> int:
     if args.record is not None:
         return record(args.record, args.runs, args.topic, held_out=args.held_out)
     os.environ.setdefault("CUDALAB_DEVICE", "sim")
+    if args.machine_code:
+        from cudalab.sim.device.timing.launch_time import Timer
+
+        Timer.by_machine_code = True
     return compare(args.topic, held_out=args.held_out, figures=args.figures, ablate=args.ablate, document=args.document)
 
 

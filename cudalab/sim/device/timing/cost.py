@@ -52,6 +52,8 @@ from dataclasses import dataclass
 
 from cudalab.sim.device.pipes import CLASSES, TICK, pipe_cycles
 from cudalab.sim.device.profile import Profile
+from cudalab.sim.device.timing.machine_path import MachinePath
+from cudalab.sim.device.timing.sm_time import SmTimes, sm_times
 from cudalab.sim.device.timing.warp_path import Costs, Path
 
 WARP = 32
@@ -140,6 +142,11 @@ class Workload:
     """Does it load from global memory?"""
     touched: float = 0.0
     """Bytes of the distinct lines of global memory that it accesses, approximately."""
+    loads_missing: float = 1.0
+    """The share of the loads of warps that miss the L1 in one of their lanes, 0 to 1."""
+    machine: MachinePath | None = None
+    """The paths of warps through the machine code: the work of an SM is then simulated, instruction by instruction.
+    None where they are not known, not asked for, or hold instructions that the simulation does not model."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +196,9 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     balance = math.ceil(work.blocks / sms) * sms / work.blocks if work.blocks > sms else 1.0
     an_sm = balance * cycle / busy  # ns for one cycle of work of the whole grid, spread over the busy SMs
     waves = work.blocks / capacity
-    fill = sum(_path(profile, work))
+    path, stored = _path(profile, work)
+    machine = _on_sm(profile, work)
+    fill = (machine.block if machine else path) + stored
     pipes = pipe_cycles(work.kinds, c)
     terms = {
         "dispatch": work.blocks * c["block_dispatch"],
@@ -223,11 +232,18 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
         ),
         "latency": _latency(profile, work, fill, waves),
     }
+    if machine:
+        terms |= {**machine.busy, "loops": an_sm * work.shared_loops * c["shared_loop"]}
     first = min(fill, _round(profile, work))
     ends = {"dispatch": fill, "memory": first, "L2": first, "atomics": first, "heap": fill}
     taken = {name: term + ends.get(name, 0.0) for name, term in terms.items() if term > 0.0 or name == "latency"}
     bound = max(taken, key=lambda name: taken[name])
-    exact = c["kernel_start"] + _together(taken, c["interference"], tail)
+    if machine:
+        others = {name: term for name, term in taken.items() if name not in machine.busy}
+        launch = max(machine.launch + stored + tail, _together(others, c["interference"], tail))
+    else:
+        launch = _together(taken, c["interference"], tail)
+    exact = c["kernel_start"] + launch
     ns = round(exact)
     if tail:
         terms["tail"] = tail
@@ -307,6 +323,23 @@ def _missed_latency(profile: Profile, work: Workload) -> float:
         return c["dram_latency"]
     far = min(1.0, max(0.0, 2.0 * work.touched / float(profile.properties["l2CacheSize"]) - 0.5))
     return c["l2_latency"] + far * (c["l2_far_latency"] - c["l2_latency"])
+
+
+def _on_sm(profile: Profile, work: Workload) -> SmTimes | None:
+    """The simulated time on an SM; None where there is no path through the machine code."""
+    if work.machine is None:
+        return None
+    c, missing = profile.device, work.loads_missing
+    load = (1.0 - missing) * c["l1_latency"] + missing * _missed_latency(profile, work)
+    latencies = {"load": load * c["clock"], "atomic": c["atomic_latency"] * c["clock"]}
+    return sm_times(
+        profile,
+        work.machine,
+        latencies,
+        blocks=work.blocks,
+        threads=work.threads,
+        resident=work.blocks_per_sm,
+    )
 
 
 def _path(profile: Profile, work: Workload) -> tuple[float, float]:

@@ -19,19 +19,23 @@ it. Kernels that poll memory and blocks of clusters do not count their work: a b
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from cudalab.sim.abi import WARP, SiteKind, Space
+from cudalab.sim.compiler.machine_code.assembly import assembly
+from cudalab.sim.compiler.machine_code.executed import machine_visits
 from cudalab.sim.compiler.program import Rounds, Site
 from cudalab.sim.compiler.timed_code import TimedCode
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.device.timing.block_schedule import tail
 from cudalab.sim.device.timing.cost import GRANULE, LINE, SECTOR, KernelTime, Workload, kernel_time
+from cudalab.sim.device.timing.machine_path import MachinePath, machine_path
 from cudalab.sim.device.timing.warp_path import Path
 from cudalab.sim.machine.counters.metrics import Counts
 from cudalab.sim.machine.counters.occupancy import kernel_occupancy
@@ -98,6 +102,9 @@ class _Known(NamedTuple):
 
 class Timer:
     """Times launches on one device."""
+
+    by_machine_code: ClassVar[bool] = False
+    """Whether the work of an SM is simulated by the machine code. Off: terms from the PTX (docs/dev/time-model.md)."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -168,6 +175,8 @@ class Timer:
     def _shared_by_blocks(self, launch: Launch, counts: Counts) -> Workload:
         """The workload of a sample, less what co-resident blocks share, unless blocks cooperate."""
         work = workload(launch, launch.kernel.kernel.timed, counts)
+        if self.by_machine_code:
+            work = replace(work, machine=_machine_path(launch, work.kinds, counts))
         if launch.config.cooperative or launch.config.cluster is not None:
             return work
         return self._with_neighbours(work, launch)
@@ -192,6 +201,7 @@ class Timer:
             sectors=work.sectors - loaded,
             l2_lines=work.l2_lines - work.loaded_lines * (1.0 - part),
             l1_hits=1.0 - (1.0 - work.l1_hits) * part,
+            loads_missing=work.loads_missing * part,
         )
 
     def forget(self) -> None:
@@ -303,7 +313,26 @@ def workload(launch: Launch, code: TimedCode, counts: Counts) -> Workload:
         stores=stored > 0,
         loads=loads.requests > 0,
         touched=min(footprint, _lines(counts) * LINE),
+        loads_missing=min(1.0, counts.loads_missing * times / loads.requests) if loads.requests else 1.0,
     )
+
+
+_NOT_SIMULATED = (
+    "named_barrier", "cluster_barrier", "cluster_load", "cluster_store", "cluster_atomic", "grid_arrive", "grid_look",
+    "object_arrive", "object_wait", "async_copy", "async_wait", "bulk_copy", "bulk_store", "heap", "sleep", "clock",
+)  # fmt: skip
+
+
+def _machine_path(launch: Launch, kinds: Mapping[str, float], counts: Counts) -> MachinePath | None:
+    """The paths of warps through the machine code; None where it cannot be read, or does what is not simulated."""
+    program, kernel = launch.kernel.module.program, launch.kernel.kernel
+    code = assembly(program, kernel)
+    if not code.known or any(kinds.get(kind) for kind in _NOT_SIMULATED):
+        return None
+    warps = counts.blocks * math.ceil(counts.threads / WARP)
+    average = {site: times / warps for site, times in counts.visits.items()}
+    longest, average = (machine_visits(program, kernel, code, each) for each in (counts.longest_visits, average))
+    return machine_path(code, longest, average, counts)
 
 
 def mix(code: TimedCode, visits: Mapping[int, float]) -> dict[str, float]:

@@ -34,6 +34,7 @@ from cudalab.sim.machine.counters.metrics import (
 from cudalab.sim.machine.counters.requests import Visits, distinct, keep, matrices, passes, visits
 from cudalab.sim.machine.trace.async_records import separate_copies
 
+_GLOBAL = (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)
 _KEPT = 1 << 12
 """Requests kept of a batch of records."""
 
@@ -112,6 +113,7 @@ def count(kernel: Kernel, traced: Traced, merges: Sequence[Merge] = (), flow: bo
         else:
             _count_sectors(counts, per_site, sites, chosen, space, found, weight)
     _count_different(counts, sites, traced)
+    counts.loads_missing = _loads_missing(sites, traced, found, weight)
     if flow:
         counts.flow = block_flow(sites, kernel.timed.innermost_loops, found, traced.thread, traced.weights)
     if (traced.wanted >= 0).any():
@@ -256,7 +258,7 @@ def _count_sectors(
         lines += np.bincount(site, distinct(sectors // np.uint64(LINE // SECTOR), active) * weight[rows], len(sites))
     for index in np.flatnonzero(chosen).tolist():
         entry = per_site[index]
-        entry.sectors = float(touched[index])
+        entry.sectors, entry.turns = float(touched[index]), float(turns[index])
         kind = sites[index].kind
         if space == Space.LOCAL:
             target = counts.local_loads if kind == SiteKind.LOAD else counts.local_stores
@@ -371,9 +373,8 @@ def _count_shared(
 
 def _count_different(counts: Counts, sites: Sequence[Site], traced: Traced) -> None:
     """Different sectors, DRAM granules and lines of global memory that each block touches, summed over blocks."""
-    global_space = (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)
-    loads = np.array([s.kind == SiteKind.LOAD and s.space in global_space for s in sites])
-    stores = np.array([s.kind in (SiteKind.STORE, SiteKind.ATOMIC) and s.space in global_space for s in sites])
+    loads = np.array([s.kind == SiteKind.LOAD and s.space in _GLOBAL for s in sites])
+    stores = np.array([s.kind in (SiteKind.STORE, SiteKind.ATOMIC) and s.space in _GLOBAL for s in sites])
     loaded, stored = _different(loads, traced), _different(stores, traced)
     both = np.intersect1d(loaded, stored, assume_unique=True)
     counts.sectors_loaded_once = _weigh(loaded, traced, 1)
@@ -384,9 +385,17 @@ def _count_different(counts: Counts, sites: Sequence[Site], traced: Traced) -> N
     counts.lines_stored_once = _weigh(stored, traced, LINE // SECTOR)
     counts.pairs_loaded_once = _weigh(loaded, traced, 2 * LINE // SECTOR)
     counts.pairs_stored_once = _weigh(stored, traced, 2 * LINE // SECTOR)
-    atomics = np.array([s.kind == SiteKind.ATOMIC and s.space in global_space for s in sites])
+    atomics = np.array([s.kind == SiteKind.ATOMIC and s.space in _GLOBAL for s in sites])
     if atomics.any():
         _count_hottest(counts, atomics, traced)
+
+
+def _loads_missing(sites: Sequence[Site], traced: Traced, found: Visits, weight: np.ndarray) -> float:
+    """Loads of warps that are the first of their block to touch one of their sectors of global memory."""
+    loads = np.array([s.kind == SiteKind.LOAD and s.space in _GLOBAL for s in sites])
+    chosen = np.flatnonzero(loads[traced.site])
+    _, first = np.unique(_sectors(chosen, traced), return_index=True)
+    return float(weight[np.unique(found.request[chosen[first]])].sum())
 
 
 def _count_hottest(counts: Counts, atomics: np.ndarray, traced: Traced) -> None:
@@ -430,12 +439,17 @@ _BLOCK_SHIFT = 44
 
 def _different(wanted: np.ndarray, traced: Traced) -> np.ndarray:
     """Sorted numbers, the block in the upper bits and the sector below, of what sites of `wanted` touch."""
-    chosen = wanted[traced.site]
-    address = traced.address[chosen]
-    device = address >= np.uint64(LOCAL_WINDOW + WINDOW_SIZE)
-    block = traced.thread[chosen][device] // (WARP * traced.warps_per_block)
-    sector = address[device] // np.uint64(SECTOR)
-    return np.unique(sector + (block.astype(np.uint64) << np.uint64(_BLOCK_SHIFT)))
+    chosen = np.flatnonzero(wanted[traced.site])
+    device = traced.address[chosen] >= np.uint64(LOCAL_WINDOW + WINDOW_SIZE)
+    return np.unique(_sectors(chosen[device], traced))
+
+
+def _sectors(chosen: np.ndarray, traced: Traced) -> np.ndarray:
+    """For each of the chosen records a number: the block in the upper bits and the sector below."""
+    block = traced.thread[chosen] // (WARP * traced.warps_per_block)
+    sector = traced.address[chosen] // np.uint64(SECTOR)
+    numbers: np.ndarray = sector + (block.astype(np.uint64) << np.uint64(_BLOCK_SHIFT))
+    return numbers
 
 
 def _weigh(keys: np.ndarray, traced: Traced, unit: int) -> float:

@@ -88,6 +88,8 @@ class SiteCounts:
     site: Site
     requests: float = 0.0
     sectors: float = 0.0
+    turns: float = 0.0
+    """Of accesses to global memory: wavefronts of the L1's banks."""
     wavefronts: float = 0.0
     bank_conflicts: float = 0.0
     accesses: float = 0.0
@@ -189,6 +191,8 @@ class Counts:
     """Atomic operations of threads on the word of global memory that gets most of them."""
     hottest_unit: float = 0.0
     """The same for ``ATOMIC_UNIT`` bytes."""
+    loads_missing: float = 0.0
+    """Loads of warps from global memory that touch a sector which their block has not touched before."""
     visits: dict[int, float] = field(default_factory=dict)
     """How often warps ran each basic block, by its index in ``Kernel.sites``."""
     words_loaded: np.ndarray | None = None

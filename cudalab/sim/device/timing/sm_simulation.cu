@@ -1,0 +1,265 @@
+// One SM of the modelled device: resident warps issue the machine code of a kernel until all blocks of the SM have
+// ended. Times are in cycles. sm_simulation.py says what is modelled, and fills these structures (its _INSTRUCTION,
+// _STEP, _SETTING and _RESULT have the same layout).
+
+const int PIPES = 11, SCOREBOARDS = 6, SCHEDULERS = 4, MOST_WARPS = 64, MOST_NESTED = 8, MOST_STEPS = 512;
+const double NEVER = 1e300;
+
+enum Kind { PLAIN, MEMORY, BARRIER };
+enum StepKind { RUN, LOOP, END_LOOP, END };
+
+struct Instruction {
+    int pipe, stall, write_barrier, read_barrier, waits, kind;
+    double occupancy;  // of the pipe, which each scheduler has
+    double latency;    // until the result is there
+    double unit;       // of the load/store unit, which the schedulers share
+    double read;       // until the operands have been read
+};
+
+struct Step {
+    int kind;
+    int first;     // RUN: index of the first instruction; LOOP: of the step that ends it; END_LOOP: of the one that begins it
+    int count;     // RUN: instructions
+    int unused;
+    double times;  // RUN: share of the visits in which it runs; LOOP: iterations
+};
+
+struct Setting {
+    int warps, resident, blocks, most_issues;
+    int others, unused;  // index of the step at which all warps of a block but the first begin
+    double branch, barrier, arrival, dispatch;
+};
+
+struct Result {
+    double cycles;             // until the last instruction has completed
+    double middle;             // when half of most_issues had issued
+    long long issued, at_middle;
+    int ended;                 // blocks
+    int complete;              // 0: most_issues were reached before
+    double unit;               // cycles that the load/store unit was busy
+    double arrivals;           // cycles that the barrier unit was busy
+    double pipes[PIPES];       // busy cycles of the pipes, over all schedulers
+};
+
+struct Warp {
+    int block, instruction, left, step, depth, state;
+    double next;                      // the earliest cycle of the next issue, as far as the control field says
+    double ready[SCOREBOARDS];        // when each scoreboard is free
+    double iterations[MOST_NESTED];   // left, of the loops that it is in
+};
+
+enum State { RUNNING, AT_BARRIER, ENDED };
+
+struct Machine {
+    double pipe_free[SCHEDULERS * PIPES];
+    double slot_free[SCHEDULERS];
+    double earliest[SCHEDULERS];         // cycle of the next issue
+    int chosen[SCHEDULERS];              // the warp that issues then, -1: none
+    bool stale[SCHEDULERS];              // whether that must be found again
+    int arrived[MOST_WARPS], live[MOST_WARPS];  // warps of each resident block
+    int waiting[MOST_WARPS];             // warps to be brought to their next instruction
+    int waiters;
+    double unit_free, barrier_free;
+};
+
+// Bring a warp to its next instruction.
+__device__ void advance(Warp &w, const Step *steps, float *shares, double branch) {
+    for (;;) {
+        const Step &s = steps[++w.step];
+        float &share = shares[w.step];
+        if (s.kind == END) {
+            w.state = ENDED;
+            return;
+        }
+        if (s.kind == RUN) {
+            share += (float)s.times;
+            if (share < 0.9999f) continue;
+            share -= 1.0f;
+            w.instruction = s.first;
+            w.left = s.count;
+            return;
+        }
+        if (s.kind == LOOP) {
+            double whole = floor(s.times);
+            share += (float)(s.times - whole);
+            if (share >= 1.0f) {
+                share -= 1.0f;
+                whole += 1.0;
+            }
+            if (whole < 1.0)
+                w.step = s.first;
+            else
+                w.iterations[w.depth++] = whole;
+        } else if (--w.iterations[w.depth - 1] >= 1.0) {
+            w.step = s.first;
+            w.next += branch;
+        } else {
+            w.depth--;
+        }
+    }
+}
+
+// Find the warp of a scheduler that can issue first; the oldest of several.
+__device__ void choose(Machine &m, const Warp *warps, const Instruction *code, int scheduler, int count) {
+    double best = NEVER;
+    int chosen = -1;
+#pragma unroll 1
+    for (int index = scheduler; index < count; index += SCHEDULERS) {
+        const Warp &w = warps[index];
+        if (w.state != RUNNING) continue;
+        const Instruction &i = code[w.instruction];
+        double t = fmax(w.next, m.pipe_free[scheduler * PIPES + i.pipe]);
+        int waits = i.waits;
+#pragma unroll 1
+        while (waits) {
+            int board = __ffs(waits) - 1;
+            waits &= waits - 1;
+            t = fmax(t, w.ready[board]);
+        }
+        if (t < best) {
+            best = t;
+            chosen = index;
+        }
+    }
+    m.earliest[scheduler] = fmax(best, m.slot_free[scheduler]);
+    m.chosen[scheduler] = chosen;
+    m.stale[scheduler] = false;
+}
+
+// Let the warps of a new block begin, in the slot of one that has ended.
+__device__ void start_block(Machine &m, Warp *warps, int slot, int of_block, int others, double when) {
+#pragma unroll 1
+    for (int index = slot * of_block; index < (slot + 1) * of_block; ++index) {
+        Warp &w = warps[index];
+        w.block = slot;
+        w.step = index == slot * of_block ? -1 : others - 1;
+        w.depth = 0;
+        w.state = RUNNING;
+        w.next = when;
+#pragma unroll 1
+        for (int board = 0; board < SCOREBOARDS; ++board) w.ready[board] = when;
+        m.waiting[m.waiters++] = index;
+    }
+    m.arrived[slot] = 0;
+    m.live[slot] = of_block;
+}
+
+// When everything that the warps of an ended block started has completed.
+__device__ double end_of_block(const Warp *warps, int slot, int of_block) {
+    double end = 0.0;
+#pragma unroll 1
+    for (int index = slot * of_block; index < (slot + 1) * of_block; ++index) {
+        end = fmax(end, warps[index].next);
+#pragma unroll 1
+        for (int board = 0; board < SCOREBOARDS; ++board) end = fmax(end, warps[index].ready[board]);
+    }
+    return end;
+}
+
+__device__ void release_barrier(Machine &m, Warp *warps, int slot, int of_block, double latency) {
+    double last = 0.0;
+#pragma unroll 1
+    for (int index = slot * of_block; index < (slot + 1) * of_block; ++index)
+        if (warps[index].state == AT_BARRIER) last = fmax(last, warps[index].next);
+#pragma unroll 1
+    for (int index = slot * of_block; index < (slot + 1) * of_block; ++index)
+        if (warps[index].state == AT_BARRIER) {
+            warps[index].state = RUNNING;
+            warps[index].next = last + latency;
+        }
+    m.arrived[slot] = 0;
+#pragma unroll 1
+    for (int s = 0; s < SCHEDULERS; ++s) m.stale[s] = true;
+}
+
+// Issue the next instruction of a warp in cycle t.
+__device__ void issue(Machine &m, Warp &w, const Instruction &i, int scheduler, double t, double arrival, Result &r) {
+    m.slot_free[scheduler] = t + 1.0;
+    m.pipe_free[scheduler * PIPES + i.pipe] = t + i.occupancy;
+    r.pipes[i.pipe] += i.occupancy;
+    w.next = t + i.stall;
+    double begin = t;
+    if (i.kind == MEMORY) {
+        begin = fmax(t, m.unit_free);
+        m.unit_free = begin + i.unit;
+        m.pipe_free[scheduler * PIPES + i.pipe] = fmax(t + i.occupancy, m.unit_free);
+        r.unit += i.unit;
+    }
+    if (i.write_barrier >= 0) w.ready[i.write_barrier] = fmax(w.ready[i.write_barrier], begin + i.latency);
+    if (i.read_barrier >= 0) w.ready[i.read_barrier] = fmax(w.ready[i.read_barrier], begin + i.read);
+    r.cycles = fmax(r.cycles, begin + i.latency);
+    if (i.kind == BARRIER) {
+        m.barrier_free = fmax(t, m.barrier_free) + arrival;
+        r.arrivals += arrival;
+        w.next = fmax(w.next, m.barrier_free);
+        w.state = AT_BARRIER;
+        m.arrived[w.block]++;
+    }
+    w.instruction++;
+    w.left--;
+}
+
+extern "C" __global__ void simulate_sm(const Instruction *code, const Step *steps, const Setting *setting,
+                                       Warp *warps, float *shares, Result *result) {
+    Machine m;
+    m.unit_free = m.barrier_free = 0.0;
+    m.waiters = 0;
+    const int of_block = setting->warps;
+    int started = min(setting->resident, setting->blocks);
+    const int count = started * of_block;
+#pragma unroll 1
+    for (int s = 0; s < SCHEDULERS; ++s) {
+        m.slot_free[s] = 0.0;
+        m.stale[s] = true;
+#pragma unroll 1
+        for (int p = 0; p < PIPES; ++p) m.pipe_free[s * PIPES + p] = 0.0;
+    }
+#pragma unroll 1
+    for (int slot = 0; slot < started; ++slot) start_block(m, warps, slot, of_block, setting->others, slot * setting->dispatch);
+    long long issued = 0;
+    for (;;) {
+#pragma unroll 1
+        while (m.waiters) {
+            int index = m.waiting[--m.waiters];
+            Warp &w = warps[index];
+            advance(w, steps, shares + index * MOST_STEPS, setting->branch);
+            m.stale[index % SCHEDULERS] = true;
+            if (w.state == ENDED && --m.live[w.block] == 0) {
+                result->ended++;
+                if (started < setting->blocks) {
+                    ++started;
+                    double free = end_of_block(warps, w.block, of_block);
+                    start_block(m, warps, w.block, of_block, setting->others, free + setting->dispatch);
+                }
+            }
+            if (m.arrived[w.block] && m.arrived[w.block] == m.live[w.block])
+                release_barrier(m, warps, w.block, of_block, setting->barrier);
+        }
+        int s = 0;
+#pragma unroll 1
+        for (int other = 0; other < SCHEDULERS; ++other) {
+            if (m.stale[other]) choose(m, warps, code, other, count);
+            if (m.earliest[other] < m.earliest[s]) s = other;
+        }
+        const int index = m.chosen[s];
+        if (index < 0) break;
+        Warp &w = warps[index];
+        const double t = m.earliest[s];
+        issue(m, w, code[w.instruction], s, t, setting->arrival, *result);
+        m.stale[s] = true;
+        if (w.left == 0) m.waiting[m.waiters++] = index;
+        else if (w.state == AT_BARRIER && m.arrived[w.block] == m.live[w.block])
+            release_barrier(m, warps, w.block, of_block, setting->barrier);
+        if (++issued == setting->most_issues / 2) {
+            result->middle = t;
+            result->at_middle = issued;
+        }
+        if (issued >= setting->most_issues) {
+            result->cycles = t;
+            result->issued = issued;
+            return;
+        }
+    }
+    result->issued = issued;
+    result->complete = 1;
+}

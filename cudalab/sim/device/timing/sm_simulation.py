@@ -1,0 +1,212 @@
+"""One SM, simulated cycle by cycle: resident warps issue the machine code of their kernel.
+
+Each of the four schedulers issues one instruction a cycle, of the warp that can issue first and has waited longest. An
+instruction issues when its warp's stall cycles are over, the scoreboards that it waits for are free, and its pipe is:
+a pipe takes one of a scheduler's instructions in so many cycles. Loads, stores, atomics and shuffles share the
+load/store unit of the SM, which they occupy for their wavefronts. A warp at a barrier waits for the others of its
+block; a block that has ended makes room for the next one.
+
+The simulator is a CUDA C++ program for one thread (``sm_simulation.cu``), which the simulated device itself compiles
+and runs. It stops after some ten thousand instructions; what is left then is extrapolated from the rate of the second
+half.
+
+What is simplified: every block executes the same paths, one for the warp that does most and one for the others; the
+contention of SMs for the L2 and DRAM is left to
+``cost.py``, and there is no instruction cache. A learner would notice the latter in loops of more than some thousand
+instructions.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib import resources
+
+import numpy as np
+
+from cudalab.sim.compiler.machine_code.instruction_set import Pipe
+from cudalab.sim.device.timing.machine_path import Loop, MachinePath, Run
+
+PIPES: tuple[Pipe, ...] = tuple(pipe for pipe in Pipe)
+_MOST_WARPS, _MOST_STEPS, _MOST_NESTED = 64, 512, 8
+MOST_ISSUES = 16_000
+_SMALL_MEMORY = 64 << 20
+
+_INSTRUCTION = np.dtype(
+    [(name, "<i4") for name in ("pipe", "stall", "write_barrier", "read_barrier", "waits", "kind")]
+    + [(name, "<f8") for name in ("occupancy", "latency", "unit", "read")]
+)
+_STEP = np.dtype([(name, "<i4") for name in ("kind", "first", "count", "unused")] + [("times", "<f8")])
+_SETTING = np.dtype(
+    [(name, "<i4") for name in ("warps", "resident", "blocks", "most_issues", "others", "unused")]
+    + [(name, "<f8") for name in ("branch", "barrier", "arrival", "dispatch")]
+)
+_RESULT = np.dtype(
+    [("cycles", "<f8"), ("middle", "<f8"), ("issued", "<i8"), ("at_middle", "<i8"), ("ended", "<i4")]
+    + [("complete", "<i4"), ("unit", "<f8"), ("arrivals", "<f8"), ("pipes", "<f8", len(PIPES))]
+)
+_WARP_BYTES = 144
+_PLAIN, _MEMORY, _BARRIER = range(3)
+_RUN, _LOOP, _END_LOOP, _END = range(4)
+
+
+class TooDeep(ValueError):
+    """The path has more steps, or loops in loops, than the simulator takes."""
+
+
+@dataclass(frozen=True)
+class SmCosts:
+    """What things take on an SM, cycles."""
+
+    latencies: tuple[tuple[str, float], ...]
+    """By class (``PathInstruction.latency``)."""
+    occupancies: tuple[tuple[Pipe, float], ...]
+    """Cycles that an instruction occupies the pipe of a scheduler."""
+    wavefront: float
+    """Of the load/store unit."""
+    scheduler_wavefront: float
+    """Of a scheduler's way to it."""
+    read: float
+    """Until an instruction of variable latency has read its operands."""
+    branch: float
+    """Of a taken branch, beyond its stall cycles."""
+    barrier: float
+    """From the last arrival until the warps go on."""
+    arrival: float
+    """Of the barrier unit, for the arrival of a warp."""
+    dispatch: float
+    """Between the starts of two blocks on one SM."""
+
+
+@dataclass(frozen=True)
+class SmTime:
+    """How the SM spent its time."""
+
+    cycles: float
+    """Until the last block has ended."""
+    busy: dict[str, float]
+    """Busy cycles: of the pipes, by name, over the schedulers; ``unit``, of the load/store unit; ``barriers``."""
+    extrapolated: bool
+    """Whether the simulation was stopped before the end."""
+
+
+def simulate(path: MachinePath, costs: SmCosts, *, warps: int, resident: int, blocks: int) -> SmTime:
+    """The time of ``blocks`` blocks of so many warps on one SM, ``resident`` of them at a time.
+
+    Raises ``TooDeep`` when the simulator cannot hold the path.
+    """
+    resident = max(1, min(resident, blocks, _MOST_WARPS // warps))
+    return _simulate(path, costs, warps, resident, blocks)
+
+
+@lru_cache(maxsize=64)
+def _steps_of(path: MachinePath) -> tuple[np.ndarray, int]:
+    """The steps of the first warp of a block, and behind them those of the others; and where these begin."""
+    found: list[tuple[int, int, int, int, float]] = []
+
+    def append(steps: tuple[Run | Loop, ...], depth: int) -> None:
+        if depth > _MOST_NESTED:
+            raise TooDeep(f"more than {_MOST_NESTED} loops in one another")
+        for step in steps:
+            if isinstance(step, Run):
+                found.append((_RUN, step.first, step.end - step.first, 0, step.share))
+                continue
+            begin = len(found)
+            found.append((_LOOP, 0, 0, 0, step.iterations))
+            append(step.body, depth + 1)
+            found[begin] = (_LOOP, len(found), 0, 0, step.iterations)
+            found.append((_END_LOOP, begin, 0, 0, 0.0))
+
+    append(path.steps, 0)
+    found.append((_END, 0, 0, 0, 0.0))
+    others = len(found)
+    append(path.others, 0)
+    found.append((_END, 0, 0, 0, 0.0))
+    if len(found) > _MOST_STEPS:
+        raise TooDeep(f"{len(found)} steps, more than {_MOST_STEPS}")
+    return np.array(found, _STEP), others
+
+
+def _code_of(path: MachinePath, costs: SmCosts) -> np.ndarray:
+    latencies, occupancies = dict(costs.latencies), dict(costs.occupancies)
+    number = {pipe: index for index, pipe in enumerate(PIPES)}
+    rows = []
+    for each in path.instructions:
+        uses_unit = each.wavefronts > 0.0
+        occupancy = each.wavefronts * costs.scheduler_wavefront if uses_unit else occupancies[each.pipe]
+        occupancy *= 2.0 if each.wide else 1.0
+        kind = _MEMORY if uses_unit else _BARRIER if each.latency == "barrier" else _PLAIN
+        unit, latency = each.wavefronts * costs.wavefront, latencies[each.latency]
+        rows.append(
+            (number[each.pipe], each.stall, each.write_barrier, each.read_barrier, each.waits, kind)
+            + (occupancy, latency + max(0.0, unit - costs.wavefront), unit, costs.read)
+        )
+    return np.array(rows, _INSTRUCTION)
+
+
+@cache
+def _simulator() -> _Simulator:
+    return _Simulator()
+
+
+class _Simulator:
+    """The simulator, loaded into memory of its own."""
+
+    def __init__(self) -> None:
+        from cudalab.sim.compiler import compile
+        from cudalab.sim.device.profile import load
+        from cudalab.sim.machine.launch.module import Module
+        from cudalab.sim.machine.memory.allocations import Memory
+        from cudalab.sim.machine.memory.arena import Arena
+
+        source = resources.files(__package__).joinpath("sm_simulation.cu").read_text(encoding="utf-8")
+        self._memory = Memory(_SMALL_MEMORY, arena=Arena())
+        self._module = Module(compile(source, name="sm_simulation.cu"), self._memory, load().launch_limits)
+        sizes = [4 << 20, _MOST_STEPS * _STEP.itemsize, _SETTING.itemsize, _MOST_WARPS * _WARP_BYTES]
+        sizes += [4 * _MOST_WARPS * _MOST_STEPS, _RESULT.itemsize]
+        self._most_code = sizes[0] // _INSTRUCTION.itemsize
+        self._places = [self._memory.allocate(size) for size in sizes]
+        self._launch = self._module.kernel("simulate_sm").launch(1, 1, struct.pack("<6Q", *self._places))
+        self._lock = threading.Lock()
+
+    def _bytes(self, place: int, size: int) -> np.ndarray:
+        start = self._places[place] - self._memory.arena.base
+        return self._memory.arena.bytes[start : start + size]
+
+    def _put(self, place: int, values: np.ndarray) -> None:
+        self._bytes(place, values.nbytes)[:] = values.view(np.uint8).reshape(-1)
+
+    def run(self, code: np.ndarray, steps: np.ndarray, setting: np.ndarray) -> np.void:
+        """A ``_RESULT``."""
+        from cudalab.sim.machine.launch.execution import execute
+
+        if len(code) > self._most_code:
+            raise TooDeep(f"{len(code)} instructions, more than {self._most_code}")
+        with self._lock:
+            for place, values in ((0, code), (1, steps), (2, setting), (5, np.zeros(1, _RESULT))):
+                self._put(place, values)
+            self._bytes(4, 4 * _MOST_WARPS * _MOST_STEPS)[:] = 0
+            outcome = execute(self._launch)
+            if outcome.fault is not None:
+                raise RuntimeError(f"the simulation of an SM failed: {outcome.fault}")
+            result: np.void = self._bytes(5, _RESULT.itemsize).copy().view(_RESULT)[0]
+            return result
+
+
+@lru_cache(maxsize=1024)
+def _simulate(path: MachinePath, costs: SmCosts, warps: int, resident: int, blocks: int) -> SmTime:
+    steps, others = _steps_of(path)
+    numbers = (warps, resident, blocks, MOST_ISSUES, others, 0)
+    setting = np.array([(*numbers, costs.branch, costs.barrier, costs.arrival, costs.dispatch)], _SETTING)
+    found = _simulator().run(_code_of(path, costs), steps, setting)
+    cycles, scale = float(found["cycles"]), 1.0
+    if not found["complete"]:
+        issues = path.issues(warps) * blocks
+        rate = (found["issued"] - found["at_middle"]) / max(1.0, cycles - float(found["middle"]))
+        scale = max(1.0, issues / float(found["issued"]))
+        cycles += max(0.0, issues - float(found["issued"])) / rate
+    busy = {pipe.value: float(found["pipes"][index]) * scale for index, pipe in enumerate(PIPES)}
+    busy |= {"unit": float(found["unit"]) * scale, "barriers": float(found["arrivals"]) * scale}
+    return SmTime(cycles, busy, not found["complete"])

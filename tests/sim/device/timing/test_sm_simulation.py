@@ -1,0 +1,141 @@
+"""The simulated SM: issue, pipes, scoreboards, the load/store unit, barriers, loops and blocks, one at a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from cudalab.sim.compiler.machine_code.instruction_set import Pipe
+from cudalab.sim.device.timing import sm_simulation
+from cudalab.sim.device.timing.machine_path import Loop, MachinePath, PathInstruction, Run
+from cudalab.sim.device.timing.sm_simulation import SmCosts, SmTime, TooDeep, simulate
+
+LATENCIES = {"fixed": 0.0, "shared": 24.0, "load": 200.0, "barrier": 0.0}
+COSTS = SmCosts(
+    latencies=tuple(LATENCIES.items()),
+    occupancies=tuple({**dict.fromkeys(Pipe, 1.0), Pipe.ALU: 2.0, Pipe.XU: 8.0}.items()),
+    wavefront=1.0,
+    scheduler_wavefront=2.0,
+    read=8.0,
+    branch=7.0,
+    barrier=9.0,
+    arrival=2.0,
+    dispatch=0.0,
+)
+
+
+def plain(pipe: Pipe = Pipe.FMA, stall: int = 4, waits: int = 0) -> PathInstruction:
+    return PathInstruction(pipe, "fixed", stall, -1, -1, waits)
+
+
+def load(wavefronts: float = 1.0, kind: str = "shared", waits: int = 0) -> PathInstruction:
+    """A load that takes scoreboard 0."""
+    return PathInstruction(Pipe.LSU, kind, 1, 0, -1, waits, wavefronts)
+
+
+BARRIER = PathInstruction(Pipe.ADU, "barrier", 1, -1, -1, 0)
+
+
+def path(*instructions: PathInstruction, times: float = 1.0) -> MachinePath:
+    run = Run(0, len(instructions), 1.0)
+    steps: tuple[Run | Loop, ...] = (Loop(times, (run,)),) if times > 1.0 else (run,)
+    return MachinePath(instructions, steps, steps)
+
+
+def run(what: MachinePath, *, warps: int = 1, resident: int = 1, blocks: int = 1) -> SmTime:
+    return simulate(what, COSTS, warps=warps, resident=resident, blocks=blocks)
+
+
+def test_a_dependent_chain_takes_its_stall_cycles() -> None:
+    assert run(path(*[plain(stall=4)] * 100)).cycles == 4 * 99
+
+
+@pytest.mark.parametrize(("warps", "cycles"), [(4, 396), (16, 399), (32, 799)])
+def test_warps_of_a_scheduler_share_its_issue_slots(warps: int, cycles: int) -> None:
+    # four schedulers: 16 warps fill the stall cycles of one another, 32 need two cycles for each one's
+    assert run(path(*[plain(stall=4)] * 100), warps=warps).cycles == pytest.approx(cycles, abs=4)
+
+
+def test_a_pipe_takes_an_instruction_only_so_often() -> None:
+    assert run(path(*[plain(Pipe.XU, stall=1)] * 50)).cycles == 8 * 49
+    assert run(path(*[plain(Pipe.ALU, stall=1)] * 50), warps=8).cycles == pytest.approx(2 * 2 * 50, abs=4)
+
+
+def test_a_scoreboard_is_waited_for() -> None:
+    """A pointer chase: each load waits for the one before it."""
+    assert run(path(*[load(kind="load", waits=1)] * 10)).cycles == 10 * 200
+    assert run(path(*[load(kind="load")] * 10)).cycles < 300
+
+
+@pytest.mark.parametrize(
+    ("wavefronts", "warps", "cycles"), [(1, 4, 4 * 64), (32, 4, 32 * 4 * 64), (32, 1, 2 * 32 * 64)]
+)
+def test_the_load_store_unit_takes_a_wavefront_a_cycle(wavefronts: int, warps: int, cycles: int) -> None:
+    """A single scheduler gets half of it."""
+    assert run(path(*[load(wavefronts)] * 64), warps=warps).cycles == pytest.approx(cycles, rel=0.15)
+
+
+def test_a_barrier_waits_for_the_last_warp() -> None:
+    alone = run(path(plain(), BARRIER, plain(), times=20)).cycles / 20
+    many = run(path(plain(), BARRIER, plain(), times=20), warps=32).cycles / 20
+    assert alone == pytest.approx(2 + 9 + 4 + 4 + 7, abs=4)
+    assert many == pytest.approx(alone + 31 * 2, abs=12)  # the barrier unit takes two cycles for each warp
+
+
+def test_a_taken_branch_costs() -> None:
+    assert run(path(plain(stall=5), times=100)).cycles == pytest.approx(100 * (5 + 7), abs=12)
+
+
+def test_a_share_of_the_visits() -> None:
+    """Every fourth visit makes the way around."""
+    body = (Run(0, 1, 1.0), Run(1, 2, 0.25))
+    what = MachinePath((plain(stall=4), plain(stall=15)), (Loop(100.0, body),), ())
+    assert run(what).cycles == pytest.approx(100 * 4 + 25 * 15 + 99 * 7, rel=0.02)
+
+
+def test_loops_in_loops_and_a_loop_with_a_fraction_of_a_round() -> None:
+    inner = Loop(2.5, (Run(0, 1, 1.0),))
+    what = MachinePath((plain(stall=4), plain(stall=4)), (Loop(40.0, (inner, Run(1, 2, 1.0))),), ())
+    assert what.issues(1) == 40 * 3.5
+    assert run(what).cycles == pytest.approx(40 * 3.5 * 4 + 60 * 7 + 39 * 7, rel=0.02)
+
+
+def test_one_warp_does_more_than_the_others() -> None:
+    """A serial loop in one warp of 32 leaves the schedulers idle."""
+    what = MachinePath((plain(stall=4),), (Loop(1000.0, (Run(0, 1, 1.0),)),), (Run(0, 1, 1.0),))
+    assert what.issues(32) == 1031
+    assert run(what, warps=32).cycles == pytest.approx(run(what, warps=1).cycles, abs=16)
+
+
+def test_blocks_take_turns() -> None:
+    """Two places for five blocks: three rounds."""
+    block = path(*[plain(stall=4)] * 100)
+    assert run(block, blocks=5, resident=2).cycles == pytest.approx(3 * 400, abs=8)
+    assert run(block, blocks=4, resident=4).cycles == pytest.approx(396, abs=4)
+
+
+def test_what_is_extrapolated_says_so_and_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    what = path(plain(), load(4.0), plain(waits=1), BARRIER, times=400)
+    short = run(what, warps=32)
+    monkeypatch.setattr(sm_simulation, "MOST_ISSUES", 1 << 20)
+    sm_simulation._simulate.cache_clear()
+    whole = run(what, warps=32)
+    sm_simulation._simulate.cache_clear()
+    assert short.extrapolated
+    assert not whole.extrapolated
+    assert short.cycles == pytest.approx(whole.cycles, rel=0.02)
+    assert short.busy["unit"] == pytest.approx(whole.busy["unit"], rel=0.02)
+
+
+def test_busy_cycles() -> None:
+    time = run(path(plain(), load(8.0), BARRIER), warps=4)
+    assert time.busy["unit"] == 4 * 8
+    assert time.busy["barriers"] == 4 * 2
+    assert time.busy["fma"] == 4
+
+
+def test_a_path_that_is_too_deep_is_refused() -> None:
+    steps: tuple[Run | Loop, ...] = (Run(0, 1, 1.0),)
+    for _ in range(9):
+        steps = (Loop(2.0, steps),)
+    with pytest.raises(TooDeep, match="8 loops"):
+        run(MachinePath((plain(),), steps, ()))
