@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 #: Wrong on purpose: what the sanitizer must find there.
 WRONG = {
+    "barriers/exit_before_barrier": {"barrier after exit"},  # legal in a plain launch, and what synccheck is for
     "callbacks/after_a_fault": {"null pointer"},
     "clusters/block_size": {"race"},  # every thread writes the same number
     "clusters/ended_block": {"shared memory of a block that has ended"},
