@@ -79,8 +79,9 @@ def go_back(e: ThreadEnvironment, head: int, taken: str = "true") -> None:
 
 
 def take_back_edge(e: ThreadEnvironment, head: int, thread: str, label: str) -> None:
-    """Count a back-edge to the block ``head`` and branch to ``label``, by way of the host when the fuel has run out."""
-    if counts_work(e):
+    """Count a back-edge to the block ``head`` and branch to ``label``, by way of the host when the fuel has run out. A
+    region that begins behind a barrier inside a loop may go round from another block: the loop's own edge counts."""
+    if counts_work(e) and head in e.plan.work.heads:
         _add(e, str(e.plan.work.heads[head]))
     tank = fuel(e)
     e.count += 1

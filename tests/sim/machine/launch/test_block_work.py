@@ -47,6 +47,19 @@ __global__ void squares(const int *wanted, int *out, int n) {
     if (i < n) for (int k = 0; k < n; k++) sum = sum * 3 + k;
     out[i] = sum;
 }
+__global__ void sorted(const int *wanted, int *out) {
+    __shared__ int s[64];
+    int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;
+    s[t] = wanted[i];
+    __syncthreads();
+    for (int size = 2; size <= blockDim.x; size *= 2)
+        for (int step = size / 2; step > 0; step /= 2) {
+            int other = t ^ step;
+            if (other > t && s[t] > s[other]) { int x = s[t]; s[t] = s[other]; s[other] = x; }
+            __syncthreads();
+        }
+    out[i] = s[t];
+}
 __global__ void straight(const int *wanted, int *out) { out[threadIdx.x] = wanted[threadIdx.x] * 3; }
 }
 """
@@ -68,6 +81,14 @@ def counted(compiled: Compiled, name: str, blocks: int, threads: int, wanted: li
     outcome = execute(launch, Standalone(workers=workers), variant=variant, footprint=marks, work=work.slots)
     assert outcome.fault is None
     return work
+
+
+def test_an_inner_loop_with_a_barrier_that_may_be_skipped_counts_alike_in_wide_code(compiled: Compiled) -> None:
+    """From the barrier on, the way back to it leads through the outer loop first."""
+    wanted = np.random.default_rng(2).integers(0, 200, 4 * 64).tolist()
+    plain, wide = (counted(compiled, "sorted", 4, 64, wanted, variant=variant) for variant in ("plain", "wide"))
+    assert wide.slots.min() > 0
+    assert np.allclose(wide.slots, plain.slots, rtol=0.05)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -111,6 +132,7 @@ def test_what_decides_the_rounds(compiled: Compiled) -> None:
         "tiles": Rounds.DATA,
         "columns": Rounds.INDEX,
         "squares": Rounds.LAUNCH,
+        "sorted": Rounds.DATA,
         "straight": Rounds.NONE,
     }
 
