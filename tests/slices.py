@@ -20,7 +20,15 @@ import pytest
 
 VARIABLE = "CUDALAB_SLICE"
 CHAPTERS = "CUDALAB_CHAPTERS"
-_COURSE = ("notebooks", "exercises", "solutions", "cudalab/checks", "cudalab/widgets/questions", "tests/notebooks")
+_COURSE = (
+    "notebooks",
+    "exercises",
+    "solutions",
+    "cudalab/checks",
+    "cudalab/widgets/questions",
+    "cudalab/widgets/predictions",
+    "tests/notebooks",
+)
 _NUMBER = re.compile(r"(?:^|/|chapter_)(\d\d)[_.]")
 _ROOT = Path(__file__).parent.parent
 

@@ -116,7 +116,8 @@ class CudaMagics(Magics):  # type: ignore[misc]  # IPython is left out, see pypr
         """Run the cell in a process of its own: ``%%isolated [gpu|sim|sim:PROFILE] [--with a,b] [--time 30]``.
 
         The process knows cudalab's names, ``np`` and the values listed after ``--with``; what it binds is gone when it
-        ends. Its output appears here; an exception, or the end of the process, is reported as text.
+        ends. Its output appears here; an exception, or the end of the process, is reported as text. How it ended is
+        bound to ``_isolated``, as the exit code of a ``!command`` is to ``_exit_code``.
         """
         args = _parse(_isolated_parser(), line)
         names = [name for name in args.names.split(",") if name]
@@ -126,6 +127,7 @@ class CudaMagics(Magics):  # type: ignore[misc]  # IPython is left out, see pypr
         values = {name: self.shell.user_ns[name] for name in names}
         # As above: line 1 of the cell is the magic itself.
         result = isolated.run("\n" + cell, device=args.device, values=values, time_limit=args.time)
+        self.shell.user_ns["_isolated"] = result
         if result.error is not None:
             print(result.error)
 

@@ -8,6 +8,7 @@ hash no longer fits, and a test says which cell is stale until the notebook is r
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import re
@@ -63,40 +64,81 @@ def read(path: Path) -> Notebook:
 
 
 def canonical(notebook: Notebook) -> str:
-    """The one text that a notebook is stored as: keys sorted, one space of indentation, UTF-8, no widget state, no
-    metadata that depends on the machine."""
+    """The one text that a notebook is stored as: keys sorted, one space of indentation, UTF-8, no widget state, figures
+    without their live form, no metadata that depends on the machine."""
+    hashes = source_hashes(notebook)
     kept = json.loads(nbformat.writes(notebook))
     kept["metadata"] = {"kernelspec": KERNELSPEC, "language_info": LANGUAGE}
     kept["nbformat"], kept["nbformat_minor"] = 4, 5
     for cell in kept["cells"]:
         cell["metadata"] = {key: value for key, value in cell["metadata"].items() if key in _CELL_KEYS}
         if cell["cell_type"] == "code":
-            cell["outputs"] = [output for output in map(_without_widgets, cell["outputs"]) if output is not None]
+            if cell.get("id") not in hashes:
+                cell["metadata"].pop(RECORD, None)
+            cell["outputs"] = [output for output in map(_static, cell["outputs"]) if output is not None]
             for output in cell["outputs"]:
                 if "execution_count" in output:
                     output["execution_count"] = cell["execution_count"]
     return json.dumps(kept, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
-def _without_widgets(output: dict[str, Any]) -> dict[str, Any] | None:
+def _static(output: dict[str, Any]) -> dict[str, Any] | None:
     """The output without its live view; None when nothing else was in it."""
     data = output.get("data")
-    if data is None or not any(kind in data for kind in _WIDGET_TYPES):
+    if data is None:
         return output
-    # the text beside a live view is only the widget's class name
-    rest = {kind: value for kind, value in data.items() if kind not in (*_WIDGET_TYPES, "text/plain")}
+    live = {kind for kind in _WIDGET_TYPES if kind in data}
+    if live:
+        live.add("text/plain")  # only the widget's class name
+    elif "image/svg+xml" in data:
+        live.add("text/html")  # the figure with its script, for a page with a kernel
+    rest = {kind: value for kind, value in data.items() if kind not in live}
     return {**output, "data": rest} if rest else None
 
 
 def source_hashes(notebook: Notebook) -> dict[str, str]:
-    """Cell id → hash of its code and of all code before it, for every code cell."""
+    """Cell id → hash of its code and of all code before it, for every code cell that does more than ask."""
     digest = hashlib.sha256()
     hashes = {}
+    predictions: set[str] = set()
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            digest.update(cell.source.strip().encode() + b"\0")
-            hashes[cell.id] = digest.hexdigest()[:16]
+            code = without_questions(cell.source, predictions)
+            if code:
+                digest.update(code.encode() + b"\0")
+                hashes[cell.get("id", "")] = digest.hexdigest()[:16]
     return hashes
+
+
+def without_questions(source: str, predictions: set[str]) -> str:
+    """The code of a cell without the statements that only ask. ``predictions`` are the names bound to predictions so
+    far; those that the cell binds are added."""
+    if source.startswith("%%"):
+        return source.strip()
+    try:
+        statements = ast.parse(source).body
+    except SyntaxError:  # a line magic, say
+        return source.strip()
+    lines = source.split("\n")
+    for statement in reversed([each for each in statements if _asks(each, predictions)]):
+        del lines[statement.lineno - 1 : statement.end_lineno]
+    return "\n".join(lines).strip()
+
+
+def _asks(statement: ast.stmt, predictions: set[str]) -> bool:
+    """``x = cudalab.predict(…)``, ``cudalab.quiz(…)``, a loop over such, or ``x.compare(…)`` of a prediction."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called)):
+            if ast.unparse(called) == "cudalab.predict":
+                predictions.add(name)
+                return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="compare"))):
+            return name in predictions
+        case ast.Expr(value=ast.Call(func=called)):
+            return ast.unparse(called) == "cudalab.quiz"
+        case ast.For(body=body):
+            return all(_asks(each, predictions) for each in body)
+    return False
 
 
 def is_compared(cell: Any) -> bool:
@@ -124,7 +166,7 @@ def breaches(path: Path, *, recorded: bool = True) -> Iterator[Breach]:
         for rule in _cell_rules(cell):
             yield Breach(path.name, cell.id, rule)
         if cell.cell_type == "code" and recorded:
-            for rule in _record_rules(cell, hashes[cell.id]):
+            for rule in _record_rules(cell, hashes.get(cell.id)):
                 yield Breach(path.name, cell.id, rule)
 
 
@@ -144,8 +186,12 @@ def _cell_rules(cell: Any) -> Iterator[str]:
         yield "uses the host's clock; take cudalab.clock(), cudalab.host_work() or cudalab.benchmark()"
 
 
-def _record_rules(cell: Any, wanted: str) -> Iterator[str]:
+def _record_rules(cell: Any, wanted: str | None) -> Iterator[str]:
     record = cell.metadata.get(RECORD)
+    if wanted is None:
+        if record is not None:
+            yield "it only asks, so nothing of a device is recorded in it; run `python -m cudalab notebooks --fix`"
+        return
     if record is None:
         if cell.outputs or is_compared(cell):
             yield "it was never recorded; run `python -m cudalab record` on a machine with a GPU"

@@ -9,6 +9,11 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from string import ascii_uppercase
+from typing import Literal
 
 import ipywidgets
 import mistune
@@ -19,16 +24,22 @@ from cudalab.plots.style import BLUE, GREEN, QUIET, VERMILLION
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)
+_TAGS = re.compile(r"</?div[^>]*>\n?")
+_MARKUP = re.compile(r"`([^`]*)`|\*\*?([^*\s](?:[^*]*[^*\s])?)\*\*?")
 
 RIGHT = ("✔", GREEN)
 WRONG = ("✘", VERMILLION)
 NEUTRAL = ("●", BLUE)
 WAITING = ("○", QUIET)
 
+Look = Literal["", "chosen", "right", "wrong"]
+_ICONS: dict[Look, str] = {"": "circle-o", "chosen": "dot-circle-o", "right": "check", "wrong": "times"}
+_MANY_ICONS: dict[Look, str] = _ICONS | {"": "square-o", "chosen": "check-square-o"}
+
 
 def show_text(markdown: str) -> None:
     """Emit ``markdown`` as an output of the running cell; its plain form leaves ``<details>`` (the answers) out."""
-    plain = _DETAILS.sub("", markdown).strip()
+    plain = _TAGS.sub("", _DETAILS.sub("", markdown)).strip()
     if get_ipython() is None:
         print(plain)
         return
@@ -49,8 +60,8 @@ def message(sign: tuple[str, str], markdown: str) -> str:
     text = str(mistune.html(markdown)).strip()
     text = re.sub(r"^<p>(.*)</p>$", r"\1", text, flags=re.DOTALL)
     return (
-        f'<div style="border-left: 4px solid {colour}; padding: 2px 10px; margin: 4px 0; line-height: 1.45; '
-        f'max-width: 48em; color: var(--jp-content-font-color1, #222)">'
+        f'<div role="status" style="border-left: 4px solid {colour}; padding: 2px 10px; margin: 4px 0; '
+        f'line-height: 1.45; max-width: 48em; color: var(--jp-content-font-color1, #222)">'
         f'<b style="color: {colour}">{shape}</b>&ensp;{text}</div>'
     )
 
@@ -63,6 +74,51 @@ def error(exception: BaseException) -> str:
         f'<pre style="border-left: 4px solid {colour}; padding: 2px 10px; white-space: pre-wrap">'
         f"{shape} {html.escape(chr(10).join(lines))}</pre>"
     )
+
+
+def listed(lines: Sequence[str]) -> list[str]:
+    """Lines of Markdown that are hidden where buttons beside them say the same."""
+    return ['<div class="cudalab-listed">', "", *lines, "", "</div>"]
+
+
+@cache
+def _style_sheet() -> str:
+    return (resources.files("cudalab.widgets") / "controls.css").read_text(encoding="utf-8")
+
+
+class Options:
+    """Answers as buttons, each with its letter; how one looks is told by its icon, its border and its colour."""
+
+    def __init__(self, texts: Sequence[str], *, several: bool = False) -> None:
+        self._icons = _MANY_ICONS if several else _ICONS
+        self.buttons = [
+            ipywidgets.Button(description=f"{letter} · {plain(text)}", icon=self._icons[""], tooltip=plain(text))
+            for letter, text in zip(ascii_uppercase, texts, strict=False)
+        ]
+
+    def look(self, place: int, look: Look) -> None:
+        """Make the button at ``place`` look chosen, right, wrong, or like nothing in particular."""
+        button = self.buttons[place]
+        button.icon = self._icons[look]
+        button.remove_class("cudalab-chosen").remove_class("cudalab-wrong").remove_class("cudalab-right")
+        if look:
+            button.add_class(f"cudalab-{look}")
+
+    def lock(self) -> None:
+        for button in self.buttons:
+            button.disabled = True
+
+    def view(self, *below: ipywidgets.Widget) -> ipywidgets.Widget:
+        """The buttons, side by side where they fit, and what stands below them."""
+        row = ipywidgets.HBox(self.buttons, layout=ipywidgets.Layout(flex_flow="row wrap"))
+        box = ipywidgets.VBox([ipywidgets.HTML(f"<style>{_style_sheet()}</style>"), row, *below])
+        box.add_class("cudalab-options")
+        return box
+
+
+def plain(markdown: str) -> str:
+    """One line of Markdown as the text of a button, which shows no markup."""
+    return _MARKUP.sub(lambda found: found[1] if found[1] is not None else found[2], markdown)
 
 
 class Shown:

@@ -1,24 +1,77 @@
-"""Predict first, then run: an answer the learner commits to, and its comparison with what the run says."""
+"""Predict first, then run: an answer that the learner commits to, and its comparison with what the run says.
+
+The question is asked by one cell. The cell of the run, or the one after it, gives ``compare`` what the run found, and
+that decides which choice was right: no cell names the answer. The verdict is part of the live view alone; a notebook
+that is saved keeps what the run said, and not how the learner fared.
+"""
 
 from __future__ import annotations
 
+import html
+import math
+import re
+import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
 from numbers import Real
 
 import ipywidgets
 
 from cudalab.plots.style import number
-from cudalab.widgets.output import NEUTRAL, RIGHT, WAITING, WRONG, Shown, message, show_live, show_text
+from cudalab.widgets.output import (
+    NEUTRAL,
+    RIGHT,
+    WAITING,
+    WRONG,
+    Options,
+    Shown,
+    listed,
+    message,
+    show_live,
+    show_text,
+)
 
 Answer = str | float
 _WIDE = ipywidgets.Layout(width="max-content")
+_KEY = re.compile(r"^(\d\d)\.([a-z][a-z0-9-]*)$")
+_CLOSE = 0.02  # of a value that is no whole number
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One answer to choose."""
+
+    text: str
+    """Markdown, one line."""
+    why: str = ""
+    """What the learner reads who chose it where the run says otherwise."""
+    value: float | str | None = None
+    """What the run finds where this is the answer: a number, of which the nearest choice counts, or words that are part
+    of what it says. Without it, the text."""
+
+    @property
+    def number(self) -> float | None:
+        """The value as a number; None where it is none."""
+        if isinstance(self.value, str):
+            return None
+        if self.value is not None:
+            return float(self.value)
+        try:
+            return float(self.text.replace(",", ""))
+        except ValueError:
+            return None
+
+    def is_said_by(self, found: str) -> bool:
+        return found == self.text or (isinstance(self.value, str) and self.value in found)
 
 
 def predict(question: str, choices: Sequence[Answer] | None = None, *, numbers: Sequence[str] = ()) -> Prediction:
     """Ask for a prediction before the next cell is run.
 
     Args:
-        question: Markdown.
+        question: a prediction of the course by its key (``"04.block"``, in ``predictions/04.toml``), or, with
+            ``choices`` or ``numbers``, its text in Markdown.
         choices: the answers to choose one from.
         numbers: instead of choices, the names of quantities to give a number for.
 
@@ -26,112 +79,203 @@ def predict(question: str, choices: Sequence[Answer] | None = None, *, numbers: 
         A ``Prediction``; give what the run found to its ``compare``.
 
     Raises:
-        ValueError: neither or both of ``choices`` and ``numbers``, or fewer than two choices.
+        KeyError: no prediction of that key.
+        ValueError: both of ``choices`` and ``numbers``, fewer than two choices, or neither and no key.
     """
-    prediction = Prediction(question, choices, numbers=numbers)
+    key = _KEY.match(question) if choices is None and not numbers else None
+    if key is not None:
+        prediction = load(*key.groups())
+    else:
+        prediction = Prediction(
+            question, [Choice(_text(choice)) for choice in choices or ()], dict.fromkeys(numbers, "")
+        )
     prediction.show()
     return prediction
 
 
-class Prediction(Shown):
-    """A question, and the learner's answer once it is committed."""
+def load(chapter: str, name: str) -> Prediction:
+    """The course's prediction ``name``, from ``predictions/CHAPTER.toml``."""
+    source = resources.files("cudalab.widgets") / "predictions" / f"{chapter}.toml"
+    if not source.is_file():
+        raise KeyError(f"predict: no predictions for chapter {chapter!r}; a key looks like '04.block'")
+    table = tomllib.loads(source.read_text(encoding="utf-8"))
+    if name not in table:
+        raise KeyError(f"predict: chapter {chapter} has predictions {', '.join(table)}; there is no {name!r}")
+    entry = table[name]
+    choices = [Choice(**choice) for choice in entry.get("choices", ())]
+    return Prediction(entry["question"], choices, {each["name"]: each["why"] for each in entry.get("numbers", ())})
 
-    def __init__(self, question: str, choices: Sequence[Answer] | None = None, *, numbers: Sequence[str] = ()) -> None:
-        if (choices is None) == (not numbers):
+
+class Prediction(Shown):
+    """A question, and the learner's answer once there is one."""
+
+    def __init__(self, question: str, choices: Sequence[Choice], numbers: Mapping[str, str] | None = None) -> None:
+        self.choices, self.numbers = list(choices), dict(numbers or {})
+        if bool(self.choices) == bool(self.numbers):
             raise ValueError("predict takes either choices or numbers=[names]; give exactly one of the two")
-        if choices is not None and len(choices) < 2:
-            raise ValueError(f"predict needs at least two choices; got {list(choices)}")
+        if len(self.choices) == 1:
+            raise ValueError(f"predict needs at least two choices; got {[choice.text for choice in choices]}")
         self.question = question
-        self.choices = [_text(choice) for choice in choices or ()]
-        self.numbers = list(numbers)
-        self.answer: str | dict[str, float] | None = None
-        """What the learner committed to; None before."""
-        self.commit_button = ipywidgets.Button(description="Commit", icon="lock", layout=_WIDE)
-        self.commit_button.on_click(lambda _button: self._commit())
-        self.feedback = ipywidgets.HTML(message(WAITING, "Not committed yet."))
-        self.choice = ipywidgets.ToggleButtons(options=self.choices, value=None, style={"button_width": "auto"})
+        self.answer: int | dict[str, float] | None = None
+        """What the learner committed to: the place of a choice, or the numbers; None before, and when skipped."""
+        self.skipped = False
+        self.options = Options([choice.text for choice in self.choices])
+        for place, button in enumerate(self.options.buttons):
+            button.on_click(lambda _button, place=place: self.commit(place))
         self.fields = {
             name: ipywidgets.Text(
                 placeholder="?",
                 description=name,
                 style={"description_width": "auto"},
-                layout=ipywidgets.Layout(width="11em"),
+                layout=ipywidgets.Layout(width="max-content"),
             )
             for name in self.numbers
         }
+        self.commit_button = ipywidgets.Button(description="Commit", icon="lock", layout=_WIDE)
+        self.commit_button.on_click(lambda _button: self._commit_fields())
+        self.skip_button = ipywidgets.Button(
+            description="Skip", icon="forward", layout=_WIDE, tooltip="Run without one"
+        )
+        self.skip_button.on_click(lambda _button: self.skip())
+        for button in (self.commit_button, self.skip_button):
+            button.add_class("cudalab-short")
+        self.verdict = ipywidgets.HTML()
+        """What stands beside what the run says, once it has."""
+        how = "Click what you expect." if self.choices else "Give a number for each, then commit."
+        self.feedback = ipywidgets.HTML(message(WAITING, how))
+
+    def markdown(self) -> str:
+        """The question for a page without a kernel."""
+        texts = [choice.text for choice in self.choices]
+        if self.numbers:
+            return f"**Predict.** {self.question}\n\n" + " · ".join(f"{name}: ?" for name in self.numbers)
+        lines = [" · ".join(texts)] if sum(map(len, texts)) < 60 else [f"- {text}" for text in texts]
+        return "\n".join([f"**Predict.** {self.question}", "", *listed(lines)])
 
     def show(self) -> None:
-        """Emit the question as text, and below it the controls."""
-        lines = [f"**Predict.** {self.question}", ""]
-        if self.choices and sum(map(len, self.choices)) < 60:
-            lines.append(" · ".join(self.choices))
-        else:
-            lines += [f"- {choice}" for choice in self.choices] or [" · ".join(f"{name}: ?" for name in self.numbers)]
-        show_text("\n".join(lines))
-        controls = [self.choice] if self.choices else list(self.fields.values())
-        row = ipywidgets.HBox(controls, layout=ipywidgets.Layout(flex_flow="row wrap"))
-        show_live(ipywidgets.VBox([row, ipywidgets.HBox([self.commit_button, self.feedback])]), "buttons to commit")
+        """Emit the question as text, and below it the buttons."""
+        show_text(self.markdown())
+        fields = ipywidgets.HBox(list(self.fields.values()), layout=ipywidgets.Layout(flex_flow="row wrap"))
+        first = [fields] if self.numbers else []
+        buttons = [self.commit_button] if self.numbers else []
+        row = ipywidgets.HBox([*buttons, self.skip_button, self.feedback])
+        show_live(self.options.view(*first, row), "buttons to predict")
 
-    def commit(self, answer: Answer | Mapping[str, float]) -> None:
-        """Commit to ``answer``: one of the choices, or a number for each name.
+    def commit(self, answer: int | Mapping[str, float]) -> None:
+        """Commit to the choice at the place ``answer``, or to a number for each name; until the run has answered, to
+        another.
 
         Raises:
-            ValueError: not one of the choices, or not the asked names.
+            ValueError: no such choice, or not the asked names.
         """
         if self.numbers:
             if not isinstance(answer, Mapping) or set(answer) != set(self.numbers):
-                raise ValueError(f"commit takes a number for each of {self.numbers}; got {answer!r}")
+                raise ValueError(f"commit takes a number for each of {list(self.numbers)}; got {answer!r}")
             self.answer = {name: float(answer[name]) for name in self.numbers}
         else:
-            if isinstance(answer, Mapping) or _text(answer) not in self.choices:
-                raise ValueError(f"commit takes one of {self.choices}; got {answer!r}")
-            self.answer = _text(answer)
-        for control in (self.choice, self.commit_button, *self.fields.values()):
-            control.disabled = True
-        self.feedback.value = message(NEUTRAL, f"Committed: **{_said(self.answer)}**. Now run the next cell.")
+            if not isinstance(answer, int) or not 0 <= answer < len(self.choices):
+                raise ValueError(
+                    f"commit takes the place of a choice, from 0 to {len(self.choices) - 1}; got {answer!r}"
+                )
+            self.answer = answer
+            for place in range(len(self.choices)):
+                self.options.look(place, "chosen" if place == answer else "")
+        self.skipped = False
+        self.feedback.value = message(NEUTRAL, f"You say **{self._said()}**. Now run the next cell.")
+
+    def skip(self) -> None:
+        """Go on without a prediction."""
+        self.answer, self.skipped = None, True
+        for place in range(len(self.choices)):
+            self.options.look(place, "")
+        self.feedback.value = message(WAITING, "Skipped. Run the next cell.")
 
     def compare(self, found: Answer | Mapping[str, float]) -> None:
-        """Set the prediction against what the run ``found``, as text on the page."""
+        """Set the prediction against what the run ``found``: a number, of which the nearest choice counts, what it says
+        in words, or a number for each name. What the run says is put on the page, beside it the live verdict.
+
+        Raises:
+            ValueError: no choice fits what was found.
+        """
         if isinstance(found, Mapping):
-            self._compare_numbers(found)
-        elif self.answer is None:
-            show_text(f"{WAITING[0]} You made no prediction. The run says **{_text(found)}**.")
-        elif self.answer == _text(found):
-            show_text(f"{RIGHT[0]} **As you predicted:** {_text(found)}.")
+            said = " · ".join(f"{name}: **{_text(found[name])}**" for name in self.numbers)
+            verdict = self._verdict_on_numbers(found)
         else:
-            show_text(
-                f"{WRONG[0]} **Not as predicted.** You said {_said(self.answer)}; the run says **{_text(found)}**."
-            )
+            right = self._choice_of(found)
+            said, verdict = _run_says(found, self.choices[right]), self._verdict(right)
+        show_text(f"The run says {said}.")
+        self.options.lock()
+        for field in self.fields.values():
+            field.disabled = True
+        for past in (self.commit_button, self.skip_button, self.feedback):
+            past.layout.display = "none"
+        self.verdict.value = verdict
+        show_live(self.verdict, "your prediction")
 
-    def _compare_numbers(self, found: Mapping[str, float]) -> None:
-        said = self.answer if isinstance(self.answer, dict) else {}
-        lines = ["| | your prediction | the run | |", "| --- | ---: | ---: | --- |"]
-        for name, value in found.items():
-            if name not in said:
-                verdict, guess = "", "–"
-            else:
-                verdict = f"{RIGHT[0]} as predicted" if said[name] == value else f"{WRONG[0]} not as predicted"
-                guess = _text(said[name])
-            lines.append(f"| {name} | {guess} | **{_text(value)}** | {verdict} |")
-        show_text("\n".join(lines))
+    def _choice_of(self, found: Answer) -> int:
+        places = range(len(self.choices))
+        if not isinstance(found, str):
+            values = {place: value for place in places if (value := self.choices[place].number) is not None}
+            if values:
+                return min(values, key=lambda place: _distance(values[place], float(found)))
+        for place in places:
+            if self.choices[place].is_said_by(_text(found)):
+                return place
+        raise ValueError(f"compare: the run found {found!r}, and no choice of {[c.text for c in self.choices]} says so")
 
-    def _commit(self) -> None:
+    def _verdict(self, right: int) -> str:
+        self.options.look(right, "right")
+        if not isinstance(self.answer, int):
+            return self._without_answer()
+        if self.answer == right:
+            return message(RIGHT, f"**As you predicted:** {self.choices[right].text}.")
+        self.options.look(self.answer, "wrong")
+        wrong = self.choices[self.answer]
+        return message(WRONG, f"**Not as you predicted:** you said {wrong.text}. {wrong.why}".strip())
+
+    def _without_answer(self) -> str:
+        how = "You skipped this prediction." if self.skipped else "You ran this without a prediction."
+        return message(WAITING, f"{how} The next one is worth a guess: a wrong one teaches most.")
+
+    def _verdict_on_numbers(self, found: Mapping[str, float]) -> str:
+        if not isinstance(self.answer, dict):
+            return self._without_answer()
+        rows = []
+        for name, why in self.numbers.items():
+            hit = _agree(self.answer[name], float(found[name]))
+            sign = f"{RIGHT[0]} as predicted" if hit else f"{WRONG[0]} not as predicted"
+            cells = (name, _text(self.answer[name]), _text(found[name]), sign, "" if hit else why)
+            rows.append("<tr>" + "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in cells))
+        heads = "".join(f"<th style='text-align:left'>{head}</th>" for head in ("", "you", "the run", "", ""))
+        return f"<table role='status'><tr>{heads}</tr>{''.join(rows)}</table>"
+
+    def _said(self) -> str:
+        if isinstance(self.answer, dict):
+            return ", ".join(f"{name}: {_text(value)}" for name, value in self.answer.items())
+        assert self.answer is not None
+        return self.choices[self.answer].text
+
+    def _commit_fields(self) -> None:
         try:
-            if self.numbers:
-                self.commit({name: float(field.value) for name, field in self.fields.items()})
-            elif self.choice.value is None:
-                self.feedback.value = message(WAITING, "Choose one first.")
-            else:
-                self.commit(self.choice.value)
+            self.commit({name: float(field.value.replace(",", "")) for name, field in self.fields.items()})
         except ValueError:
             self.feedback.value = message(WAITING, f"Give a number for each of: {', '.join(self.numbers)}.")
 
 
+def _distance(value: float, found: float) -> float:
+    """How far off: by ratio where both are positive, so that 2 is as far from 1 as from 4."""
+    return abs(math.log(value / found)) if value > 0 and found > 0 else abs(value - found)
+
+
+def _agree(said: float, found: float) -> bool:
+    return said == found if found.is_integer() else math.isclose(said, found, rel_tol=_CLOSE)
+
+
+def _run_says(found: Answer, right: Choice) -> str:
+    if not isinstance(found, str) and right.number != float(found):
+        return f"{_text(found)}, nearest to **{right.text}**"
+    return f"**{right.text}**"
+
+
 def _text(value: object) -> str:
     return number(float(value)) if isinstance(value, Real) else str(value)
-
-
-def _said(answer: str | dict[str, float] | None) -> str:
-    if isinstance(answer, dict):
-        return ", ".join(f"{name}: {_text(value)}" for name, value in answer.items())
-    return str(answer)

@@ -10,7 +10,7 @@ from string import ascii_uppercase
 
 import ipywidgets
 
-from cudalab.widgets.output import RIGHT, WAITING, WRONG, Shown, message, show_live, show_text
+from cudalab.widgets.output import RIGHT, WAITING, WRONG, Options, Shown, listed, message, show_live, show_text
 
 
 @dataclass(frozen=True)
@@ -69,37 +69,32 @@ class Question(Shown):
         self.text, self.options, self.number = text, list(options), number
         self.several = sum(option.right for option in options) > 1
         self.feedback = ipywidgets.HTML()
-        self.buttons = [
-            ipywidgets.Button(description=letter, tooltip=option.text, layout=ipywidgets.Layout(width="3.2em"))
-            for letter, option in zip(ascii_uppercase, options, strict=False)
-        ]
-        self.boxes = [
-            ipywidgets.Checkbox(description=letter, indent=False, layout=ipywidgets.Layout(width="3.6em"))
-            for letter, _ in zip(ascii_uppercase, options, strict=False)
-        ]
+        self.answers = Options([option.text for option in options], several=self.several)
+        self.ticked: set[int] = set()
+        """Places of the options that are ticked, where several hold."""
         self.check = ipywidgets.Button(description="Check", layout=ipywidgets.Layout(width="max-content"))
-        for place, button in enumerate(self.buttons):
-            button.on_click(lambda _button, place=place: self._choose([place]))
-        self.check.on_click(lambda _button: self._choose([at for at, box in enumerate(self.boxes) if box.value]))
+        for place, button in enumerate(self.answers.buttons):
+            button.on_click(lambda _button, place=place: self._press(place))
+        self.check.add_class("cudalab-short")
+        self.check.on_click(lambda _button: self._choose(sorted(self.ticked)))
 
     def show(self) -> None:
-        """Emit the question with its answers folded away, and below it the buttons."""
+        """Emit the question with its answers folded away, and below it the options as buttons."""
         show_text(self.markdown())
-        controls = [*self.boxes, self.check] if self.several else self.buttons
-        answer = ipywidgets.Label("Your answer:", layout=ipywidgets.Layout(margin="2px 8px 2px 0"))
-        show_live(ipywidgets.VBox([ipywidgets.HBox([answer, *controls]), self.feedback]), "buttons to answer")
+        below = [self.check] if self.several else []
+        show_live(self.answers.view(*below, self.feedback), "buttons to answer")
 
     def markdown(self) -> str:
         """The question for a page without a kernel."""
         how = " *(several answers hold)*" if self.several else ""
         lines = [f"**Question {self.number or ''}**".replace(" **", "**") + f" {self.text}{how}", ""]
-        lines += [f"- **{letter}** {option.text}" for letter, option in self._lettered()]
-        lines += ["", "<details><summary>Answer, and why</summary>", ""]
-        lines += [
+        below = [f"- **{letter}** {option.text}" for letter, option in self._lettered()]
+        below += ["", "<details><summary>Answer, and why</summary>", ""]
+        below += [
             f"- **{letter}** {RIGHT[0] if option.right else WRONG[0]} {option.why}"
             for letter, option in self._lettered()
         ]
-        lines += ["", "</details>"]
+        lines += listed([*below, "", "</details>"])
         return "\n".join(lines)
 
     def reply(self, chosen: Sequence[int]) -> str:
@@ -120,7 +115,15 @@ class Question(Shown):
     def _lettered(self) -> list[tuple[str, Option]]:
         return list(zip(ascii_uppercase, self.options, strict=False))
 
+    def _press(self, place: int) -> None:
+        if not self.several:
+            self._choose([place])
+            return
+        self.ticked ^= {place}
+        self.answers.look(place, "chosen" if place in self.ticked else "")
+
     def _choose(self, chosen: Sequence[int]) -> None:
         self.feedback.value = self.reply(chosen)
-        for place, button in enumerate(self.buttons):
-            button.button_style = "info" if [place] == list(chosen) else ""
+        for place in range(len(self.options)):
+            right = self.options[place].right
+            self.answers.look(place, "" if place not in chosen else "right" if right else "wrong")

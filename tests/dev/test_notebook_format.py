@@ -192,3 +192,28 @@ def test_check_all_reports_and_fixes(tmp_path, capsys):
     assert rules.check_all([path]) == 1
     assert "not in canonical form" in capsys.readouterr().out
     assert rules.check_all([path], fix=True) == 0
+
+
+def test_a_question_takes_no_part_in_the_hash_of_what_a_device_gave(broken):
+    """It may be worded anew, or moved, and the cells after it are as recorded."""
+    asking = code('guess = cudalab.predict("04.block")', name="predict-size")
+    run = code("x = 6 * 7\nprint(x)\nguess.compare(x)", printed("42\n"), name="run-it")
+    made = chapter(asking, run, code("cudalab.quiz('04.1')", name="ask"), stamped=False)
+    hashes = rules.source_hashes(made)
+    assert set(hashes) == {"run-it"}
+    made.cells[0].source = 'guess = cudalab.predict("How many?", [1, 42])'
+    made.cells[1].source = "x = 6 * 7\nguess.compare(x + 1)\nprint(x)"
+    assert rules.source_hashes(made) == hashes
+    made.cells[1].source += "\nother.compare(x)"
+    assert rules.source_hashes(made) != hashes, "what is no prediction counts"
+
+
+def test_a_live_figure_is_stored_as_a_picture_and_a_question_without_a_device(broken):
+    svg = nbformat.v4.new_output(
+        "display_data", data={"image/svg+xml": "<svg/>", "text/html": "<div><script/></div>", "text/plain": "[figure]"}
+    )
+    made = chapter(code("cudalab.quiz('04.1')", name="ask"), code("x = 1", svg, name="draw"), stamped=False)
+    made.cells[0].metadata["cudalab"] = {"source_hash": "0", **STAMP}
+    kept = json.loads(rules.canonical(made))["cells"]
+    assert set(kept[1]["outputs"][0]["data"]) == {"image/svg+xml", "text/plain"}
+    assert "cudalab" not in kept[0]["metadata"]

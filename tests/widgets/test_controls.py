@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
 import cudalab.widgets
+from cudalab.dev import notebook_format as rules
 from cudalab.widgets.output import WIDGET_VIEW
-from cudalab.widgets.prediction import Prediction, predict
+from cudalab.widgets.prediction import Choice, Prediction, predict
+from cudalab.widgets.prediction import load as load_prediction
 from cudalab.widgets.question import Option, Question, load, quiz
 from cudalab.widgets.tuner import Tuner, tune
 
@@ -49,53 +54,93 @@ def texts(page):
 # --- predict ---------------------------------------------------------------------------------------------------------
 
 
+def icons(options):
+    return [button.icon for button in options.buttons]
+
+
 def test_a_prediction_shows_its_question_as_text_beside_the_buttons(page):
-    predict("How many?", [3, 4])
-    assert "**Predict.** How many?" in texts(page)[0]
-    assert "3 · 4" in texts(page)[0]
-    assert [WIDGET_VIEW in data for data in page.shown] == [False, True]
-
-
-def test_a_commitment_is_stored_and_cannot_be_changed_by_the_buttons(page):
     prediction = predict("How many?", [3, 4])
-    prediction.choice.value = "3"
-    prediction.commit_button.click()
-    assert prediction.answer == "3"
-    assert prediction.choice.disabled and prediction.commit_button.disabled
-    assert "Committed" in prediction.feedback.value
+    assert "**Predict.** How many?" in texts(page)[0]
+    assert "3 · 4" in texts(page)[0] and "3 · 4" in page.shown[0]["text/plain"]
+    assert "<div" not in page.shown[0]["text/plain"]
+    assert [WIDGET_VIEW in data for data in page.shown] == [False, True]
+    assert [button.description for button in prediction.options.buttons] == ["A · 3", "B · 4"]
 
 
-def test_commit_without_a_choice_asks_for_one():
-    prediction = Prediction("How many?", [3, 4])
-    prediction.commit_button.click()
-    assert prediction.answer is None and "Choose one first" in prediction.feedback.value
+def test_a_click_on_an_option_commits_until_the_run_has_answered(page):
+    prediction = predict("How many?", [3, 4])
+    prediction.options.buttons[0].click()
+    prediction.options.buttons[1].click()
+    assert prediction.answer == 1 and "You say <strong>4</strong>" in prediction.feedback.value
+    assert icons(prediction.options) == ["circle-o", "dot-circle-o"]
+    prediction.compare(4)
+    assert (
+        all(button.disabled for button in prediction.options.buttons)
+        and prediction.skip_button.layout.display == "none"
+    )
 
 
 @pytest.mark.parametrize(
-    "answer, found, words",
-    [(None, 4, "made no prediction"), (4, 4, "As you predicted"), (3, 4, "Not as predicted"), (4, 4.0, "As you")],
+    "answer, found, words, looks",
+    [
+        (None, 4, "without a prediction", ["circle-o", "check"]),
+        (1, 4, "As you predicted", ["circle-o", "check"]),
+        (0, 4, "Not as you predicted", ["times", "check"]),
+        (1, 4.0, "As you predicted", ["circle-o", "check"]),
+        (0, 3.6, "Not as you predicted", ["times", "check"]),
+    ],
 )
-def test_compare_tells_by_words(page, answer, found, words):
-    prediction = Prediction("How many?", [3, 4])
+def test_the_run_decides_and_the_verdict_is_live_only(page, answer, found, words, looks):
+    prediction = predict("How many?", [3, 4])
     if answer is not None:
-        prediction.commit(answer)
+        prediction.options.buttons[answer].click()
     prediction.compare(found)
-    assert words in texts(page)[-1] and "4" in texts(page)[-1]
+    assert words in prediction.verdict.value and icons(prediction.options) == looks
+    said, live = page.shown[-2:]
+    assert "The run says" in said["text/markdown"] and "4" in said["text/markdown"] and WIDGET_VIEW in live
+    stored = " ".join(text for data in page.shown for kind, text in data.items() if kind != WIDGET_VIEW)
+    assert "predicted" not in stored and "without a prediction" not in stored
+
+
+def test_a_number_between_the_choices_is_told_with_the_nearest(page):
+    predict("How many times?", [1, 2, 16]).compare(2.4)
+    assert texts(page)[-1] == "The run says 2.4, nearest to **2**."
+
+
+def test_skipping_is_possible_and_seen():
+    prediction = Prediction("How many?", [Choice("3"), Choice("4")])
+    prediction.options.buttons[0].click()
+    prediction.skip_button.click()
+    assert prediction.answer is None and "Skipped" in prediction.feedback.value
+    assert icons(prediction.options) == ["circle-o", "circle-o"]
+    prediction.compare(4)
+    assert "You skipped this prediction" in prediction.verdict.value
+
+
+def test_a_wrong_choice_has_its_reason_and_words_of_the_run_decide():
+    prediction = Prediction("What?", [Choice("it works", "out of reach", "None"), Choice("an error", "", "Illegal")])
+    prediction.options.buttons[0].click()
+    prediction.compare("cudaErrorIllegalAddress: an illegal memory access")
+    assert "out of reach" in prediction.verdict.value and icons(prediction.options) == ["times", "check"]
+    with pytest.raises(ValueError, match="no choice of"):
+        prediction.compare("something else")
 
 
 def test_numbers_are_compared_one_by_one(page):
-    prediction = predict("Sectors?", numbers=["stride 1", "stride 2"])
+    prediction = Prediction("Sectors?", [], {"stride 1": "128 bytes", "stride 2": "twice as many"})
+    prediction.show()
     prediction.fields["stride 1"].value = "4"
     prediction.fields["stride 2"].value = "4"
     prediction.commit_button.click()
     prediction.compare({"stride 1": 4, "stride 2": 8})
-    table = texts(page)[-1]
-    assert "| stride 1 | 4 | **4** | ✔ as predicted |" in table
-    assert "| stride 2 | 4 | **8** | ✘ not as predicted |" in table
+    assert texts(page)[-1] == "The run says stride 1: **4** · stride 2: **8**."
+    table = prediction.verdict.value
+    assert "✔ as predicted" in table and "✘ not as predicted" in table
+    assert "twice as many" in table and "128 bytes" not in table
 
 
 def test_a_field_that_is_no_number_is_asked_for_again():
-    prediction = Prediction("Sectors?", numbers=["stride 1"])
+    prediction = Prediction("Sectors?", [], {"stride 1": ""})
     prediction.fields["stride 1"].value = "four"
     prediction.commit_button.click()
     assert prediction.answer is None and "Give a number" in prediction.feedback.value
@@ -104,12 +149,65 @@ def test_a_field_that_is_no_number_is_asked_for_again():
 @pytest.mark.parametrize("arguments", [{}, {"choices": [1, 2], "numbers": ["a"]}, {"choices": [1]}])
 def test_predict_refuses_what_is_no_question(arguments):
     with pytest.raises(ValueError, match="predict"):
-        Prediction("?", **arguments)
+        predict("?", **arguments)
 
 
 def test_commit_refuses_an_answer_that_is_none_of_the_choices():
-    with pytest.raises(ValueError, match=r"one of \['3', '4'\]; got 5"):
-        Prediction("?", [3, 4]).commit(5)
+    with pytest.raises(ValueError, match=r"from 0 to 1; got 5"):
+        Prediction("?", [Choice("3"), Choice("4")]).commit(5)
+
+
+@pytest.mark.parametrize("key, match", [("04.none", "there is no 'none'"), ("77.block", "chapter '77'")])
+def test_an_unknown_prediction_is_named(key, match):
+    with pytest.raises(KeyError, match=match):
+        predict(key)
+
+
+def course_predictions():
+    folder = resources.files("cudalab.widgets") / "predictions"
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        for name in tomllib.loads(file.read_text("utf-8")):
+            yield file.name[:2], name
+
+
+def test_the_courses_predictions_have_a_reason_for_each_choice():
+    found = list(course_predictions())
+    assert len(found) >= 20
+    for chapter, name in found:
+        prediction = load_prediction(chapter, name)
+        whys = [choice.why for choice in prediction.choices] or list(prediction.numbers.values())
+        assert all(len(why) > 15 for why in whys), (chapter, name)
+        values = [choice.number if choice.number is not None else choice.value for choice in prediction.choices]
+        assert len(set(values)) >= len(values) - 1, (chapter, name)
+
+
+CHAPTERS = rules.course_notebooks(Path(__file__).parents[2])
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_chapters_compute_the_answers_and_store_todays_questions(path):
+    """No cell names an answer, no verdict is stored, and what a page without a kernel asks is what the package asks."""
+    asked, answered = {}, set()
+    for cell in rules.read(path).cells:
+        if cell.cell_type != "code" or cell.source.startswith("%%"):
+            continue
+        texts = [output.data.get("text/markdown", "") for output in cell.outputs if "data" in output]
+        assert not any("You made no prediction" in text or "redicted" in text for text in texts), cell.id
+        for node in ast.walk(ast.parse(cell.source)):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called, args=args, keywords=more)):
+                    if ast.unparse(called) == "cudalab.predict":
+                        (key,) = args
+                        asked[name] = load_prediction(*key.value.split("."))
+                        assert not more and texts == [asked[name].markdown()], cell.id
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="compare"), args=[found]):
+                    names = [part for part in ast.walk(found) if isinstance(part, ast.Name)]
+                    assert name in asked and names, f"{cell.id} names the answer"
+                    answered.add(name)
+        numbers = re.findall(r'"(\d\d\.\d)"', cell.source) if "cudalab.quiz(" in cell.source else []
+        assert not numbers or texts == [load(number).markdown() for number in numbers], cell.id
+    assert answered == set(asked)
+    assert asked or path.name.startswith("00")
 
 
 # --- quiz ------------------------------------------------------------------------------------------------------------
@@ -130,8 +228,16 @@ def test_a_question_reads_without_a_kernel_with_the_answers_folded_away(page):
 @pytest.mark.parametrize("place, words", [(0, ("✔", "Right.", "because")), (1, ("✘", "Not this one.", "one too many"))])
 def test_a_press_brings_the_reason_at_once(place, words):
     question = Question("How many?", [Option(*option) for option in ONE])
-    question.buttons[place].click()
+    question.answers.buttons[place].click()
     assert all(word in question.feedback.value for word in words)
+    assert icons(question.answers)[place] == ("times" if place else "check"), "a wrong pick looks wrong"
+    question.answers.buttons[1 - place].click()
+    assert icons(question.answers)[place] == "circle-o"
+
+
+def test_the_options_of_a_question_are_its_buttons():
+    question = Question("How many?", [Option("`n` **more**", True, "because"), Option("5 * 4", False, "no")])
+    assert [button.description for button in question.answers.buttons] == ["A · n more", "B · 5 * 4"]
 
 
 def test_of_several_right_answers_the_missing_ones_are_counted():
@@ -139,8 +245,11 @@ def test_of_several_right_answers_the_missing_ones_are_counted():
     assert question.several
     question.check.click()
     assert "Choose at least one" in question.feedback.value
-    question.boxes[0].value = question.boxes[2].value = True
+    for place in (0, 1, 1, 2):
+        question.answers.buttons[place].click()
+    assert icons(question.answers) == ["check-square-o", "square-o", "check-square-o"]
     question.check.click()
+    assert icons(question.answers) == ["check", "square-o", "times"]
     assert "1 more holds" in question.feedback.value and "Not this one" in question.feedback.value
 
 
