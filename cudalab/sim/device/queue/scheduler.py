@@ -168,7 +168,7 @@ class Scheduler:
             if operation.publications:
                 self._plan_publications(operation, duration)
             return duration
-        except (Exception, KeyboardInterrupt) as error:
+        except BaseException as error:
             self._raised = self._raised or error
             operation.executed = True  # it ends at once, without an effect
             return 0
@@ -189,7 +189,7 @@ class Scheduler:
         operation.end = self.loop.now
         try:
             self.effects.end(operation)
-        except (Exception, KeyboardInterrupt) as error:
+        except BaseException as error:
             if isinstance(error, CudaError) and error.sticky:
                 self._on_fault(operation, error)
                 return

@@ -1,7 +1,9 @@
 """Runs native code on worker threads, so that the launching thread can stop it.
 
 Native code checks ``context.stop`` from time to time. The launching thread waits in short slices and sets it on an
-interrupt, or when no block has finished for the time limit.
+interrupt, or when no block has finished for the time limit. An interrupt is whatever a signal's handler raises in the
+launching thread: ``KeyboardInterrupt``, or the ``TimeoutError`` of a program's own alarm. The launch's memory may only
+be let go when its threads have stopped.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import Status, Stop
@@ -60,7 +63,9 @@ def run(
                 threads.append(workers_pool.borrow())
                 threads[-1].inbox.put(job)
             interrupted = _wait(jobs, spaces, time_limit, interruptible)
-        except KeyboardInterrupt as error:  # it came between two statements
+        except NotStopped:
+            raise
+        except BaseException as error:  # it came between two statements
             interrupted = error
             _stop(spaces, Stop.INTERRUPT)
             _wait_until_stopped(jobs)
@@ -133,7 +138,9 @@ def _wait(jobs: list[Job], spaces: list[Workspace], time_limit: float, interrupt
                 done, since = finished, now
             elif now - since >= time_limit:
                 _stop(spaces, Stop.TIMEOUT)
-        except KeyboardInterrupt as error:
+        except NotStopped:
+            raise
+        except BaseException as error:
             interrupted = error
             if interruptible:
                 _stop(spaces, Stop.INTERRUPT)
@@ -143,11 +150,8 @@ def _wait_until_stopped(jobs: list[Job]) -> None:
     deadline = time.monotonic() + PATIENCE
     for job in jobs:
         job.withdraw()
-    while True:
-        try:
+    while time.monotonic() <= deadline:
+        with suppress(BaseException):  # already stopping
             if all(job.wait(SLICE) for job in jobs):
                 return
-            if time.monotonic() > deadline:
-                raise NotStopped("native code did not stop when told to; restart the Python process")
-        except KeyboardInterrupt:  # already stopping
-            pass
+    raise NotStopped("native code did not stop when told to; restart the Python process")
