@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -121,8 +122,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> scheduling.S
     return scheduling.Scheduling(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slices.take_turns(items)
     items.sort(key=lambda item: scheduling.rank(item.nodeid))
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    gc.disable()  # almost all that a collection makes stays
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Each of the garbage collector's runs, some of which tests and devices ask for, would look at all that the
+    collection has made: a quarter of a second each time."""
+    gc.enable()
+    gc.freeze()
 
 
 def pytest_report_header() -> str:

@@ -4,6 +4,10 @@ A family that is too large for every run (forms of opcodes, kernels of the corpu
 slices. Each commit takes one of them, chosen by its hash, so that the whole is run in the course of some commits, and
 `make test-long` always runs all of it. The run's header names the slice; ``CUDALAB_SLICE=…`` repeats it. The core cases
 of a family are in every slice, and so are the chapters that a change touches.
+
+Three ways to say so: ``cases`` for the parameters of one test, ``turn`` for a few tests that divide the runs between
+them, and the mark ``turns`` for dear tests of one file, or all of its cases: ``@pytest.mark.turns(of=3)`` takes one in
+three of those of a file that are marked so, at least one of them in each run.
 """
 
 from __future__ import annotations
@@ -11,6 +15,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -86,6 +92,27 @@ def turn(position: int, *, of: int) -> Callable[[Any], Any]:
         return test
 
     return decorate
+
+
+def take_turns(items: Iterable[pytest.Item]) -> None:
+    """Mark tests that bear ``turns(of=n)``: ``sliced``, and ``long`` but for one in ``n`` of a file's, at least one.
+
+    The order is that of a checksum of the test's id, so that the variants of one test, which stand in a row, do not all
+    fall into the same slices. A long test has no turn.
+    """
+    families: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        mark = item.get_closest_marker("turns")
+        if mark is not None and item.get_closest_marker("long") is None:
+            if item.get_closest_marker("sliced") is not None:
+                raise pytest.UsageError(f"{item.nodeid} is of a slice already, and can take no turns")
+            families[item.nodeid.split("::")[0], mark.kwargs["of"]].append(item)
+    for (_, of), family in families.items():
+        family.sort(key=lambda item: (zlib.crc32(item.nodeid.encode()), item.nodeid))
+        for position, item in enumerate(family):
+            item.add_marker("sliced")
+            if not is_in(position, min(of, len(family))):
+                item.add_marker("long")
 
 
 def cases(

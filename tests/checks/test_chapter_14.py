@@ -90,23 +90,27 @@ def fork_and_join(prepare, left, right, combine, main, side):
 }
 
 
+@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("source", TIMED.values(), ids=TIMED)
 def test_another_right_way_to_time(source):
     result = check("14.1", source, seed=3)
     assert result.points == result.maximum == 3, str(result)
 
 
+@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("source", FORKED.values(), ids=FORKED)
 def test_another_right_fork(source):
     result = check("14.2", source, seed=3)
     assert result.points == result.maximum == 4, str(result)
 
 
+@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_seed_decides_nothing(seed):
     assert check("14.1", TIMED["one mark between two runs"], seed=seed).passed
 
 
+@pytest.mark.turns(of=3)
 @pytest.mark.parametrize(
     ("change", "mistake"),
     [
@@ -122,6 +126,7 @@ def test_a_known_mistake_is_named(change, mistake):
     assert mistake in finding.mistake
 
 
+@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("value", ["None", "'12 µs'", "[1, 2]"])
 def test_what_is_no_number_is_said(value):
     source = TIMED["one mark between two runs"].replace("return ", "ignored = ") + f"    return {value}\n"
@@ -141,6 +146,7 @@ def test_a_buffer_used_again_needs_its_wait():
     assert any(f.rule == "hazard" and "called twice" in f.text for f in findings)
 
 
+@pytest.mark.turns(of=3)
 def test_same_seed_gives_the_same_text():
     wrong = FORKED["runtime calls"].replace("    cudart.cudaEventRecord(done, side.ptr)\n", "")
     assert str(check("14.2", wrong, seed=5)) == str(check("14.2", wrong, seed=5))

@@ -53,7 +53,7 @@ def test_starter_runs_but_earns_nothing_for_what_it_lacks(exercise: Exercise) ->
     "pair",
     slices.cases(
         MUTANTS,
-        most=20,
+        most=12,
         core=lambda pair: _is_changed(pair[0]),
         ids=lambda pair: f"{pair[0].id} {pair[1].name}",
     ),

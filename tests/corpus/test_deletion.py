@@ -39,6 +39,7 @@ def test_a_slice_is_noticed(deletion: Deletion) -> None:
     assert verdict.findings and not verdict.refused, (deletion, verdict)
 
 
+@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("form", AWKWARD, ids=lambda form: form.name)
 def test_awkward_data_agrees_with_numpy(form) -> None:  # type: ignore[no-untyped-def]
     verify(form, run(form, module_of([form])))

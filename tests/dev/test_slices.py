@@ -66,6 +66,50 @@ def test_tests_that_take_turns_run_once_in_a_cycle(commit: int, monkeypatch: pyt
     assert all("sliced" in each for each in names)
 
 
+class Item:
+    """As much of a collected test as turns need."""
+
+    def __init__(self, nodeid: str, *marks: pytest.MarkDecorator) -> None:
+        self.nodeid, self.marks = nodeid, {each.name: each.mark for each in marks}
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        return self.marks.get(name)
+
+    def add_marker(self, name: str) -> None:
+        self.marks[name] = getattr(pytest.mark, name).mark
+
+
+def in_turn(monkeypatch: pytest.MonkeyPatch, commit: int, count: int, of: int) -> list[str]:
+    """Which of a file's so many tests with ``turns(of=…)`` a run on a commit takes; tests without, and of another file,
+    stand between them."""
+    monkeypatch.setenv(slices.VARIABLE, f"{commit:x}")
+    items = [Item(f"tests/test_a.py::test_b[{n}]", pytest.mark.turns(of=of)) for n in range(count)]
+    others = [Item("tests/test_a.py::test_c"), Item("tests/test_d.py::test_b[0]", pytest.mark.turns(of=1))]
+    slices.take_turns([*others[:1], *items, *others[1:]])  # type: ignore[list-item]
+    assert all("long" not in item.marks for item in others) and all("sliced" in item.marks for item in items)
+    return [item.nodeid for item in items if "long" not in item.marks]
+
+
+@pytest.mark.parametrize(("count", "of"), [(1, 3), (2, 5), (7, 3), (12, 4)])
+def test_a_cycle_of_turns_is_each_test_of_a_file_once(count: int, of: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    cycle = min(of, count)
+    runs = [in_turn(monkeypatch, 0x40 + commit, count, of) for commit in range(cycle)]
+    assert all(count // cycle <= len(run) <= -(-count // cycle) for run in runs)
+    assert sorted(sum(runs, [])) == sorted(f"tests/test_a.py::test_b[{n}]" for n in range(count))
+
+
+def test_a_long_test_has_no_turn() -> None:
+    item = Item("tests/test_a.py::test_b", pytest.mark.turns(of=2), pytest.mark.long)
+    slices.take_turns([item])  # type: ignore[list-item]
+    assert "sliced" not in item.marks
+
+
+def test_what_is_of_a_slice_takes_no_turns() -> None:
+    item = Item("tests/test_a.py::test_b", pytest.mark.turns(of=2), pytest.mark.sliced)
+    with pytest.raises(pytest.UsageError, match="test_b is of a slice already"):
+        slices.take_turns([item])  # type: ignore[list-item]
+
+
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., frozenset[str]]]:
     """Writes files, commits them if so asked, and says which chapters count as changed."""

@@ -90,12 +90,14 @@ def printing(source, text, count=1):
     return nbformat.v4.new_code_cell(source, outputs=[output], execution_count=count)
 
 
+@pytest.mark.turns(of=2)
 def test_a_wrong_stored_value_is_found(tmp_path):
     path = recorded_notebook(tmp_path, printing("# NBVAL_CHECK_OUTPUT\nprint(6 * 7)", "41\n"))
     ended, witness = run_nbval(path, tmp_path)
     assert ended.returncode == 1 and witness["compared"] == [0]
 
 
+@pytest.mark.turns(of=2)
 def test_what_nbval_skips_in_silence_is_seen(tmp_path):
     """A trailing marker, and a cell without an execution count: nbval passes both, and the witness tells."""
     path = recorded_notebook(

@@ -23,6 +23,7 @@ def notebook() -> Iterator[Notebook]:
     notebook.close()
 
 
+@pytest.mark.turns(of=4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program_of_an_evening(name: str, notebook: Notebook) -> None:
     program = PROGRAMS[name]

@@ -15,7 +15,7 @@ from cudalab.sim.cupy._base import catalogue
 from cudalab.sim.cupy._core import derivation
 from tests import slices
 
-settings.register_profile("cupy", deadline=None, max_examples=60, derandomize=True)
+settings.register_profile("cupy", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("cupy")
 
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)

@@ -62,7 +62,7 @@ _KERNELS = {
     "async_copy": async_copy.kernels,
     "wide": wide.kernels,
 }
-SLICES = 6
+SLICES = 12
 FAMILIES = (*dict.fromkeys([*_CASES, *_KERNELS]), "flushing", "constant", "flushing_constant")
 ALL_VARIANTS = ("memory", "atomic", "warp", "cluster", "control", "parameter", "texture", "wide")
 """Families whose instructions are lowered in another way in some variant of the native code."""

@@ -167,6 +167,7 @@ def test_prewarm_returns_at_once(own_helpers: None) -> None:
     assert _works()
 
 
+@pytest.mark.turns(of=2)
 def test_killed_helper_is_replaced(own_helpers: None) -> None:
     _works()
     (pid,) = _processes()
@@ -176,6 +177,7 @@ def test_killed_helper_is_replaced(own_helpers: None) -> None:
     assert pid not in _processes()
 
 
+@pytest.mark.turns(of=2)
 def test_helper_killed_at_work(own_helpers: None) -> None:
     _works()
     (pid,) = _processes()
@@ -185,6 +187,7 @@ def test_helper_killed_at_work(own_helpers: None) -> None:
     assert _works()
 
 
+@pytest.mark.turns(of=2)
 def test_a_request_whose_helper_aborts_is_repeated(own_helpers: None) -> None:
     _works()
     (pid,) = _processes()
@@ -199,6 +202,7 @@ def test_a_request_whose_helper_aborts_is_repeated(own_helpers: None) -> None:
     assert pid not in _processes()
 
 
+@pytest.mark.turns(of=2)
 def test_a_request_whose_helpers_abort_twice_is_refused(own_helpers: None) -> None:
     _works()
 
@@ -219,6 +223,7 @@ def test_a_request_whose_helpers_abort_twice_is_refused(own_helpers: None) -> No
     assert _works()
 
 
+@pytest.mark.turns(of=2)
 def test_two_at_a_time(own_helpers: None) -> None:
     """Two slow requests take one time limit together, not two; a third waits for its turn."""
     prewarm(2)
@@ -242,6 +247,7 @@ def test_two_at_a_time(own_helpers: None) -> None:
     assert most == 2
 
 
+@pytest.mark.turns(of=2)
 def test_requests_of_many_threads_do_not_mix(own_helpers: None) -> None:
     results: dict[int, str] = {}
 
@@ -256,6 +262,7 @@ def test_requests_of_many_threads_do_not_mix(own_helpers: None) -> None:
     assert [str(7000 + number) in results[number] for number in range(12)] == [True] * 12
 
 
+@pytest.mark.turns(of=2)
 def test_prefetch_and_native_agree(own_helpers: None) -> None:
     program = compile(KERNEL)
     prefetch(program, ("plain", "traced"))
@@ -364,6 +371,7 @@ def _gone(pid: int, seconds: float = 10.0) -> bool:
     return False
 
 
+@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("at_work", [False, True])
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGKILL")
 def test_helpers_end_with_their_parent(at_work: bool) -> None:

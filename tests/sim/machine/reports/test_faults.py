@@ -89,6 +89,7 @@ def _launch(source: str, variant: str) -> Outcome:
         memory().free(cell)
 
 
+@pytest.mark.turns(of=3)
 @VARIANTS
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", ACCESSES)
@@ -179,6 +180,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("variant", ["plain", "traced"])
 @pytest.mark.parametrize("name", LOOPS)
 def test_endless_loops_are_stopped(name: str, variant: str) -> None:
