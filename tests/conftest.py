@@ -22,6 +22,7 @@ os.environ.setdefault("CUDALAB_PRECOMPILED_HEADERS", "off")
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import scheduling, slices
 from tests.browser import chromium
@@ -31,6 +32,12 @@ os.environ[slices.VARIABLE] = slices.chosen()
 os.environ[slices.CHAPTERS] = ",".join(sorted(slices.changed_chapters()))
 
 pytest.register_assert_rewrite("tests.notebooks.chapter")
+
+# Properties are tried on the same examples in every run, whatever the machine does besides.
+settings.register_profile(
+    "cudalab", max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("cudalab")
 
 ROOT = Path(__file__).parent.parent
 TESTS = "tests"

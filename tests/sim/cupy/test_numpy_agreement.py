@@ -7,16 +7,13 @@ from typing import Any
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import cudalab.sim.cupy as cp
 from cudalab.sim.cupy._base import catalogue
 from cudalab.sim.cupy._core import derivation
 from tests import slices
-
-settings.register_profile("cupy", deadline=None, max_examples=25, derandomize=True)
-settings.load_profile("cupy")
 
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
 NUMBERS = st.sampled_from(["?", "i1", "u1", "i2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"])
