@@ -28,7 +28,7 @@ ALIKE = (
     "reductions",
     "pipeline by number of streams",
 )
-#: Every other one of them, so that a run pays for one of the two that take longest, operations and products of matrices.
+#: Every other one: a run pays for one of the two that take longest, operations by kind or products of matrices.
 SLICE = [name for position, name in enumerate(ALIKE) if slices.is_in(position, 2)]
 
 
