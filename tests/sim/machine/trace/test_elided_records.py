@@ -52,10 +52,13 @@ def traces(kernel: Any, grid: Any, block: Any, args: Any, shared: int = 0, recor
 def in_order(kernel: Any, grid: Any, block: Any, args: Any, shared: int, records: np.ndarray) -> np.ndarray:
     """Records by thread, in program order; accesses of one basic block by site."""
     with mirrored(kernel, grid, block, args, shared, "test") as launch:
-        kinds = np.array([site.kind for site in launch.kernel.kernel.sites])
+        sites = launch.kernel.kernel.sites
+    kinds = np.array([site.kind for site in sites])
     # code of the sanitizer does not record what a generic address reaches in local memory
     local = (records["address"] >= LOCAL_WINDOW) & (records["address"] < LOCAL_WINDOW + WINDOW_SIZE)
-    records = records[~local]
+    # and it alone records where the life of a barrier object begins and ends
+    lives = np.array([site.opcode.startswith(("mbarrier.init", "mbarrier.inval")) for site in sites])
+    records = records[~local & ~lives[records["site"]]]
     records = records[np.argsort(records["thread"], kind="stable")]
     access = (kinds[records["site"]] <= SiteKind.ATOMIC) & (records["flags"] == 0)
     step = np.cumsum(~access)
