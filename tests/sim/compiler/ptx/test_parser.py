@@ -34,6 +34,12 @@ def _operands(text: str) -> tuple:  # type: ignore[type-arg]
     return instruction.operands
 
 
+def test_an_alias_is_the_function_that_it_names() -> None:
+    functions = parse_ptx(HEADER + ".func other;\n.func f\n{\nret;\n}\n.alias other, f;\n").functions
+    assert functions["other"] is functions["f"]
+    assert "other" not in parse_ptx(HEADER + ".alias other, missing;\n").functions
+
+
 def test_kernel_declaration() -> None:
     kernel = parse_ptx(HEADER + _KERNEL.replace("BODY", "")).functions["k"]
     assert kernel.is_kernel

@@ -146,6 +146,12 @@ extern "C" __global__ void keep(cudaSurfaceObject_t s, float* out) {
     surf2Dwrite(1.0f, s, threadIdx.x * 4, 1);             // line 12
     out[threadIdx.x] = surf2Dread<float>(s, 0, 0);
 }
+extern "C" __global__ void stack(cudaSurfaceObject_t s, float* out) {
+    surf3Dwrite(1.0f, s, 4, 3, threadIdx.x);
+}
+extern "C" __global__ void sheet(cudaSurfaceObject_t s, float* out) {
+    surf2DLayeredwrite(1.0f, s, 4, 3, threadIdx.x);
+}
 """
 
 
@@ -207,6 +213,13 @@ def test_tex1dfetch_is_for_linear_memory(desk: Desk) -> None:
 def test_a_surface_write_beyond_the_edge_names_place_and_extent(desk: Desk) -> None:
     text = desk.fault("keep", desk.surface, threads=9)
     assert "bytes 32 to 35 of a row of 32" in text and "thread (8,0,0)" in text and "kernel.cu:12" in text
+
+
+@pytest.mark.parametrize(("kernel", "flags", "said"), [("stack", 2, "slice 2 of 2"), ("sheet", 3, "layer 2 of 2")])
+def test_a_surface_write_beyond_the_last_slice_says_so(desk: Desk, kernel: str, flags: int, said: str) -> None:
+    array = make_array(desk.device, np.zeros(64, np.float32), FLOAT, (8, 4, 2), flags)
+    surface = desk.device.create_surface(array)
+    assert f"outside the surface: {said}. Each texel" in desk.fault(kernel, surface, threads=3)
 
 
 def test_reading_a_freed_array_is_a_use_after_free(desk: Desk) -> None:

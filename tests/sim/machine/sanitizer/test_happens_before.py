@@ -273,6 +273,27 @@ def test_an_asynchronous_copy_has_to_be_waited_for(memory: Memory) -> None:
     assert "race" in rules(check(memory, COPY.replace("    __syncthreads();\n", ""), 1, 64))
 
 
+def test_waiting_for_one_group_of_copies_does_not_order_the_next(memory: Memory) -> None:
+    source = """
+extern "C" __global__ void k(int* data, int* flag, int* out) {
+    __shared__ int s[64];
+    int t = threadIdx.x;
+    unsigned place = (unsigned)__cvta_generic_to_shared(&s[t]);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(place), "l"(data + t) : "memory");
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(place + 128), "l"(data + 32 + t) : "memory");
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    asm volatile("cp.async.wait_group 1;" ::: "memory");
+    int first = s[t];
+    int second = s[32 + t];
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    out[t] = first + second;
+}"""
+    (finding,) = check(memory, source, 1, 32).findings
+    assert (finding.rule, finding.line) == ("race", 12)
+    assert rules(check(memory, source.replace("wait_group 1", "wait_group 0"), 1, 32)) == set()
+
+
 def test_neighbouring_bytes_are_told_apart(memory: Memory) -> None:
     source = HEAD + "    char* c = (char*)out;\n    c[b * 64 + t] = 1;\n}"
     assert rules(check(memory, source, 3, 64)) == set()
