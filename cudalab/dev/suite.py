@@ -25,7 +25,8 @@ def command(*, which: str, workers: int, arguments: Sequence[str]) -> list[str]:
     if which == "long":
         line.append("--timeout=3600")
     if workers > 1:
-        line += ["-n", str(workers), "--dist", "loadscope", "--no-loadscope-reorder"]
+        # a process that died is not replaced: the new one would run the same test, and the run would never end
+        line += ["-n", str(workers), "--dist", "loadscope", "--no-loadscope-reorder", "--max-worker-restart=0"]
     return [*line, *arguments]
 
 
