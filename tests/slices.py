@@ -5,9 +5,8 @@ slices. Each commit takes one of them, chosen by its hash, so that the whole is 
 `make test-long` always runs all of it. The run's header names the slice; ``CUDALAB_SLICE=…`` repeats it. The core cases
 of a family are in every slice, and so are the chapters that a change touches.
 
-Three ways to say so: ``cases`` for the parameters of one test, ``turn`` for a few tests that divide the runs between
-them, and the mark ``turns`` for dear tests of one file, or all of its cases: ``@pytest.mark.turns(of=3)`` takes one in
-three of those of a file that are marked so, at least one of them in each run.
+The parameters of one test are cut by ``cases``. Tests that take long bear ``@pytest.mark.turns(of=3)``: of its file's
+tests with that mark a run takes one in three, and at least one.
 """
 
 from __future__ import annotations
@@ -80,18 +79,6 @@ def _changed_chapters() -> frozenset[str]:
 def is_in(position: int, slices: int) -> bool:
     """Is the member at ``position`` of a family of so many slices in the chosen one?"""
     return position % slices == int(chosen(), 16) % slices
-
-
-def turn(position: int, *, of: int) -> Callable[[Any], Any]:
-    """A decorator for a test that takes part in one run of ``of``: one of as many alike tests, or a long one."""
-    marks = [pytest.mark.sliced, *([] if is_in(position, of) else [pytest.mark.long])]
-
-    def decorate(test: Any) -> Any:
-        for mark in marks:
-            test = mark(test)
-        return test
-
-    return decorate
 
 
 def take_turns(items: Iterable[pytest.Item]) -> None:

@@ -8,7 +8,6 @@ import nbformat
 import pytest
 
 from cudalab.dev.notebook_format import KERNELSPEC
-from tests import slices
 from tests.browser.kernel import ask
 
 ROOT = Path(__file__).parent.parent.parent
@@ -78,7 +77,7 @@ def test_kernel_picker_offers_both_devices(server):
     assert specs["cudalab-sim"]["spec"]["env"] == {"CUDALAB_DEVICE": "sim:h200"}
 
 
-@slices.turn(0, of=2)
+@pytest.mark.turns(of=4)
 def test_cuda_cell_is_highlighted_as_cpp_and_back(page):
     page.open("small.ipynb")
     page.run_all()
@@ -95,7 +94,7 @@ def test_cuda_cell_is_highlighted_as_cpp_and_back(page):
     )
 
 
-@slices.turn(1, of=2)
+@pytest.mark.turns(of=4)
 def test_start_page_opens_without_the_network(page):
     page.open("notebooks/00_start_here.ipynb")
     page.run_all()
@@ -105,7 +104,7 @@ def test_start_page_opens_without_the_network(page):
     assert page.page.get_by_text("official Jupyter news").count() == 0
 
 
-@slices.turn(1, of=2)
+@pytest.mark.turns(of=4)
 def test_chapter_04_runs_and_its_tuner_measures_what_a_direct_run_does(page, server):
     page.open(CHAPTER)
     page.run_all()
@@ -126,7 +125,7 @@ def test_chapter_04_runs_and_its_tuner_measures_what_a_direct_run_does(page, ser
     assert page.foreign_requests == []
 
 
-@slices.turn(0, of=2)
+@pytest.mark.turns(of=4)
 def test_stream_tuner_redraws_its_timeline_on_a_press(page, server):
     page.open("tuner.ipynb")
     page.run_all()

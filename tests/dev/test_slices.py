@@ -51,21 +51,6 @@ def test_a_slice_of_chosen_members_is_every_nth(monkeypatch: pytest.MonkeyPatch)
     assert [n for n in range(9) if slices.is_in(n, 3)] == [2, 5, 8]
 
 
-@pytest.mark.parametrize("commit", range(6))
-def test_tests_that_take_turns_run_once_in_a_cycle(commit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(slices.VARIABLE, f"{commit:x}")
-
-    def test() -> Callable[[], None]:
-        def one() -> None: ...
-
-        return one
-
-    decorated = [slices.turn(position, of=3)(test()) for position in range(3)]
-    names = [{mark.name for mark in test.pytestmark} for test in decorated]
-    assert [position for position in range(3) if "long" not in names[position]] == [commit % 3]
-    assert all("sliced" in each for each in names)
-
-
 class Item:
     """As much of a collected test as turns need."""
 

@@ -13,7 +13,6 @@ from cudalab.dev.calibrate.fit import GROUPS, fit
 from cudalab.dev.calibrate.model import Model
 from cudalab.dev.calibrate.suite import microbenchmarks
 from cudalab.sim.device.profile import load
-from tests import slices
 
 SMS = 132
 FITTED = sorted({name for group in GROUPS for name in group.constants})
@@ -29,7 +28,7 @@ def measured_with(model, constants):
     return {name: model.microseconds(name, constants) for name in model.names}
 
 
-@slices.turn(0, of=4)
+@pytest.mark.turns(of=3)
 def test_the_simulated_device_is_given_its_own_constants(model):
     """What it measures, fitted from a start that is off by up to a fifth."""
     true = dict(model.profile.device)
@@ -41,6 +40,7 @@ def test_the_simulated_device_is_given_its_own_constants(model):
     assert max(abs(found.error(name)) for name in found.modelled) < 0.02
 
 
+@pytest.mark.turns(of=3)
 def test_another_device_is_given_other_constants(model):
     """A device with slower memory and a slower L2 than the profile that the fit begins with."""
     changed = {"dram_latency": 500.0, "dram_bandwidth": 2.4, "l2_latency": 190.0, "latency_float": 5.0}
@@ -49,6 +49,7 @@ def test_another_device_is_given_other_constants(model):
         assert found.constants[name] == pytest.approx(value, rel=0.05)
 
 
+@pytest.mark.turns(of=3)
 def test_a_measurement_that_is_missing_is_named(model):
     figures = measured_with(model, {})
     del figures["chain 96 MB"]
