@@ -13,7 +13,7 @@ unexport VIRTUAL_ENV
 .PHONY: help environment lab test test-long test-gpu exercises record bench lint lock
 
 help:
-	@echo 'make lab        make the environment, open the course in JupyterLab'
+	@echo 'make lab        make the environment, open your copy of the course in JupyterLab (PORT=8888)'
 	@echo 'make test       make the environment, run all tests that need no GPU'
 	@echo 'make test-long  the large corpora, fuzzing and soak'
 	@echo 'make test-gpu   what needs a GPU'
@@ -28,7 +28,7 @@ environment:
 	@$(PYTHON) -m cudalab setup --venv $(VENV)
 
 lab: environment
-	@$(BIN)/python -m cudalab lab
+	@$(BIN)/python -m cudalab lab $(if $(PORT),--port $(PORT))
 
 test: environment
 	@$(BIN)/python -m cudalab test

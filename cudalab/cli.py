@@ -11,6 +11,10 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cudalab.course.working_copy import WorkingCopy
 
 
 def _setup(args: argparse.Namespace) -> int:
@@ -32,6 +36,40 @@ def _lab(args: argparse.Namespace) -> int:
     from cudalab.installation.lab import start
 
     return start(args.notebook, browser=not args.no_browser, port=args.port, address=args.address)
+
+
+def _copy(wanted: str | None) -> tuple[WorkingCopy, list[str]]:
+    """The learner's copy, and the notebook of it that is ``wanted``; None: all."""
+    from cudalab.course.working_copy import WorkingCopy
+    from cudalab.installation.environment import SetupError, project_root
+    from cudalab.installation.lab import WORK
+
+    copy = WorkingCopy(project_root() / WORK)
+    try:
+        return copy, copy.names() if wanted is None else [copy.find(wanted)]
+    except LookupError as error:
+        raise SetupError(str(error)) from None
+
+
+def _copy_command(args: argparse.Namespace) -> int:
+    from cudalab.installation.lab import prepare
+
+    print(prepare())
+    return 0
+
+
+def _changes(args: argparse.Namespace) -> int:
+    copy, names = _copy(args.notebook)
+    for name in names:
+        print(copy.told_changes(name))
+    return 0
+
+
+def _start_over(args: argparse.Namespace) -> int:
+    copy, (name,) = _copy(args.notebook)
+    backup = copy.start_over(name)
+    print(f"{name} is as it was at first." + (f" Your file is kept as {backup}." if backup else ""))
+    return 0
 
 
 def _doctor(args: argparse.Namespace) -> int:
@@ -95,11 +133,22 @@ def parser() -> argparse.ArgumentParser:
     kernels.set_defaults(run=_kernels)
 
     lab = commands.add_parser("lab", help="open the course in JupyterLab")
-    lab.add_argument("notebook", nargs="?", default=None, help="file to open (default: the first chapter)")
+    lab.add_argument("notebook", nargs="?", default=None, help="04, exercises/04, or a file (default: the start page)")
     lab.add_argument("--no-browser", action="store_true", help="print the address, open no browser")
     lab.add_argument("--port", type=int, default=8888)
     lab.add_argument("--address", default="localhost", help="address to listen at (0.0.0.0 in a container)")
     lab.set_defaults(run=_lab)
+
+    copy = commands.add_parser("copy", help="make the learner's copy of the course, or bring it up to date")
+    copy.set_defaults(run=_copy_command)
+
+    changes = commands.add_parser("changes", help="say what you have changed in your copy of the course")
+    changes.add_argument("notebook", nargs="?", help="04, exercises/04, or a file (default: all)")
+    changes.set_defaults(run=_changes)
+
+    over = commands.add_parser("start-over", help="start a notebook over; your file of before is kept with its date")
+    over.add_argument("notebook", help="04, exercises/04, or a file")
+    over.set_defaults(run=_start_over)
 
     doctor = commands.add_parser("doctor", help="say what is installed, which device is used and why")
     doctor.set_defaults(run=_doctor)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import nbformat
 import pytest
 
 from cudalab.cli import main, parser
@@ -12,6 +13,9 @@ COMMANDS = {
     "setup",
     "kernels",
     "lab",
+    "copy",
+    "changes",
+    "start-over",
     "doctor",
     "test",
     "record",
@@ -46,6 +50,25 @@ def test_module_runs_as_a_program():
     ended = subprocess.run([sys.executable, "-m", "cudalab", "lab", "nothing.ipynb"], capture_output=True, text=True)
     assert ended.returncode == 1
     assert "there is no file 'nothing.ipynb'" in ended.stderr
+
+
+def test_changes_and_starting_over_are_commands(tmp_path, monkeypatch, capsys):
+    (tmp_path / "notebooks").mkdir()
+    cell = nbformat.v4.new_code_cell("x = 1", id="a")
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "notebooks/04_small.ipynb")
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+    monkeypatch.setattr("cudalab.installation.environment.project_root", lambda: tmp_path)
+    monkeypatch.setattr("cudalab.installation.lab.project_root", lambda: tmp_path)
+    monkeypatch.setattr("cudalab.installation.lab.list_kernels", list)
+    assert main(["copy"]) == 0
+    mine = tmp_path / "work/notebooks/04_small.ipynb"
+    mine.write_text(mine.read_text().replace("x = 1", "x = 5"))
+    assert main(["changes"]) == main(["changes", "04"]) == 0
+    assert "1 cell differs from the course's" in capsys.readouterr().out
+    assert main(["start-over", "05"]) == 1
+    assert "there is no file '05'" in capsys.readouterr().err
+    assert main(["start-over", "04"]) == 0
+    assert "Your file is kept as" in capsys.readouterr().out and "x = 1" in mine.read_text()
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ CONDA_NAMES: dict[str, str | None] = {
     "nvidia-cuda-runtime": "cuda-cudart-dev",
     "nvidia-curand": "libcurand-dev",
     "jupyter-client": "jupyter_client",
+    "jupyter-server": "jupyter_server",
     "matplotlib": "matplotlib-base",
     "playwright": None,
 }

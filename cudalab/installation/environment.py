@@ -141,7 +141,7 @@ def setup(venv: Path, *, extra: str | None = None) -> bool:
     _make_venv(venv)
     stamp.unlink(missing_ok=True)
     _install(venv, root, root / LOCKS[chosen])
-    kernelspecs.install(venv, venv_python(venv))
+    kernelspecs.install(venv, venv_python(venv), gpu=isinstance(found, Gpu))
     stamp.write_text(wanted, encoding="utf-8")
     print(f"The environment {venv} is ready.", flush=True)
     return True

@@ -1,4 +1,4 @@
-"""The course's entries of JupyterLab's kernel picker, and the syntax highlighting of ``%%cuda`` cells.
+"""The course's entries of JupyterLab's kernel picker, and its extension: highlighting of ``%%cuda``, the start page.
 
 A kernelspec is a folder with a ``kernel.json``. All start the same Python; they differ in ``CUDALAB_DEVICE``. The
 notebooks of the course name the plain ``python3`` kernel, which every Jupyter has and with which cudalab itself takes
@@ -13,8 +13,9 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+GPU = "cudalab-gpu"
 KERNELSPECS = {
-    "cudalab-gpu": ("CUDA: this machine's GPU", "gpu"),
+    GPU: ("CUDA: this machine's GPU", "gpu"),
     "cudalab-sim": ("CUDA: simulated H200", "sim:h200"),
     "cudalab-sim-h100": ("CUDA: simulated H100", "sim:h100"),
 }
@@ -22,14 +23,18 @@ OWN = "cudalab-own-"
 """Prefix of the entries of the user's own profiles."""
 
 
-def install(prefix: Path, python: Path, own_profiles: Mapping[str, str] | None = None) -> list[Path]:
+def install(
+    prefix: Path, python: Path, own_profiles: Mapping[str, str] | None = None, *, gpu: bool = False
+) -> list[Path]:
     """Write the kernelspecs and the JupyterLab extension below ``prefix/share/jupyter``; returns the folders.
 
-    ``python`` is the interpreter that the kernels start. ``own_profiles`` has the titles of the user's own profiles by
+    ``python`` is the interpreter that the kernels start; ``gpu``: is there a GPU to choose? ``own_profiles`` has the titles of the user's own profiles by
     name; their entries replace those of an earlier call, and ``None`` leaves them alone.
     """
     kernels = prefix / "share" / "jupyter" / "kernels"
-    wanted = dict(KERNELSPECS)
+    wanted = {name: entry for name, entry in KERNELSPECS.items() if gpu or name != GPU}
+    for folder in (kernels / name for name in KERNELSPECS.keys() - wanted.keys()):
+        shutil.rmtree(folder, ignore_errors=True)
     if own_profiles is not None:
         wanted |= {f"{OWN}{name}": (f"CUDA: {title}", f"sim:{name}") for name, title in own_profiles.items()}
         for folder in kernels.glob(f"{OWN}*"):

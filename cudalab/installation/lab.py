@@ -1,4 +1,5 @@
-"""Opens the course in JupyterLab, with everything switched off that would ask the network at start."""
+"""Opens the learner's copy of the course in JupyterLab, with everything switched off that would ask the network at
+start."""
 
 from __future__ import annotations
 
@@ -9,19 +10,21 @@ from contextlib import suppress
 from pathlib import Path
 
 from cudalab.installation.environment import project_root
+from cudalab.installation.gpu_probe import Gpu, probe
 
-FIRST = "notebooks/00_start_here.ipynb"
+WORK = "work"
+"""The learner's copy, in the folder of the course."""
 
-# Settings that keep JupyterLab off the network: it asks for news, newer versions and extensions otherwise. They count
-# for a JupyterLab that is started here, and change nothing of the learner's own settings.
+# Settings that keep JupyterLab off the network (it asks for news, newer versions and extensions otherwise), that add the
+# start page and that leave out nbgrader's menus, which are for teachers. They count for a JupyterLab that is started
+# here, and change nothing of the learner's own settings.
 CONFIGURATION = Path(__file__).parents[1] / "jupyter"
 
 
-def command(root: Path, notebook: str | None = None, *, browser: bool, port: int, address: str) -> list[str]:
-    """The command line that starts JupyterLab in ``root`` on ``notebook``, a path relative to it."""
-    where = (notebook or FIRST).replace("\\", "/")
-    line = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root}", f"--ServerApp.port={port}"]
-    line += [f"--ServerApp.ip={address}", f"--LabApp.default_url=/lab/tree/{where}"]
+def command(copy: Path, notebook: str | None = None, *, browser: bool, port: int, address: str) -> list[str]:
+    """The command line that starts JupyterLab in ``copy`` on the start page, or on ``notebook``, relative to it."""
+    line = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={copy}", f"--ServerApp.port={port}"]
+    line += [f"--ServerApp.ip={address}", f"--LabApp.default_url=/lab{f'/tree/{notebook}' if notebook else ''}"]
     line.append("--Application.log_level=WARN")  # the address is printed at any level
     if not browser:
         line.append("--no-browser")
@@ -38,23 +41,6 @@ def environment() -> dict[str, str]:
     return {**os.environ, **joined}
 
 
-def trust(root: Path) -> int:
-    """Sign the notebooks of the course, as ``jupyter trust`` does, so that their stored figures are shown before the
-    first run; returns how many were signed. JupyterLab leaves SVG out of notebooks that it does not trust."""
-    import nbformat
-    from nbformat.sign import NotebookNotary
-
-    notary = NotebookNotary()
-    count = 0
-    for path in sorted((root / "notebooks").glob("*.ipynb")):
-        try:
-            notary.sign(nbformat.read(path, as_version=4))
-        except (nbformat.reader.NotJSONError, OSError):  # half-written by its author; JupyterLab will say so
-            continue
-        count += 1
-    return count
-
-
 def list_kernels() -> list[Path]:
     """Write the entries of the kernel picker, the user's own profiles among them; returns the folders. A profile that
     cannot be read is left out: the doctor says what is wrong with it."""
@@ -65,23 +51,43 @@ def list_kernels() -> list[Path]:
     for name in profile.own_names():
         with suppress(profile.ProfileError):
             titles[name] = profile.load(name).title
-    return kernelspecs.install(Path(sys.prefix), Path(sys.executable), titles)
+    return kernelspecs.install(Path(sys.prefix), Path(sys.executable), titles, gpu=isinstance(probe(), Gpu))
+
+
+def prepare() -> Path:
+    """Bring the learner's copy and the kernel picker up to date, and say what has changed; returns the copy's folder."""
+    from cudalab.course.working_copy import WorkingCopy
+
+    root = project_root()
+    copy = WorkingCopy(root / WORK)
+    fresh = not copy.folder.exists()
+    updates = copy.update(root)
+    if fresh:
+        print(f"Your own copy of the course is {copy.folder}.", flush=True)
+    else:
+        print(*updates, sep="\n", end="\n" if updates else "", flush=True)
+    list_kernels()
+    return copy.folder
 
 
 def start(notebook: str | None = None, *, browser: bool = True, port: int = 8888, address: str = "localhost") -> int:
     """Start JupyterLab, on POSIX in the place of this process; returns the exit code."""
     root = project_root()
-    if notebook is not None and not (root / notebook).is_file():
-        print(f"lab: there is no file {notebook!r} in {root}; name one relative to that folder.", file=sys.stderr)
-        return 1
-    trust(root)
-    list_kernels()
-    line = command(root, notebook, browser=browser, port=port, address=address)
-    print(f"JupyterLab starts on {notebook or FIRST}. Stop it with Ctrl-C.", flush=True)
+    if notebook is not None and not (root / WORK / notebook).is_file():
+        from cudalab.course import edition
+
+        try:
+            notebook = edition.find(notebook, edition.names(root))
+        except LookupError as error:
+            print(f"lab: {error}", file=sys.stderr)
+            return 1
+    copy = prepare()
+    line = command(copy, notebook, browser=browser, port=port, address=address)
+    print(f"JupyterLab starts on {notebook or 'the start page'}. Stop it with Ctrl-C.", flush=True)
     if os.name == "posix":  # become JupyterLab, so that signals reach it
-        os.chdir(root)
+        os.chdir(copy)
         os.execve(line[0], line, environment())
     try:
-        return subprocess.run(line, cwd=root, env=environment(), check=False).returncode
+        return subprocess.run(line, cwd=copy, env=environment(), check=False).returncode
     except KeyboardInterrupt:
         return 0

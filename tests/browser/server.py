@@ -7,6 +7,7 @@ import json
 import secrets
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cudalab.installation import lab
+from cudalab.installation import kernelspecs, lab
 
 START_TIMEOUT = 60.0  # seconds
 
@@ -67,7 +68,10 @@ def serve(root: Path, *, device: str = "sim") -> Iterator[Server]:
             "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
             "IPYTHONDIR": str(home / "ipython"),
             "CUDALAB_DEVICE": device,
+            "JUPYTER_PATH": str(home / "prefix" / "share" / "jupyter"),
         }
+        # the extension of this tree, whatever the environment was set up with
+        kernelspecs.install(home / "prefix", Path(sys.executable))
         # every cell is drawn, also those out of view, so that a test can look at all of them
         tracker = home / "settings" / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
         tracker.parent.mkdir(parents=True)

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from cudalab.installation import environment, kernelspecs, lab
@@ -15,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_kernelspecs_start_the_interpreter_with_a_device(tmp_path):
-    kernelspecs.install(tmp_path, Path("/somewhere/python"))
+    kernelspecs.install(tmp_path, Path("/somewhere/python"), gpu=True)
     spec = json.loads((tmp_path / "share/jupyter/kernels/cudalab-gpu/kernel.json").read_text())
     assert spec["argv"][0] == str(Path("/somewhere/python"))
     assert spec["env"] == {"CUDALAB_DEVICE": "gpu"}
@@ -38,7 +40,31 @@ def test_installing_twice_leaves_one_extension(tmp_path):
     (tmp_path / "share/jupyter/labextensions/cudalab/old.js").touch()
     kernelspecs.install(tmp_path, Path("python"))
     files = [file.name for file in (tmp_path / "share/jupyter/labextensions/cudalab").rglob("*") if file.is_file()]
-    assert sorted(files) == ["package.json", "remoteEntry.js"]
+    assert "remoteEntry.js" in files and "package.json" in files and "old.js" not in files
+
+
+def test_extension_loads_every_plugin_that_it_names_and_no_other(tmp_path):
+    kernelspecs.install(tmp_path, Path("python"))
+    static = tmp_path / "share/jupyter/labextensions/cudalab/static"
+    named = re.search(r"PLUGINS = \[(.*)\]", (static / "remoteEntry.js").read_text())
+    assert sorted(re.findall(r'"(\w+\.js)"', named[1])) == sorted(
+        {file.name for file in static.glob("*.js")} - {"remoteEntry.js"}
+    )
+
+
+def test_kernel_picker_offers_the_gpu_only_where_there_is_one(tmp_path):
+    folder = tmp_path / "share/jupyter/kernels"
+    kernelspecs.install(tmp_path, Path("python"), gpu=True)
+    assert (folder / "cudalab-gpu").is_dir()
+    written = kernelspecs.install(tmp_path, Path("python"))
+    assert not (folder / "cudalab-gpu").exists() and folder / "cudalab-sim" in written
+
+
+@pytest.mark.parametrize("found, offered", [(NoGpu("none"), False), (Gpu((13, 0), ("H200",)), True)])
+def test_lab_lists_the_gpu_as_the_driver_says(tmp_path, monkeypatch, found, offered):
+    monkeypatch.setattr(lab, "probe", lambda: found)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert any(folder.name == "cudalab-gpu" for folder in lab.list_kernels()) is offered
 
 
 @pytest.mark.parametrize(
@@ -89,10 +115,49 @@ def test_setup_needs_only_the_standard_library():
     assert ended.stdout.strip() == "[]"
 
 
-def test_lab_command_opens_the_first_chapter(monkeypatch):
-    line = lab.command(Path("/course"), browser=False, port=1234, address="localhost")
-    assert "--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb" in line
+def test_lab_command_opens_the_start_page_or_a_notebook():
+    line = lab.command(Path("/course/work"), browser=False, port=1234, address="localhost")
+    assert "--LabApp.default_url=/lab" in line and f"--ServerApp.root_dir={Path('/course/work')}" in line
     assert "--no-browser" in line and "--ServerApp.port=1234" in line
+    line = lab.command(Path("/course/work"), "exercises/04.ipynb", browser=True, port=1234, address="localhost")
+    assert "--LabApp.default_url=/lab/tree/exercises/04.ipynb" in line
+
+
+def test_make_lab_takes_a_port():
+    dry = ["make", "--dry-run", "--old-file=environment", "lab", "PORT=9999"]
+    assert "cudalab lab --port 9999" in subprocess.run(dry, cwd=ROOT, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("wanted", ["04", "notebooks/04_device_memory.ipynb"])
+def test_lab_opens_the_working_copy(tmp_path, monkeypatch, wanted):
+    started = []
+    for name in ("notebooks", "exercises"):
+        (tmp_path / name).mkdir()
+    small = tmp_path / "notebooks/04_device_memory.ipynb"
+    output = nbformat.v4.new_output("stream", text="recorded")
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1", outputs=[output])]), small)
+    before = small.read_bytes()
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+    monkeypatch.setattr(lab, "project_root", lambda: tmp_path)
+    monkeypatch.setattr(lab, "list_kernels", list)
+    monkeypatch.setattr(lab.os, "chdir", lambda folder: None)
+    monkeypatch.setattr(lab.os, "execve", lambda program, line, environment: started.append(line))
+    monkeypatch.setattr(lab.subprocess, "run", lambda *arguments, **options: subprocess.CompletedProcess([], 0))
+    lab.start(wanted, browser=False)
+    assert f"--ServerApp.root_dir={tmp_path / 'work'}" in started[0]
+    assert "--LabApp.default_url=/lab/tree/notebooks/04_device_memory.ipynb" in started[0]
+    assert "recorded" not in (tmp_path / "work/notebooks/04_device_memory.ipynb").read_text()
+    assert small.read_bytes() == before
+
+
+def test_learners_see_no_menus_of_nbgrader():
+    settings = json.loads((lab.CONFIGURATION / "labconfig/page_config.json").read_text())
+    assert settings["disabledExtensions"]["@jupyter/nbgrader"] is True
+    server = json.loads((lab.CONFIGURATION / "jupyter_server_config.json").read_text())["ServerApp"][
+        "jpserver_extensions"
+    ]
+    assert {name for name, on in server.items() if on} == {"cudalab.course.server"}
+    assert sum(name.startswith("nbgrader.") for name in server) == 4
 
 
 def test_lab_environment_finds_programs_and_settings_of_this_python(monkeypatch):

@@ -1,0 +1,88 @@
+"""What there is to answer, what is answered, what comes next; and the page that says so."""
+
+from pathlib import Path
+
+import pytest
+
+from cudalab.checks import exercises
+from cudalab.course import start_page
+from cudalab.course.outline import comes_next, outline
+from cudalab.course.progress import Place, Progress
+from cudalab.course.working_copy import WorkingCopy
+
+ROOT = Path(__file__).parents[2]
+CHAPTER = "notebooks/04_device_memory.ipynb"
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+    made = WorkingCopy(tmp_path / "work")
+    made.update(ROOT)
+    return made
+
+
+def chapter(copy, number):
+    return next(chapter for chapter in outline(copy) if chapter.number == number)
+
+
+def finish(copy, part):
+    """Answer everything in one notebook."""
+    from cudalab.course.outline import _items
+
+    for kind, name, item in _items(part.name, copy.edition(part.name)):
+        Place(copy.folder, name, "").note(kind, item, "some answer")
+
+
+def test_map_of_the_first_notebook_lists_every_notebook_and_every_exercise_counts(copy):
+    chapters = outline(copy)
+    assert [part.name for chapter in chapters for part in chapter.parts if part.name.startswith("notebooks")] == [
+        name for name in copy.names() if name.startswith("notebooks")
+    ]
+    assert all(chapter.title and chapter.minutes for chapter in chapters)
+    assert len(chapters) == 21 and chapter(copy, "04").title == "Device memory" and chapter(copy, "04").core
+    counted = sum(chapter.exercises.total for chapter in chapters if chapter.exercises)
+    assert counted == len(exercises())
+    assert all(chapter.chapter.total >= 2 for chapter in chapters if chapter.chapter)
+
+
+def test_answers_count_once_and_only_in_their_notebook(copy):
+    total = chapter(copy, "04").chapter.total
+    place = Place(copy.folder, CHAPTER, "")
+    place.note("question", "04.1", "A")
+    place.note("question", "04.1", "B")
+    place.note("question", "99.9", "A")
+    place.note("check", "04.1", 0, done=False)
+    part = chapter(copy, "04").chapter
+    assert (part.answered, part.total) == (1, total)
+    assert chapter(copy, "04").exercises.answered == 0
+    copy.start_over(CHAPTER)
+    assert chapter(copy, "04").chapter.answered == 0
+
+
+def test_what_comes_next_follows_what_was_worked_on_last(copy):
+    assert comes_next(outline(copy)).name == "notebooks/00_start_here.ipynb"
+    Place(copy.folder, CHAPTER, "").note("question", "04.1", "A")
+    assert comes_next(outline(copy)).name == CHAPTER
+    finish(copy, chapter(copy, "04").chapter)
+    assert comes_next(outline(copy)).name == "exercises/04_device_memory.ipynb"
+    for part in [part for chapter in outline(copy) for part in chapter.parts]:
+        finish(copy, part)
+    assert comes_next(outline(copy)) is None
+    assert "Well done" in start_page.render(copy)
+
+
+def test_page_offers_the_next_notebook_the_state_and_the_way_back(copy):
+    page = start_page.render(copy)
+    assert 'data-open="notebooks/00_start_here.ipynb" href="#">Begin with: 00 Start here' in page
+    Place(copy.folder, CHAPTER, "").note("question", "04.1", "A")
+    page = start_page.render(copy)
+    part = chapter(copy, "04").chapter
+    assert f"Go on with: 04 Device memory</a><span>1 of {part.total} answered · 45 minutes" in page
+    assert f'data-changes="{CHAPTER}"' in page and f'data-start-over="{CHAPTER}"' in page
+    assert "Planned: 02 Compilation" in page
+
+
+def test_progress_that_cannot_be_written_is_no_error(tmp_path):
+    Progress(tmp_path / "nowhere").append({"kind": "check"})
+    assert Progress(tmp_path / "nowhere").latest() == {}
