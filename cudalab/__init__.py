@@ -99,10 +99,13 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Make ``%%cuda`` and ``%%isolated`` known to an IPython shell (``%load_ext cudalab``)."""
+    """Make ``%%cuda`` and ``%%isolated`` known to an IPython shell (``%load_ext cudalab``), and let it say what the
+    compiler does while a cell waits."""
+    from cudalab.cells import compile_progress
     from cudalab.cells.magics import register
 
     register(shell)
+    compile_progress.install(shell)
 
 
 def _load_magics() -> None:

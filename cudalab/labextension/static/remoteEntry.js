@@ -5,7 +5,7 @@
 (() => {
   "use strict";
 
-  const PLUGINS = ["highlight.js", "start_page.js", "no_kernel.js"];
+  const PLUGINS = ["highlight.js", "start_page.js", "no_kernel.js", "progress.js"];
   const here = new URL(".", document.currentScript.src);
   let shared = {};
 

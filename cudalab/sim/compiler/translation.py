@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cudalab.sim.compiler import cache
+from cudalab.sim.compiler import cache, waiting
 from cudalab.sim.compiler.frontend import headers, includes, signature
 from cudalab.sim.compiler.frontend.diagnostics import (
     CompileError,
@@ -86,9 +86,10 @@ def compile(
         return program
     name_of_key = key.name if key else ""
     try:
-        reply = helper.call(
-            request.message(), Compiled, bounds=limits, jailed=bundled_headers_only, program=name_of_key
-        )
+        with waiting.step(waiting.reading(source)):
+            reply = helper.call(
+                request.message(), Compiled, bounds=limits, jailed=bundled_headers_only, program=name_of_key
+            )
     except HelperFailure as failure:
         raise request.error(failure, limits or helper.limits()) from None
     program = request.check(replace(reply.program, key=name_of_key))
@@ -132,9 +133,10 @@ def native(program: Program, variant: str, *, limits: Limits | None = None) -> b
         return found
     with _lock:
         future = _running.get((program.key, variant)) if program.key else None
-    if future is not None:
-        return program.objects.setdefault(variant, _await(future))
-    code = _generate(program, variant, limits)
+    with waiting.step("LLVM is making code of the kernel for this processor"):
+        if future is not None:
+            return program.objects.setdefault(variant, _await(future))
+        code = _generate(program, variant, limits)
     program.objects[variant] = code
     return code
 
