@@ -9,6 +9,7 @@ from cudalab.checks.answer import read_answer
 from cudalab.checks.bench import KernelBench
 from cudalab.checks.exercise import Exercise, Finding, Mutant, PartResult, Result
 from cudalab.checks.streams import StreamBench
+from cudalab.course import progress
 
 __all__ = ["Exercise", "Finding", "Mutant", "PartResult", "Result", "check", "exercises", "find"]
 
@@ -51,4 +52,6 @@ def check(exercise_id: str, answer: object, *, seed: int | None = None) -> Resul
     exercise = find(exercise_id)
     kind = StreamBench if exercise.python else KernelBench
     bench = kind(exercise, read_answer(answer, python=exercise.python), seed=seed)
-    return bench.run()
+    result = bench.run()
+    progress.note("check", exercise.id, result.points, done=result.passed)
+    return result

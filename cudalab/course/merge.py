@@ -1,7 +1,7 @@
 """A new edition of a notebook meets what the learner made of the edition before: a three-way merge, cell by cell.
 
-Cells are known by their ids, which the course keeps from edition to edition and JupyterLab keeps while a cell is edited.
-So no cell has to be guessed by its likeness, as tools must that merge any two notebooks (nbdime). What the learner did
+Cells are known by their ids, which the course keeps from edition to edition and JupyterLab while a cell is edited. So
+no cell has to be guessed by its likeness, as tools must that merge any two notebooks (nbdime). What the learner did
 not touch follows the course. What they changed, added, moved or deleted stays as they left it; where the course has
 changed the same cell, its new text is offered in a Markdown cell below theirs.
 """

@@ -20,7 +20,7 @@ _ROW = re.compile(r"^\| *(?P<number>\d\d) *\| *(?P<title>[^|]+?) *(?P<core>★)?
 _LINK = re.compile(r"\[(?P<text>[^]]+)\]\([^)]*\)")
 _CALL = re.compile(r"\b(predict|quiz|check)\(")
 _KIND: dict[str, Kind] = {"predict": "prediction", "quiz": "question", "check": "check"}
-_NUMBER = re.compile(r"\"(\d\d\.\w+)\"")
+_NUMBER = re.compile(r"\"(\d\d\.[\w-]+)\"")
 FIRST = "00"
 """The number of the chapter that holds the map."""
 
@@ -129,6 +129,5 @@ def _items(name: str, notebook: Notebook) -> Iterable[tuple[str, str, str]]:
         if cell.cell_type != "code":
             continue
         for kind in {_KIND[call] for call in _CALL.findall(cell.source)}:
-            # a cell may ask all of a chapter's questions in a loop over their numbers
-            for item in [cell.id] if kind == "prediction" else _NUMBER.findall(cell.source):
+            for item in _NUMBER.findall(cell.source):  # all of a chapter's questions may be asked in a loop
                 yield kind, name, item

@@ -1,8 +1,8 @@
 """What the learner has answered: predictions, questions, checks.
 
-Widgets and checks note an answer in the kernel that runs the notebook; the start page reads it in Jupyter's server. Both
-go by ``work/.cudalab/progress.jsonl``, one line an answer, only ever appended to, so that several kernels may write and
-nothing is lost. A notebook that does not lie in a working copy leaves no trace.
+Widgets and checks note an answer in the kernel that runs the notebook; Jupyter's server reads it for the start page.
+Both use ``work/.cudalab/progress.jsonl``, one line an answer, only ever appended to, so that several kernels may write
+and nothing is lost. A notebook that does not lie in a working copy leaves no trace.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -23,45 +21,33 @@ _FILE = "progress.jsonl"
 Kind = Literal["prediction", "question", "check"]
 
 
-@dataclass(frozen=True)
-class Place:
-    """A cell of a notebook in a working copy."""
-
-    copy: Path
-    """The working copy's folder."""
-    notebook: str
-    """Relative to it: ``notebooks/04_device_memory.ipynb``."""
-    cell: str
-    """The cell's id; empty where the front end does not tell."""
-
-    def note(self, kind: Kind, name: str, answer: object, *, done: bool = True) -> None:
-        """Write down an ``answer``. ``name`` is the question's or the exercise's number; a prediction has the name of
-        its cell. ``done``: does this settle the matter? (A check that failed does not.)"""
-        Progress(self.copy).append(
-            {"kind": kind, "notebook": self.notebook, "name": name, "answer": answer, "done": done}
-        )
-
-    def answer(self, kind: Kind, name: str) -> Any:
-        """The last answer of that name in this notebook; None if there is none."""
-        entry = Progress(self.copy).latest().get((kind, self.notebook, name))
-        return entry["answer"] if entry else None
+def note(kind: Kind, name: str, answer: object, *, done: bool = True) -> None:
+    """Write down an answer that was given in the running notebook. ``name`` is the number of the question, the
+    prediction or the exercise; ``done``: does this settle the matter? (A check that failed does not.)"""
+    place = here()
+    if place is not None and name:
+        copy, notebook = place
+        Progress(copy).append({"kind": kind, "notebook": notebook, "name": name, "answer": answer, "done": done})
 
 
-def here() -> Place | None:
-    """The cell that is running; None where it does not belong to a working copy. Jupyter's server tells a kernel which
-    notebook it runs (``JPY_SESSION_NAME``), and JupyterLab which cell it has sent."""
+def answer(kind: Kind, name: str) -> Any:
+    """The last answer of that name in the running notebook; None if there is none."""
+    place = here()
+    if place is None:
+        return None
+    copy, notebook = place
+    return Progress(copy).latest().get((kind, notebook, name), {}).get("answer")
+
+
+def here() -> tuple[Path, str] | None:
+    """The working copy and the notebook in it that this kernel runs; None where it runs another. Jupyter's server tells
+    a kernel its notebook in ``JPY_SESSION_NAME``."""
     session = os.environ.get("JPY_SESSION_NAME", "")
     if not session.endswith(".ipynb"):
         return None
     path = Path(session).resolve()
     copy = next((folder for folder in path.parents if (folder / STATE).is_dir()), None)
-    return Place(copy, path.relative_to(copy).as_posix(), _running_cell()) if copy else None
-
-
-def _running_cell() -> str:
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    parent = shell.get_parent() if hasattr(shell, "get_parent") else None
-    return str((parent or {}).get("metadata", {}).get("cellId", ""))
+    return (copy, path.relative_to(copy).as_posix()) if copy else None
 
 
 class Progress:
@@ -81,7 +67,7 @@ class Progress:
         self.append({"kind": "start over", "notebook": notebook})
 
     def latest(self) -> dict[tuple[str, str, str], dict[str, Any]]:
-        """The last entry for each (kind, notebook, name), in the order of time. An exercise that was solved stays solved."""
+        """The last entry for each (kind, notebook, name), in the order of time. What was solved once stays solved."""
         found: dict[tuple[str, str, str], dict[str, Any]] = {}
         for entry in self._entries():
             notebook = entry.get("notebook", "")

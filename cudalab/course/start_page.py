@@ -1,6 +1,6 @@
 """The page that JupyterLab opens with: what comes next, the map of the course, and what is done.
 
-It is a piece of HTML in JupyterLab's own colours, light and dark. Links and buttons carry what they are for in ``data-``
+It is a piece of HTML in JupyterLab's own colours, light and dark. Links and buttons say what they are for in ``data-``
 attributes; the JupyterLab extension (``cudalab/labextension``) acts on them.
 """
 
@@ -30,8 +30,8 @@ def render(copy: WorkingCopy) -> str:
 <tbody>{rows}</tbody>
 </table>
 <p class="cudalab-quiet">★ marks the core of the course.{f" Planned: {planned}." if planned else ""}</p>
-<p class="cudalab-quiet">This is your own copy. Outputs appear as you run the cells; your edits and answers stay when the
-course is updated. {backups}</p>
+<p class="cudalab-quiet">This is your own copy. Outputs appear as you run the cells; your edits and answers stay when
+the course is updated. {backups}</p>
 </article>"""
 
 

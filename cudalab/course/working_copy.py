@@ -1,8 +1,8 @@
 """The folder ``work/``: the notebooks that a learner opens, edits and runs.
 
-Beside them, in ``work/.cudalab``, stands the edition that each was made from, without outputs. With it a new edition can
-be told from the learner's own changes (``merge.py``), a notebook can be started over, and nothing has to be asked of
-git. Files are written aside and renamed. Whatever replaces a file in which the learner had changed something leaves the
+Beside them, in ``work/.cudalab``, stands the edition that each was made from, without outputs. With it a new edition is
+told from the learner's own changes (``merge.py``), a notebook can be started over, and nothing has to be asked of git.
+Files are written aside and renamed. Whatever replaces a file in which the learner had changed something leaves the
 file of before in ``work/backups``.
 """
 

@@ -89,7 +89,7 @@ def _static(output: dict[str, Any]) -> dict[str, Any] | None:
         return output
     live = {kind for kind in _WIDGET_TYPES if kind in data}
     if live:
-        live.add("text/plain")  # only the widget's class name
+        live |= {"text/plain", "text/html"}  # they say what is missing where it cannot be shown
     elif "image/svg+xml" in data:
         live.add("text/html")  # the figure with its script, for a page with a kernel
     rest = {kind: value for kind, value in data.items() if kind not in live}

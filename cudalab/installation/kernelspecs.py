@@ -28,8 +28,9 @@ def install(
 ) -> list[Path]:
     """Write the kernelspecs and the JupyterLab extension below ``prefix/share/jupyter``; returns the folders.
 
-    ``python`` is the interpreter that the kernels start; ``gpu``: is there a GPU to choose? ``own_profiles`` has the titles of the user's own profiles by
-    name; their entries replace those of an earlier call, and ``None`` leaves them alone.
+    ``python`` is the interpreter that the kernels start; ``gpu``: is there a GPU to choose? ``own_profiles`` has the
+    titles of the user's own profiles by name; their entries replace those of an earlier call, and ``None`` leaves them
+    alone.
     """
     kernels = prefix / "share" / "jupyter" / "kernels"
     wanted = {name: entry for name, entry in KERNELSPECS.items() if gpu or name != GPU}

@@ -15,8 +15,8 @@ from cudalab.installation.gpu_probe import Gpu, probe
 WORK = "work"
 """The learner's copy, in the folder of the course."""
 
-# Settings that keep JupyterLab off the network (it asks for news, newer versions and extensions otherwise), that add the
-# start page and that leave out nbgrader's menus, which are for teachers. They count for a JupyterLab that is started
+# Settings that keep JupyterLab off the network (it asks for news, newer versions and extensions otherwise), add the
+# start page and leave out nbgrader's menus, which are for teachers. They count for a JupyterLab that is started
 # here, and change nothing of the learner's own settings.
 CONFIGURATION = Path(__file__).parents[1] / "jupyter"
 
@@ -55,12 +55,12 @@ def list_kernels() -> list[Path]:
 
 
 def prepare() -> Path:
-    """Bring the learner's copy and the kernel picker up to date, and say what has changed; returns the copy's folder."""
+    """Bring the learner's copy and the kernel picker up to date and say what has changed; returns the copy's folder."""
     from cudalab.course.working_copy import WorkingCopy
 
     root = project_root()
     copy = WorkingCopy(root / WORK)
-    fresh = not copy.folder.exists()
+    fresh = not copy.names()
     updates = copy.update(root)
     if fresh:
         print(f"Your own copy of the course is {copy.folder}.", flush=True)

@@ -47,11 +47,20 @@ def show_text(markdown: str) -> None:
 
 
 def show_live(view: ipywidgets.Widget, what: str) -> None:
-    """Emit a live view; where it cannot be shown, the page says ``what`` is missing."""
+    """Emit a live view; where it cannot be shown, the page says ``what`` is missing. In JupyterLab a view whose kernel
+    is gone says the same (``labextension/static/no_kernel.js``)."""
     if get_ipython() is None:
         return
     bundle = view._repr_mimebundle_()
-    display({WIDGET_VIEW: bundle[WIDGET_VIEW], "text/plain": f"[{what}: run this cell to use it]"}, raw=True)
+    advice = f"{what}: run this cell again to use them"
+    display(
+        {
+            WIDGET_VIEW: bundle[WIDGET_VIEW],
+            "text/html": f'<p style="opacity: 0.7">{html.escape(advice)}</p>',
+            "text/plain": f"[{advice}]",
+        },
+        raw=True,
+    )
 
 
 def message(sign: tuple[str, str], markdown: str) -> str:

@@ -12,12 +12,14 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from numbers import Real
 
 import ipywidgets
 
+from cudalab.course import progress
 from cudalab.plots.style import number
 from cudalab.widgets.output import (
     NEUTRAL,
@@ -103,19 +105,22 @@ def load(chapter: str, name: str) -> Prediction:
         raise KeyError(f"predict: chapter {chapter} has predictions {', '.join(table)}; there is no {name!r}")
     entry = table[name]
     choices = [Choice(**choice) for choice in entry.get("choices", ())]
-    return Prediction(entry["question"], choices, {each["name"]: each["why"] for each in entry.get("numbers", ())})
+    numbers = {each["name"]: each["why"] for each in entry.get("numbers", ())}
+    return Prediction(entry["question"], choices, numbers, key=f"{chapter}.{name}")
 
 
 class Prediction(Shown):
     """A question, and the learner's answer once there is one."""
 
-    def __init__(self, question: str, choices: Sequence[Choice], numbers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, question: str, choices: Sequence[Choice], numbers: Mapping[str, str] | None = None, *, key: str = ""
+    ) -> None:
         self.choices, self.numbers = list(choices), dict(numbers or {})
         if bool(self.choices) == bool(self.numbers):
             raise ValueError("predict takes either choices or numbers=[names]; give exactly one of the two")
         if len(self.choices) == 1:
             raise ValueError(f"predict needs at least two choices; got {[choice.text for choice in choices]}")
-        self.question = question
+        self.question, self.key = question, key
         self.answer: int | dict[str, float] | None = None
         """What the learner committed to: the place of a choice, or the numbers; None before, and when skipped."""
         self.skipped = False
@@ -160,6 +165,7 @@ class Prediction(Shown):
         buttons = [self.commit_button] if self.numbers else []
         row = ipywidgets.HBox([*buttons, self.skip_button, self.feedback])
         show_live(self.options.view(*first, row), "buttons to predict")
+        self._take_up(progress.answer("prediction", self.key))
 
     def commit(self, answer: int | Mapping[str, float]) -> None:
         """Commit to the choice at the place ``answer``, or to a number for each name; until the run has answered, to
@@ -181,7 +187,14 @@ class Prediction(Shown):
             for place in range(len(self.choices)):
                 self.options.look(place, "chosen" if place == answer else "")
         self.skipped = False
+        progress.note("prediction", self.key, self.answer)
         self.feedback.value = message(NEUTRAL, f"You say **{self._said()}**. Now run the next cell.")
+
+    def _take_up(self, earlier: object) -> None:
+        """Commit to the answer of an earlier day, if it still is one."""
+        if isinstance(earlier, (int, dict)):
+            with suppress(ValueError):
+                self.commit(earlier)
 
     def skip(self) -> None:
         """Go on without a prediction."""

@@ -10,6 +10,7 @@ from string import ascii_uppercase
 
 import ipywidgets
 
+from cudalab.course import progress
 from cudalab.widgets.output import RIGHT, WAITING, WRONG, Options, Shown, listed, message, show_live, show_text
 
 
@@ -83,6 +84,9 @@ class Question(Shown):
         show_text(self.markdown())
         below = [self.check] if self.several else []
         show_live(self.answers.view(*below, self.feedback), "buttons to answer")
+        earlier = progress.answer("question", self.number)
+        if isinstance(earlier, list) and all(place in range(len(self.options)) for place in earlier):
+            self._choose(earlier)
 
     def markdown(self) -> str:
         """The question for a page without a kernel."""
@@ -123,6 +127,8 @@ class Question(Shown):
         self.answers.look(place, "chosen" if place in self.ticked else "")
 
     def _choose(self, chosen: Sequence[int]) -> None:
+        if chosen:
+            progress.note("question", self.number, list(chosen))
         self.feedback.value = self.reply(chosen)
         for place in range(len(self.options)):
             right = self.options[place].right

@@ -2,13 +2,18 @@
 
 import re
 import shutil
+import time
+import urllib.request
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from cudalab.course import edition
+from cudalab.course.working_copy import WorkingCopy
 from cudalab.dev.notebook_format import KERNELSPEC
-from tests.browser.kernel import ask
+from cudalab.installation.gpu_probe import Gpu, probe
+from tests.browser.kernel import ask, kernel_of
 
 ROOT = Path(__file__).parent.parent.parent
 CHAPTER = "notebooks/04_device_memory.ipynb"
@@ -23,6 +28,15 @@ def run(count, order):
         scale((64,), (256,), (x[at << 14 : (at + 1) << 14],), stream=streams[at % count if order == "round" else 0])
 tuner = cudalab.tune(run, sweep=[(1, "round")], streams=[1, 2, 4], order=["round", "one"])"""
 CUDA_CELL = '%%cuda add\nextern "C" __global__ void add(float *a)\n{\n    a[threadIdx.x] += 1;\n}'
+
+START = "notebooks/00_start_here.ipynb"
+CONTROLS = "notebooks/99_controls.ipynb"
+QUESTION = """import cudalab
+cudalab.quiz("Which?", [("this one", True, "It is."), ("that one", False, "It is not.")])"""
+WAIT = """import time
+from cudalab.sim.compiler import waiting
+with waiting.step(waiting.reading("#include <cooperative_groups.h>")):
+    time.sleep(4)"""
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
@@ -69,15 +83,15 @@ def page(browser, server):
         yield opened
 
 
-def test_kernel_picker_offers_both_devices(server):
+def test_kernel_picker_offers_the_devices_that_are_here(server):
     specs = server.request("/api/kernelspecs")["kernelspecs"]
     titles = {name: spec["spec"]["display_name"] for name, spec in specs.items()}
-    assert titles["cudalab-gpu"] == "CUDA: this machine's GPU"
+    assert ("cudalab-gpu" in titles) is isinstance(probe(), Gpu)
     assert titles["cudalab-sim"] == "CUDA: simulated H200"
     assert specs["cudalab-sim"]["spec"]["env"] == {"CUDALAB_DEVICE": "sim:h200"}
 
 
-@pytest.mark.turns(of=4)
+@pytest.mark.turns(of=5)
 def test_cuda_cell_is_highlighted_as_cpp_and_back(page):
     page.open("small.ipynb")
     page.run_all()
@@ -94,7 +108,7 @@ def test_cuda_cell_is_highlighted_as_cpp_and_back(page):
     )
 
 
-@pytest.mark.turns(of=4)
+@pytest.mark.turns(of=5)
 def test_start_page_opens_without_the_network(page):
     page.open("notebooks/00_start_here.ipynb")
     page.run_all()
@@ -104,7 +118,7 @@ def test_start_page_opens_without_the_network(page):
     assert page.page.get_by_text("official Jupyter news").count() == 0
 
 
-@pytest.mark.turns(of=4)
+@pytest.mark.turns(of=5)
 def test_chapter_04_runs_and_its_tuner_measures_what_a_direct_run_does(page, server):
     page.open(CHAPTER)
     page.run_all()
@@ -125,7 +139,7 @@ def test_chapter_04_runs_and_its_tuner_measures_what_a_direct_run_does(page, ser
     assert page.foreign_requests == []
 
 
-@pytest.mark.turns(of=4)
+@pytest.mark.turns(of=5)
 def test_stream_tuner_redraws_its_timeline_on_a_press(page, server):
     page.open("tuner.ipynb")
     page.run_all()
@@ -149,3 +163,94 @@ def test_stream_tuner_redraws_its_timeline_on_a_press(page, server):
     assert float(direct) > 0
     assert page.page.locator("text=is fastest so far").count() >= 1
     assert page.tracebacks() == [] and page.errors == [] and page.foreign_requests == []
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch):
+    """A working copy of the course and of a small notebook with a control."""
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+    for folder in edition.FOLDERS:
+        shutil.copytree(ROOT / folder, tmp_path / "course" / folder)
+    cells = [nbformat.v4.new_code_cell(text, id=name) for name, text in (("question", QUESTION), ("wait", WAIT))]
+    small = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC})
+    nbformat.write(small, tmp_path / "course" / CONTROLS)
+    made = WorkingCopy(tmp_path / "work")
+    made.update(tmp_path / "course")
+    return made
+
+
+def cut_names(page):
+    """The names in the file browser that do not fit it."""
+    script = "items => items.filter(item => item.scrollWidth > item.clientWidth).map(item => item.textContent)"
+    page.locator(".jp-DirListing-itemText").first.wait_for()
+    return page.locator(".jp-DirListing-itemText").evaluate_all(script)
+
+
+@pytest.mark.turns(of=5)
+def test_learner_starts_works_reopens_and_starts_over(copy, browser):
+    from tests.browser.notebook_page import notebook_page
+    from tests.browser.server import serve
+
+    with serve(copy.folder) as server, notebook_page(browser, server) as opened:
+        page = opened.page
+        page.goto(f"http://127.0.0.1:{server.port}/lab?token={server.token}")
+        page.get_by_text("Begin with: 00 Start here").wait_for(timeout=60_000)
+        assert page.get_by_role("menuitem").all_inner_texts().count("Nbgrader") == 0
+        assert opened.errors == [] and opened.foreign_requests == []
+        for folder in edition.FOLDERS:
+            page.locator(".jp-DirListing-item", has_text=folder).dblclick()
+            page.locator(".jp-DirListing-item", has_text="01_programming_model.ipynb").wait_for()
+            assert cut_names(page) == []
+            page.locator(".jp-BreadCrumbs-home").click()
+
+        # a chapter opens without the recorded outputs
+        page.locator(f'tr a[data-open="{START}"]').click()
+        page.locator(".jp-Notebook .jp-Cell").nth(5).wait_for(timeout=60_000)
+        assert page.locator(".jp-Notebook .jp-OutputArea-output").count() == 0
+        assert page.get_by_role("button", name="Validate").count() == 0
+
+        # a control that is reopened without its kernel
+        opened.open(CONTROLS)
+        page.get_by_role("menuitem", name="Run", exact=True).click()
+        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+
+        # while the compiler works, a line below the cell says what it does; then it is gone
+        line = page.locator(".jp-CodeCell").nth(1).locator(".cudalab-progress")
+        line.get_by_text("NVRTC is compiling, with <cooperative_groups.h>").wait_for(timeout=60_000)
+        line.wait_for(state="detached", timeout=60_000)
+        page.locator(".cudalab-options button").first.wait_for()
+        opened.wait_idle()
+        page.keyboard.press("Control+s")
+        stored = copy.folder / CONTROLS
+        _wait_until_saved(page, stored)
+        assert not edition.read(stored).cells[1].outputs
+        _restart_kernel(server, kernel_of(server, CONTROLS))
+        page.reload()
+        page.get_by_text("Run this cell again to use its controls.").wait_for(timeout=60_000)
+        assert page.get_by_text("model not found").count() == 0
+        opened.open(CONTROLS)
+        page.locator(".jp-CodeCell .cm-content").first.click()
+        page.keyboard.press("Control+Enter")
+        page.locator(".cudalab-options button").first.wait_for(timeout=60_000)
+        assert page.get_by_text("Run this cell again").count() == 0
+
+        # what has changed
+        page.goto(f"http://127.0.0.1:{server.port}/lab?token={server.token}")
+        row = page.locator('tr[data-chapter="99"]')
+        row.locator("summary").click()
+        row.get_by_text("What have I changed").click()
+        page.get_by_text("you have changed nothing").wait_for()
+        page.get_by_role("button", name="Ok").click()
+
+
+def _wait_until_saved(page, notebook):
+    """Wait until the file holds the view of a control."""
+    end = time.monotonic() + 60
+    while "widget-view" not in notebook.read_text(encoding="utf-8"):
+        assert time.monotonic() < end, "JupyterLab has not saved the notebook"
+        page.wait_for_timeout(100)
+
+
+def _restart_kernel(server, kernel):
+    address = f"http://127.0.0.1:{server.port}/api/kernels/{kernel}/restart?token={server.token}"
+    urllib.request.urlopen(urllib.request.Request(address, method="POST"), timeout=60).close()

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from cudalab.checks import exercises
-from cudalab.course import start_page
+from cudalab.course import progress, start_page
 from cudalab.course.outline import comes_next, outline
-from cudalab.course.progress import Place, Progress
+from cudalab.course.progress import Progress
 from cudalab.course.working_copy import WorkingCopy
 
 ROOT = Path(__file__).parents[2]
@@ -22,16 +22,27 @@ def copy(tmp_path, monkeypatch):
     return made
 
 
+@pytest.fixture
+def note(copy, monkeypatch):
+    """Writes down an answer as the kernel of a notebook does."""
+
+    def write(notebook, *answer, **options):
+        monkeypatch.setenv("JPY_SESSION_NAME", str(copy.folder / notebook))
+        progress.note(*answer, **options)
+
+    return write
+
+
 def chapter(copy, number):
     return next(chapter for chapter in outline(copy) if chapter.number == number)
 
 
-def finish(copy, part):
+def finish(copy, note, part):
     """Answer everything in one notebook."""
     from cudalab.course.outline import _items
 
     for kind, name, item in _items(part.name, copy.edition(part.name)):
-        Place(copy.folder, name, "").note(kind, item, "some answer")
+        note(name, kind, item, "some answer")
 
 
 def test_map_of_the_first_notebook_lists_every_notebook_and_every_exercise_counts(copy):
@@ -46,13 +57,12 @@ def test_map_of_the_first_notebook_lists_every_notebook_and_every_exercise_count
     assert all(chapter.chapter.total >= 2 for chapter in chapters if chapter.chapter)
 
 
-def test_answers_count_once_and_only_in_their_notebook(copy):
+def test_answers_count_once_and_only_in_their_notebook(copy, note):
     total = chapter(copy, "04").chapter.total
-    place = Place(copy.folder, CHAPTER, "")
-    place.note("question", "04.1", "A")
-    place.note("question", "04.1", "B")
-    place.note("question", "99.9", "A")
-    place.note("check", "04.1", 0, done=False)
+    note(CHAPTER, "question", "04.1", "A")
+    note(CHAPTER, "question", "04.1", "B")
+    note(CHAPTER, "question", "99.9", "A")
+    note(CHAPTER, "check", "04.1", 0, done=False)
     part = chapter(copy, "04").chapter
     assert (part.answered, part.total) == (1, total)
     assert chapter(copy, "04").exercises.answered == 0
@@ -60,22 +70,22 @@ def test_answers_count_once_and_only_in_their_notebook(copy):
     assert chapter(copy, "04").chapter.answered == 0
 
 
-def test_what_comes_next_follows_what_was_worked_on_last(copy):
+def test_what_comes_next_follows_what_was_worked_on_last(copy, note):
     assert comes_next(outline(copy)).name == "notebooks/00_start_here.ipynb"
-    Place(copy.folder, CHAPTER, "").note("question", "04.1", "A")
+    note(CHAPTER, "question", "04.1", "A")
     assert comes_next(outline(copy)).name == CHAPTER
-    finish(copy, chapter(copy, "04").chapter)
+    finish(copy, note, chapter(copy, "04").chapter)
     assert comes_next(outline(copy)).name == "exercises/04_device_memory.ipynb"
     for part in [part for chapter in outline(copy) for part in chapter.parts]:
-        finish(copy, part)
+        finish(copy, note, part)
     assert comes_next(outline(copy)) is None
     assert "Well done" in start_page.render(copy)
 
 
-def test_page_offers_the_next_notebook_the_state_and_the_way_back(copy):
+def test_page_offers_the_next_notebook_the_state_and_the_way_back(copy, note):
     page = start_page.render(copy)
     assert 'data-open="notebooks/00_start_here.ipynb" href="#">Begin with: 00 Start here' in page
-    Place(copy.folder, CHAPTER, "").note("question", "04.1", "A")
+    note(CHAPTER, "question", "04.1", "A")
     page = start_page.render(copy)
     part = chapter(copy, "04").chapter
     assert f"Go on with: 04 Device memory</a><span>1 of {part.total} answered · 45 minutes" in page

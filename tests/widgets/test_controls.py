@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import cudalab.widgets
+from cudalab.course.progress import Progress
 from cudalab.dev import notebook_format as rules
 from cudalab.widgets.output import WIDGET_VIEW
 from cudalab.widgets.prediction import Choice, Prediction, predict
@@ -386,3 +387,24 @@ def test_best_before_any_run_says_so():
 def test_the_package_names_what_it_has():
     with pytest.raises(AttributeError, match="predict, quiz, tune"):
         _ = cudalab.widgets.slider
+
+
+def test_answers_are_kept_in_the_working_copy_and_taken_up_again(tmp_path, monkeypatch):
+    (tmp_path / ".cudalab").mkdir()
+    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "00.ipynb"))
+    predict("00.blocks").commit(2)
+    assert predict("00.blocks").answer == 2
+    quiz("00.1").answers.buttons[1].click()
+    again = quiz("00.1")
+    assert again.feedback.value == again.reply([1])
+    stored = Progress(tmp_path).latest()
+    assert [(kind, name) for kind, _, name in stored] == [("prediction", "00.blocks"), ("question", "00.1")]
+
+
+def test_view_without_a_kernel_says_how_to_bring_it_back(monkeypatch):
+    shown = []
+    monkeypatch.setattr("cudalab.widgets.output.get_ipython", lambda: object())
+    monkeypatch.setattr("cudalab.widgets.output.display", lambda bundle, raw: shown.append(bundle))
+    quiz("00.1")
+    (view,) = (bundle for bundle in shown if WIDGET_VIEW in bundle)
+    assert "run this cell again" in view["text/html"] and "run this cell again" in view["text/plain"]

@@ -84,15 +84,14 @@ export default async function plugin(load) {
         await this.app.commands.execute("docmanager:open", { path: open });
         return;
       }
+      event.target.closest("button")?.closest("details").removeAttribute("open");
       try {
         if (changes) {
           await showChanges(this.app, changes);
         } else if (over) {
           await startOver(this.app, over);
-        } else {
-          return;
+          await this.refresh();
         }
-        await this.refresh();
       } catch (error) {
         await showErrorMessage("This did not work", error);
       }
