@@ -42,6 +42,7 @@ from .results import EXCEPTION, differences, load, plain, save
 
 HERE = Path(__file__).parent
 COMPILE_SECONDS = 55.0  # a learner's limit is shorter; a loaded machine is no failure of a program
+PATIENCE = 3  # times a program's own limit: the same
 START_TIMEOUT = 100.0  # seconds for a worker to import everything and touch the device
 
 
@@ -118,7 +119,7 @@ def serve(connection: Connection, device: str, real: bool) -> None:
     while (request := connection.recv()) is not None:
         key, sanitize = request
         start = time.perf_counter()
-        with nullcontext(Observation()) if device == "gpu" else observed(sanitize) as seen:
+        with nullcontext(Observation()) if device == "gpu" else observed(key, sanitize) as seen:
             values = outcome(key)
         healthy = _clean(device, REGISTRY[key].isolated)
         connection.send((key, values, time.perf_counter() - start, healthy, seen))
@@ -181,7 +182,7 @@ class Worker:
         """Values, seconds, whether this worker may go on, and what the simulated device said of the program."""
         start = time.perf_counter()
         self._pipe.send((key, sanitize))
-        answer = self._receive(REGISTRY[key].timeout)
+        answer = self._receive(PATIENCE * REGISTRY[key].timeout)
         if answer[0] == "failed":
             return {EXCEPTION: f"WorkerLost: {answer[1]}"}, time.perf_counter() - start, False, Observation()
         return answer[1:]

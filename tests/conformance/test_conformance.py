@@ -47,15 +47,20 @@ def stored() -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
 
 @pytest.fixture(scope="session")
 def run_program() -> Iterator[Callable[[str, bool], tuple[dict[str, Any], Observation]]]:
-    """Runs a program in a child process that is kept for the next one while it is healthy."""
+    """Runs a program in a child process that is kept for the next one while it is healthy. A program that runs again
+    gets a new one: equal sources are one module there, whose variables and attributes stay."""
     worker: Worker | None = None
+    ran: set[str] = set()
 
     def run(key: str, sanitize: bool) -> tuple[dict[str, Any], Observation]:
         nonlocal worker
-        if worker is not None and DEVICE == "gpu" and PROGRAMS[key].isolated:
+        if worker is not None and (key in ran or DEVICE == "gpu" and PROGRAMS[key].isolated):
             worker.stop()
             worker = None
-        worker = worker or Worker(DEVICE, real=False)
+        if worker is None:
+            worker = Worker(DEVICE, real=False)
+            ran.clear()
+        ran.add(key)
         values, _, healthy, seen = worker.run(key, sanitize=sanitize)
         if not healthy:
             worker.stop()

@@ -40,7 +40,7 @@ template <int N, int M> struct Tree {
 template <int M> struct Tree<0, M> { typedef int type; };
 __device__ Tree<22, 1>::type x;
 """
-SMALL = Limits(seconds=20, memory=1 << 30, ptx=1 << 20)
+SMALL = Limits(seconds=60, memory=1 << 30, ptx=1 << 20)
 
 
 @pytest.fixture(autouse=True)
