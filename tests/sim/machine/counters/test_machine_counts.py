@@ -10,6 +10,7 @@ UNLIKE = ("lanes take turns", "ragged loops")
 """Lanes that go round a loop on different ways: the hardware has them converge later than the counters do."""
 
 
+@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_instructions_are_those_that_the_hardware_executed(name: str) -> None:
     counts, theirs = counts_of(name), RECORDED["counters"][name]["smsp__inst_executed.sum"]
