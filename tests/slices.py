@@ -1,6 +1,6 @@
 """Rotating slices of the large families of generated tests.
 
-A family that is too large for every run (forms of opcodes, kernels of the corpus, mutants, chapters) is cut into
+A family that is too large for every run (forms of opcodes, kernels of the corpus, answers, chapters) is cut into
 slices. Each commit takes one of them, chosen by its hash, so that the whole is run in the course of some commits, and
 `make test-long` always runs all of it. The run's header names the slice; ``CUDALAB_SLICE=…`` repeats it. The core cases
 of a family are in every slice, and so are the chapters that a change touches.

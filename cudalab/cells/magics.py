@@ -57,6 +57,12 @@ def _parse(parser: argparse.ArgumentParser, line: str) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
+def compiler_options(line: str) -> tuple[str, ...]:
+    """What the line of a ``%%cuda`` cell hands to the compiler; UsageError for a line that is none."""
+    args = _parse(_cuda_parser(), line)
+    return (*args.option, *([f"--std={args.std}"] if args.std else []))
+
+
 def bind_kernel(name: str, code: str, options: tuple[str, ...] = (), instance: str | None = None) -> Any:
     """Compile ``code`` and return its kernel ``name`` as a ``RawKernel``, or as the function of a ``RawModule`` where
     it is a C++ function or template, which is found by its name expression ``instance``."""
@@ -101,7 +107,7 @@ class CudaMagics(Magics):  # type: ignore[misc]  # IPython is left out, see pypr
         if args.name not in kernels:
             known = f"it declares {', '.join(kernels)}" if kernels else "it has no __global__ function"
             raise UsageError(f"%%cuda: the cell declares no kernel named {args.name!r}; {known}")
-        options = (*args.option, *([f"--std={args.std}"] if args.std else []))
+        options = compiler_options(line)
         # The magic's line is line 1 of the cell, so the code starts on line 2.
         code, expression = "\n" + cell, args.instance or args.name
         if args.module:

@@ -7,11 +7,12 @@ import pkgutil
 
 from cudalab.checks.answer import read_answer
 from cudalab.checks.bench import KernelBench
-from cudalab.checks.exercise import Exercise, Finding, Mutant, PartResult, Result
+from cudalab.checks.exercise import Exercise, Finding, PartResult, Result
+from cudalab.checks.gate import Gate, GateResult
 from cudalab.checks.streams import StreamBench
 from cudalab.course import progress
 
-__all__ = ["Exercise", "Finding", "Mutant", "PartResult", "Result", "check", "exercises", "find"]
+__all__ = ["Exercise", "Finding", "Gate", "GateResult", "PartResult", "Result", "check", "exercises", "find"]
 
 _CHAPTERS = tuple(sorted(found.name for found in pkgutil.iter_modules(__path__) if found.name.startswith("chapter_")))
 
@@ -36,14 +37,16 @@ def check(exercise_id: str, answer: object, *, seed: int | None = None) -> Resul
 
     The answer's source is compiled and launched on a simulated device of its own, also on a machine with a GPU: outputs
     are compared whole with a NumPy oracle on fresh random inputs, every access is checked, and efficiency is judged by
-    structural counts. A Python function is run on simulated devices of its own, too, and what it does there is watched:
-    its calls, its waits, what overlaps, and what is unordered. Nothing of your session is touched.
+    structural counts, each with points of its own. A Python function is run on simulated devices of its own, too, and
+    what it does there is watched: its calls, its waits, what may overlap, and what is unordered. Nothing of your
+    session is touched.
 
     Args:
         exercise_id: ``CHAPTER.NUMBER``, e.g. ``"04.2"``.
         answer: the kernel (a ``RawKernel``, or what ``%%cuda`` bound) or its CUDA C++ source; where the exercise asks
             for one, the Python function, whose whole cell then counts, or its source.
-        seed: of the random inputs; the same seed gives the same check. None takes a fresh one.
+        seed: of the random inputs and of the shapes; the same seed gives the same check. None takes a fresh one, which
+            the result names.
 
     Raises:
         KeyError: there is no such exercise.

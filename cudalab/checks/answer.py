@@ -8,7 +8,10 @@ import textwrap
 from dataclasses import dataclass
 from types import FunctionType
 
+from cudalab.cells.magics import compiler_options
 from cudalab.sim.device.caller import is_cell
+
+MAGIC = "%%cuda"
 
 
 @dataclass(frozen=True)
@@ -20,13 +23,17 @@ class Answer:
 
 
 def read_answer(given: object, *, python: bool = False) -> Answer:
-    """The answer in ``given``: text, an object with ``code`` and ``options`` (a ``RawKernel``), or, where the exercise
-    asks for ``python``, a function: then the answer is the whole cell that defines it.
+    """The answer in ``given``: text, a whole ``%%cuda`` cell with its options included, an object with ``code`` and
+    ``options`` (a ``RawKernel``), or, where the exercise asks for ``python``, a function: then the answer is the whole
+    cell that defines it.
 
     Raises:
         TypeError: ``given`` is none of these; the message says what to pass.
     """
     if isinstance(given, str):
+        head, _, body = given.partition("\n")
+        if head.startswith(MAGIC):
+            return Answer("\n" + body, compiler_options(head.removeprefix(MAGIC)))  # the magic's line is line 1
         return Answer(given)
     if python:
         if isinstance(given, FunctionType):

@@ -1,27 +1,32 @@
 """Where an answer is tried, and what is wrong with it is collected.
 
 :class:`Bench` is what all answers need: findings (the first of each rule in full, with the other cases it was seen
-in), efficiency gates, comparison with an oracle, and the result. :class:`KernelBench` tries a kernel: simulated memory
-of its own, inputs that are watched, outputs that are poisoned. Each launch is first run under the sanitizer, whose
-stores are taken back, and then for real when nothing was found. Functions that use streams have a bench in
-``streams.py``.
+in), the measured gates, comparison with an oracle, and the result. :class:`KernelBench` tries a kernel: simulated
+memory of its own, inputs that are watched, outputs that are poisoned. Each launch is first run under the sanitizer,
+whose stores are taken back, then counted if it says what it needs, and then run for real when nothing was found: no
+launch is counted whose output is not compared. Functions that use streams have a bench in ``streams.py``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import secrets
+import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cudalab.checks.deadline import TimeIsUp, deadline
 from cudalab.checks.exercise import PARTS, Finding, PartName, PartResult, Result
+from cudalab.checks.gate import Gate, earned, worse
+from cudalab.checks.work import Needs, Work, count_work
 from cudalab.sim.compiler import CompileError, Program, compile
 from cudalab.sim.device.profile import load
-from cudalab.sim.machine.counters.sampling import count_launch
 from cudalab.sim.machine.launch.execution import Standalone, execute
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.launch.validation import LaunchError
@@ -31,12 +36,13 @@ from cudalab.sim.machine.sanitizer.sanitize import check_launch
 if TYPE_CHECKING:
     from cudalab.checks.answer import Answer
     from cudalab.checks.exercise import Exercise
-    from cudalab.sim.machine.counters.metrics import Counts
-    from cudalab.sim.machine.launch.module import LoadedKernel
+    from cudalab.sim.machine.launch.module import Launch
 
 FILE = "answer.cu"
 TIME_LIMIT = 3.0
 """Seconds a block may take; the inputs are small, so longer means an endless loop."""
+CHECK_TIME = 30.0
+"""Seconds a whole check may take, whatever the answer does; most take less than one."""
 CAPACITY = 256 << 20
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 """Addresses differ from run to run, and the same seed has to give the same text."""
@@ -50,14 +56,26 @@ class Known:
     values: np.ndarray
 
 
-class Bench:
-    """Tries one answer. ``findings`` and ``notes()`` hold what was seen."""
+class Stop(Exception):
+    """Nothing more can be learned of this answer."""
 
-    def __init__(self, exercise: Exercise, answer: Answer, *, seed: int | None = None) -> None:
+
+class Bench:
+    """Tries one answer. ``findings`` and ``measured`` hold what was seen."""
+
+    file = FILE
+    """What the answer's lines are known as in findings."""
+
+    def __init__(
+        self, exercise: Exercise, answer: Answer, *, seed: int | None = None, time_limit: float = CHECK_TIME
+    ) -> None:
         self.exercise = exercise
         self.answer = answer
         self.seed = secrets.randbits(32) if seed is None else seed
-        self._gates: dict[str, tuple[float, str]] = {}
+        self.measured: dict[str, tuple[float, str]] = {}
+        """By gate's name: the worst value so far, and its case."""
+        self._time_limit = time_limit
+        self._until = math.inf
         self._findings: dict[tuple[PartName, str], Finding] = {}
         self._cases: dict[tuple[PartName, str], list[str]] = {}
         self._random = np.random.default_rng(self.seed)
@@ -75,20 +93,39 @@ class Bench:
             out.append(finding)
         return tuple(out)
 
-    def notes(self, part: PartName) -> str:
-        """What was measured: for each gate its worst case."""
-        return "; ".join(note for _, note in self._gates.values()) if part == "efficiency" else ""
+    @property
+    def fine(self) -> bool:
+        """Has nothing been found so far? Costly launches can be left out otherwise."""
+        return not self._findings
 
     def run(self) -> Result:
-        """Take the answer through the exercise."""
+        """Take the answer through the exercise, for as long as a check may take."""
+        with contextlib.suppress(Stop):
+            self._until = time.monotonic() + self._time_limit
+            try:
+                self._run()
+            except TimeIsUp:
+                self.find(
+                    "correctness",
+                    "time limit",
+                    f"the check was stopped after {self._time_limit:g} s",
+                    look="loops that do not end, or go on far longer than the input is",
+                )
+        return self._result()
+
+    def _run(self) -> None:
         raise NotImplementedError
 
-    def result(self) -> Result:
+    def limited(self) -> AbstractContextManager[None]:
+        """While the answer runs: it is stopped when the check has taken its time."""
+        return deadline(max(0.0, self._until - time.monotonic()), self.file)
+
+    def _result(self) -> Result:
         """What the exercise gives for what was seen. Points of a part count only when the parts before it hold: an
         empty kernel is sound, and fast."""
         exercise = self.exercise
         parts = tuple(self._part(name) for name in PARTS if name in exercise.points)
-        return Result(exercise.id, exercise.title, parts)
+        return Result(exercise.id, exercise.title, parts, self.seed)
 
     def _part(self, name: PartName) -> PartResult:
         maximum = self.exercise.points[name]
@@ -97,8 +134,15 @@ class Bench:
         waits = any(f.part in earlier for f in self.findings)
         if waits and (name == "efficiency" or not findings):
             return PartResult(name, 0.0, maximum, skipped=True)
-        note = "" if findings else self.notes(name)
-        return PartResult(name, 0.0 if findings else maximum, maximum, findings, note=note)
+        if name != "efficiency":
+            return PartResult(name, 0.0 if findings else maximum, maximum, findings)
+        gates = earned(self.exercise.gates, self.measured)
+        missed = tuple(
+            Finding(name, gate.gate.name, f"{gate.value:.4g}, wanted: {gate.gate.bounds} ({gate.case})", gate.look)
+            for gate in gates
+            if not gate.met
+        )
+        return PartResult(name, sum(gate.points for gate in gates), maximum, findings + missed, gates=gates)
 
     # -- what an exercise calls -------------------------------------------------------------------------------------
 
@@ -110,6 +154,18 @@ class Bench:
     def integers(self, low: int, high: int, count: int) -> list[int]:
         """Fresh integers from ``low`` up to, but without, ``high``."""
         return [int(value) for value in self._random.integers(low, high, count)]
+
+    def between(self, low: int, high: int) -> int:
+        """A fresh integer from ``low`` up to ``high``, both included: for shapes that no answer can know."""
+        return int(self._random.integers(low, high + 1))
+
+    def shuffled(self, count: int) -> list[int]:
+        """The integers from 0 up to, but without, ``count``, in a fresh order."""
+        return [int(value) for value in self._random.permutation(count)]
+
+    def bytes(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Fresh random bytes."""
+        return self._random.integers(0, 256, shape, np.uint8)
 
     def find(self, part: PartName, rule: str, text: str, *, look: str = "", mistake: str = "") -> None:
         """Keep a finding of the case that is being tried."""
@@ -125,18 +181,11 @@ class Bench:
         elif mistake and not known.mistake:
             self._findings[key] = replace(known, mistake=mistake)
 
-    def gate(
-        self, name: str, value: float, limit: float, *, baseline: float, at_least: bool = False, look: str = ""
-    ) -> None:
-        """An efficiency gate: ``value`` at most (or at least) ``limit``; ``baseline`` is what one starts from."""
-        bound = "at least" if at_least else "at most"
-        figure = f"{value:.4g} ({bound} {limit:.4g}; the baseline is {baseline:.4g})"
-        if value >= limit if at_least else value <= limit:
-            worst = self._gates.get(name)
-            if worst is None or (value < worst[0] if at_least else value > worst[0]):
-                self._gates[name] = (value, f"{name}: {figure}")
-        else:
-            self.find("efficiency", name, figure, look=look)
+    def measure(self, gate: Gate, value: float) -> None:
+        """Keep what a gate of the exercise measured in this case: of several cases, the worst."""
+        known = self.measured.get(gate.name)
+        if known is None or worse(gate, value, known[0]):
+            self.measured[gate.name] = (value, self._case)
 
     def compare(
         self, name: str, got: np.ndarray, expected: np.ndarray, tolerance: float, known: Sequence[Known], look: str
@@ -204,31 +253,21 @@ class Buffer:
         return self.shape[-1] * self.dtype.itemsize
 
 
-class _Stop(Exception):
-    """Nothing more can be learned of this answer."""
-
-
 class KernelBench(Bench):
     """Tries one kernel."""
 
-    def __init__(self, exercise: Exercise, answer: Answer, *, seed: int | None = None) -> None:
-        super().__init__(exercise, answer, seed=seed)
-        self._memory: Memory
+    def _run(self) -> None:
+        """Compile the answer and take it through the exercise."""
         self._buffers: list[Buffer] = []
         self._ran = False
-        self._kernel: LoadedKernel
-
-    def run(self) -> Result:
-        """Compile the answer and take it through the exercise."""
-        with contextlib.ExitStack() as stack:
-            with contextlib.suppress(_Stop):
-                program = self._compile()
-                self._memory = Memory(CAPACITY)
-                stack.callback(self._memory.free_all)
-                module = Module(program, self._memory, load().launch_limits)
-                self._kernel = module.kernel(self.exercise.kernel)
-                self.exercise.examine(self)
-            return self.result()
+        program = self._compile()
+        self._memory = Memory(CAPACITY)
+        try:
+            module = Module(program, self._memory, load().launch_limits)
+            self._kernel = module.kernel(self.exercise.kernel)
+            self.exercise.examine(self)
+        finally:
+            self._memory.free_all()
 
     # -- what an exercise calls -------------------------------------------------------------------------------------
 
@@ -244,31 +283,58 @@ class KernelBench(Bench):
         """Device memory that holds zeros, for the kernel to add to."""
         return self._buffer(name, shape, np.dtype(dtype), 0, np.zeros(shape, dtype), is_input=False)
 
-    def launch(self, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Any], case: str) -> None:
-        """Launch the answer, first under the sanitizer. ``case`` says for which input, in words."""
+    def launch(
+        self,
+        grid: Sequence[int],
+        block: Sequence[int],
+        arguments: Sequence[Any],
+        case: str,
+        *,
+        shared: int = 0,
+        needs: Needs | None = None,
+    ) -> None:
+        """Launch the answer, first under the sanitizer.
+
+        Args:
+            grid, block, arguments: of the launch.
+            case: for which input it is, in words.
+            shared: bytes of dynamic shared memory.
+            needs: what the launch needs; then it is counted as well, and the exercise's gates are measured, unless
+                something was found before: counts of a wrong answer earn nothing.
+        """
         self._case, self._ran = case, False
         packed = self._pack(arguments)
         try:
-            launch = self._kernel.launch(grid, block, packed)
-            checked = check_launch(launch, time_limit=TIME_LIMIT)
-            for found in checked.findings:
-                where = f" (line {found.line}: {found.source})" if found.line else ""
-                self.find("soundness", found.rule, f"{found.headline}{where}. {found.detail}", look=found.advice)
-            stopped = [found for found in checked.findings if found.tool == "memcheck"]
-            if stopped:
-                self.find("correctness", "no result", f"the launch stops: {stopped[0].rule}")
-                if any(found.rule == "endless loop" for found in stopped):
-                    raise _Stop
-                return
-            outcome = execute(launch, Standalone(time_limit=TIME_LIMIT))
+            with self.limited():
+                self._ran = self._try(self._kernel.launch(grid, block, packed, shared), needs)
         except LaunchError as error:
             self.find("correctness", "launch refused", str(error))
-            return
+        if self._ran:
+            self._check_surroundings()
+
+    def _try(self, launch: Launch, needs: Needs | None) -> bool:
+        """Sanitize, count and run a launch; has it come to its end?"""
+        checked = check_launch(launch, time_limit=TIME_LIMIT)
+        for found in checked.findings:
+            where = f" (line {found.line}: {found.source})" if found.line else ""
+            self.find("soundness", found.rule, f"{found.headline}{where}. {found.detail}", look=found.advice)
+        stopped = [found for found in checked.findings if found.tool == "memcheck"]
+        if stopped:
+            self.find("correctness", "no result", f"the launch stops: {stopped[0].rule}")
+            if any(found.rule == "endless loop" for found in stopped):
+                raise Stop
+            return False
+        if needs is not None and self.fine:
+            self._measure_all(count_work(launch, needs, time_limit=TIME_LIMIT))
+        outcome = execute(launch, Standalone(time_limit=TIME_LIMIT))
         if outcome.fault is not None:  # only possible where the order of blocks matters
             self.find("soundness", outcome.fault.rule, str(outcome.fault))
-            return
-        self._ran = True
-        self._check_surroundings()
+        return outcome.fault is None
+
+    def _measure_all(self, work: Work) -> None:
+        for gate in self.exercise.gates:
+            if gate.measure is not None:
+                self.measure(gate, gate.measure(work))
 
     def expect(
         self,
@@ -290,19 +356,6 @@ class KernelBench(Bench):
         if self._ran and not np.array_equal(self._bytes(buffer), buffer.before):
             self.find("correctness", "written where nothing belongs", f"{buffer.name} was written, but {why}")
 
-    def profile(self, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Any], case: str) -> Counts:
-        """Count every block of a launch; its stores are taken back."""
-        self._case = case
-        launch = self._kernel.launch(grid, block, self._pack(arguments))
-        return count_launch(launch, blocks=launch.config.blocks)
-
-    def gate(
-        self, name: str, value: float, limit: float, *, baseline: float, at_least: bool = False, look: str = ""
-    ) -> None:
-        """An efficiency gate on what :meth:`profile` counted."""
-        look = look or "which addresses the 32 lanes of a warp touch in one instruction"
-        super().gate(name, value, limit, baseline=baseline, at_least=at_least, look=look)
-
     # -- inside -----------------------------------------------------------------------------------------------------
 
     def _compile(self) -> Program:
@@ -314,7 +367,7 @@ class KernelBench(Bench):
             self.find(
                 "correctness", "does not compile", text, look="the compiler's message, at that line or just above"
             )
-            raise _Stop from None
+            raise Stop from None
         if self.exercise.kernel not in program.kernels:
             known = ", ".join(program.kernels) or "none"
             self.find(
@@ -323,7 +376,7 @@ class KernelBench(Bench):
                 f"there is no kernel {self.exercise.kernel!r} in the answer (it has: {known})",
                 look=f'the name, and whether it says extern "C" __global__ void {self.exercise.kernel}(…)',
             )
-            raise _Stop
+            raise Stop
         return program
 
     def _buffer(
@@ -375,7 +428,7 @@ class KernelBench(Bench):
                 f"the kernel's parameters are ({has}); the check passes {len(values)}: {wanted}",
                 look="the parameter list that the exercise gives",
             )
-            raise _Stop
+            raise Stop
         packed = bytearray(kernel.parameter_bytes)
         for parameter, value in zip(kernel.parameters, values, strict=True):
             packed[parameter.offset : parameter.offset + parameter.size] = value.tobytes()

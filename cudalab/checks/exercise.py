@@ -1,16 +1,19 @@
 """What an exercise is, and what a check says of an answer.
 
 A check has up to three parts, taken in order: *correctness* (whole arrays against a NumPy oracle), *soundness* (what
-the sanitizer finds) and *efficiency* (structural counts, never seconds). The points of a part count only when the parts
-before it hold: an empty kernel is sound, and a fast wrong answer is not fast.
+the sanitizer finds, and hazards between streams) and *efficiency* (structural counts, never seconds). The points of a
+part count only when the parts before it hold: an empty kernel is sound, and a fast wrong answer is not fast. Efficiency
+consists of gates (``gate.py``), each with points of its own.
 """
 
 from __future__ import annotations
 
 import html
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
+
+from cudalab.checks.gate import Gate, GateResult
 
 PartName = Literal["correctness", "soundness", "efficiency"]
 PARTS: tuple[PartName, ...] = ("correctness", "soundness", "efficiency")
@@ -42,12 +45,18 @@ class PartResult:
     findings: tuple[Finding, ...] = ()
     skipped: bool = False
     """True when an earlier part failed: points of this one count only when that is mended."""
-    note: str = ""
-    """What was measured when the part passed, e.g. ``4.0 sectors per request (at most 4)``."""
+    gates: tuple[GateResult, ...] = ()
+    """What was measured, gate by gate; empty while an earlier part fails."""
 
     @property
     def passed(self) -> bool:
         return not self.skipped and not self.findings
+
+    @property
+    def others(self) -> tuple[Finding, ...]:
+        """The findings that are no missed gates."""
+        names = {gate.gate.name for gate in self.gates}
+        return tuple(f for f in self.findings if f.rule not in names)
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,8 @@ class Result:
     exercise: str
     title: str
     parts: tuple[PartResult, ...]
+    seed: int
+    """Of the inputs and shapes: ``cudalab.check(…, seed=…)`` with it repeats this very check."""
 
     @property
     def points(self) -> float:
@@ -77,18 +88,18 @@ class Result:
     def __str__(self) -> str:
         lines = [f"{self.exercise} {self.title}: {self.points:g} of {self.maximum:g} points"]
         for part in self.parts:
-            worth = f"{part.points:g} of {part.maximum:g}" if part.maximum else "required"
-            lines.append(f"  {_MARK[_state(part)]} {part.name} ({worth}): {_state(part)}")
-            if part.note:
-                lines.append(f"      {part.note}")
-            for finding in part.findings:
+            lines.append(f"  {_MARK[_state(part)]} {part.name} ({_worth(part)}): {_state(part)}")
+            for gate in part.gates:
+                lines.append(f"      {_MARK[gate.state]} {gate} ({gate.worth})")
+                lines += [f"          {line}" for line in gate.advice]
+            for finding in part.others:
                 text = finding.text.replace("\n", "\n      ")
                 lines.append(f"      {finding.rule}: {text}")
                 if finding.mistake:
                     lines.append(f"      This looks like a known mistake: {finding.mistake}")
                 if finding.look:
                     lines.append(f"      Look at: {finding.look}")
-        return "\n".join(lines)
+        return "\n".join([*lines, f"  Inputs and shapes come from seed {self.seed}; seed={self.seed} repeats them."])
 
     __repr__ = __str__
 
@@ -96,27 +107,27 @@ class Result:
         rows = []
         for part in self.parts:
             state = _state(part)
-            worth = f"{part.points:g} of {part.maximum:g}" if part.maximum else "required"
-            details = "".join(
-                "<li><b>"
-                + html.escape(f.rule)
-                + "</b>: "
-                + html.escape(f.text).replace("\n", "<br>")
+            details = [
+                "<br>".join(html.escape(line) for line in (f"{_MARK[g.state]} {g} ({g.worth})", *g.advice))
+                for g in part.gates
+            ]
+            details += [
+                f"<b>{html.escape(f.rule)}</b>: {html.escape(f.text)}".replace("\n", "<br>")
                 + (f"<br>This looks like a known mistake: {html.escape(f.mistake)}" if f.mistake else "")
                 + (f"<br>Look at: {html.escape(f.look)}" if f.look else "")
-                + "</li>"
-                for f in part.findings
-            )
-            body = f"<ul style='margin:0'>{details}</ul>" if details else html.escape(part.note)
+                for f in part.others
+            ]
+            body = "".join(f"<li>{detail}</li>" for detail in details)
+            shown = f"<ul style='margin:0'>{body}</ul>" if body else ""
             rows.append(
                 f"<tr><td style='color:{_COLOR[state]};text-align:left;white-space:nowrap'>{_MARK[state]} {state}</td>"
-                f"<td style='text-align:left'>{part.name}</td><td style='text-align:left'>{worth}</td>"
-                f"<td style='text-align:left'>{body}</td></tr>"
+                f"<td style='text-align:left'>{part.name}</td><td style='text-align:left'>{_worth(part)}</td>"
+                f"<td style='text-align:left'>{shown}</td></tr>"
             )
         head = (
             f"<b>{html.escape(self.exercise)} {html.escape(self.title)}</b>: {self.points:g} of {self.maximum:g} points"
         )
-        return f"<div>{head}<table>{''.join(rows)}</table></div>"
+        return f"<div>{head}<table>{''.join(rows)}</table>seed {self.seed}</div>"
 
 
 _MARK = {"passed": "[+]", "failed": "[x]", "waits for the parts above": "[ ]"}
@@ -129,24 +140,8 @@ def _state(part: PartResult) -> str:
     return "passed" if part.passed else "failed"
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """A wrong answer of the kind that learners give: the solution with some text replaced."""
-
-    name: str
-    replace: tuple[tuple[str, str], ...]
-    """Pairs (old, new): each old text occurs in the solution and is replaced by the new one."""
-    fails: PartName
-    rule: str
-    """The rule that has to reject it."""
-
-    def apply(self, solution: str) -> str:
-        """The mutated source; ValueError where the text to replace is not in the solution."""
-        for old, new in self.replace:
-            if old not in solution:
-                raise ValueError(f"mutant {self.name!r}: the solution has no {old!r}")
-            solution = solution.replace(old, new)
-        return solution
+def _worth(part: PartResult) -> str:
+    return f"{part.points:g} of {part.maximum:g}" if part.maximum else "required"
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,11 +151,26 @@ class Exercise:
     title: str
     kernel: str
     """The name that the kernel, or the Python function, must have."""
-    points: dict[PartName, float]
-    """Points of each part; a part that is left out is not looked at."""
     examine: Callable[[Any], None]
     """Runs the answer on its bench, a ``KernelBench`` or, for ``python``, a ``StreamBench``, which collects the
-    findings."""
-    mutants: tuple[Mutant, ...] = field(default=())
+    findings and measures the gates."""
+    correctness: float = 0
+    """Points for right values; 0: required, for a starter that has them already."""
+    soundness: float = 0
+    """Points for what the sanitizer, or the hazard report, finds nothing in."""
+    gates: tuple[Gate, ...] = ()
+    """What is counted, and the points of each."""
     python: bool = False
     """The answer is a Python function (streams, events, measurements), not a kernel."""
+
+    @property
+    def points(self) -> dict[PartName, float]:
+        """Points of each part; efficiency only where there are gates."""
+        points: dict[PartName, float] = {"correctness": self.correctness, "soundness": self.soundness}
+        if self.gates:
+            points["efficiency"] = sum(gate.points for gate in self.gates)
+        return points
+
+    @property
+    def maximum(self) -> float:
+        return sum(self.points.values())

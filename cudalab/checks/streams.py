@@ -14,8 +14,8 @@ An exercise describes its cases like this::
             launch = trial.launcher(kernel, (4,), (256,), (x, y))   # launch(stream)
             trial.call(launch, trial.stream("main"))                # calls the learner's function
             trial.expect("y", y, expected)                      # whole arrays; waits for the device
-            bench.gate("waits of the host", len(trial.waits), 0, baseline=3)
-            bench.gate("overlap (µs)", trial.overlap("left", "right"), 50, baseline=0, at_least=True)
+            bench.measure(WAITS, len(trial.waits) + len(trial.polls))   # a Gate of the exercise
+            bench.measure(OVERLAP, trial.order.unordered(*trial.kernels()))
 
 When the function raises, or a kernel fails, that is a finding and the rest of the case is left out. Arrays made before
 ``call`` are complete on the device when the function starts, and its clock is not part of what is counted.
@@ -23,10 +23,11 @@ When the function raises, or a kernel fails, that is a finding and the rest of t
 ``trial.calls`` are the calls that the function made; ``trial.waits`` those that kept the host until work had ended;
 ``trial.polls`` those that only asked; ``trial.operations`` the work it enqueued, in that order, with ``kind``
 (``kernel``, ``copy``, ``memset``, ``array``, ``host``, ``record``, ``wait``), ``name``, ``stream.handle``, ``start``,
-``end`` (ns); ``trial.hazards`` what was unordered.
+``end`` (ns); ``trial.hazards`` what was unordered by mistake; ``trial.order`` which work comes before which (order.py).
+What may overlap is judged by that order, never by modelled times: the same answer earns the same on every profile.
 
-What is simplified: the function runs in this process. An endless loop of Python's is not stopped by itself; the
-notebook's stop button ends it.
+What is simplified: the function runs in this process, and a check that takes too long is ended as by the notebook's
+stop button (deadline.py).
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cudalab.checks.bench import Bench, Known, poison
+from cudalab.checks.bench import CHECK_TIME, Bench, Known, Stop, poison
+from cudalab.checks.gate import Gate
+from cudalab.checks.order import Order
 from cudalab.checks.session import BUILTINS, NAMES, simulated
 from cudalab.sim import cupy
 from cudalab.sim import device as sim_device
@@ -50,7 +53,7 @@ from cudalab.sim.device.observer import Observer
 
 if TYPE_CHECKING:
     from cudalab.checks.answer import Answer
-    from cudalab.checks.exercise import Exercise, Result
+    from cudalab.checks.exercise import Exercise
     from cudalab.sim.device.caller import Place
     from cudalab.sim.device.declaration import Call as RuntimeCall
     from cudalab.sim.device.hazards import Hazard
@@ -59,6 +62,11 @@ if TYPE_CHECKING:
 FILE = "answer.py"
 """What the answer's lines are known as in tracebacks and findings."""
 QUERIES = frozenset({"event_query", "stream_query"})
+HOST = Gate(
+    "waits and queries of the host",
+    most=0,
+    look="calls that keep the host until work is done, or ask again and again: let a stream wait for an event instead",
+)
 _ERROR_NAME = re.compile(r"\b(?:cudaError[A-Z]\w+|CUDA_ERROR_\w+)")
 
 
@@ -102,33 +110,38 @@ class _Watch(Observer):
         self._waited = True
 
 
-class _Over(Exception):
-    """The rest of a case, or of the check, would teach nothing."""
-
-
 class StreamBench(Bench):
     """Tries one Python answer. See the module's text."""
 
-    def __init__(self, exercise: Exercise, answer: Answer, *, seed: int | None = None) -> None:
-        super().__init__(exercise, answer, seed=seed)
+    file = FILE
+
+    def __init__(
+        self,
+        exercise: Exercise,
+        answer: Answer,
+        *,
+        seed: int | None = None,
+        time_limit: float = CHECK_TIME,
+        profile: str = "h200",
+    ) -> None:
+        super().__init__(exercise, answer, seed=seed, time_limit=time_limit)
+        self._profile = profile
         self._code: CodeType
 
-    def run(self) -> Result:
+    def _run(self) -> None:
         """Read the answer and take it through the exercise."""
-        with contextlib.suppress(_Over):
-            self._compile()
-            self.exercise.examine(self)
-        return self.result()
+        self._compile()
+        self.exercise.examine(self)
 
     @contextlib.contextmanager
-    def case(self, text: str, *, profile: str = "h200") -> Iterator[Trial]:
+    def case(self, text: str) -> Iterator[Trial]:
         """A fresh simulated device on which one case runs; ``text`` says which, in words."""
         self._case = text
-        with simulated(profile) as device:
+        with simulated(self._profile) as device:
             trial = Trial(self, device)
             try:
                 yield trial
-            except _Over:
+            except Stop:
                 pass
             finally:
                 trial.close()
@@ -140,7 +153,7 @@ class StreamBench(Bench):
             exec(self._code, namespace)
         except (Exception, SystemExit) as error:
             self.failed(error, "the cell stops before its function is called")
-            raise _Over from None
+            raise Stop from None
         found: Any = namespace.get(self.exercise.kernel)
         if not callable(found):
             self.find(
@@ -149,7 +162,7 @@ class StreamBench(Bench):
                 f"the answer defines no function {self.exercise.kernel!r}",
                 look=f"the line def {self.exercise.kernel}(…): the cell that has it is the answer",
             )
-            raise _Over
+            raise Stop
         answer: Callable[..., Any] = found
         return answer
 
@@ -171,7 +184,7 @@ class StreamBench(Bench):
         except SyntaxError as error:
             text = f"line {error.lineno}: {error.msg}: {(error.text or '').strip()}"
             self.find("correctness", "not Python", text, look="that line, and brackets left open above it")
-            raise _Over from None
+            raise Stop from None
 
 
 class Trial:
@@ -182,15 +195,15 @@ class Trial:
         self.device = device
         self.value: Any = None
         """What the function returned."""
-        self.returned_at = 0
-        """Host time at which it returned, modelled ns."""
         self._watch = _Watch()
+        self.order = Order()
+        """Which work comes before which, and which the host knows to be done."""
         self._entered = 0
         self.hazards: list[Hazard] = []
         """What the function left unordered."""
         self._streams: dict[int, str] = {}
         self._inputs: list[tuple[str, Any, np.ndarray]] = []
-        device.observers.append(self._watch)
+        device.observers += [self._watch, self.order]
 
     # -- making ------------------------------------------------------------------------------------------------------
 
@@ -238,23 +251,40 @@ class Trial:
 
     # -- the learner's function --------------------------------------------------------------------------------------
 
-    def call(self, *arguments: Any, times: int = 1) -> Any:
+    def call(
+        self,
+        *arguments: Any,
+        times: int = 1,
+        before: Callable[[], None] | None = None,
+        after: Callable[[], None] | None = None,
+        mistakes: Callable[[Trial], str] = lambda trial: "",
+    ) -> Any:
         """Call the learner's function ``times`` times, watched, and return what it returned last. Then wait for the
-        device, unwatched."""
+        device, unwatched.
+
+        ``before`` and ``after`` enqueue work of the caller's program around it, which has to be ordered as the exercise
+        promises; it is not counted. ``mistakes`` says what a hazard comes from, where the exercise knows.
+        """
         self.device.synchronize()
-        function = self.bench.function()
-        self._entered = len(self.device.log.entries)
-        self._watch.on = True
         try:
-            for _ in range(times):
-                self.value = function(*arguments)
-            self.returned_at = self.device.clock_ns
-            self._watch.on = False
-            self.device.synchronize()
+            with self.bench.limited():
+                function = self.bench.function()
+                if before is not None:
+                    before()
+                self._entered = len(self.device.log.entries)
+                self._watch.on = True
+                for _ in range(times):
+                    self.value = function(*arguments)
+                self._watch.on = False
+                if after is not None:
+                    after()
+                self.device.synchronize()
             self.hazards = list(self.device.hazards)
+        except Stop:
+            raise
         except (Exception, SystemExit) as error:
             self.bench.failed(error, "the function stops")
-            raise _Over from None
+            raise Stop from None
         finally:
             self._watch.on = False
         for hazard in self.hazards:
@@ -266,6 +296,7 @@ class Trial:
                     f"{hazard.second.verb} the same {hazard.bytes} bytes, and nothing orders the two"
                 ),
                 look=self._named(f"the wait that is missing: {hazard.missing_wait}"),
+                mistake=self._named(" ".join(hazard.notes)) or mistakes(self),
             )
         self._check_inputs()
         return self.value
@@ -307,13 +338,6 @@ class Trial:
         """Its launches, of one kernel or of all."""
         return [one for one in self.operations if one.kind == "kernel" and name in ("", one.name)]
 
-    def overlap(self, one: str, other: str) -> float:
-        """Modelled µs during which a kernel ``one`` and a kernel ``other`` ran at the same time."""
-        total = sum(
-            max(0, min(a.end, b.end) - max(a.start, b.start)) for a in self.kernels(one) for b in self.kernels(other)
-        )
-        return total / 1000
-
     # -- judging -----------------------------------------------------------------------------------------------------
 
     def expect(
@@ -333,8 +357,7 @@ class Trial:
     def close(self) -> None:
         """The case is over: the device is no longer watched."""
         self._watch.on = False
-        if self._watch in self.device.observers:
-            self.device.observers.remove(self._watch)
+        self.device.observers[:] = [one for one in self.device.observers if one not in (self._watch, self.order)]
 
     def _named(self, text: str) -> str:
         """The text with the streams' names in place of their numbers."""

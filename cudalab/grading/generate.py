@@ -10,6 +10,9 @@
 
 `StarterFromSolution` leaves the starter's lines; nbgrader does the rest (it would put ``YOUR CODE HERE`` where there is
 no starter). Running it again writes the same bytes.
+
+Points are those of `cudalab.checks` and stand nowhere else: a check cell gets those of the exercise that it calls, and
+in text ``{points 04.2}`` and, for all of the notebook, ``{points}`` stand for them.
 """
 
 from __future__ import annotations
@@ -20,12 +23,16 @@ from typing import Any
 
 import nbformat
 
+from cudalab.checks import find
+
 REGION = re.compile(
     r"^[ \t]*(?://|#) BEGIN SOLUTION\n(?P<solution>.*?)"
     r"^[ \t]*(?://|#) STARTER\n(?P<starter>.*?)"
     r"^[ \t]*(?://|#) END SOLUTION\n?",
     re.MULTILINE | re.DOTALL,
 )
+_CHECKED = re.compile(r"cudalab\.check\(\"([\d.]+)\"")
+_POINTS = re.compile(r"\{points(?: ([\d.]+))?\}")
 _STARTER_LINE = re.compile(r"^([ \t]*)(?://|#)\|[ ]?(.*)$")
 
 
@@ -49,9 +56,8 @@ def _uncomment(text: str) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def answer_source(notebook: nbformat.NotebookNode, grade_id: str, *, python: bool = False) -> str:
-    """The text of the answer cell with this ``grade_id``: the CUDA C++ below its ``%%cuda`` line, or, for ``python``,
-    the whole cell.
+def answer_source(notebook: nbformat.NotebookNode, grade_id: str) -> str:
+    """The text of the answer cell with this ``grade_id``, the ``%%cuda`` line and its options included.
 
     Raises:
         LookupError: no cell, or more than one, has the id.
@@ -59,12 +65,7 @@ def answer_source(notebook: nbformat.NotebookNode, grade_id: str, *, python: boo
     cells = [c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == grade_id]
     if len(cells) != 1:
         raise LookupError(f"{len(cells)} cells have the grade_id {grade_id!r}; there must be one")
-    if python:
-        return str(cells[0].source)
-    head, _, body = cells[0].source.partition("\n")
-    if not head.startswith("%%cuda"):
-        raise LookupError(f"the cell {grade_id!r} begins with {head!r}, not with %%cuda")
-    return str(body)
+    return str(cells[0].source)
 
 
 def generate(source: Path) -> str:
@@ -87,7 +88,7 @@ def generate(source: Path) -> str:
             cell.source = starter(cell.source + "\n").rstrip("\n")
             return cell, resources
 
-    notebook = nbformat.read(source, as_version=4)
+    notebook = with_points(nbformat.read(source, as_version=4))
     resources: dict[str, Any] = {"nbgrader": {}, "unique_key": source.stem}
     for step in (
         CheckCellMetadata,
@@ -102,6 +103,26 @@ def generate(source: Path) -> str:
     nbformat.validate(notebook)
     result: str = nbformat.writes(notebook, indent=1).rstrip("\n") + "\n"
     return result
+
+
+def with_points(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """The notebook with the points of its exercises, in its check cells and in its text.
+
+    Raises:
+        KeyError: it checks an exercise that there is not.
+    """
+    checked = {}
+    for cell in notebook.cells:
+        about = cell.metadata.get("nbgrader", {})
+        if about.get("grade") and (found := _CHECKED.search(cell.source)):
+            points = about["points"] = find(found[1]).maximum
+            checked[found[1]] = points
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _POINTS.sub(
+                lambda match: f"{checked[match[1]] if match[1] else sum(checked.values()):g}", cell.source
+            )
+    return notebook
 
 
 def generate_all(solutions: Path, exercises: Path) -> list[Path]:

@@ -1,74 +1,179 @@
-"""Every exercise: the solution earns all points, the starter not, and each mutant is rejected for the right reason."""
+"""Every exercise: the solution earns all points, the starter runs and earns none, and each answer of the tables gets
+what it is to get, for the right reason (``answers/``)."""
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
+import re
+from importlib import import_module
 
 import nbformat
 import pytest
 
 import cudalab.checks
-from cudalab.checks import Exercise, Mutant, check, exercises, find
-from cudalab.grading.generate import answer_source, solution
+from cudalab.checks import Exercise, check, exercises, find
+from cudalab.checks.answer import read_answer
+from cudalab.checks.bench import Bench, KernelBench
+from cudalab.checks.streams import StreamBench
+from cudalab.grading.generate import starter
 from tests import slices
+from tests.checks.answers.answer import ROOT, Answer, cell_of, solution_of
+from tests.notebooks.chapter import fresh_shell
 
-ROOT = Path(__file__).parents[2]
 ALL = exercises()
-A_RUN = 6  # exercises, besides those of chapters that a change touches
+ANSWERS: list[Answer] = [
+    answer
+    for chapter in sorted({exercise.id[:2] for exercise in ALL})
+    for answer in import_module(f"tests.checks.answers.chapter_{chapter}").ANSWERS
+]
+CHEAP = {exercise.id for exercise in ALL if exercise.python}
+"""What has nothing to compile takes some milliseconds."""
+A_RUN = 4  # kernels, besides those of chapters that a change touches
+ANSWERS_A_RUN = 12
+CHEATS_A_RUN = 1
+"""Of each kernel exercise."""
+REFUSED = {"does not compile", "no such kernel", "not Python", "no such function"}
 
 
-def _is_changed(exercise: Exercise) -> bool:
-    return exercise.id[:2] in slices.changed_chapters()
+def is_in_each_run(exercise: str) -> bool:
+    return exercise in CHEAP or exercise[:2] in slices.changed_chapters()
 
 
-EXERCISES = slices.cases(ALL, most=A_RUN, core=_is_changed, ids=lambda exercise: exercise.id)
-MUTANTS = [(exercise, mutant) for exercise in ALL for mutant in exercise.mutants]
+EXERCISES = slices.cases(
+    ALL, most=A_RUN, core=lambda exercise: is_in_each_run(exercise.id), ids=lambda exercise: exercise.id
+)
+HONEST = slices.cases(
+    [answer for answer in ANSWERS if not answer.cheat],
+    most=ANSWERS_A_RUN,
+    core=lambda answer: is_in_each_run(answer.exercise),
+    ids=str,
+)
+CHEATS = [
+    case
+    for exercise in ALL
+    for case in slices.cases(
+        [answer for answer in ANSWERS if answer.cheat and answer.exercise == exercise.id],
+        most=CHEATS_A_RUN,
+        core=lambda answer: is_in_each_run(answer.exercise),
+        ids=str,
+    )
+]
 
 
-@cache
-def source_of(exercise: Exercise, folder: str) -> str:
-    """The answer's CUDA C++ or Python as it stands in `solutions/` or `exercises/`."""
-    (path,) = (ROOT / folder).glob(f"{exercise.id[:2]}_*.ipynb")
-    text = answer_source(nbformat.read(path, as_version=4), exercise.kernel, python=exercise.python)
-    return solution(text + "\n") if folder == "solutions" else text
+def starter_of(exercise: Exercise) -> str:
+    return starter(cell_of(exercise.id))
+
+
+def bench_of(exercise: Exercise, text: str) -> Bench:
+    kind = StreamBench if exercise.python else KernelBench
+    return kind(exercise, read_answer(text, python=exercise.python), seed=1)
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)
 def test_solution_earns_all_points(exercise: Exercise) -> None:
-    result = check(exercise.id, source_of(exercise, "solutions"), seed=1)
+    result = check(exercise.id, solution_of(exercise.id), seed=1)
     assert result.passed and result.points == result.maximum > 0, str(result)
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)
 def test_starter_runs_but_earns_nothing_for_what_it_lacks(exercise: Exercise) -> None:
-    result = check(exercise.id, source_of(exercise, "exercises"), seed=1)
+    bench = bench_of(exercise, starter_of(exercise))
+    result = bench.run()
     assert result.points == 0 and not result.passed, str(result)
-    refused = {"does not compile", "no such kernel", "not Python", "no such function"}
-    refused |= {"no result"} if exercise.python else set()
-    assert not refused & {f.rule for f in result.findings}, str(result)
+    assert not (REFUSED | ({"no result"} if exercise.python else set())) & {f.rule for f in result.findings}
+    right = all(part.passed for part in result.parts if part.name != "efficiency")
+    for gate in exercise.gates:
+        if gate.baseline is not None:
+            assert right, f"{gate.name}: a baseline cannot be measured where the values are wrong"
+            assert bench.measured[gate.name][0] == pytest.approx(gate.baseline, rel=0.1), gate.name
+
+
+@pytest.mark.parametrize("answer", [*HONEST, *CHEATS])
+def test_an_answer_gets_its_verdict(answer: Answer) -> None:
+    result = check(answer.exercise, answer.text, seed=1)
+    if answer.right:
+        assert result.passed and result.points == result.maximum, str(result)
+        return
+    found = [f for f in result.findings if (f.part, f.rule) == (answer.part, answer.rule)]
+    assert found and result.points < result.maximum, str(result)
+    assert any(answer.mistake in f.mistake for f in found), str(result)
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.id)
+def test_each_exercise_has_right_and_wrong_answers_and_cheats(exercise: Exercise) -> None:
+    mine = [answer for answer in ANSWERS if answer.exercise == exercise.id]
+    assert len({answer.name for answer in mine}) == len(mine)
+    assert sum(answer.right for answer in mine) >= 3
+    assert sum(not answer.right and not answer.cheat for answer in mine) >= 5
+    assert sum(answer.cheat for answer in mine) >= 4
+    names = {gate.name for gate in exercise.gates}
+    assert all(answer.rule in names for answer in mine if answer.part == "efficiency")
+
+
+def test_exercises_are_in_order() -> None:
+    assert [e.id for e in ALL] == sorted({e.id for e in ALL})
 
 
 @pytest.mark.parametrize(
-    "pair",
-    slices.cases(
-        MUTANTS,
-        most=12,
-        core=lambda pair: _is_changed(pair[0]),
-        ids=lambda pair: f"{pair[0].id} {pair[1].name}",
-    ),
+    "chapter", slices.cases(sorted({e.id[:2] for e in ALL}), most=2, core=lambda c: c in slices.changed_chapters())
 )
-def test_mutant_is_rejected_for_the_right_reason(pair: tuple[Exercise, Mutant]) -> None:
-    exercise, mutant = pair
-    result = check(exercise.id, mutant.apply(source_of(exercise, "solutions")), seed=1)
-    found = {(f.part, f.rule) for f in result.findings}
-    assert (mutant.fails, mutant.rule) in found, str(result)
-    assert result.points < result.maximum
+def test_untouched_exercises_run_to_their_end(chapter: str) -> None:
+    """All cells but the checks: a starter may be wrong, but nothing that comes behind it suffers."""
+    (path,) = (ROOT / "exercises").glob(f"{chapter}_*.ipynb")
+    notebook = nbformat.read(path, as_version=4)
+    with fresh_shell() as shell:
+        for cell in notebook.cells:
+            if cell.cell_type == "code" and not cell.metadata.get("nbgrader", {}).get("grade"):
+                result = shell.run_cell(cell.source, store_history=False)
+                assert result.success, (cell.id, result.error_in_exec or result.error_before_exec)
 
 
-def test_each_exercise_has_at_least_five_mutants() -> None:
-    assert all(len({m.name for m in e.mutants}) >= 5 for e in ALL)
-    assert [e.id for e in ALL] == sorted({e.id for e in ALL})
+@pytest.mark.parametrize("profile", ["laptop", "h200-1ce", "h200-0ce"])
+@pytest.mark.parametrize("exercise", [e for e in ALL if e.python], ids=lambda exercise: exercise.id)
+def test_what_may_overlap_is_the_same_on_every_profile(exercise: Exercise, profile: str) -> None:
+    answer = read_answer(solution_of(exercise.id), python=True)
+    result = StreamBench(exercise, answer, seed=1, profile=profile).run()
+    assert result.points == result.maximum, str(result)
+
+
+ENDLESS = {
+    "11.1": "while True:\n        pass",
+    "14.2": "while True:\n        try:\n            main.done\n        except Exception:\n            pass",
+}
+
+
+@pytest.mark.parametrize("exercise", ENDLESS)
+def test_a_check_ends_within_its_time_limit(exercise: str) -> None:
+    text = re.sub(r"(def .*:\n)", rf"\1    {ENDLESS[exercise]}\n", solution_of(exercise))
+    result = StreamBench(find(exercise), read_answer(text, python=True), seed=1, time_limit=0.5).run()
+    assert result.points == 0 and "time limit" in {f.rule for f in result.findings}
+
+
+def test_the_seed_is_in_the_result_and_repeats_it() -> None:
+    wrong = solution_of("11.1").replace("streams[0]", "streams[-1]").replace("blocking=False", "blocking=True")
+    first = check("11.1", wrong)
+    assert f"seed={first.seed}" in str(first)
+    assert str(check("11.1", wrong, seed=first.seed)) == str(first)
+
+
+def test_points_are_earned_gate_by_gate() -> None:
+    result = check("11.1", solution_of("11.1").replace("blocking=False", "blocking=True"), seed=1)
+    assert 0 < result.points < result.maximum, str(result)
+    text = str(result)
+    assert "[x] waits and queries of the host" in text and "[+] streams at work" in text and "0 of 1" in text
+
+
+def test_options_of_the_cell_reach_the_check() -> None:
+    """Of a kernel that ``%%cuda`` has bound, and of the text of a cell."""
+    cell = """%%cuda reverse --option -DGUARD=n --std c++20
+extern "C" __global__ void reverse(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < GUARD) y[n - 1 - i] = x[i];
+}"""
+    assert read_answer(cell).options == ("-DGUARD=n", "--std=c++20")
+    assert check("04.1", cell, seed=1).passed
+    with fresh_shell() as shell:
+        assert shell.run_cell(cell, store_history=False).success
+        assert read_answer(shell.user_ns["reverse"]).options == ("-DGUARD=n", "--std=c++20")
 
 
 def test_same_seed_gives_the_same_result() -> None:
@@ -112,7 +217,7 @@ def test_an_endless_loop_is_stopped_and_said() -> None:
 
 
 def test_result_shows_failure_by_words_and_shape() -> None:
-    starter = source_of(find("04.1"), "exercises")
+    starter = starter_of(find("04.1"))
     text = str(check("04.1", starter, seed=1))
     assert "[x] soundness" in text and "failed" in text
     html = check("04.1", starter, seed=1)._repr_html_()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from cudalab.checks import exercises
 from cudalab.grading.generate import answer_source, generate, generate_all, solution, starter
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +46,21 @@ def test_no_solution_line_is_left_in_the_exercise(path: Path) -> None:
 
 def test_no_exercise_without_a_solution() -> None:
     assert {p.name for p in (ROOT / "exercises").glob("*.ipynb")} == {p.name for p in SOLUTIONS}
+
+
+@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda p: p.stem)
+def test_points_are_said_once(path: Path) -> None:
+    """In the solution they stand nowhere; in the exercise where the check is, and in the text."""
+    source = nbformat.read(path, as_version=4)
+    assert not any("points" in cell.metadata.get("nbgrader", {}) for cell in source.cells)
+    made = nbformat.read(ROOT / "exercises" / path.name, as_version=4)
+    points = [
+        cell.metadata["nbgrader"]["points"] for cell in made.cells if "points" in cell.metadata.get("nbgrader", {})
+    ]
+    assert points == [exercise.maximum for exercise in exercises() if exercise.id[:2] == path.name[:2]]
+    text = "\n".join(cell.source for cell in made.cells)
+    assert f", {sum(points):g} points." in made.cells[0].source and "{points" not in text
+    assert re.findall(r"minutes, (\S+) points", text)[1:] == [f"{one:g}" for one in points]
 
 
 def test_generate_all_writes_only_what_changed(tmp_path: Path) -> None:

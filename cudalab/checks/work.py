@@ -1,0 +1,158 @@
+"""What a kernel did in one launch, counted, and the gates that read it.
+
+Every block is traced, so counts are exact: requests and sectors as Nsight Compute counts them, and the bytes that each
+single thread moved, which no profiler shows and which tells a grid that works from one thread that does everything.
+An exercise says what the launch *needs* (:class:`Needs`), and gates compare.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cudalab.checks.gate import Gate
+from cudalab.sim.abi import SiteKind, Space
+from cudalab.sim.machine.counters.sampling import Counter, merging_of
+from cudalab.sim.machine.trace.async_records import as_accesses
+from cudalab.sim.machine.trace.recorder import Tracer
+
+if TYPE_CHECKING:
+    from cudalab.sim.machine.counters.metrics import Counts
+    from cudalab.sim.machine.launch.module import Launch
+
+RECORDS = 1 << 21
+"""Records kept of one block; blocks of exercises make far fewer."""
+_LINE = 128
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a launch cannot do without."""
+
+    loaded: float
+    """Bytes of input: each element once."""
+    stored: float
+    """Bytes of output."""
+    share: float
+    """Bytes that the busiest thread loads and stores when the work is dealt out evenly."""
+    rounds: float = 1
+    """Tiles that a block works through, one after the other."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One launch, counted."""
+
+    counts: Counts
+    busiest: float
+    """Bytes of global memory that the busiest thread moved."""
+    needs: Needs
+    blocks: int
+    warps: int
+    """Of a block."""
+
+
+def count_work(launch: Launch, needs: Needs, *, time_limit: float) -> Work:
+    """Trace every block of a launch; its stores are taken back."""
+    kernel, config = launch.kernel, launch.config
+    sites = kernel.kernel.sites
+    moved = np.array(
+        [
+            site.size
+            if site.kind in (SiteKind.LOAD, SiteKind.STORE, SiteKind.ATOMIC)
+            and site.space in (Space.GLOBAL, Space.GENERIC)
+            else 0
+            for site in sites
+        ],
+        np.int64,
+    )
+    busiest = 0.0
+    with Tracer(launch, records=RECORDS) as tracer:
+        counter = Counter(tracer, merged=merging_of(kernel))
+        for block in range(config.blocks):
+            found = tracer.run(block, time_limit=time_limit)
+            counter.take(found, 1.0)
+            records = as_accesses(found.records)
+            if len(records):
+                each = np.bincount(records["thread"], weights=moved[records["site"]])
+                busiest = max(busiest, float(each.max()))
+        counts = counter.finish()
+    return Work(counts, busiest, needs, config.blocks, -(-math.prod(config.block) // 32))
+
+
+# -- gates ------------------------------------------------------------------------------------------------------------
+# An exercise takes one with points and bounds of its own: ``LOADED.of(1, most=5, baseline=80)``.
+
+LOADED = Gate(
+    "bytes loaded for each byte of input",
+    least=1,
+    most=1.1,
+    look="elements that more than one thread loads, or one thread more than once",
+    too_little="input that no thread loads from global memory: atomics are no loads, and every element counts",
+    measure=lambda work: work.counts.global_loads.bytes / work.needs.loaded,
+)
+SECTORS_LOADED = Gate(
+    "sectors for each 128 bytes loaded",
+    most=4.5,
+    look="which addresses the 32 lanes of a warp load in one instruction: neighbours should load neighbours",
+    measure=lambda work: _sectors(work.counts.global_loads.sectors, work.counts.global_loads.bytes),
+)
+STORED = Gate(
+    "bytes stored for each byte of output",
+    least=1,
+    most=1.1,
+    look="elements that are stored more than once",
+    too_little="output that no thread stores in this launch",
+    measure=lambda work: work.counts.global_stores.bytes / work.needs.stored,
+)
+SECTORS_STORED = Gate(
+    "sectors for each 128 bytes stored",
+    most=4.5,
+    look="which addresses the 32 lanes of a warp store to in one instruction",
+    measure=lambda work: _sectors(work.counts.global_stores.sectors, work.counts.global_stores.bytes),
+)
+BUSIEST = Gate(
+    "bytes that the busiest thread moves, over an even share",
+    most=4,
+    look="how the work is dealt out: every thread of every block should have some, and none much more than others",
+    measure=lambda work: work.busiest / work.needs.share,
+)
+ATOMICS = Gate(
+    "atomics on global memory for each block",
+    look="what can be added up in registers or in shared memory first",
+    measure=lambda work: work.counts.global_atomics.accesses / work.blocks,
+)
+ATOMICS_EACH = Gate(
+    "atomics on global memory for each element of output",
+    look="what can be added up in registers or in shared memory first",
+    measure=lambda work: work.counts.global_atomics.bytes / work.needs.stored,
+)
+BARRIERS = Gate(
+    "barriers of a warp for each tile",
+    least=1,
+    most=3,
+    look="barriers inside of the loop over a tile: threads only have to meet when a tile is complete and done with",
+    too_little="a tile that all threads load needs a barrier before they read it",
+    measure=lambda work: work.counts.barriers / (work.blocks * work.warps * work.needs.rounds),
+)
+CONFLICTS = Gate(
+    "bank conflicts for each request to shared memory",
+    most=0,
+    look="the 32 words of one request to shared memory: word number modulo 32 is the bank; loads and stores count",
+    measure=lambda work: _per(work.counts.bank_conflicts, _shared_requests(work.counts)),
+)
+
+
+def _sectors(sectors: float, moved: float) -> float:
+    return _per(sectors * _LINE, moved)
+
+
+def _per(value: float, total: float) -> float:
+    return value / total if total else math.inf if value else 0.0
+
+
+def _shared_requests(counts: Counts) -> float:
+    return counts.shared_loads.requests + counts.shared_stores.requests

@@ -1,0 +1,87 @@
+"""An answer to an exercise: the solution with some text replaced, or a text of its own; and the verdict on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import nbformat
+
+from cudalab.checks import find
+from cudalab.grading.generate import answer_source, solution
+
+ROOT = Path(__file__).parents[3]
+FULL = "full points"
+
+
+@dataclass(frozen=True)
+class Answer:
+    exercise: str
+    """``04.2``"""
+    name: str
+    replace: tuple[tuple[str, str], ...] = ()
+    """Pairs (old, new): each old text occurs in the solution and is replaced by the new one."""
+    source: str = ""
+    """The whole text, where it is not the solution with replacements."""
+    part: str = ""
+    rule: str = FULL
+    """The rule, or the gate, that has to refuse it; by default none: it gets all points."""
+    mistake: str = ""
+    """What the feedback has to say it looks like."""
+    cheat: bool = False
+    """One of those that every exercise has to refuse, in each run of the tests."""
+
+    @property
+    def text(self) -> str:
+        """What is handed in; ValueError where a text to replace is not in the solution."""
+        text = self.source or solution_of(self.exercise)
+        for old, new in self.replace:
+            if old not in text:
+                raise ValueError(f"{self}: the solution has no {old!r}")
+            text = text.replace(old, new)
+        return text
+
+    @property
+    def right(self) -> bool:
+        return self.rule == FULL
+
+    def __str__(self) -> str:
+        return f"{self.exercise} {self.name}"
+
+
+def cell_of(exercise: str) -> str:
+    """The answer cell as it stands in ``solutions/``, with the starter."""
+    (path,) = (ROOT / "solutions").glob(f"{exercise[:2]}_*.ipynb")
+    return answer_source(nbformat.read(path, as_version=4), find(exercise).kernel) + "\n"
+
+
+@cache
+def solution_of(exercise: str) -> str:
+    return solution(cell_of(exercise))
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """One line of a chapter's table."""
+
+    name: str
+    replace: tuple[tuple[str, str], ...]
+    part: str
+    rule: str
+    source: str = ""
+    mistake: str = ""
+    cheat: bool = False
+
+
+@dataclass(frozen=True)
+class Right:
+    """The same, for full points."""
+
+    name: str
+    replace: tuple[tuple[str, str], ...] = ()
+    source: str = ""
+
+
+def table(exercise: str, *lines: Wrong | Right) -> tuple[Answer, ...]:
+    return tuple(Answer(exercise, **vars(line)) for line in lines)
