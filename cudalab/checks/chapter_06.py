@@ -73,7 +73,7 @@ PRODUCT = Exercise(
     examine=_product,
     correctness=1,
     soundness=1,
-    gates=(LOADED.of(1, most=BLOCKS), BUSIEST.of(1), BARRIERS.of(1), STORED.of()),
+    gates=(LOADED.of(2, most=BLOCKS), BARRIERS.of(1), BUSIEST.of(), STORED.of()),
 )
 
 # --- 06.2 ------------------------------------------------------------------------------------------------------------

@@ -359,12 +359,12 @@ ANSWERS_06_2 = table(
         (
             (
                 "Xs[threadIdx.y][threadIdx.x] = row < m && k < depth ? X[row * depth + k] : 0.0f;",
-                "if (threadIdx.y == 0) for (int j = 0; j < TILE; j++)"
+                "if (threadIdx.y == 0)\n#pragma unroll 1\n        for (int j = 0; j < TILE; j++)"
                 " Xs[j][threadIdx.x] = row + j < m && k < depth ? X[(row + j) * depth + k] : 0.0f;",
             ),
             (
                 "Ys[threadIdx.y][threadIdx.x] = other < n && k < depth ? Y[other * depth + k] : 0.0f;",
-                "if (threadIdx.y == 0) for (int j = 0; j < TILE; j++)"
+                "if (threadIdx.y == 0)\n#pragma unroll 1\n        for (int j = 0; j < TILE; j++)"
                 " Ys[j][threadIdx.x] = other + j < n && k < depth ? Y[(other + j) * depth + k] : 0.0f;",
             ),
         ),
