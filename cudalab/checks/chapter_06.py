@@ -86,8 +86,8 @@ def _distances(bench: KernelBench) -> None:
     for m, n, depth in POINTS:
         _distances_once(bench, m, n, depth)
     m, n = (SIDE * (BLOCKS - 1) + bench.between(25, SIDE) for _ in range(2))
-    depth = SIDE * 2
-    _distances_once(bench, m, n, depth, Needs(4 * depth * (m + n), 4 * m * n, share=4 * (2 * 2 + 1), rounds=2))
+    needs = Needs(4 * SIDE * (m + n), 4 * m * n, share=4 * (2 + 1))
+    _distances_once(bench, m, n, SIDE, needs)
     if bench.fine:  # X has more than 65,536 elements
         _distances_once(bench, bench.between(100, 120), bench.between(2, 5), bench.between(660, 700))
 
