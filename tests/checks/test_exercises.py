@@ -156,7 +156,7 @@ def test_points_are_earned_gate_by_gate() -> None:
 
 def test_options_of_the_cell_reach_the_check() -> None:
     """Of a kernel that ``%%cuda`` has bound, and of the text of a cell."""
-    cell = """%%cuda reverse --option -DGUARD=n --std c++20
+    cell = """%%cuda reverse --option=-DGUARD=n --std c++20
 extern "C" __global__ void reverse(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < GUARD) y[n - 1 - i] = x[i];
