@@ -80,7 +80,7 @@ def test_each_instruction_is_in_every_slice(monkeypatch: pytest.MonkeyPatch) -> 
         names = {opcode.split(".")[0] for kernel in suite.kernels(family) for opcode in kernel.opcodes}
         covered: set[str] = set()
         for turn in range(suite.SLICES):
-            monkeypatch.setenv(slices.VARIABLE, str(turn))
+            monkeypatch.setenv(slices.VARIABLE, f"{turn:x}")
             taken = suite.part.__wrapped__(family)
             assert {opcode.split(".")[0] for kernel in taken for opcode in kernel.opcodes} == names
             covered |= {kernel.name for kernel in taken}
