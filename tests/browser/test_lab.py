@@ -234,13 +234,20 @@ def test_learner_starts_works_reopens_and_starts_over(copy, browser):
         page.locator(".cudalab-options button").first.wait_for(timeout=60_000)
         assert page.get_by_text("Run this cell again").count() == 0
 
-        # what has changed
+        # what has changed, and starting over, with the notebook's text as it stands in the page
         page.goto(f"http://127.0.0.1:{server.port}/lab?token={server.token}")
         row = page.locator('tr[data-chapter="99"]')
         row.locator("summary").click()
         row.get_by_text("What have I changed").click()
         page.get_by_text("you have changed nothing").wait_for()
         page.get_by_role("button", name="Ok").click()
+        row.locator("summary").click()
+        row.get_by_text("Start the chapter over").click()
+        page.get_by_role("button", name="Start over").click()
+        page.get_by_text("What was there before you started over").wait_for()
+        assert not edition.read(stored).cells[0].outputs
+        (backup,) = (copy.folder / "backups").iterdir()
+        assert "widget-view" in backup.read_text()
 
 
 def _wait_until_saved(page, notebook):
