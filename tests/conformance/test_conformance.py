@@ -28,7 +28,7 @@ PROGRAMS = load_programs()
 CORE = ("atomics/", "barriers/", "named_barriers/", "warps/")  # one of each is sanitized in every run
 #: CUDA's large headers take the compiler two to nine seconds a program; all others together a tenth of a second each.
 LARGE_HEADERS = re.compile(r"#include <(?:cooperative_groups|cuda/)")
-A_RUN, LARGE_A_RUN, SANITIZED_A_RUN = 64, 3, 6
+A_RUN, LARGE_A_RUN, SANITIZED_A_RUN = 40, 2, 6
 FEWEST = 80  # programs, spread over all families
 FAMILIES = {
     "arrays", "async_copies", "atomics", "barriers", "callbacks", "clusters", "cooperative_groups",

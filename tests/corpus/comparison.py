@@ -28,7 +28,7 @@ def sliced(foundations: bool) -> list[Any]:
     half = entries(foundations)
     core = {entry.topic: entry.name for entry in reversed(half)}.values()
     return slices.cases(
-        half, most=8, core=lambda entry: entry.name in core, ids=lambda entry: f"{entry.topic}-{entry.name}"
+        half, most=6, core=lambda entry: entry.name in core, ids=lambda entry: f"{entry.topic}-{entry.name}"
     )
 
 

@@ -118,7 +118,7 @@ def answer(name: str) -> Any:
 
 ALIKE = [name for name in NAMES if name not in OTHER_ERROR and name not in OTHER_VALUE]
 FIRST = {name.split(".")[0]: name for name in reversed(ALIKE)}.values()
-A_RUN = 300  # programs, besides the first of each kind
+A_RUN = 200  # programs, besides the first of each kind
 
 
 @pytest.mark.parametrize("name", slices.cases(ALIKE, most=A_RUN, core=lambda name: name in FIRST))
