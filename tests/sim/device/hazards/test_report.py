@@ -135,6 +135,17 @@ def test_work_of_a_destroyed_blocking_stream_comes_before_the_default_stream(dev
     assert not device.hazards
 
 
+def test_a_wait_for_an_event_that_is_complete_by_then_orders_all_the_same(device, streams):
+    pointer, event = device.malloc(SIZE), device.event_create(2)
+    device.memset(pointer, 1, SIZE, streams[0], True)
+    device.event_record(event, streams[0])
+    device.host_work(10**8)  # the host does not ask: only the wait orders
+    device.stream_wait_event(streams[1], event)
+    device.memset(pointer, 2, SIZE, streams[1], True)
+    device.synchronize()
+    assert not device.hazards
+
+
 def test_memory_that_is_freed_and_given_to_somebody_else_starts_anew(device, streams):
     device.memset(device.malloc(SIZE), 1, SIZE, streams[0], True)
     for _ in range(20):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cudalab.sim.machine.counters.sampling import count_launch, sample
-from cudalab.sim.machine.launch.clusters import clusters_that_fit
+from cudalab.sim.machine.launch.clusters import clusters_that_fit, in_clusters
 from cudalab.sim.machine.launch.validation import LaunchError
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
 from tests.sim.compiler.codegen.test_clusters import CLUSTER
@@ -128,6 +128,18 @@ def test_stores_to_other_blocks_are_no_part_of_the_footprint(code: Compiled) -> 
     out = np.zeros(64, np.int32)
     footprint = code("swap", 2, 32, out, cluster=2, variant="", footprint=True).footprint
     assert footprint is not None and sum(size for _, size in footprint.writes) == out.nbytes
+
+
+def test_blocks_come_cluster_by_cluster_in_order_of_rank() -> None:
+    grid, cluster = (4, 6, 4), (2, 3, 2)
+    order = in_clusters(range(96), grid, cluster)
+    assert sorted(order) == list(range(96))
+    for start in range(0, 96, 12):
+        x, y, z = order[start] % 4, order[start] // 4 % 6, order[start] // 24
+        assert (x % 2, y % 3, z % 2) == (0, 0, 0)
+        ranks = [(a, b, c) for c in range(2) for b in range(3) for a in range(2)]
+        assert order[start : start + 12] == [x + a + 4 * (y + b + 6 * (z + c)) for a, b, c in ranks]
+    assert in_clusters([95], grid, cluster)[-1] == 95 and len(in_clusters([95], grid, cluster)) == 12
 
 
 @pytest.mark.parametrize(
