@@ -24,13 +24,13 @@ answer most of the time. What the report says is what the rules say, not what ha
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cudalab.analysis.mirror import mirrored
 from cudalab.sim.machine.launch.configuration import Dim3
+from cudalab.sim.machine.reports.card import card
 from cudalab.sim.machine.reports.finding import Finding
 from cudalab.sim.machine.sanitizer.sanitize import TOOLS, check_launch
 
@@ -75,15 +75,8 @@ class Report:
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
-        mark, color = ("&#10003;", "#009E73") if self.ok else ("&#10007;", "#D55E00")
-        notes = "".join(f"<div style='opacity:.8'><i>Note: {html.escape(note)}</i></div>" for note in self.notes)
-        return (
-            f"<div style='text-align:left'><div><b><span style='color:{color}'>{mark}</span> "
-            f"{html.escape(self.summary)}</b></div>"
-            + "".join(finding._repr_html_() for finding in self.findings)
-            + notes
-            + "</div>"
-        )
+        first = card("good" if self.ok else "wrong", self.summary, detail="\n".join(f"Note: {n}" for n in self.notes))
+        return first + "".join(finding._repr_html_() for finding in self.findings)
 
 
 def sanitize(

@@ -2,7 +2,7 @@
 
 ``%%cuda NAME`` takes the rest of the cell as CUDA C++, compiles it, and binds the kernel to ``NAME``. It is short for
 ``NAME = cp.RawKernel(code, "NAME")``, which comes first in the course. Compile errors are raised, with the line
-numbers of the cell: the magic's own line counts as line 1.
+numbers of the cell: the magic's own line counts as line 1. What does not compile leaves ``NAME`` unbound.
 
 ``%%isolated`` runs a cell in a process of its own (``cudalab.cells.isolated``).
 """
@@ -17,8 +17,9 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, magics_class
 
 from cudalab import backend
-from cudalab.cells import isolated
+from cudalab.cells import isolated, reports
 from cudalab.sim.compiler.frontend.declaration import find_kernels
+from cudalab.sim.machine.reports import card
 
 
 class _Parser(argparse.ArgumentParser):
@@ -69,9 +70,21 @@ def bind_kernel(name: str, code: str, options: tuple[str, ...] = (), instance: s
     cp = backend.cp
     if instance is None and any(kernel.name == name and kernel.c_linkage for kernel in find_kernels(code)):
         kernel = cp.RawKernel(code, name, options)
-        kernel.compile()
+        try:
+            kernel.compile()
+        except cp.cuda.driver.CUDADriverError:
+            if not _is_lost():
+                raise
+            print(
+                f"{name} is compiled. The device is lost to an earlier error: run cudalab.reset() before you launch it."
+            )
         return kernel
     return bind_module(name, code, options, instance or name).get_function(instance or name)
+
+
+def _is_lost() -> bool:
+    """Is the simulated device lost? It compiles nonetheless, and loads the kernel after the reset."""
+    return backend.choice().kind == "sim" and backend.simulated_device().lost is not None
 
 
 def bind_module(name: str, code: str, options: tuple[str, ...], expression: str) -> Any:
@@ -103,6 +116,8 @@ class CudaMagics(Magics):  # type: ignore[misc]  # IPython is left out, see pypr
                     f"--instance '{args.name}'"
                 )
             raise UsageError(f"%%cuda: {args.name!r} is no name; write the kernel's name after %%cuda")
+        for name in (args.name, args.module):  # a kernel from before must not stand in for one that does not compile
+            self.shell.user_ns.pop(name, None)
         kernels = [kernel.name for kernel in find_kernels(cell)]
         if args.name not in kernels:
             known = f"it declares {', '.join(kernels)}" if kernels else "it has no __global__ function"
@@ -116,6 +131,8 @@ class CudaMagics(Magics):  # type: ignore[misc]  # IPython is left out, see pypr
             self.shell.user_ns[args.name] = module.get_function(expression)
         else:
             self.shell.user_ns[args.name] = bind_kernel(args.name, code, options, args.instance)
+        if (number := reports.running_cell()) is not None:
+            card.cell_of_kernel[args.name] = number
 
     @cell_magic  # type: ignore[untyped-decorator]
     def isolated(self, line: str, cell: str) -> None:
@@ -139,5 +156,6 @@ class CudaMagics(Magics):  # type: ignore[misc]  # IPython is left out, see pypr
 
 
 def register(shell: Any) -> None:
-    """Make the magics known to an IPython shell."""
+    """Make the magics known to an IPython shell, and let it show errors as cards."""
     shell.register_magics(CudaMagics)
+    reports.install(shell)

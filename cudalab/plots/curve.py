@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from cudalab.plots.picture import Picture, blank
@@ -55,8 +54,6 @@ def curve(
         if best in ("min", "max"):
             at = first.index(min(first) if best == "min" else max(first))
             ring(axes, x[at], first[at], f"best: {number(x[at])}")
-            if best == "max":
-                axes.margins(y=0.25)
     text = summary or _sentence(x, series, xlabel, ylabel)
     named = f" for {', '.join(series)}" if len(series) > 1 else ""
     return Picture(figure, text, f"Curve of {ylabel} against {xlabel}{named}.")
@@ -83,20 +80,33 @@ def line(axes: Axes, x: Numbers, y: Numbers, *, name: str = "", index: int = 0) 
 
 
 def ring(axes: Axes, x: float, y: float, text: str) -> None:
-    """A ring around the best point, and its name: below where there is room above the axis, else above."""
-    below = y > 0.14 * axes.get_ylim()[1]
+    """A ring around the best point. Its name stands above the axes, where it covers nothing."""
     axes.plot([x], [y], "o", ms=14, mfc="none", mec=VERMILLION, mew=1.8, zorder=9, clip_on=False)
+    axes.set_title(axes.get_title(loc="left"), loc="left", pad=24)
     axes.annotate(
-        text,
-        (x, y),
-        xytext=(0, -12 if below else 12),
+        f"◯ {text}",
+        (1, 1),
+        xycoords="axes fraction",
+        xytext=(0, 6),
         textcoords="offset points",
-        ha="center",
-        va="top" if below else "bottom",
-        path_effects=[withStroke(linewidth=3, foreground="white")],
+        ha="right",
+        va="bottom",
         color=INK,
         fontweight="bold",
-        zorder=10,
+    )
+
+
+def newest(axes: Axes, x: float, y: float) -> None:
+    """A square around the point that ran last, named above the axes."""
+    axes.plot([x], [y], "s", ms=11, mfc="none", mec=INK, mew=1.4, zorder=8, clip_on=False)
+    axes.annotate(
+        f"□ newest: {number(x)}",
+        (0, 1),
+        xycoords="axes fraction",
+        xytext=(0, 6),
+        textcoords="offset points",
+        va="bottom",
+        color=QUIET,
     )
 
 

@@ -8,9 +8,11 @@ markup show it, too. Hover texts (``<title>``) show where the drawing is part of
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
+from types import MappingProxyType
 
 import matplotlib
 from matplotlib.ft2font import FT2Font
@@ -26,9 +28,22 @@ _UNITS = 1000  # widths are looked up at this size, in px
 class Drawing(Illustration):
     """An SVG with its sentence."""
 
-    def __init__(self, content: str, width: float, height: float, summary: str, alt: str, plain: str = "") -> None:
+    def __init__(
+        self,
+        content: str,
+        width: float,
+        height: float,
+        summary: str,
+        alt: str,
+        plain: str = "",
+        *,
+        script: str = "",
+        data: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
         super().__init__(summary, alt)
         self._content, self.width, self.height = content, width, height
+        self.script = script
+        self._data = "".join(f' data-{name}="{value:.6g}"' for name, value in data.items())
         self._plain = plain or summary.replace("**", "")
 
     def svg(self) -> str:
@@ -36,7 +51,7 @@ class Drawing(Illustration):
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
             f'viewBox="0 0 {width} {height}" role="img" aria-label="{escape(self.alt)}" '
-            f'font-family="{FONT}" font-size="11" fill="{INK}">\n'
+            f'font-family="{FONT}" font-size="11" fill="{INK}"{self._data}>\n'
             f"<title>{escape(self.alt, quote=False)}</title>\n"
             f'<rect width="{width}" height="{height}" fill="#FFFFFF"/>\n{self._content}\n</svg>'
         )
@@ -92,9 +107,11 @@ def label(
     bold: bool = False,
     italic: bool = False,
     halo: str = "",
+    kind: str = "",
 ) -> str:
     """A text; ``y`` is its middle."""
-    more = f' text-anchor="{anchor}"' if anchor != "start" else ""
+    more = f' class="{kind}"' if kind else ""
+    more += f' text-anchor="{anchor}"' if anchor != "start" else ""
     more += f' fill="{fill}"' if fill != INK else ""
     more += ' font-weight="bold"' if bold else ""
     more += ' font-style="italic"' if italic else ""
@@ -123,10 +140,12 @@ def line(
     return f'<line {ends} stroke="{stroke}"{more}/>'
 
 
-def group(parts: list[str], title: str = "") -> str:
-    """Parts that belong together, with a hover text."""
+def group(parts: list[str], title: str = "", *, kind: str = "", data: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Parts that belong together, with a hover text, and a class and data for a script."""
     head = f"<title>{escape(title, quote=False)}</title>" if title else ""
-    return f"<g>{head}{''.join(parts)}</g>"
+    more = f' class="{kind}"' if kind else ""
+    more += "".join(f' data-{name}="{escape(value).replace(chr(10), "&#10;")}"' for name, value in data.items())
+    return f"<g{more}>{head}{''.join(parts)}</g>"
 
 
 def ticks(begin: float, end: float, most: int) -> list[float]:

@@ -19,7 +19,7 @@ _MARKS = {
     WAIT: "waits for an event",
     "event": "by an event",
     "default stream": "by the default stream",
-    "hazard": "part of a hazard",
+    "hazard": "hazard: nothing orders these",
     "never": "never ended",
 }
 
@@ -42,8 +42,7 @@ def draw_legend(used: set[SpanStyle], marks: set[str], letters: Letters, y: floa
         WAIT: f'<circle cx="14" cy="6.5" r="3" fill="#FFFFFF" stroke="{INK}"/>',
         "event": line(1, 6.5, 19, 6.5, INK, width=1.1, more=' marker-end="url(#tl-head)"'),
         "default stream": line(1, 6.5, 19, 6.5, INK, width=1.1, dash="4 2", more=' marker-end="url(#tl-head)"'),
-        "hazard": f'<circle cx="13" cy="6.5" r="5.5" fill="{VERMILLION}"/>'
-        + label(13, 6.5, "!", size=9, anchor="middle", fill="#FFFFFF", bold=True),
+        "hazard": "".join(alarm(13, 6.5)),
         "never": label(10, 6.5, "✗", fill=VERMILLION, bold=True, anchor="middle"),
     }
     entries += [(shapes[mark], words) for mark, words in _MARKS.items() if mark in marks]
@@ -55,6 +54,12 @@ def draw_legend(used: set[SpanStyle], marks: set[str], letters: Letters, y: floa
         parts.append(label(x + 25, y + 6.5, words, size=9.5, fill=QUIET))
         x += width
     return parts, y + 16 if entries else y
+
+
+def alarm(x: float, y: float) -> list[str]:
+    """The mark of a hazard."""
+    circle = f'<circle cx="{coordinate(x)}" cy="{coordinate(y)}" r="5.5" fill="{VERMILLION}"/>'
+    return [circle, label(x, y, "!", size=9, anchor="middle", fill="#FFFFFF", bold=True)]
 
 
 def _inside(letter: str, style: SpanStyle) -> str:

@@ -1,18 +1,22 @@
 """A figure together with the sentence that says what it shows.
 
-A picture appears as two outputs of the cell: the drawing (SVG, with a PNG beside it where that is small, for pages
-that show no SVG), and below it one sentence of text, which is all that a reader without the drawing needs.
-Presentation stands in attributes, not in style sheets: pages that clean foreign markup, GitHub among them, drop the
-latter.
+A picture appears as two outputs of the cell: the drawing, and below it one sentence of text, which is all that a
+reader without the drawing needs. The drawing comes in several forms, of which a page takes the best that it can show:
+HTML with the SVG in it, so that its hover texts show, it follows the page's width and theme, and a script can make it
+live; the SVG alone, which is what a recorded notebook keeps; and a PNG where that is small. Presentation stands in
+attributes, not in style sheets: pages that clean foreign markup, GitHub among them, drop the latter.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import re
 from abc import ABC, abstractmethod
+from functools import cache
 from html import escape
+from importlib import resources
 from typing import Any
 
 import matplotlib
@@ -27,6 +31,8 @@ _STYLE_SHEET = re.compile(r"\s*<defs>\s*<style\b.*?</style>\s*</defs>", re.DOTAL
 _STYLE = re.compile(r'\sstyle="([^"]*)"')
 _PATH = re.compile(r'(?<=\sd=")[^"]*')
 _DIGITS = re.compile(r"(?<=\.\d\d)\d+")  # a hundredth of a point is finer than any screen
+_WIDTH = re.compile(r'<svg\b[^>]*? width="([\d.]+)(pt|px|)"')
+_NAMES = re.compile(r'(\bid="|url\(#|href="#)([^")]+)(["\)])')
 _METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 
 
@@ -34,6 +40,12 @@ def blank(width: float, height: float) -> Figure:
     """An empty figure of ``width`` × ``height`` inches in the course's style, tied to no window and no pyplot state."""
     with matplotlib.rc_context(RC):
         return Figure(figsize=(width, height), layout="constrained")
+
+
+@cache
+def _file(name: str) -> str:
+    """A script or a style sheet of this package."""
+    return (resources.files("cudalab.plots") / name).read_text(encoding="utf-8")
 
 
 class Illustration(ABC):
@@ -46,6 +58,9 @@ class Illustration(ABC):
         """What is drawn, for readers who cannot see it."""
         self._shown: list[DisplayHandle] = []
 
+    script = ""
+    """A script in this package that makes the drawing a live one; empty for a still picture."""
+
     @abstractmethod
     def svg(self) -> str:
         """The figure as one ``<svg>`` element with inline attributes, a title and a role."""
@@ -56,13 +71,25 @@ class Illustration(ABC):
 
     def bundle(self) -> tuple[dict[str, str], dict[str, Any]]:
         """MIME data and metadata of the drawing alone."""
-        data = {"image/svg+xml": self.svg(), "text/plain": f"[figure] {self.alt}"}
+        svg = self.svg()
+        data = {"text/html": self._html(svg), "image/svg+xml": svg, "text/plain": f"[figure] {self.alt}"}
         metadata: dict[str, Any] = {"image/svg+xml": {"alt": self.alt}}
         png = self.png()
         if png is not None and len(png) <= PNG_LIMIT:
             data["image/png"] = base64.b64encode(png).decode()
             metadata["image/png"] = {"alt": self.alt}
         return data, metadata
+
+    def _html(self, svg: str) -> str:
+        """The figure as part of a page. Names inside it get an ending of its own: a page has many figures."""
+        width = _WIDTH.search(svg)
+        assert width is not None
+        pixels = float(width[1]) * (4 / 3 if width[2] == "pt" else 1)
+        ending = hashlib.sha256(svg.encode()).hexdigest()[:8]
+        svg = _NAMES.sub(lambda found: f"{found[1]}{found[2]}-{ending}{found[3]}", svg)
+        script = f"<script>{_file(self.script)}</script>" if self.script else ""
+        style = f"<style>{_file('figure.css')}</style>"
+        return f'<div class="cudalab-figure" style="--cudalab-width: {1.25 * pixels:.0f}px">{style}{svg}{script}</div>'
 
     def caption(self) -> dict[str, str]:
         """MIME data of the sentence below."""

@@ -7,20 +7,27 @@ from collections.abc import Mapping, Sequence
 import matplotlib
 from matplotlib.axes import Axes
 
-from cudalab.plots.curve import frame, line, ring
+from cudalab.plots.curve import frame, line, newest, ring
 from cudalab.plots.picture import Picture, blank
 from cudalab.plots.style import QUIET, RC, SERIES, number
 from cudalab.plots.tuning import Point
 
 
 def settings(
-    series: Mapping[str, Sequence[Point]], *, parameter: str, kind: str, title: str = "", choices: Sequence[float] = ()
+    series: Mapping[str, Sequence[Point]],
+    *,
+    last: Point | None = None,
+    parameter: str,
+    kind: str,
+    title: str = "",
+    choices: Sequence[float] = (),
 ) -> Picture:
     """Draw the points of several series, the best of all marked.
 
     Args:
         series: the runs by the name of their series, in any order; of two with the same value the later counts. One
             series needs no name.
+        last: the point that ran last, which is marked.
         parameter: what was varied along the axis, e.g. ``"streams"``.
         kind: ``"measured"`` or ``"modelled"``.
         title: what ran.
@@ -28,7 +35,7 @@ def settings(
     """
     latest = {name: {point.value: point for point in points} for name, points in series.items() if points}
     with matplotlib.rc_context(RC):
-        figure = blank(6.8, 3.0)
+        figure = blank(6.8, 3.2)
         axes = figure.subplots()
         label = f"time on the device (µs), {kind}"
         if not latest:
@@ -47,6 +54,8 @@ def settings(
             key=lambda pair: pair[1].microseconds,
         )
         _name(axes, {name: points[max(points)] for name, points in latest.items()})
+        if last is not None:
+            newest(axes, last.value, last.microseconds)
         ring(axes, best.value, best.microseconds, f"best: {number(best.value)} · {number(best.microseconds)} µs")
     named = [name for name in latest if name]
     lines = f" for {', '.join(named)}" if named else ""

@@ -36,7 +36,7 @@
     return made;
   }
   const clip = "tl-clip-" + Math.random().toString(36).slice(2);
-  const window_ = make("rect", { x: left - 7, y: 0, width: 0, height }, make("clipPath", { id: clip }, svg));
+  const window_ = make("rect", { x: left - 2, y: 0, width: 0, height }, make("clipPath", { id: clip }, svg));
   for (const panel of panels) panel.setAttribute("clip-path", `url(#${clip})`);
 
   const ruler = document.createElement("canvas").getContext("2d");
@@ -70,7 +70,8 @@
 
   function draw() {
     svg.setAttribute("viewBox", `0 0 ${drawn + wider} ${height}`);
-    window_.setAttribute("width", width() + 14);
+    svg.setAttribute("width", drawn + wider);  // the height follows from the two
+    window_.setAttribute("width", width() + 4);
     for (const { part, at } of parts) {
       for (const name of ["x", "x1", "x2", "cx"]) if (name in at) part.setAttribute(name, place(+at[name]));
       if ("width" in at) {
@@ -167,7 +168,7 @@
     button.addEventListener("click", act);
     tools.appendChild(button);
   }
-  root.appendChild(tools);
+  root.insertBefore(tools, svg);
 
   svg.style.maxWidth = "none";
   new ResizeObserver(() => {

@@ -1,9 +1,14 @@
 """Timelines: what ran when, in which stream and on which engine, and what waited for what.
 
-One row for the host's calls, one for each stream, one for each engine of the device. The time axis says whether the
-times are measured or modelled. A dotted line before a bar is time in which it could have run and had to wait for an
+One row for each host thread's calls, one for each stream, one for each engine of the device. The time axis says whether
+the times are measured or modelled. A dotted line before a bar is time in which it could have run and had to wait for an
 engine; an arrow leads from what an event, or the default stream, made it wait for; a black line below marks the
-critical path.
+critical path; a dashed red line joins two operations that nothing orders. In the row of the SMs a bar is filled as far
+as its grid can fill the SMs: one block leaves all but one of them to others.
+
+On a page with a kernel ``timeline.js`` makes the picture a live one. It works by classes and ``data-`` attributes: what
+moves with the time stands in ``tl-time``, a bar with its label in ``tl-bar``, what keeps to the right edge in
+``tl-right``.
 """
 
 from __future__ import annotations
@@ -24,10 +29,10 @@ from cudalab.plots.drawing import (
     text_width,
     ticks,
 )
-from cudalab.plots.legend import ARROW_HEAD, draw_legend
+from cudalab.plots.legend import ARROW_HEAD, alarm, draw_legend
 from cudalab.plots.span_style import ORDER, Letters, SpanStyle, style_of
 from cudalab.plots.style import FAINT, INK, QUIET, RULE, VERMILLION
-from cudalab.timeline.spans import RECORD, WAIT, Span, cause, lanes, size_text, time_text
+from cudalab.timeline.spans import RECORD, SMS, WAIT, Span, cause, lanes, size_text, time_text
 from cudalab.timeline.timeline import Timeline, Timelines
 
 _RIGHT = 62.0
@@ -87,7 +92,8 @@ def timeline(
     legend, y = draw_legend(used, marks, letters, y + 2)
     head = "".join(style.definition() for style in ORDER if style in used)
     content = f"<defs>{head}{ARROW_HEAD}</defs>\n" + "\n".join([*parts, *legend])
-    return Drawing(content, WIDTH, y + 6, summary, _alt(shown), plain)
+    live = {"left": gutter, "right": WIDTH - _RIGHT, "scale": scale}
+    return Drawing(content, WIDTH, y + 6, summary, _alt(shown), plain, script="timeline.js", data=live)
 
 
 def _named(t: Timelines) -> dict[str, Timeline]:
@@ -118,6 +124,7 @@ class _Panel:
     def __init__(self, name: str, t: Timeline, by: str, calls: bool, within: tuple[float, float] | None) -> None:
         self.name, self.by = name, by
         self.spans, self.idle, self.label = t.spans, t.idle, t.label
+        self.load = t.sm_load
         self.critical = {span.number for span in t.critical_path}
         self.elapsed = time_text(t.elapsed)
         self.begin, self.end = within or self._extent(*t.window)
@@ -139,9 +146,10 @@ class _Panel:
         return start, min(last, end + 0.5 * (end - start))
 
     def _add_host(self, spans: Sequence[Span]) -> None:
-        host = [span for span in spans if span.on_host]
-        if host:
-            self.rows.append(_Row("host", host, 22, "host"))
+        for thread in dict.fromkeys(span.thread for span in self.spans if span.on_host):
+            host = [span for span in spans if span.on_host and span.thread == thread]
+            if host:
+                self.rows.append(_Row(f"host: {thread}" if thread else "host", host, 22, "host"))
 
     def _add_streams(self, spans: Sequence[Span]) -> None:
         names = list(dict.fromkeys(s.stream for s in sorted(spans, key=lambda s: s.stream_number) if s.stream))
@@ -169,6 +177,8 @@ class _Drawer:
     scale: float
     letters: Letters
     y: float
+    unit: str = ""
+    """The name of the axis."""
     used: set[SpanStyle] = field(default_factory=set)
     marks: set[str] = field(default_factory=set)
 
@@ -182,7 +192,7 @@ class _Drawer:
         if panel.name:
             text = f"{panel.elapsed}, {panel.label}"
             parts.append(label(12, self.y + 8, panel.name, size=11.5, bold=True))
-            parts.append(label(WIDTH - 12, self.y + 8, text, anchor="end", fill=QUIET))
+            parts.append(label(WIDTH - 12, self.y + 8, text, anchor="end", fill=QUIET, kind="tl-right"))
             self.y += 20
         top = self.y
         for row in panel.rows:
@@ -190,15 +200,38 @@ class _Drawer:
                 self.y += 7
             row.y = self.y
             self.y += row.height
-        grid = self._axis(top)
-        body: list[str] = []
+        parts += self._names()
+        body = self._axis(top)
         for row in panel.rows:
             body += self._row(row)
-        body += self._arrows()
+        body += [*self._arrows(), *self._hazards()]
         if panel.hidden > 0:
-            body.append(label(12, self.y + 8, f"… and {panel.hidden} more streams", fill=QUIET, italic=True))
+            parts.append(label(12, self.y + 8, f"… and {panel.hidden} more streams", fill=QUIET, italic=True))
             self.y += 18
-        return [*parts, *grid, *body]
+        end = min(panel.begin + self.scale, panel.end)
+        parts.append(self.unit)
+        moving = f'<g class="tl-time" data-begin="{panel.begin:.6g}" data-end="{end:.6g}">'
+        return [*parts, moving, *body, "</g>"]
+
+    def _names(self) -> list[str]:
+        """What stands before the rows, and behind those of the engines."""
+        parts = []
+        right = self.x(self.panel.end)
+        for row in self.panel.rows:
+            middle = row.y + row.height / 2
+            name = shorten(row.name, self.gutter - 16, 10.5)
+            parts.append(label(12, middle, name, size=10.5, fill=INK if row.kind == "stream" else QUIET))
+            if row.kind == "engine":
+                parts.append(label(right + 6, middle, self._used(row), size=9, fill=QUIET, kind="tl-right"))
+        return parts
+
+    def _used(self, row: _Row) -> str:
+        """The part of the time in which an engine worked; of the SMs, how many of them could on average."""
+        busy = 100 - self.panel.idle.get(row.name, 0)
+        if row.name != SMS or not any(span.blocks for span in row.spans):
+            return f"{busy:.0f} % busy"
+        load = self.panel.load
+        return f"{load:.1f} % load" if load < 10 else f"{load:.0f} % load"
 
     def _after_engine(self, row: _Row) -> bool:
         rows = self.panel.rows
@@ -209,15 +242,16 @@ class _Drawer:
         bottom = self.y + 2
         end = min(panel.begin + self.scale, panel.end)
         unit, factor = ("ms", 1e3) if panel.begin + self.scale >= 4000 else ("µs", 1.0)
-        parts = []
+        places_of = f'data-top="{coordinate(top)}" data-bottom="{coordinate(bottom)}" data-unit="{factor:g}"'
+        parts = [f'<g class="tl-axis" {places_of}>']
         places = ticks(panel.begin / factor, end / factor, max(2, round(8 * (end - panel.begin) / self.scale)))
         for value in places:
             x = self.x(value * factor)
             parts.append(line(x, top, x, bottom, FAINT))
             parts.append(label(x, bottom + 9, f"{value:,g}", size=9.5, anchor="middle", fill=QUIET))
         right = self.x(end)
-        parts.append(line(self.gutter, bottom, right, bottom, RULE))
-        parts.append(label(12, bottom + 9, f"{unit}, {panel.label}", size=9.5, fill=QUIET))
+        parts += ["</g>", line(self.gutter, bottom, right, bottom, RULE)]
+        self.unit = label(12, bottom + 9, f"{unit}, {panel.label}", size=9.5, fill=QUIET)
         self.y = bottom + 19
         return parts
 
@@ -225,16 +259,12 @@ class _Drawer:
 
     def _row(self, row: _Row) -> list[str]:
         middle = row.y + row.height / 2
-        name = shorten(row.name, self.gutter - 16, 10.5)
-        parts = [label(12, middle, name, size=10.5, fill=INK if row.kind == "stream" else QUIET)]
         right = self.x(self.panel.end)
         if row.kind == "engine":
-            parts.append(rect(self.gutter, row.y + 3, right - self.gutter, row.height - 6, "#F7F8F9"))
-            busy = 100 - self.panel.idle.get(row.name, 0)
-            parts.append(label(right + 6, middle, f"{busy:.0f} % busy", size=9, fill=QUIET))
+            ground = rect(self.gutter, row.y + 3, right - self.gutter, row.height - 6, "#F7F8F9")
         else:
-            parts.append(line(self.gutter, middle, right, middle, FAINT))
-        return [*parts, *self._bars(row)]
+            ground = line(self.gutter, middle, right, middle, FAINT)
+        return [ground, *self._bars(row)]
 
     def _bars(self, row: _Row) -> Iterator[str]:
         bars = [s for s in row.spans if s.kind not in (RECORD, WAIT) and (s.is_work or s.on_host or s.microseconds > 0)]
@@ -274,7 +304,7 @@ class _Drawer:
         self.used.add(style)
         y, height = self._place(row, level, depth)
         text = f"{count} of them: {style.words}" if count > 1 else style.words
-        return group([rect(x1, y, max(1.0, x2 - x1), height, style.colour)], text)
+        return group([rect(x1, y, max(1.0, x2 - x1), height, style.colour)], text, kind="tl-bar")
 
     def _bar(
         self,
@@ -298,33 +328,36 @@ class _Drawer:
                 parts.append(line(ready, y + height / 2, x1, y + height / 2, QUIET, width=1.4, dash="1.5 2.5"))
         radius = 2 if x2 - x1 > 5 and height > 8 else 0
         fill = style.fill if x2 - x1 > 4 else style.ground
-        parts.append(rect(x1, y, x2 - x1, height, fill, stroke=style.colour, radius=radius))
-        text = self._text(span, x2 - x1, height, by_stream=row.kind == "engine" and self.panel.by == "both")
+        part = span.load if row.name == SMS else 1.0
+        ground = fill if part > 0.99 else "#FFFFFF"
+        parts.insert(0, rect(x1, y, x2 - x1, height, ground, stroke=style.colour, radius=radius))
+        if part <= 0.99:
+            level = max(1.5, part * height)
+            parts.append(rect(x1, y + height - level, x2 - x1, level, style.colour))
+        size = 10.0 if height >= 14 else 8.5
+        names = [] if height < 9 else self._labels(span, by_stream=row.kind == "engine" and self.panel.by == "both")
+        text = next((name for name in names if text_width(name, size) + 6 <= x2 - x1), "")
         if text:
-            size = 10 if height >= 14 else 8.5
-            halo = style.ground if style.pattern else ""
-            parts.append(label((x1 + x2) / 2, y + height / 2, text, size=size, anchor="middle", halo=halo))
+            self.letters.used.add(text)
+        if names:
+            halo = style.ground if style.pattern else "#FFFFFF" if part <= 0.99 else ""
+            middle = (x1 + x2) / 2, y + height / 2
+            parts.append(label(*middle, text, size=size, anchor="middle", halo=halo, kind="tl-label"))
         if row.kind == "stream" and span.number in self.panel.critical:
             self.marks.add("critical")
             parts.append(line(x1, row.y + row.height - 1.6, x2, row.y + row.height - 1.6, INK, width=2.2))
         if span.hazards and row.kind == "stream":
             self.marks.add("hazard")
-            parts.append(f'<circle cx="{coordinate(x1 + 1)}" cy="{coordinate(y + 1)}" r="5.5" fill="{VERMILLION}"/>')
-            parts.append(label(x1 + 1, y + 1, "!", size=9, anchor="middle", fill="#FFFFFF", bold=True))
+            parts += alarm(x1 + 1, y + 1)
         if not span.complete:
             self.marks.add("never")
             parts.append(label(x2 + 3, y + height / 2, "✗", fill=VERMILLION, bold=True))
-        return group(parts, _title(span))
+        live = {"labels": "\n".join(names), "size": f"{size:g}"} if names else {}
+        return group(parts, _title(span), kind="tl-bar", data=live)
 
-    def _text(self, span: Span, width: float, height: float, *, by_stream: bool) -> str:
-        if height < 9:
-            return ""
-        size = 10 if height >= 14 else 8.5
-        for text in (span.stream, "") if by_stream else self.letters.options(span):
-            if text and text_width(text, size) + 6 <= width:
-                self.letters.used.add(text)
-                return text
-        return ""
+    def _labels(self, span: Span, *, by_stream: bool) -> list[str]:
+        """What may stand in a bar, the longest first."""
+        return [text for text in ((span.stream,) if by_stream else self.letters.options(span)) if text]
 
     def _events(self, row: _Row) -> Iterator[str]:
         """Event records and waits: a dot, and a ring."""
@@ -366,24 +399,47 @@ class _Drawer:
             self.marks.add(wait.rule)
         return found if len(found) <= _MOST_ARROWS else []
 
+    def _hazards(self) -> list[str]:
+        """Between two operations that touch the same bytes and that nothing orders."""
+        rows = {row.name: row for row in self.panel.rows if row.kind == "stream"}
+        found = []
+        for span in self.panel.spans:
+            for other in span.conflicts[:_MOST_ARROWS]:
+                ends = [(one, rows[one.stream]) for one in (other, span) if one.stream in rows]
+                if len(ends) == 2:
+                    (x1, y1), (x2, y2) = (
+                        (self.x(one.start + one.microseconds / 2), row.y + row.height / 2) for one, row in ends
+                    )
+                    parts = [line(x1, y1, x2, y2, VERMILLION, width=2, dash="5 3")]
+                    parts += alarm((x1 + x2) / 2, (y1 + y2) / 2)
+                    kinds = ", ".join(dict.fromkeys(span.hazards))
+                    found.append(group(parts, f"hazard: {kinds}; nothing orders {other.name} and {span.name}"))
+                    self.marks.add("hazard")
+        return found
+
 
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
 def _title(span: Span) -> str:
     """The hover text."""
-    lines = [f"{span.name}{f' in {span.stream}' if span.stream else ''}: {time_text(span.microseconds)}, {span.label}"]
+    where = span.stream or span.thread
+    lines = [f"{span.name}{f' in {where}' if where else ''}: {time_text(span.microseconds)}, {span.label}"]
     if span.bytes:
         rate = f" at {span.rate:.0f} GB/s" if span.rate else ""
         lines.append(f"{size_text(span.bytes)}{rate}")
     lines.append(f"from {span.start:,.1f} to {span.end:,.1f} µs")
+    if span.blocks:
+        part = f", {100 * span.load:.2g} % of the SMs at most" if span.load < 1 else ""
+        lines.append(f"{span.blocks:,} block{'s' * (span.blocks != 1)}{part}")
     if span.bound:
         lines.append(span.bound)
     wait = cause(span)
     if wait is not None:
         lines.append(f"waited for {wait}")
     if span.hazards:
-        lines.append(f"hazard: {', '.join(span.hazards)}; nothing orders it")
+        others = f" with {', '.join(other.name for other in span.conflicts)}" if span.conflicts else ""
+        lines.append(f"hazard: {', '.join(dict.fromkeys(span.hazards))}{others}; nothing orders it")
     if not span.complete:
         lines.append("never ended: the device was lost or reset")
     if span.where:

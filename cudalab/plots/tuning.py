@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import matplotlib
 from matplotlib.axes import Axes
 
-from cudalab.plots.curve import frame, line, ring
+from cudalab.plots.curve import frame, line, newest, ring
 from cudalab.plots.picture import Picture, blank
 from cudalab.plots.style import BLUE, FAINT, INK, QUIET, RC, VERMILLION, number, tint
 
@@ -37,7 +37,7 @@ def tuning(
     """Draw a tuner's points, best one marked.
 
     Args:
-        points: the runs, in any order; of two with the same value the later counts.
+        points: the runs in their order; of two with the same value the later counts, and the last is marked.
         parameter: what was varied, e.g. ``"block (threads)"``.
         kind: ``"measured"`` or ``"modelled"``.
         title: what ran, e.g. ``"64 M elements"``.
@@ -51,7 +51,7 @@ def tuning(
     best = min(ordered, key=lambda point: point.microseconds)
     bars = all(point.gigabytes_per_second is not None for point in ordered)
     with matplotlib.rc_context(RC):
-        figure = blank(8.6 if bars else 6.8, max(3.3, 1.6 + 0.24 * len(ordered)))
+        figure = blank(8.6 if bars else 6.8, max(3.4, 1.6 + 0.24 * max(len(choices), len(ordered))))
         if bars:
             left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
         else:
@@ -66,6 +66,7 @@ def tuning(
             title=title,
         )
         ring(left, best.value, best.microseconds, f"best: {number(best.value)} · {number(best.microseconds)} µs")
+        newest(left, points[-1].value, points[-1].microseconds)
         if right is not None:
             _bars(right, ordered, best, parameter, kind, peak)
     alt = f"Curve of time against {parameter} with {len(ordered)} points, {kind}; the best point is ringed."
@@ -122,7 +123,7 @@ def _sentence(points: Sequence[Point], best: Point, parameter: str, kind: str, t
 
 def _empty(parameter: str, kind: str, title: str, choices: Sequence[float]) -> Picture:
     with matplotlib.rc_context(RC):
-        figure = blank(6.8, 3.3)
+        figure = blank(6.8, max(3.4, 1.6 + 0.24 * len(choices)))
         axes = figure.subplots()
         frame(axes, sorted(choices) or [1], xlabel=parameter, ylabel=f"time of one run (µs), {kind}", title=title)
         axes.set_yticks([])

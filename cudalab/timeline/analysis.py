@@ -130,6 +130,19 @@ def idle(spans: Sequence[Span], engines: Iterable[str]) -> dict[str, float]:
     }
 
 
+def sm_load(spans: Sequence[Span]) -> float:
+    """The mean of the parts of the SMs that work can keep busy, together at most all of them, in percent."""
+    begin, end = window(spans)
+    edges = [(s.start, s.load) for s in spans if s.engine == SMS and s.is_work]
+    edges += [(s.end, -s.load) for s in spans if s.engine == SMS and s.is_work]
+    total = load = 0.0
+    last = begin
+    for time, step in sorted(edges):
+        total += min(1.0, load) * (time - last)
+        load, last = load + step, time
+    return _percent(total, end - begin)
+
+
 def critical_path(spans: Sequence[Span]) -> list[Span]:
     """Back from the last work to end, from each span to what it waited for; in order of time."""
     work = [span for span in spans if span.is_work]

@@ -11,6 +11,7 @@ an H200), so a few of our own go first, in a stream of their own.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -135,7 +136,8 @@ class Collector:
         waits = {int(member): member.name for member in cupti.ActivitySynchronizationType}
 
         def kernel(a: Any) -> None:
-            self.work.append(Activity(KERNEL, a.name, a.start, a.end, a.stream_id, a.correlation_id))
+            blocks = math.prod(int(getattr(a, f"grid_{axis}", 0)) for axis in "xyz")  # 0: this version does not say
+            self.work.append(Activity(KERNEL, a.name, a.start, a.end, a.stream_id, a.correlation_id, 0, blocks))
 
         def copy(a: Any) -> None:
             name = copy_kinds.get(int(a.copy_kind), "UNKNOWN")
@@ -243,7 +245,7 @@ class CuptiRecording:
             _waiting[0]._finish()
         self._host_work: list[tuple[int, int]] = []
         host_clock.listeners.append(self._worked)
-        self._records = Records(0, 0, name, engines)
+        self._records = Records(0, 0, name, engines, sms=int(properties.multiProcessorCount))
         self._measured: Measured | None = None
         self._made: list[Span] = []
         self._handles: dict[int, int] = {}

@@ -124,9 +124,15 @@ class Measured:
                     where=line.where if line else "",
                     code=line.code if line else "",
                     asked=self._time(outer.start),
+                    thread=self._thread_name(outer.thread),
                 )
             made[call] = head
         return made
+
+    def _thread_name(self, thread: int) -> str:
+        """Empty for the thread that made the first call, as the one that opened the trace does; the others count on."""
+        threads = list(dict.fromkeys(call.thread for call in sorted(self._records.calls, key=lambda call: call.start)))
+        return f"thread {threads.index(thread) + 1}" if thread != threads[0] else ""
 
     def _host_work_span(self, start: int, end: int) -> Span:
         return Span(
@@ -153,6 +159,8 @@ class Measured:
             end=self._time(activity.end),
             label="measured",
             bytes=activity.bytes,
+            blocks=activity.blocks,
+            load=min(1.0, activity.blocks / self._records.sms) if activity.blocks and self._records.sms else 1.0,
             where=call.where if call else "",
             code=call.code if call else "",
             asked=call.start if call else 0.0,

@@ -53,6 +53,11 @@ def names_in(frame: FrameType | None) -> dict[int, str]:
     return found
 
 
+def names_among(variables: Mapping[str, Any]) -> dict[int, str]:
+    """Names by handle, from these variables."""
+    return _names([variables])
+
+
 def names_of(function: Callable[..., Any]) -> dict[str, int]:
     """Handles by name, from the variables that a function of the learner's uses from outside."""
     inner = inspect.unwrap(function)

@@ -34,6 +34,8 @@ class Activity:
     stream: int
     correlation: int
     bytes: int = 0
+    blocks: int = 0
+    """Of a kernel's grid."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class Records:
     end: int
     device: str
     copy_engines: int
+    sms: int = 0
+    """Multiprocessors; 0 where nobody asked."""
     legacy_stream: int = 0
     """CUPTI's number of the legacy default stream."""
     non_blocking: list[int] = field(default_factory=list)
@@ -95,7 +99,9 @@ class Records:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Records:
         """Back from ``to_json``."""
-        made = cls(data["begin"], data["end"], data["device"], data["copy_engines"], data["legacy_stream"])
+        made = cls(data["begin"], data["end"], data["device"], data["copy_engines"])
+        made.sms = data.get("sms", 0)  # older records have no such entry
+        made.legacy_stream = data["legacy_stream"]
         made.non_blocking = list(data["non_blocking"])
         made.names = {int(number): name for number, name in data["names"].items()}
         made.calls = [ApiCall(**entry) for entry in data["calls"]]

@@ -6,6 +6,7 @@ Every time is modelled. The device knows by which rule each operation waited, so
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from types import CodeType, FrameType
 
@@ -43,7 +44,7 @@ class _Entry:
     trace must not make them live longer."""
 
     __slots__ = (
-        "asked", "blocker", "bound", "bytes", "call", "end", "engine", "handle", "kind", "name", "place",
+        "asked", "blocker", "blocks", "bound", "bytes", "call", "end", "engine", "handle", "kind", "name", "place",
         "rule", "sequence", "start", "stream",
     )  # fmt: skip
 
@@ -52,6 +53,7 @@ class _Entry:
         self.name, self.kind, self.engine = operation.name, operation.kind, operation.engine
         self.stream, self.handle = (epoch, operation.stream.number), operation.stream.handle
         self.asked, self.place, self.bytes = operation.enqueued, operation.place, operation.bytes
+        self.blocks = operation.work.blocks
         self.call = call
         """Index of the call that asked for it; -1: before the trace."""
         self.rule = ""
@@ -71,10 +73,11 @@ class _Entry:
 class _Call:
     """One runtime call."""
 
-    __slots__ = ("end", "name", "place", "start", "waited")
+    __slots__ = ("end", "name", "place", "start", "thread", "waited")
 
     def __init__(self, name: str, place: Place, start: int, end: int, waited: Identity) -> None:
         self.name, self.place, self.start, self.end = name, place, start, end
+        self.thread = threading.current_thread()
         self.waited = waited
         """The operation that kept the host."""
 
@@ -92,6 +95,8 @@ class SimulatedRecording(Observer):
         pair = {0: (spans.SMS, spans.SMS), 1: (spans.BOTH, spans.BOTH)}.get(copies, (spans.H2D, spans.D2H))
         self._engine_names = {"h2d": pair[0], "d2h": pair[1], "sm": spans.SMS}
         self._engines = tuple(dict.fromkeys((*pair, spans.SMS)))
+        self._sms = int(device.properties["multiProcessorCount"])
+        self._thread = threading.current_thread()
         self._open = True
         self._begin = self._end = device.clock_ns
         self._epoch = 0
@@ -152,7 +157,8 @@ class SimulatedRecording(Observer):
         kept_by, self._kept_by = self._kept_by, NOBODY
         last = self._calls[-1] if self._calls else None
         if not call.cuda:  # the host computes
-            if last is not None and (last.name, last.end, last.place) == (HOST_WORK, start, place):
+            here = (HOST_WORK, start, place, threading.current_thread())
+            if last is not None and (last.name, last.end, last.place, last.thread) == here:
                 last.end = end
             else:
                 self._calls.append(_Call(HOST_WORK, place, start, end, NOBODY))
@@ -224,10 +230,12 @@ class SimulatedRecording(Observer):
             if kept_by is not None and kept_by.end > span.start:
                 span.waited = Wait("device", kept_by)
         for hazard in self.hazards():
-            for party in (hazard.first, hazard.second):
-                part = made.get((self._epoch, party.sequence))
+            parts = [made.get((self._epoch, party.sequence)) for party in (hazard.first, hazard.second)]
+            for part in parts:
                 if part is not None:
                     part.hazards = (*part.hazards, hazard.kind.value)
+            if parts[0] is not None and parts[1] is not None:
+                parts[1].conflicts = (*parts[1].conflicts, parts[0])
         everything = sorted((*calls, *made.values()), key=lambda span: (span.start, span.end, not span.on_host))
         for number, span in enumerate(everything):
             span.number = number
@@ -273,6 +281,7 @@ class SimulatedRecording(Observer):
             where=str(call.place),
             code=call.place.text,
             asked=self._time(call.start),
+            thread="" if call.thread is self._thread else call.thread.name,
         )
 
     def _span(self, entry: _Entry, calls: Sequence[Span]) -> Span:
@@ -291,6 +300,8 @@ class SimulatedRecording(Observer):
             label=self.label,
             bytes=entry.bytes,
             bound=entry.bound,
+            blocks=entry.blocks,
+            load=min(1.0, entry.blocks / self._sms) if entry.blocks else 1.0,
             where=str(entry.place),
             code=entry.place.text,
             asked=self._time(entry.asked),

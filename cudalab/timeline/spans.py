@@ -100,6 +100,19 @@ class Span:
     """Hazards that it is part of, e.g. ``read after write``: nothing orders it and another that touches the same bytes
     (``Timeline.hazards`` has the reports)."""
 
+    conflicts: tuple[Span, ...] = ()
+    """The spans that come before it in the program and that nothing orders it with, where both belong to the trace."""
+
+    blocks: int = 0
+    """Blocks of a kernel's grid; 0 where that is not known, and for what is no kernel."""
+
+    load: float = 1.0
+    """Which part of the SMs it can keep busy, from 0 to 1: a grid of fewer blocks than there are SMs leaves the others
+    to something else. 1 where that is not known."""
+
+    thread: str = ""
+    """The host thread that made a call; empty for the one that opened the trace."""
+
     complete: bool = True
     """False when it never ended, because the device was lost or reset; ``end`` is then the last time known."""
 

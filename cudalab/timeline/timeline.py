@@ -178,6 +178,12 @@ class Timeline:
         return analysis.idle(self.spans, self._source.engines)
 
     @property
+    def sm_load(self) -> float:
+        """How much of the SMs the kernels can keep busy, in percent of all SMs over ``elapsed``: a grid of one block on
+        a device with 132 SMs counts for one of them. Where grids are not known, a kernel counts for all."""
+        return analysis.sm_load(self.spans)
+
+    @property
     def critical_path(self) -> list[Span]:
         """The chain of spans, each waiting for the one before, that ends with the last work to end. To be faster, one
         of these must get shorter or go."""
@@ -206,8 +212,9 @@ class Timeline:
             text = f"{text[:-1]}; the block ended with {type(self.error).__name__}."
         return text
 
-    def table(self, *, calls: bool = True, most: int = 200) -> str:
-        """Every span as a line of text: stream, name, engine, times, bytes, rate, bound, and what it waited for.
+    def table(self, *, calls: bool = True, most: int = 200) -> table.Table:
+        """Every span as a line: stream, name, start and duration, bytes, rate, what it waited for, and whose line it
+        is. As the last line of a cell it is a table of the page; printed, it is text no wider than the page.
 
         Args:
             calls: the host's calls, too.

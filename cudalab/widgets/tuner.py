@@ -14,11 +14,9 @@ import ipywidgets
 from cudalab.plots.picture import Picture
 from cudalab.plots.style import number
 from cudalab.plots.tuning import Point, tuning
-from cudalab.widgets.output import NEUTRAL, WAITING, Shown, error, message, show_live
+from cudalab.widgets.controls import DROPPED, LABEL, REPEATS, WIDE, Controls, middle
+from cudalab.widgets.output import NEUTRAL, message
 from cudalab.widgets.work_tuner import WorkTuner
-
-_WIDE = ipywidgets.Layout(width="max-content", margin="2px 10px 2px 2px")
-_LABEL = {"description_width": "auto"}
 
 
 class Timing(Protocol):
@@ -89,7 +87,7 @@ def tune(
     return tuner
 
 
-class Tuner(Shown):
+class Tuner(Controls):
     """Controls, the points that have run, and the picture of them."""
 
     def __init__(
@@ -110,56 +108,62 @@ class Tuner(Shown):
             raise ValueError("tune needs at least one size and one value of the parameter")
         if size is not None and size not in sizes:
             raise ValueError(f"tune: size must be one of {list(sizes)}; got {size!r}")
-        self.run, self.sizes, self.values, self.bytes = run, dict(sizes), list(values), bytes
+        super().__init__(run)
+        self.sizes, self.values, self.bytes = dict(sizes), list(values), bytes
         self.label = f"{self.name} ({unit})" if unit else self.name
         self.peak = peak
         self.kind = ""
         self.points: dict[str, list[Point]] = {name: [] for name in sizes}
         """The runs of each size, in the order they ran."""
         self.size_choice = ipywidgets.Dropdown(
-            options=list(sizes), value=size or list(sizes)[-1], description="size", style=_LABEL, layout=_WIDE
+            options=list(sizes), value=size or list(sizes)[-1], description="size", style=LABEL, layout=WIDE
         )
-        self.value_choice = ipywidgets.Dropdown(options=self.values, description=self.name, style=_LABEL, layout=_WIDE)
-        self.run_button = ipywidgets.Button(description="Run", icon="play", button_style="primary", layout=_WIDE)
-        self.all_button = ipywidgets.Button(description="Run all", icon="forward", layout=_WIDE)
-        self.progress = ipywidgets.IntProgress(layout=ipywidgets.Layout(width="12em", visibility="hidden"))
-        self.status = ipywidgets.HTML(message(WAITING, "Choose, then press **Run**."))
-        self.run_button.on_click(lambda _button: self._pressed([self.value_choice.value]))
-        self.all_button.on_click(lambda _button: self._pressed(self.values))
+        self.value_choice = ipywidgets.Dropdown(options=self.values, description=self.name, style=LABEL, layout=WIDE)
         self.picture: Picture | None = None
 
     def show(self) -> None:
         """Emit the controls and, as an output of its own, the picture with its sentence."""
-        row = ipywidgets.HBox(
-            [self.size_choice, self.value_choice, self.run_button, self.all_button, self.progress],
-            layout=ipywidgets.Layout(flex_flow="row wrap", align_items="center"),
-        )
-        show_live(ipywidgets.VBox([row, self.status]), "controls of the tuner")
+        self.show_controls(self.size_choice, self.value_choice)
 
     def sweep(self, values: Iterable[float] | None = None) -> None:
         """Run ``values`` (all when None) of the chosen size, with progress, then draw. An interrupt keeps what ran."""
-        chosen = list(self.values if values is None else values)
-        self._busy(len(chosen))
-        try:
-            for value in chosen:
-                self.measure(value)
-                self.progress.value += 1
-        finally:
-            self._idle()
-            self.draw()
+        self._sweep(self.values if values is None else values)
 
     def measure(self, value: float, size: str | None = None) -> Point:
-        """Run once with ``value`` (of the chosen size, or of ``size``) and keep the point."""
+        """Run with ``value`` (of the chosen size, or of ``size``) and keep the point. Where times are measured it runs
+        three times, and the one in the middle counts. Points of an older function, or of older arrays, are dropped."""
         name = size or self.size_choice.value
-        timing = self.run(self.sizes[name], value)
+        dropped = self._keep_fresh()
+        taken = [self.run(self.sizes[name], value)]
+        if taken[0].kind == "measured":
+            taken += [self.run(self.sizes[name], value) for _ in range(REPEATS - 1)]
+        self._remember()
+        timing = middle(taken, lambda each: float(each.microseconds))
         self.kind = timing.kind
         rate = None
         if self.bytes is not None:
             rate = self.bytes(self.sizes[name]) / timing.microseconds / 1e3
         point = Point(value, timing.microseconds, rate)
         self.points[name].append(point)
-        self.status.value = message(NEUTRAL, self._said(point, name))
+        self.status.value = message(NEUTRAL, self._said(point, name) + (DROPPED if dropped else ""))
         return point
+
+    def _chosen(self) -> float:
+        chosen: float = self.value_choice.value
+        return chosen
+
+    def _all(self) -> Sequence[float]:
+        return self.values
+
+    def _take(self, setting: float) -> None:
+        self.measure(setting)
+
+    def _drop(self) -> None:
+        for points in self.points.values():
+            points.clear()
+
+    def _finish(self, taken: Sequence[float]) -> None:
+        self.draw()
 
     @property
     def best(self) -> float:
@@ -194,14 +198,6 @@ class Tuner(Shown):
             self.picture.replace(picture)
         self.picture = picture
 
-    def _pressed(self, values: Sequence[float]) -> None:
-        try:
-            self.sweep(values)
-        except KeyboardInterrupt:
-            self.status.value = message(WAITING, "Stopped. The points so far are kept.")
-        except Exception as problem:
-            self.status.value = error(problem)
-
     def _said(self, point: Point, size: str) -> str:
         text = f"{size}, {self.name} {number(point.value)}: **{number(point.microseconds)} µs**"
         if point.gigabytes_per_second is not None:
@@ -209,12 +205,3 @@ class Tuner(Shown):
             if self.peak:
                 text += f", {point.gigabytes_per_second / self.peak:.0%} of the peak"
         return f"{text} ({self.kind})"
-
-    def _busy(self, steps: int) -> None:
-        self.run_button.disabled = self.all_button.disabled = True
-        self.progress.max, self.progress.value = steps, 0
-        self.progress.layout.visibility = "visible"
-
-    def _idle(self) -> None:
-        self.run_button.disabled = self.all_button.disabled = False
-        self.progress.layout.visibility = "hidden"

@@ -23,15 +23,13 @@ from cudalab.plots.tuning import Point
 from cudalab.timeline import Timeline
 from cudalab.timeline.naming import names_of
 from cudalab.tracing import trace
-from cudalab.widgets.output import NEUTRAL, WAITING, Shown, error, message, show_live
+from cudalab.widgets.controls import DROPPED, LABEL, REPEATS, WIDE, Controls, middle
+from cudalab.widgets.output import NEUTRAL, message
 
-_WIDE = ipywidgets.Layout(width="max-content", margin="2px 10px 2px 2px")
-_LABEL = {"description_width": "auto"}
-_REPEATS = 3  # of a measured run; the one in the middle counts
 Setting = tuple[Any, ...]
 
 
-class WorkTuner(Shown):
+class WorkTuner(Controls):
     """Controls, the runs so far, and two pictures: the curve, and the timeline of the last run."""
 
     def __init__(self, run: Callable[..., Any], parameters: dict[str, Sequence[Any]], *, unit: str = "") -> None:
@@ -46,7 +44,8 @@ class WorkTuner(Shown):
                 f"tune: the first parameter is the axis of the curve, so {self.name} must be a list of numbers; "
                 f"got {list(parameters[self.name])}"
             )
-        self.run, self.parameters = run, {name: list(values) for name, values in parameters.items()}
+        super().__init__(run)
+        self.parameters = {name: list(values) for name, values in parameters.items()}
         self.label = f"{self.name} ({unit})" if unit else self.name
         self.kind = ""
         self.points: dict[str, list[Point]] = {
@@ -56,15 +55,11 @@ class WorkTuner(Shown):
         self.timelines: dict[Setting, Timeline] = {}
         """The last timeline of each setting, by the values of all parameters."""
         self.choices = {
-            name: ipywidgets.Dropdown(options=values, description=name, style=_LABEL, layout=_WIDE)
+            name: ipywidgets.Dropdown(options=values, description=name, style=LABEL, layout=WIDE)
             for name, values in self.parameters.items()
         }
-        self.run_button = ipywidgets.Button(description="Run", icon="play", button_style="primary", layout=_WIDE)
-        self.all_button = ipywidgets.Button(description="Run all", icon="forward", layout=_WIDE)
-        self.progress = ipywidgets.IntProgress(layout=ipywidgets.Layout(width="12em", visibility="hidden"))
-        self.status = ipywidgets.HTML(message(WAITING, "Choose, then press **Run**."))
-        self.run_button.on_click(lambda _button: self._pressed([self.chosen]))
-        self.all_button.on_click(lambda _button: self._pressed(self.every))
+        self.last: Point | None = None
+        """The point that ran last."""
         self.curve: Picture | None = None
         self.drawing: Drawing | None = None
         self._warm = False
@@ -82,26 +77,30 @@ class WorkTuner(Shown):
 
     def show(self) -> None:
         """Emit the controls; the pictures follow as outputs of their own when something has run."""
-        row = ipywidgets.HBox(
-            [*self.choices.values(), self.run_button, self.all_button, self.progress],
-            layout=ipywidgets.Layout(flex_flow="row wrap", align_items="center"),
-        )
-        show_live(ipywidgets.VBox([row, self.status]), "controls of the tuner")
+        self.show_controls(*self.choices.values())
 
     def sweep(self, chosen: Iterable[Setting] | None = None) -> None:
         """Run the settings ``chosen`` (all when None), with progress, then draw. An interrupt keeps what ran."""
-        wanted = self.every if chosen is None else list(chosen)
-        self._busy(len(wanted))
-        last: Setting | None = None
-        try:
-            for setting in wanted:
-                self.measure(*setting)
-                last = setting
-                self.progress.value += 1
-        finally:
-            self._idle()
-            if last is not None or self.curve is None:
-                self.draw(self.best if chosen is None else last)
+        self._sweep(self.every if chosen is None else chosen)
+
+    def _chosen(self) -> Setting:
+        return self.chosen
+
+    def _all(self) -> Sequence[Setting]:
+        return self.every
+
+    def _take(self, setting: Setting) -> None:
+        self.measure(*setting)
+
+    def _drop(self) -> None:
+        for points in self.points.values():
+            points.clear()
+        self.timelines.clear()
+        self.last = None
+
+    def _finish(self, taken: Sequence[Setting]) -> None:
+        if taken or self.curve is None:
+            self.draw(self.best if len(taken) == len(self.every) else taken[-1] if taken else None)
 
     def measure(self, *setting: Any) -> Point:
         """Run the work once with ``setting``, a value for each parameter, and keep the point and the timeline. Where
@@ -112,17 +111,21 @@ class WorkTuner(Shown):
         """
         if len(setting) != len(self.parameters):
             raise ValueError(f"tune: give a value for each of {', '.join(self.parameters)}; got {setting}")
+        dropped = self._keep_fresh()
         taken = [self._record(setting)]
         if taken[0].label == "measured":
             if not self._warm:
                 taken = [self._record(setting)]
                 self._warm = True
-            taken += [self._record(setting) for _ in range(_REPEATS - 1)]
-        t = sorted(taken, key=lambda one: one.elapsed)[len(taken) // 2]
+            taken += [self._record(setting) for _ in range(REPEATS - 1)]
+        self._remember()
+        t = middle(taken, lambda each: each.elapsed)
         self.kind, self.timelines[setting] = t.label, t
         point = Point(setting[0], t.elapsed)
         self.points.setdefault(self._series(setting), []).append(point)
-        self.status.value = message(NEUTRAL, f"{self._said(setting)}: **{number(t.elapsed)} µs** ({t.label})")
+        self.last = point
+        said = f"{self._said(setting)}: **{number(t.elapsed)} µs** ({t.label})"
+        self.status.value = message(NEUTRAL, said + (DROPPED if dropped else ""))
         return point
 
     def _record(self, setting: Setting) -> Timeline:
@@ -153,7 +156,9 @@ class WorkTuner(Shown):
     def draw(self, setting: Setting | None = None) -> None:
         """Draw the curve, and the timeline of ``setting``, in the place of those before."""
         values = self.parameters[self.name]
-        curve = settings(self.points, parameter=self.label, kind=self.kind or "no run yet", choices=values)
+        curve = settings(
+            self.points, last=self.last, parameter=self.label, kind=self.kind or "no run yet", choices=values
+        )
         if self.curve is None:
             curve.show()
         else:
@@ -174,20 +179,3 @@ class WorkTuner(Shown):
     def _said(self, setting: Setting) -> str:
         first = f"{self.name} {number(setting[0])}"
         return ", ".join([first, *(str(value) for value in setting[1:])])
-
-    def _pressed(self, wanted: Sequence[Setting]) -> None:
-        try:
-            self.sweep(wanted)
-        except KeyboardInterrupt:
-            self.status.value = message(WAITING, "Stopped. The points so far are kept.")
-        except Exception as problem:
-            self.status.value = error(problem)
-
-    def _busy(self, steps: int) -> None:
-        self.run_button.disabled = self.all_button.disabled = True
-        self.progress.max, self.progress.value = steps, 0
-        self.progress.layout.visibility = "visible"
-
-    def _idle(self) -> None:
-        self.run_button.disabled = self.all_button.disabled = False
-        self.progress.layout.visibility = "hidden"

@@ -434,7 +434,7 @@ def test_a_clean_report() -> None:
     report = sanitize(kernel(REVERSE), 1, 256, (cp.zeros(256, cp.int32), cp.zeros(256, cp.int32)))
     assert report.ok and report.findings == ()
     assert repr(report) == "No mistakes found in k, 1 block (memcheck, racecheck, initcheck, synccheck)."
-    assert "&#10003;" in report._repr_html_()
+    assert "✔" in report._repr_html_()
 
 
 def test_a_seed_does_not_change_the_findings() -> None:

@@ -27,6 +27,7 @@ def run(count, order):
     for at in range(4):
         scale((64,), (256,), (x[at << 14 : (at + 1) << 14],), stream=streams[at % count if order == "round" else 0])
 tuner = cudalab.tune(run, sweep=[(1, "round")], streams=[1, 2, 4], order=["round", "one"])"""
+PREDICTION = 'guess = cudalab.predict("How many?", [3, 4])'
 CUDA_CELL = '%%cuda add\nextern "C" __global__ void add(float *a)\n{\n    a[threadIdx.x] += 1;\n}'
 
 START = "notebooks/00_start_here.ipynb"
@@ -53,7 +54,8 @@ def folder(tmp_path_factory):
     ]
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC}), copy / "small.ipynb")
     tuner = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(STREAM_TUNER)], metadata={"kernelspec": KERNELSPEC}
+        cells=[nbformat.v4.new_code_cell(source) for source in (STREAM_TUNER, PREDICTION)],
+        metadata={"kernelspec": KERNELSPEC},
     )
     nbformat.write(tuner, copy / "tuner.ipynb")
     return copy
@@ -145,20 +147,19 @@ def test_stream_tuner_redraws_its_timeline_on_a_press(page, server):
     page.run_all()
     assert page.tracebacks() == []
     controls = page.page.locator(".widget-vbox", has=page.page.get_by_role("button", name="Run all")).first
-    drawings = page.page.locator(".jp-OutputArea-output[data-mime-type='image/svg+xml'] img")
-    assert drawings.count() == 2
-    before = drawings.nth(1).get_attribute("src")
-    assert "s%20in%20streams%5B0%5D" in before or "streams%201%2C%20round" in before
+    figures = page.page.locator(".cudalab-figure svg")
+    assert figures.count() == 2
+    assert "streams 1, round" in figures.nth(1).text_content()
     controls.locator("select").nth(0).select_option("4")
     controls.locator("button").filter(has_text=re.compile(r"^\s*Run$")).click()
     page.wait_idle()
     controls.get_by_text("streams 4, round:").wait_for(timeout=60_000)
     page.page.wait_for_function(
-        "before => [...document.querySelectorAll('img')].every(image => image.src !== before)",
-        arg=before,
+        "() => document.querySelectorAll('.cudalab-figure svg')[1].textContent.includes('streams 4, round')",
         timeout=20_000,
     )
-    assert "streams%204%2C%20round" in drawings.nth(1).get_attribute("src")
+    look_at_the_live_timeline(page)
+    make_a_prediction(page)
     direct = ask(server, "tuner.ipynb", "print(round(tuner.timelines[4, 'round'].elapsed, 3))")
     assert float(direct) > 0
     assert page.page.locator("text=is fastest so far").count() >= 1
@@ -261,3 +262,44 @@ def _wait_until_saved(page, notebook):
 def _restart_kernel(server, kernel):
     address = f"http://127.0.0.1:{server.port}/api/kernels/{kernel}/restart?token={server.token}"
     urllib.request.urlopen(urllib.request.Request(address, method="POST"), timeout=60).close()
+
+
+def look_at_the_live_timeline(page):
+    """Keyboard, zoom, widths and theme of the figures that are on the page."""
+    live = page.page.locator(".cudalab-figure[data-live]")
+    first_bar = ".cudalab-figure[data-live] .tl-bar rect"
+    width = f"() => document.querySelector('{first_bar}').getBoundingClientRect().width"
+    whole = page.page.evaluate(width)
+    live.focus()
+    for key in ("ArrowRight", "+", "+"):
+        page.page.keyboard.press(key)
+    assert "modelled" in page.page.locator(".tl-note").inner_text()
+    assert page.page.evaluate(width) > 1.5 * whole
+    for key in ("0", "0", "Escape"):  # not for the notebook, which would restart its kernel
+        page.page.keyboard.press(key)
+    assert page.page.evaluate(width) == pytest.approx(whole) and page.page.locator(".jp-Dialog").count() == 0
+    edges = """() => [...document.querySelectorAll('.cudalab-figure')].map(figure => [
+        figure.querySelector('svg').getBoundingClientRect().right,
+        figure.getBoundingClientRect().right, figure.closest('.jp-OutputArea-output').getBoundingClientRect().right])"""
+    for size in (900, 1280, 1600):
+        page.page.set_viewport_size({"width": size, "height": 900})
+        page.page.wait_for_timeout(300)
+        for drawn, figure, output in page.page.evaluate(edges):
+            assert drawn <= figure + 1 <= output + 2, f"cut at {size} px"
+    drawn, figure, _ = page.page.evaluate(edges)[1]
+    assert drawn == pytest.approx(figure, abs=2), "the timeline is as wide as the page"
+    assert live.locator("svg").evaluate("svg => getComputedStyle(svg).filter") == "none"
+    page.page.evaluate("() => document.body.dataset.jpThemeLight = 'false'")
+    assert "invert" in live.locator("svg").evaluate("svg => getComputedStyle(svg).filter")
+
+
+def make_a_prediction(page):
+    """The options are buttons, for the mouse and the keyboard; their list, for pages without a kernel, is hidden."""
+    three, four = (page.page.get_by_role("button", name=f"{letter}") for letter in ("A · 3", "B · 4"))
+    assert not page.page.locator(".cudalab-listed").first.is_visible()
+    three.click()
+    page.page.locator("button.cudalab-chosen", has_text="A · 3").wait_for()
+    four.focus()
+    page.page.keyboard.press("Enter")
+    page.page.locator("button.cudalab-chosen", has_text="B · 4").wait_for()
+    assert page.page.locator("button.cudalab-chosen").count() == 1

@@ -124,7 +124,8 @@ def test_the_svg_is_safe_and_plain():
     assert root.get("role") == "img" and root.get("aria-label") == drawing.alt and root[0].text == drawing.alt
     assert "a<float> & 'b'" in texts(drawing)
     data, metadata = drawing.bundle()
-    assert set(data) == {"image/svg+xml", "text/plain"} and metadata["image/svg+xml"]["alt"] == drawing.alt
+    assert set(data) == {"text/html", "image/svg+xml", "text/plain"}
+    assert metadata["image/svg+xml"]["alt"] == drawing.alt and data["image/svg+xml"] == svg
     assert drawing.summary.endswith(".") and "\n" not in drawing.summary
 
 
@@ -134,6 +135,26 @@ def test_the_sentence_is_markdown_beside_plain_text():
     caption = plot.timeline(timeline(kernels)).caption()
     assert r"run\<float\>" in caption["text/markdown"] and r"\_other\_" in caption["text/markdown"]
     assert "run<float> → _other_" in caption["text/plain"] and "\\" not in caption["text/plain"]
+
+
+def test_on_a_page_the_figure_is_inline_with_its_script_and_names_of_its_own():
+    """Patterns and markers of one figure must not be those of another, which may be hidden."""
+    pages = [plot.timeline(timeline(pipeline(streams))).bundle()[0]["text/html"] for streams in (1, 2)]
+    names = [set(re.findall(r'\bid="([^"]+)"', page)) for page in pages]
+    assert names[0] and not names[0] & names[1]
+    for page, known in zip(pages, names, strict=True):
+        assert page.startswith('<div class="cudalab-figure"') and page.count("<svg") == 1 and "<script>" in page
+        assert set(re.findall(r"url\(#([^)]+)\)", page)) - {"${clip}"} <= known
+        assert "<title>" in page and 'data-labels="' in page and "http://www.w3.org" in page
+
+
+def test_a_kernel_of_one_block_fills_one_sm_of_the_bar_and_the_load_says_so():
+    small = span("one", "kernel", 0, 100, blocks=1, load=1 / 132)
+    shown = texts(plot.timeline(timeline([small])))
+    assert "0.8 % load" in shown and not any("busy" in text and "100" in text for text in shown)
+    assert any("1 block, 0.76 % of the SMs at most" in text for text in titles(plot.timeline(timeline([small]))))
+    shown = texts(plot.timeline(timeline([span("all", "kernel", 0, 100, blocks=1000)])))
+    assert "100 % load" in shown
 
 
 def test_the_same_timeline_gives_the_same_svg():

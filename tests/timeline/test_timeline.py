@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import json
+import threading
+import warnings
 import weakref
 
 import jsonschema
@@ -260,9 +262,46 @@ def test_table_lists_every_span_with_what_it_waited_for(pieces):
         cp.cuda.Device().synchronize()
     lines = t.table(calls=False).splitlines()
     assert lines[0] == "Times in µs from the trace's begin, modelled."
-    assert lines[1].split()[:3] == ["stream", "what", "engine"] and len(lines) == 2 + len(t.work)
+    assert lines[1].split()[:4] == ["stream", "what", "start", "took"] and len(lines) == 2 + len(t.work)
     assert any("copy engine: copy to device (" in line and "1 MiB" in line for line in lines)
+    assert max(map(len, lines)) <= 132, "a printed table fits the page"
+    markup = t.table(calls=False)._repr_html_()
+    assert markup.count("<tr>") == 1 + len(t.work) and "copy engine: copy to device (" in markup
     assert t.table(most=3).splitlines()[-1] == f"… and {len(t.spans) - 3} more; table(most={len(t.spans)}) shows all"
+
+
+@pytest.mark.parametrize("device", ["h200"], indirect=True)
+def test_the_load_of_the_sms_is_a_part_of_all_of_them(device):
+    kernel = cp.RawModule(code=SPIN).get_function("other")
+    x = cp.zeros(1 << 16, cp.float32)
+    loads = {}
+    cp.cuda.Device().synchronize()
+    for blocks in (1, 66, 132, 1000):
+        with cudalab.trace() as t:
+            kernel((blocks,), (32,), (x,))
+            cp.cuda.Device().synchronize()
+        assert t.span_of("kernel").blocks == blocks
+        loads[blocks] = t.sm_load
+    assert loads == {1: pytest.approx(100 / 132), 66: pytest.approx(50), 132: 100, 1000: 100}
+
+
+@pytest.mark.parametrize("device", ["h200"], indirect=True)
+def test_each_host_thread_is_told_apart_and_a_hazard_knows_its_two_spans(device):
+    kernel = cp.RawModule(code=SPIN).get_function("other")
+    x, a, b = cp.zeros(64, cp.float32), cp.cuda.Stream(non_blocking=True), cp.cuda.Stream(non_blocking=True)
+    cp.cuda.Device().synchronize()
+    with warnings.catch_warnings(), cudalab.trace() as t:
+        warnings.simplefilter("ignore")
+        kernel((1,), (32,), (x,), stream=a)
+        helper = threading.Thread(target=lambda: kernel((1,), (32,), (x,), stream=b), name="helper")
+        helper.start()
+        helper.join()
+        cp.cuda.Device().synchronize()
+    assert {span.thread for span in t.calls} == {"", "helper"}
+    first, second = t.kernels
+    assert first.hazards and second.conflicts == (first,) and first.conflicts == ()
+    svg = t.picture().svg()
+    assert "host: helper" in svg and "nothing orders other and other" in svg and "hazard: nothing orders these" in svg
 
 
 # --- when it looks, and what it leaves alone -----------------------------------------------------------------------

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import re
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import cudalab.widgets
 from cudalab.course.progress import Progress
 from cudalab.dev import notebook_format as rules
+from cudalab.plots.tuning import Point, tuning
 from cudalab.widgets.output import WIDGET_VIEW
 from cudalab.widgets.prediction import Choice, Prediction, predict
 from cudalab.widgets.prediction import load as load_prediction
@@ -365,6 +368,65 @@ def test_an_interrupt_keeps_the_points_so_far():
     tuner.all_button.click()
     assert [point.value for point in tuner.points["large"]] == [32]
     assert "Stopped" in tuner.status.value and not tuner.run_button.disabled
+
+
+def test_points_of_an_older_function_or_of_older_arrays_are_dropped():
+    """As chapter 11 does, which binds its arrays anew below its tuner."""
+    cell = {"Timing": Timing, "x": np.zeros(4)}
+    exec("def helper(block):\n    return Timing(len(x) / block)\ndef run(n, block):\n    return helper(block)", cell)
+    tuner = Tuner(cell["run"], sizes=SIZES, block=[32, 64])
+    tuner.all_button.click()
+    tuner.all_button.click()
+    assert len(tuner.points["large"]) == 4, "nothing has changed"
+    cell["x"] = np.zeros(4)
+    tuner.run_button.click()
+    assert [point.value for point in tuner.points["large"]] == [32] and "older arrays" in tuner.status.value
+    tuner.run_button.click()
+    assert len(tuner.points["large"]) == 2 and "older" not in tuner.status.value
+    exec("def helper(block):\n    return Timing(7.0)", cell)
+    tuner.run_button.click()
+    assert [point.microseconds for point in tuner.points["large"]] == [7.0]
+    exec("def run(n, block):\n    return Timing(8.0)", cell)
+    tuner.run_button.click()
+    assert [point.microseconds for point in tuner.points["large"]] == [8.0], "the newest function runs"
+
+
+def test_run_all_can_be_stopped():
+    async def learner():
+        def run(n, block):
+            ran.append(block)
+            return Timing(1.0)
+
+        ran = []
+        tuner = Tuner(run, sizes=SIZES, block=list(range(1, 100)))
+        tuner.all_button.click()
+        while len(ran) < 2:
+            await asyncio.sleep(0)
+        assert tuner.all_button.description == "Stop" and not tuner.all_button.disabled
+        tuner.all_button.click()
+        await tuner._task
+        return tuner, ran
+
+    tuner, ran = asyncio.run(learner())
+    assert 2 <= len(ran) < 99 and len(tuner.points["large"]) == len(ran)
+    assert "Stopped" in tuner.status.value and tuner.all_button.description == "Run all"
+
+
+def test_a_measured_point_is_the_median_of_several_runs():
+    times = iter([9.0, 2.0, 3.0])
+    tuner = Tuner(lambda n, block: Timing(next(times), "measured"), sizes=SIZES, block=[32])
+    assert tuner.measure(32).microseconds == 3.0 and list(times) == []
+
+
+def test_a_tuners_picture_keeps_its_height_and_marks_the_newest_point():
+    choices = [32, 64, 128, 256, 512, 1024, 2048, 4096]
+    points = [Point(value, 100.0 / value, 1.0) for value in choices]
+    pictures = [tuning(points[:count], parameter="block", kind="modelled", choices=choices) for count in (0, 1, 2, 8)]
+    assert len({tuple(picture.figure.get_size_inches())[1] for picture in pictures}) == 1
+    shown = [text.get_text() for text in pictures[2].figure.axes[0].texts]
+    assert sorted(shown) == ["□ newest: 64", "◯ best: 64 · 1.56 µs"]
+    for text in pictures[3].figure.axes[0].texts:
+        assert text.xyann[1] > 0 and text.xy[1] == 1, "above the axes, where no label is"
 
 
 @pytest.mark.parametrize("parameters", [{}, {"block": [1], "tile": [1]}])

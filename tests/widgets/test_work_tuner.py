@@ -59,9 +59,9 @@ def test_all_settings_run_and_both_pictures_follow_with_their_sentences(page, ru
     assert run.calls == [(count, order) for order in ("round", "blocks") for count in (1, 2, 4)]
     assert [sorted(data) for data in page.shown] == [
         ["application/vnd.jupyter.widget-view+json", "text/html", "text/plain"],
-        ["image/png", "image/svg+xml", "text/plain"],
+        ["image/png", "image/svg+xml", "text/html", "text/plain"],
         ["text/markdown", "text/plain"],
-        ["image/svg+xml", "text/plain"],
+        ["image/svg+xml", "text/html", "text/plain"],
         ["text/markdown", "text/plain"],
     ]
     assert [point.value for point in tuner.points["round"]] == [1, 2, 4] and set(tuner.points) == {"round", "blocks"}

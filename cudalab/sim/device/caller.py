@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from types import CodeType, FrameType
 
+from cudalab.sim.machine.reports import card
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
 
@@ -38,8 +40,9 @@ class Place:
     def __str__(self) -> str:
         if self.code is None:
             return "unknown line"
-        file = "cell" if is_cell(self.file) else os.path.basename(self.file)
-        return f"{file}, line {self.line}"
+        number = card.cell_of_file(self.file)
+        cell = "cell" if number is None else f"In[{number}]"
+        return f"{cell if is_cell(self.file) else os.path.basename(self.file)}, line {self.line}"
 
 
 UNKNOWN = Place(None, 0)

@@ -37,8 +37,8 @@ from cudalab.sim.machine.memory.host_watch import HostWatch
 from cudalab.sim.machine.memory.page_trap import Frames
 
 _STAYS = (
-    "This error stays: from now on every call returns it. On a GPU restart the notebook's kernel; on the simulated "
-    "device cudalab.reset() is enough. Arrays and kernels from before are lost in either case."
+    "The device is lost, and so are its arrays: go on with cudalab.reset() (on a GPU, restart the notebook's kernel), "
+    "then make the arrays anew."
 )
 
 RunT = TypeVar("RunT", bound=Operation)
@@ -79,6 +79,8 @@ class DeviceState:
 
     lost: CudaError | None
     """The error that every call returns now, if a kernel has failed."""
+    lost_note: str = ""
+    """What the device was lost to, until a call has said it."""
     scheduler: Scheduler
     timer: Timer
 
@@ -213,15 +215,16 @@ class DeviceState:
     # -- operations ----------------------------------------------------------------------------------------------------
 
     def raise_if_lost(self) -> None:
-        """Raise the fault that the device was lost to."""
+        """Raise the fault that the device was lost to. What it was is said once; afterwards only how to go on."""
         if self.lost is not None:
-            raise CudaError(self.lost.code, f"{self.lost.note}\n{_STAYS}".lstrip(), sticky=True)
+            note, self.lost_note = self.lost_note, ""
+            raise CudaError(self.lost.code, f"{note}\n{_STAYS}".lstrip(), sticky=True)
 
     def fault(self, operation: Operation, error: CudaError) -> None:
         """An operation failed: the device is lost, and what was still to run never does."""
         dropped = self.scheduler.pending
         if self.lost is None:
-            self.lost = error
+            self.lost, self.lost_note = error, error.note
         self.scheduler.drop_everything()
         for failed in self.on_fault:
             failed(dropped, error)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cudalab.sim.device.caller import UNKNOWN, Place, is_cell
 from cudalab.sim.device.queue.operation import Stream
+from cudalab.sim.machine.reports import card
 
 
 class HazardWarning(UserWarning):
     """Two accesses to the same bytes are not ordered, and one of them writes: the result depends on timing."""
+
+    hazard: Hazard | None = None
+    """What was found."""
 
 
 class Kind(StrEnum):
@@ -74,12 +77,21 @@ class Party:
         """Who, and in which stream."""
         return f"{self.what} in {self.stream}" if self.stream else self.what
 
+    @property
+    def known_as(self) -> str:
+        """Who, as a timeline names it, and in which stream."""
+        name = self.what.removeprefix("kernel ")
+        if self.kind == "copy":
+            name = next((words for part, words in _COPIES.items() if part in self.what), name)
+        return f"{name} in {self.stream}" if self.stream else name
+
     def __str__(self) -> str:
         where = f" in {self.stream}" if self.stream else ""
         line = f" ({self.place}: {self.place.text})" if self.place.text else f" ({self.place})"
         return f"{self.what}{where}{line if self.place.code is not None else ''}"
 
 
+_COPIES = {"H2D": "copy to device", "D2H": "copy to host", "D2D": "copy on device"}
 _NOUNS = {
     "kernel": "the launch",
     "copy": "the copy",
@@ -138,27 +150,33 @@ class Hazard:
         )
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{name}</td><td>{html.escape(text)}</td></tr>"
-            for name, text in (
-                ("first", f"{self.first} {self.first.verb}"),
-                ("second", f"{self.second} {self.second.verb}"),
-                ("bytes", f"{self.bytes}: {self.memory}"),
-                ("rule", self.kind.rule),
-                *(("note", note) for note in self.notes),
-                ("missing wait", self.missing_wait),
+        parties = (self.first, self.second)
+        said = [f"{party.known_as} {party.verb}" for party in parties]
+        lines = [(party.place.line, party.place.text) for party in parties if party.place.text]
+        return card.card(
+            "warning",
+            f"Nothing orders these two: {said[0]}, and {said[1]}",
+            kind=self.title,
+            where=" and ".join(dict.fromkeys(str(party.place) for party in parties if party.place.code is not None)),
+            code=list(dict.fromkeys(lines)),
+            rule=self.kind.rule,
+            facts=[
+                ("bytes", f"{self.bytes}, {self.memory}"),
                 ("seen", f"{self.count} time{'s' * (self.count != 1)}"),
-            )
+            ],
+            detail="\n".join(self.notes),
+            advice=self.missing_wait,
         )
-        return f"<table><caption>{html.escape(self.title)}</caption><tbody>{rows}</tbody></table>"
 
 
 def name_of(stream: Stream) -> str:
-    """A stream for a sentence; the number is what ``cudaStreamGetId`` gives."""
+    """A stream for a sentence, by the learner's name for it; else the number is what ``cudaStreamGetId`` gives."""
     if stream.handle == 0:
         return "the default stream"
     if stream.handle == 2:
         return "the per-thread default stream"
+    if (name := card.stream_names().get(stream.handle)) is not None:
+        return f"stream {name}"
     return f"stream {stream.number}"
 
 

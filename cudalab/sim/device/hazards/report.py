@@ -364,8 +364,10 @@ class HazardReport(Observer):
         fresh, self._fresh = self._fresh, []
         for hazard in fresh:
             place = hazard.second.place if hazard.second.place.code is not None else hazard.first.place
+            warning = HazardWarning(hazard.text)
+            warning.hazard = hazard
             try:
-                warnings.warn_explicit(hazard.text, HazardWarning, place.file or "<cudalab>", place.line)
+                warnings.warn_explicit(warning, HazardWarning, place.file or "<cudalab>", place.line)
             except HazardWarning:
                 pass  # a filter that makes warnings errors: a report must not stop the program
 

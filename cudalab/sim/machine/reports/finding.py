@@ -6,13 +6,13 @@ Added are the line's text and what to try.
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from cudalab.sim.abi import SHARED_WINDOW, WINDOW_SIZE
 from cudalab.sim.compiler.program import Location, Program
 from cudalab.sim.machine.launch.configuration import Dim3
+from cudalab.sim.machine.reports import card
 
 
 @dataclass(frozen=True)
@@ -118,48 +118,27 @@ class Finding:
         return "\n".join(self.lines())
 
     def _repr_html_(self) -> str:
-        place = f"<b>{html.escape(str(self.place))}</b>" if self.place else ""
-        code = ""
-        if self.source:
-            number = f"<span style='opacity:.6'>{self.line:>4} │ </span>" if self.line else ""
-            code = f"<pre style='{_CODE}'>{number}{html.escape(self.source)}</pre>"
+        cell = card.cell_of_kernel.get(self.kernel)
+        near = f"In[{cell}], line {self.line}" if cell is not None and self.line else str(self.place or "")
+        seen = self._seen() + "; this is the first" if self.count > 1 else "once"
         facts = [
             ("block", _tuple(self.block)),
             ("thread", _tuple(self.thread)),
             ("address", self._address()),
             ("size", f"{self.size} bytes" if self.size else ""),
-            ("seen", self._seen() + "; this is the first" if self.count > 1 else "once"),
+            ("seen", seen),
         ]
-        cells = "".join(
-            f"<span style='{_FACT}'><span style='opacity:.65'>{name}</span> {html.escape(value)}</span>"
-            for name, value in facts
-            if value
+        return card.card(
+            "wrong",
+            f"{self.headline} in kernel {self.kernel}",
+            kind=self.tool,
+            where=near,
+            code=[(self.line, self.source)] if self.source else [],
+            rule=self.rule,
+            facts=[(name, value) for name, value in facts if value],
+            detail=self.detail,
+            advice=self.advice,
         )
-        color = _COLORS.get(self.tool, "#D55E00")
-        detail = "<br>".join(html.escape(line) for line in self.detail.splitlines())
-        return (
-            f"<div style='{_CARD};border-left-color:{color}'>"
-            f"<div><span style='{_BADGE};background:{color}'>{html.escape(self.tool)}</span> "
-            f"<b>{html.escape(self.rule)}</b> {'at ' + place if place else ''} in "
-            f"<code>{html.escape(self.kernel)}</code></div><div>{html.escape(self.headline)}</div>{code}<div>{cells}</div>"
-            + (f"<div style='margin-top:4px'>{detail}</div>" if detail else "")
-            + (f"<div style='{_ADVICE}'><b>Try:</b> {html.escape(self.advice)}</div>" if self.advice else "")
-            + "</div>"
-        )
-
-
-#: Backgrounds are translucent, so that a dark theme shows through.
-_CARD = (
-    "border:1px solid rgba(128,128,128,.35);border-left:6px solid;border-radius:4px;padding:6px 10px;margin:8px 0;"
-    "text-align:left;max-width:60em;line-height:1.45"
-)
-_BADGE = "color:#fff;border-radius:3px;padding:1px 6px;font-size:85%"
-_CODE = (
-    "margin:4px 0;padding:3px 6px;background:rgba(128,128,128,.14);border-radius:3px;overflow-x:auto;text-align:left"
-)
-_FACT = "display:inline-block;margin-right:1.4em;font-variant-numeric:tabular-nums"
-_ADVICE = "margin-top:4px;padding-left:6px;border-left:3px solid #009E73"
-_COLORS = {"memcheck": "#D55E00", "racecheck": "#0072B2", "initcheck": "#A8558A", "synccheck": "#5A5A5A"}
 
 
 def _tuple(value: Dim3 | None) -> str:
