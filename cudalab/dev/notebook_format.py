@@ -87,6 +87,8 @@ def _static(output: dict[str, Any]) -> dict[str, Any] | None:
     data = output.get("data")
     if data is None:
         return output
+    if "cudalab-error" in "".join(data.get("text/html", "")):
+        return None  # the error itself is an output, too
     live = {kind for kind in _WIDGET_TYPES if kind in data}
     if live:
         live |= {"text/plain", "text/html"}  # they say what is missing where it cannot be shown

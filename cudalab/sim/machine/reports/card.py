@@ -52,8 +52,9 @@ def card(
     detail: str = "",
     advice: str = "",
     more: tuple[str, str] | None = None,
+    body: str = "",
 ) -> str:
-    """HTML of one report; all texts are plain.
+    """HTML of one report; all texts but the body are plain.
 
     Args:
         state: how it looks.
@@ -66,6 +67,7 @@ def card(
         detail: more about this case.
         advice: what to try.
         more: a heading and a text that opens on a click.
+        body: HTML of what has more than one finding, the table of a check.
     """
     sign, colour = _SIGNS[state]
     badge = f" <span style='color:#fff;border-radius:3px;padding:1px 6px;font-size:85%;background:{colour}'>"
@@ -88,6 +90,7 @@ def card(
         parts.append(f"<div style='margin-top:4px'>{_text(detail)}</div>")
     if advice:
         parts.append(f"<div style='{_ADVICE}'><b>Try:</b> {_text(advice)}</div>")
+    parts.append(body)
     if more is not None:
         heading, text = more
         parts.append(
