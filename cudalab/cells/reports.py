@@ -17,7 +17,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -52,12 +52,12 @@ def install(shell: Any) -> None:
 
 def running_cell() -> int | None:
     """The number of the cell that is running; None outside of a notebook."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         number = card.cell_of_file(frame.f_code.co_filename)
         if number is not None:
             return number
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
 
 
@@ -100,7 +100,8 @@ def error_card(error: BaseException) -> str:
     detail = [line for line in lines if not line.strip().startswith("Try: ")]
     if type(error).__name__ == "CompileException" and detail:
         message = ["the kernel does not compile"]  # the notes quote each line that the log complains of
-    where, code = "", []
+    where = ""
+    code: list[tuple[int, str]] = []
     if own and "run_cell_magic" in (own[-1].line or ""):  # %%cuda: the line is in the kernel's source
         line = _SOURCE_LINE.search(notes)
         where = f"In[{card.cell_of_file(own[-1].filename)}]" + (f", line {line[1]}" if line else "")

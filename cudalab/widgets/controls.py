@@ -94,7 +94,8 @@ class Controls(Shown, ABC):
 
     def _sweep(self, settings: Iterable[Any]) -> None:
         """Run the settings, then draw; an interrupt or an error keeps what ran."""
-        wanted, taken = list(settings), []
+        wanted = list(settings)
+        taken: list[Any] = []
         self._busy(len(wanted))
         try:
             for setting in wanted:
