@@ -332,8 +332,8 @@ class _Drawer:
         ground = fill if part > 0.99 else "#FFFFFF"
         parts.insert(0, rect(x1, y, x2 - x1, height, ground, stroke=style.colour, radius=radius))
         if part <= 0.99:
-            level = max(1.5, part * height)
-            parts.append(rect(x1, y + height - level, x2 - x1, level, style.colour))
+            filled = max(1.5, part * height)
+            parts.append(rect(x1, y + height - filled, x2 - x1, filled, style.colour))
         size = 10.0 if height >= 14 else 8.5
         names = [] if height < 9 else self._labels(span, by_stream=row.kind == "engine" and self.panel.by == "both")
         text = next((name for name in names if text_width(name, size) + 6 <= x2 - x1), "")
