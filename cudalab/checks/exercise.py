@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cudalab.checks.gate import Gate, GateResult
+from cudalab.sim.machine.reports.card import card
 
 PartName = Literal["correctness", "soundness", "efficiency"]
 PARTS: tuple[PartName, ...] = ("correctness", "soundness", "efficiency")
@@ -124,10 +125,13 @@ class Result:
                 f"<td style='text-align:left'>{part.name}</td><td style='text-align:left'>{_worth(part)}</td>"
                 f"<td style='text-align:left'>{shown}</td></tr>"
             )
-        head = (
-            f"<b>{html.escape(self.exercise)} {html.escape(self.title)}</b>: {self.points:g} of {self.maximum:g} points"
+        return card(
+            "good" if self.passed else "wrong",
+            f"{self.exercise} {self.title}: {self.points:g} of {self.maximum:g} points",
+            kind="check",
+            facts=[("seed", str(self.seed))],
+            body=f"<table>{''.join(rows)}</table>",
         )
-        return f"<div>{head}<table>{''.join(rows)}</table>seed {self.seed}</div>"
 
 
 _MARK = {"passed": "[+]", "failed": "[x]", "waits for the parts above": "[ ]"}

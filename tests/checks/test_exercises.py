@@ -213,6 +213,7 @@ def test_result_shows_failure_by_words_and_shape() -> None:
     text = str(check("04.1", starter, seed=1))
     assert "[x] soundness" in text and "failed" in text
     html = check("04.1", starter, seed=1)._repr_html_()
+    assert "data-state='wrong'" in html and "✘" in html and "of" in html.split("points")[0]
     assert "[x] failed" in html
 
 
