@@ -2,8 +2,8 @@
 
 NVRTC contains ptxas, and a compile for ``sm_90`` gives both PTX and cubin. The cubin is an ELF file: one section of
 instructions a function, and with ``-lineinfo`` a table of lines (DWARF, version 2) from instructions to the PTX that
-they were made of (``.nv_debug_line_sass``). What the instructions say, ``instruction`` reads. The encoding is that of
-compute capability 9.0; for another architecture nothing is read.
+they were made of (``.nv_debug_line_sass``). What the instructions say, ``instruction`` reads. The encodings are those
+of compute capability 9.0 and 12.0; for another architecture nothing is read.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from cudalab.sim.compiler.machine_code.instruction import SIZE, MachineInstruction, decode
+from cudalab.sim.compiler.machine_code.instruction_set import OPERATIONS, OPERATIONS_OF_12, Operation
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -22,7 +23,8 @@ _WORDS = struct.Struct("<QQ")
 _CUDA = 190  # EM_CUDA
 _NO_BITS = 8
 _FUNCTION = 2  # STT_FUNC
-_ARCHITECTURE = 90
+_ENCODINGS = {90: OPERATIONS, 120: OPERATIONS_OF_12}
+"""The operations of each architecture that is read."""
 _TABLE = ".nv_debug_line_sass"
 
 
@@ -56,14 +58,14 @@ def read_cubin(data: bytes, function: str) -> MachineCode:
 
 
 def _read(data: bytes, function: str) -> MachineCode:
-    sections = _sections(data)
+    sections, operations = _sections(data)
     text = sections.get(f".text.{function}")
     if text is None:
         raise CubinError(f"the cubin has no function {function}")
     ptx_text = sections.get(".nv_debug_ptx_txt", b"")
     lines = _lines(sections.get(_TABLE, b""), _row_start(sections, function), len(text))
     found = [
-        decode(low | high << 64, offset, lines[offset // SIZE])
+        decode(low | high << 64, offset, lines[offset // SIZE], operations)
         for offset, (low, high) in zip(range(0, len(text), SIZE), _WORDS.iter_unpack(text), strict=True)
     ]
     while found and found[-1].name == "NOP":  # fill the last line of the instruction cache
@@ -89,14 +91,16 @@ def _text(names: bytes, offset: int) -> str:
     return names[offset : names.index(b"\0", offset)].decode()
 
 
-def _sections(data: bytes) -> dict[str, bytes]:
-    """Contents of the sections by name."""
+def _sections(data: bytes) -> tuple[dict[str, bytes], Mapping[int, Operation]]:
+    """Contents of the sections by name, and the operations of their architecture."""
     header = _HEADER.unpack_from(data)
     if header[0][:5] != b"\x7fELF\x02" or header[2] != _CUDA:
         raise CubinError("these bytes are no cubin")
     flags = header[7]
-    if _ARCHITECTURE not in (flags & 0xFF, flags >> 8 & 0xFF):
-        raise CubinError("the machine code is for another architecture than sm_90, whose encoding is read")
+    architecture = next((each for each in (flags & 0xFF, flags >> 8 & 0xFF) if each in _ENCODINGS), 0)
+    if not architecture:
+        readable = " and ".join(f"sm_{each}" for each in _ENCODINGS)
+        raise CubinError(f"the machine code is for another architecture than {readable}, whose encodings are read")
     table, size, count, names = header[6], header[11], header[12], header[13]
     entries = [_SECTION.unpack_from(data, table + size * index) for index in range(count)]
     text = entries[names]
@@ -104,7 +108,8 @@ def _sections(data: bytes) -> dict[str, bytes]:
     def name(offset: int) -> str:
         return _text(data, text[4] + offset)
 
-    return {name(e[0]): data[e[4] : e[4] + e[5]] if e[1] != _NO_BITS else b"" for e in entries}
+    contents = {name(e[0]): data[e[4] : e[4] + e[5]] if e[1] != _NO_BITS else b"" for e in entries}
+    return contents, _ENCODINGS[architecture]
 
 
 def _row_start(sections: dict[str, bytes], function: str) -> int:

@@ -225,6 +225,15 @@ class Execution:
         """The sites of the innermost loop that a block belongs to; only its own where it belongs to none."""
         return next((loop for loop in self._loops if not loop.isdisjoint(group)), frozenset(group))
 
+    def before(self, index: int) -> Sequence[int]:
+        """The blocks from which warps come to this one."""
+        return self._before[index]
+
+    def group(self, index: int) -> Group:
+        """The block of the PTX that this block does the work of; empty for one that stands between two of them."""
+        label = self._labels[index]
+        return label.group if label is not None and not label.behind else ()
+
     def converges(self, index: int) -> bool:
         """Whether the block ends where groups of lanes come together."""
         return self._instructions(index)[-1].name == CONVERGENCE

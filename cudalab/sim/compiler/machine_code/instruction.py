@@ -9,7 +9,7 @@ operands are read, and a later one waits until it is free again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -109,10 +109,12 @@ def register_name(register: int) -> str:
     raise ValueError(f"register {register}: registers are numbered from 0")
 
 
-def decode(word: int, offset: int, ptx_line: int) -> MachineInstruction:
-    """The instruction that these 128 bits, as an integer, say. Reads another one's operands as far as it is known:
-    ``name`` is empty otherwise."""
-    operation = _operation(word & 0xFFF)
+def decode(
+    word: int, offset: int, ptx_line: int, operations: Mapping[int, Operation] = OPERATIONS
+) -> MachineInstruction:
+    """The instruction that these 128 bits, as an integer, say, with the ``operations`` of its architecture. Reads
+    another one's operands as far as it is known: ``name`` is empty otherwise."""
+    operation = operations.get(word & 0x1FF) or operations.get(word & 0xFFF)
     index = word >> 12 & 7
     guard = -1 if index == _ALWAYS else index + (UNIFORM_PREDICATE if _is_uniform(operation) else PREDICATE)
     writes, reads, width = _operands(word, operation) if operation is not None else ((), (), 0)
@@ -155,13 +157,15 @@ def _control(bits: int) -> Control:
 
 def _target(word: int, offset: int, barrier: bool) -> int:
     """Where a relative branch goes: bits 34 to 81 and, below them, 16 to 23 count words of 4 bytes from the next
-    instruction. ``BSSY`` has its ``barrier`` in those low bits, and the distance above."""
+    instruction. ``BSSY`` has its ``barrier`` in those low bits, and the distance, never negative, in bits 34 to 63."""
     if word >> 9 & 7 == 1:  # the address is relative to a register
         return -1
+    if barrier:
+        return offset + SIZE + 4 * (word >> 34 & (1 << 30) - 1)
     distance = word >> 34 & (1 << 48) - 1
     if distance >> 47:
         distance -= 1 << 48
-    return offset + SIZE + 4 * (distance if barrier else distance << 8 | word >> 16 & 0xFF)
+    return offset + SIZE + 4 * (distance << 8 | word >> 16 & 0xFF)
 
 
 _Place = tuple[int, int, int, int, int]
@@ -178,6 +182,7 @@ _FIXED: dict[str, _Place] = {
         for key, bit in zip("pqrst", (81, 84, 87, 77, 68), strict=True)
     },
     "k": (87, 7, PREDICATE, _ALWAYS, _REDUCES),
+    "Y": (24, 7, UNIFORM_PREDICATE, _ALWAYS, _HAS_UNIFORM),
 }
 _WRITTEN = frozenset(("d", "ud", "p", "q", "up", "uq"))
 
@@ -188,10 +193,6 @@ class _Layout:
 
     writes: tuple[tuple[_Place, str], ...]
     reads: tuple[tuple[_Place, str], ...]
-
-
-def _operation(opcode: int) -> Operation | None:
-    return OPERATIONS.get(opcode & 0x1FF) or OPERATIONS.get(opcode)
 
 
 @cache

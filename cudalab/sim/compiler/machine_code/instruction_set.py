@@ -1,4 +1,4 @@
-"""Instructions of compute capability 9.0: their names, pipes, and where in the encoding their operands stand.
+"""Instructions of compute capability 9.0 and 12.0: their names, pipes, and where in the encoding their operands stand.
 
 The encoding is not documented. What stands here was gathered from public descriptions (the open-source compilers and
 assemblers for compute capability 7.0 and later) and agrees with ``nvdisasm`` over the instructions of the corpus.
@@ -64,6 +64,7 @@ class Operation:
     ``p q``   predicates written, bits 81 and 84; ``up`` ``uq`` uniform ones
     ``r s t`` predicates read, bits 87, 77 and 68; ``ur`` ``us`` ``ut`` uniform ones;
               ``k`` bit 87, where bit 78 says that the barrier reduces it
+    ``Y``     uniform predicate read from bit 24, where bit 91 says that there is one
     ``P``     all predicates; ``UP`` all uniform ones
     ========= =========================================================================================
 
@@ -265,3 +266,12 @@ OPERATIONS = _table("""
 dc7 UCGABAR_WAIT uniform
 """)
 """By the opcode without its form; by the whole opcode where the form makes another operation of it."""
+
+OPERATIONS_OF_12 = OPERATIONS | _table("""
+035 IADD        alu      d:2 p a b:2
+05a UI2F        uniform  ud ub
+0cb CS2UR       uniform  ud
+147 BRA         none      r Y
+1ac LDCU        uniform  ud:w
+""")
+"""Those of compute capability 12.0, as far as they are known: what differs from 9.0."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cudalab.sim.compiler.machine_code.active_threads import Entered, active_threads
 from cudalab.sim.compiler.machine_code.assembly import assembly
 from cudalab.sim.compiler.machine_code.execution import Execution, Ways
 from cudalab.sim.compiler.machine_code.instruction_set import Pipe
@@ -41,6 +42,8 @@ class MachineCounts:
     """Instructions by operation: ``LDG``, ``FFMA`` …"""
     by_pipe: Mapping[Pipe, float] = field(default_factory=dict)
     """Instructions by the pipe that executes them."""
+    thread_instructions: float = 0.0
+    """Instructions times the threads active at each."""
     missing: str = ""
     """Why they are not known; empty where they are."""
 
@@ -57,7 +60,10 @@ class MachineCounts:
         """Under Nsight Compute's names; nothing where they are not known."""
         if not self.known:
             return {}
-        out = {"smsp__inst_executed.sum": self.instructions}
+        out = {
+            "smsp__inst_executed.sum": self.instructions,
+            "smsp__thread_inst_executed.sum": self.thread_instructions,
+        }
         for access, names in _ACCESSES.items():
             out[f"smsp__inst_executed_op_{access}.sum"] = sum(self.by_name.get(name, 0.0) for name in names)
         return out
@@ -80,7 +86,10 @@ def machine_counts(program: Program, kernel: Kernel, counts: Counts) -> MachineC
         for each in code.instructions[block.first : block.end]:
             by_name[each.name] = by_name.get(each.name, 0.0) + times
             by_pipe[each.pipe] = by_pipe.get(each.pipe, 0.0) + times
-    return MachineCounts(blocks, by_name, by_pipe)
+    entered = {site: Entered(each.visits, each.threads) for site, each in counts.blocks_entered.items()}
+    threads = active_threads(execution, blocks, entered)
+    total = sum(count * (block.end - block.first) for block, count in zip(code.blocks, threads, strict=True))
+    return MachineCounts(blocks, by_name, by_pipe, _whole(total))
 
 
 def _whole(times: float) -> float:

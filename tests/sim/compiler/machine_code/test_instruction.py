@@ -1,8 +1,10 @@
-"""Instructions against what ``nvdisasm`` 12.8 shows of them (``data/nvdisasm.txt``)."""
+"""Instructions against what ``nvdisasm`` shows of them: 12.8 of compute capability 9.0 (``data/nvdisasm.txt``), 13.5 of
+what is different in 12.0 (``data/nvdisasm_120.txt``)."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,14 @@ import pytest
 from cudalab.sim.compiler import compile
 from cudalab.sim.compiler.machine_code.assembly import Assembly, assembly
 from cudalab.sim.compiler.machine_code.instruction import decode, register_name
-from cudalab.sim.compiler.machine_code.instruction_set import Pipe
+from cudalab.sim.compiler.machine_code.instruction_set import OPERATIONS, OPERATIONS_OF_12, Operation, Pipe
 
-SHOWN = [line.split(" ", 1) for line in (Path(__file__).parent / "data" / "nvdisasm.txt").read_text().splitlines()]
+DATA = Path(__file__).parent / "data"
+SHOWN = [
+    (*line.split(" ", 1), operations)
+    for name, operations in (("nvdisasm", OPERATIONS), ("nvdisasm_120", OPERATIONS_OF_12))
+    for line in (DATA / f"{name}.txt").read_text().splitlines()
+]
 BEHIND = (1, 2, 3)
 """Of an operand of several registers ``nvdisasm`` shows the first."""
 
@@ -33,10 +40,12 @@ def code() -> Assembly:
     return assembly(program, program.kernels["k"])
 
 
-@pytest.mark.parametrize(("word", "text"), SHOWN, ids=[text for _, text in SHOWN])
-def test_name_and_registers_are_those_that_nvdisasm_shows(word: str, text: str) -> None:
+@pytest.mark.parametrize(("word", "text", "operations"), SHOWN, ids=[text for _, text, _ in SHOWN])
+def test_name_and_registers_are_those_that_nvdisasm_shows(
+    word: str, text: str, operations: Mapping[int, Operation]
+) -> None:
     guard, name, operands = re.fullmatch(r"(?:@(!?U?P\w) )?([\w.]+) ?(.*)", text).groups()
-    found = decode(int(word, 16), 0, 0)
+    found = decode(int(word, 16), 0, 0, operations)
     assert found.name == name.split(".")[0]
     shown = set(re.findall(r"\b(?:U?P[0-6]|U?R\d+)\b", operands))
     if guard is not None:
