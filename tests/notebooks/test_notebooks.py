@@ -29,8 +29,8 @@ LEAST_COMPARED = 6  # cells a chapter; the start page teaches no chapter of its 
 each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 
 
-def run_nbval(path, folder):
-    """Run one notebook through nbval in its lax mode; (pytest's result, what nbval did)."""
+def run_nbval(path, folder, device="sim"):
+    """Run one notebook through nbval in its lax mode, on a device; (pytest's result, what nbval did)."""
     witness = Path(folder) / "witness.json"
     command = [sys.executable, "-m", "pytest", str(path), "--nbval-lax", "--nbval-current-env"]
     command += [
@@ -41,8 +41,9 @@ def run_nbval(path, folder):
         "no:cacheprovider",
         "-q",
     ]
+    command += ["-o", "verbosity_assertions=2"]  # whole comparisons
     command += ["-o", "addopts=", "-o", "filterwarnings=", "-o", "timeout=0", "--rootdir", str(path.parent)]
-    environment = os.environ | {"CUDALAB_DEVICE": "sim", "CUDALAB_WITNESS": str(witness), "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"CUDALAB_DEVICE": device, "CUDALAB_WITNESS": str(witness), "PYTHONPATH": str(ROOT)}
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     return ended, json.loads(witness.read_text()) if witness.exists() else None
 
