@@ -19,12 +19,16 @@ from cudalab.analysis.source import KernelSource, view
 from cudalab.sim.compiler.machine_code.assembly import assembly
 from cudalab.sim.compiler.machine_code.listing import listing
 from cudalab.sim.compiler.program import Kernel, Program, Resources
+from cudalab.sim.device.queue.kernel_launch import rehearsal
 from cudalab.sim.machine.counters.metrics import AccessCounts, Counts, SharedCounts
 from cudalab.sim.machine.counters.occupancy import Occupancy, kernel_occupancy
 from cudalab.sim.machine.counters.requests import KeptRequests
 from cudalab.sim.machine.counters.sampling import count_launch
 from cudalab.sim.machine.launch.configuration import Dim3
 from cudalab.sim.machine.launch.limits import DeviceLimits
+
+_SECONDS = 1.0
+"""Blocks that run to find out how much each does end after so long without one that has finished."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +237,8 @@ class Profile:
     def _how(self) -> str:
         c = self.counts
         how = f"counted in all {c.blocks} blocks" if self.exact else f"scaled from {c.sampled} of {c.blocks} blocks"
+        if c.by_work:
+            how += ", chosen and weighed by their work, because blocks differ"
         if not c.complete:
             how += "; a block was cut short, so these are estimates"
         return how
@@ -289,7 +295,7 @@ def profile(
         args: the kernel's arguments, as for a launch.
         shared: dynamic shared memory a block, bytes.
         sample: how many blocks to run, spread over the grid; the counts are scaled. By default all blocks of a small
-            launch and some of a large one.
+            launch and some of a large one, where blocks differ much in proportion to the work of each.
 
     Returns:
         A :class:`Profile`. ``profile.exact`` says whether every block was counted.
@@ -305,7 +311,7 @@ def profile(
         raise ValueError(f"profile: sample must be at least 1 block (got {sample})")
     with mirrored(kernel, grid, block, args, shared, "profile") as launch:
         loaded, config = launch.kernel, launch.config
-        counts = count_launch(launch, blocks=sample)
+        counts = count_launch(launch, blocks=sample, work_of=lambda launch: rehearsal(launch, _SECONDS))
         program = loaded.module.program
         code = assembly(program, loaded.kernel)
         return Profile(

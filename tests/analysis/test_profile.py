@@ -7,6 +7,7 @@ import pytest
 
 from cudalab.analysis.profile import profile
 from cudalab.sim import cupy as cp
+from cudalab.sim.machine.counters import sampling
 
 STRIDE = """
 extern "C" __global__ void k(const float* x, float* y, int stride, int offset) {
@@ -177,6 +178,37 @@ def test_a_faulting_launch_is_counted_as_far_as_it_came() -> None:
     found = profile(kernel(code), 4, 32, (cp.zeros(64, cp.float32),))
     assert not found.counts.complete and found.global_stores.requests >= 2
     assert "estimates" in repr(found)
+
+
+UNEVEN = """
+extern "C" __global__ void k(const int* rounds, const float* x, float* y) {
+    float sum = 0.0f;
+    for (int r = 0; r < rounds[blockIdx.x]; ++r) sum += x[(32 * r + threadIdx.x) % 4096];
+    y[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}"""
+
+
+def test_blocks_that_differ_much_are_sampled_by_their_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of the blocks, all in one part of the grid, does nearly everything; the first block nearly nothing."""
+    rounds = np.full(512, 3, np.int32)
+    rounds[200:250] = np.random.default_rng(1).integers(50, 200, 50)
+    monkeypatch.setattr(sampling, "UNEVEN", 1 << 17)
+    arrays = cp.asarray(rounds), cp.ones(4096, cp.float32), cp.zeros(512 * 64, cp.float32)
+    found = profile(kernel(UNEVEN), 512, 64, arrays)
+    requests = 2 * float((rounds + 1).sum())  # of two warps: x, and the number of rounds
+    assert found.counts.by_work and found.counts.sampled < 40
+    assert "chosen and weighed by their work" in repr(found)
+    assert found.global_loads.requests == pytest.approx(requests, rel=0.03)
+    assert found.global_stores.requests == pytest.approx(1024, rel=0.03)
+    assert np.array_equal(cp.asnumpy(arrays[2]), np.zeros(512 * 64))
+
+
+def test_few_records_of_blocks_that_differ_are_all_counted() -> None:
+    rounds = np.arange(64, dtype=np.int32)
+    arrays = cp.asarray(rounds), cp.ones(4096, cp.float32), cp.zeros(64 * 64, cp.float32)
+    found = profile(kernel(UNEVEN), 64, 64, arrays)
+    assert found.exact and not found.counts.by_work
+    assert found.global_stores.requests == 128
 
 
 def test_an_endless_loop_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,6 +134,9 @@ class Counts:
     complete: bool = True
     """False when a sampled block was cut short, or faulted: the counts are then too low or extrapolated."""
 
+    by_work: bool = False
+    """Whether the sampled blocks were chosen by their work, because blocks differ."""
+
     instructions: float = 0.0
     """PTX instructions executed by warps."""
     thread_instructions: float = 0.0
@@ -221,8 +224,11 @@ class Counts:
 
     @property
     def thread_efficiency(self) -> float:
-        """Active threads a warp instruction, over 32."""
-        return self.thread_instructions / (WARP * self.instructions) if self.instructions else 1.0
+        """Active threads a warp instruction, over 32: of the machine code where that is known, else of the PTX."""
+        known = self.machine.known
+        threads = self.machine.thread_instructions if known else self.thread_instructions
+        warps = self.machine.instructions if known else self.instructions
+        return threads / (WARP * warps) if warps else 1.0
 
     @property
     def bank_conflicts(self) -> float:
@@ -232,7 +238,11 @@ class Counts:
     def metrics(self) -> dict[str, float]:
         """The counters under Nsight Compute's names. Instructions are those of the machine code, where that is known;
         otherwise those of the PTX, without what PTX cannot tell, like atomics that become reductions (``op_red``)."""
-        out = {"smsp__inst_executed.sum": self.instructions, **self.machine.metrics}
+        out = {
+            "smsp__inst_executed.sum": self.instructions,
+            "smsp__thread_inst_executed.sum": self.thread_instructions,
+            **self.machine.metrics,
+        }
         for name, kind in (("ld", self.global_loads), ("st", self.global_stores)):
             out[f"l1tex__t_requests_pipe_lsu_mem_global_op_{name}.sum"] = kind.requests
             out[f"l1tex__t_sectors_pipe_lsu_mem_global_op_{name}.sum"] = kind.sectors
@@ -245,7 +255,6 @@ class Counts:
             out[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{name}.sum"] = shared.wavefronts
             out[f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{name}.sum"] = shared.bank_conflicts
             out[f"smsp__inst_executed_op_shared_{name}.sum"] = shared.requests
-        out["smsp__thread_inst_executed.sum"] = self.thread_instructions
         out["smsp__thread_inst_executed_per_inst_executed.ratio"] = WARP * self.thread_efficiency
         out["smsp__sass_average_branch_targets_threads_uniform.pct"] = 100 * self.branch_efficiency
         return out

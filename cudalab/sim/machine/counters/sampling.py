@@ -3,13 +3,15 @@
 Most kernels do much the same in every block, so a block from the middle represents the grid; in a small grid the last
 block, where bounds checks take effect, represents itself. Where a launch has counted that its blocks differ, light and
 heavy ones are sampled instead (strata.py). Sampled blocks run on the memory as it is; their stores are rolled back,
-nothing is printed, and a fault only ends the sample. A learner would notice in a profile of a large grid whose blocks
-differ, as in a Mandelbrot picture: it is counted from blocks at equal distances.
+nothing is printed, and a fault only ends the sample. A profile of a large grid whose blocks differ, as in a Mandelbrot
+picture, is counted from blocks at equal distances in work (proportional_sample.py); a learner would notice in counters
+that don't grow with the work, which are then estimates.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,11 +19,14 @@ import numpy as np
 from cudalab.sim.abi import WARP, SiteKind, Space, Status
 from cudalab.sim.compiler.machine_code.assembly import assembly
 from cudalab.sim.compiler.machine_code.listing import listing
+from cudalab.sim.compiler.program import Rounds
 from cudalab.sim.compiler.semantics import Operation
+from cudalab.sim.machine.counters import proportional_sample
 from cudalab.sim.machine.counters.collection import count, join
 from cudalab.sim.machine.counters.machine_counts import machine_counts
 from cudalab.sim.machine.counters.merged_accesses import Merging, merging
 from cudalab.sim.machine.counters.metrics import SECTOR, Counts, add, scale, snap, stretch
+from cudalab.sim.machine.launch.block_work import BlockWork, counts_work
 from cudalab.sim.machine.launch.sleep import asleep
 from cudalab.sim.machine.trace.async_records import as_accesses, waits_for_copies
 from cudalab.sim.machine.trace.recorder import Tracer
@@ -64,8 +69,13 @@ SHARE = 0.005
 takes 3 to 15 ns a record and plain code 0.015 ns an instruction where it is vectorised (bench/profile.py)."""
 ALWAYS_WHOLE = 1 << 19
 """A launch with so few records takes at most 5 ms; there exact counts are worth more than the time."""
+UNEVEN = 1 << 20
+"""Records of all blocks that are sampled where blocks differ much: about a second."""
+MOST_UNEVEN = 128
+"""Blocks of such a sample at most."""
 PROFILE_RECORDS = 1 << 21
-PROFILE_SECONDS = 5.0
+PROFILE_SECONDS = 2.0
+"""A block of a profile that runs longer is stopped: then what it did so far has to do."""
 PICTURED = 4
 """Blocks of a profile whose requests are kept for figures."""
 
@@ -118,21 +128,31 @@ def count_launch(
     *,
     blocks: int | None = None,
     merged: Merging | None = None,
+    work_of: Callable[[Launch], BlockWork] | None = None,
 ) -> Counts:
     """Count a launch from `blocks` of its blocks, spread evenly; by default all of them, if that is not too many. With
-    ``merged``, shared accesses are counted as the machine code has them."""
-    counts = _count_launch(launch, blocks, merged)
+    ``merged``, shared accesses are counted as the machine code has them. ``work_of`` finds out what each block does:
+    then blocks that differ much are sampled by their work."""
+    counts = _count_launch(launch, blocks, merged, work_of)
     counts.blocks = launch.config.blocks
     snap(counts)
     counts.machine = machine_counts(launch.kernel.module.program, launch.kernel.kernel, counts)
     return counts
 
 
-def _count_launch(launch: Launch, blocks: int | None, merged: Merging | None) -> Counts:
+def _count_launch(
+    launch: Launch,
+    blocks: int | None,
+    merged: Merging | None,
+    work_of: Callable[[Launch], BlockWork] | None,
+) -> Counts:
     kernel, config = launch.kernel, launch.config
     total = config.blocks
     if merged is None:
         merged = merging_of(kernel)
+    if blocks is None and work_of is not None and _may_differ(launch) and not (work := work_of(launch)).even:
+        with Tracer(launch, records=RECORDS) as tracer:
+            return _count_by_work(tracer, work, merged)
     with Tracer(launch, records=PROFILE_RECORDS) as tracer:
         first = None
         if blocks is None:
@@ -157,6 +177,36 @@ def _count_launch(launch: Launch, blocks: int | None, merged: Merging | None) ->
             tracer.rollback()  # blocks run in order
             first = None
         return _count(tracer, chosen, _weights(chosen, total), PROFILE_SECONDS, merged, first)
+
+
+def _may_differ(launch: Launch) -> bool:
+    """Can the blocks of a launch differ by much, and can their work be known?"""
+    return counts_work(launch) and launch.kernel.kernel.rounds in (Rounds.INDEX, Rounds.DATA)
+
+
+def _count_by_work(tracer: Tracer, work: BlockWork, merged: Merging) -> Counts:
+    """Count a launch whose blocks differ from about as many of them as make ``UNEVEN`` records."""
+    sizes = _records_by_work(tracer, work.total)
+    if sizes.sum() <= UNEVEN:
+        chosen, weights = list(range(len(sizes))), [1.0] * len(sizes)
+    else:
+        count = max(FEWEST, int(UNEVEN / min(RECORDS, proportional_sample.cost(sizes))))
+        chosen, weights = proportional_sample.choose(sizes, min(len(sizes), MOST_UNEVEN, count))
+    counts = _count(tracer, chosen, weights, PROFILE_SECONDS, merged, slots=work.slots if work.whole else None)
+    counts.by_work = len(chosen) < len(sizes)
+    return counts
+
+
+def _records_by_work(tracer: Tracer, work: np.ndarray) -> np.ndarray:
+    """float64[blocks]: about how many records each block makes, by what the lightest one and a typical one make."""
+    order = np.argsort(work, kind="stable")
+    light = int(order[0])
+    typical = int(order[np.searchsorted(np.cumsum(work[order]), work.sum() / 2)])
+    made = [tracer.run(block, time_limit=PROFILE_SECONDS).total for block in (light, typical)]
+    tracer.rollback()
+    each = max(0.0, made[1] - made[0]) / max(1.0, float(work[typical] - work[light]))
+    found: np.ndarray = max(1.0, float(made[0])) + each * (work - work[light])
+    return found
 
 
 def _records_expected(sampled: Counts | None) -> float:
@@ -380,10 +430,11 @@ def _count(
     merged: Merging | None,
     first: BlockTrace | None = None,
     at_once: int = 1,
+    slots: np.ndarray | None = None,
 ) -> Counts:
     """Run the chosen blocks and count; block *i* stands for ``weights[i]`` blocks of the grid. The first block that
     does not come to its end is the last one. ``first``: the first of them, which has run just now. ``at_once``: how
-    many may run side by side before it is known how long they are."""
+    many may run side by side before it is known how long they are. ``slots``: what the warps of each block did."""
     counter = Counter(tracer, merged=merged)
     pictured = {chosen[len(chosen) * part // PICTURED] for part in range(PICTURED)}
     done, position, size = 0.0, 0, at_once
@@ -398,7 +449,8 @@ def _count(
                 size = 1
             traces = [tracer.run(batch[0], time_limit=seconds)]
         for found in traces:
-            counter.take(found, weights[position], found.block in pictured, copy=False)
+            work = slots[found.block] if slots is not None else None
+            counter.take(found, weights[position], found.block in pictured, copy=False, work=work)
             done += weights[position]
             position += 1
         counter.settle()
