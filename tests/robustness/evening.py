@@ -1,34 +1,16 @@
 """What a learner writes at a first evening with CUDA, right and wrong, and what the answer must say.
 
 The programs were chosen before anybody looked at what they give: half of them do what a tutorial shows, half make the
-mistakes that follow from knowing C, Python or Numba.
+mistakes that follow from knowing C, Python or Numba. Two more modules have those of longer evenings.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from .program import Programs
 
+PROGRAMS = Programs()
 
-@dataclass(frozen=True)
-class Program:
-    """A cell as the learner writes it."""
-
-    text: str
-    error: str
-    """Type of the exception that it raises; empty when it runs through."""
-
-    words: tuple[str, ...]
-    """What its output, or what the learner reads of the error, says."""
-
-
-PROGRAMS: dict[str, Program] = {}
-
-
-def _program(name: str, error: str, *words: str, text: str) -> None:
-    PROGRAMS[name] = Program(text.lstrip("\n"), error, words)
-
-
-_program(
+PROGRAMS.add(
     "hello_stdio",
     "",
     "Hello World from GPU! block 1 thread 3",
@@ -45,7 +27,7 @@ cp.cuda.Device().synchronize()
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "vector_add_no_guard",
     "CUDARuntimeError",
     "index 1000 of 1000",
@@ -67,7 +49,7 @@ print(cp.allclose(c, a + b))
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "python_float_argument",
     "TypeError",
     "parameter 'a' (float)",
@@ -87,7 +69,7 @@ print(y[:5])
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "default_float64",
     "TypeError",
     "got an array of float64",
@@ -106,7 +88,7 @@ print(x[:4])
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "reduction_missing_sync",
     "",
     "RAW hazard in __shared__ memory",
@@ -133,7 +115,7 @@ print(cudalab.sanitize(total, (4,), (256,), (x, out)))
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "matmul_right",
     "CompileException",
     "leave -O3 out: NVRTC always optimises",
@@ -161,7 +143,7 @@ print(cp.allclose(C, A @ B, rtol=1e-3))
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "block_too_large",
     "CUDADriverError",
     "64 x 64",
@@ -184,7 +166,7 @@ print(out.shape)
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "no_comma_tuple",
     "TypeError",
     "Write grid=(1,)",
@@ -199,7 +181,7 @@ print(x)
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "numba_style_launch",
     "TypeError",
     "kernel((blocks,), (threads,), (x,))",
@@ -214,7 +196,7 @@ print(x)
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "numpy_array_argument",
     "TypeError",
     "Copy it to the device: cp.asarray(a)",
@@ -230,7 +212,7 @@ print(y)
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "no_extern_c",
     "CUDADriverError",
     "the module has no kernel 'square'",
@@ -249,7 +231,7 @@ print(x)
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "xor_power",
     "CompileException",
     "kernel.cu:4:28",
@@ -268,7 +250,7 @@ print(d)
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "m_pi",
     "",
     "0.02454123 0.04906768",
@@ -287,7 +269,7 @@ print(y[:4])
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "variable_length_array",
     "CompileException",
     "kernel.cu:3:24",
@@ -309,7 +291,7 @@ print(d)
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "forgot_device",
     "",
     "[ 1.  2.  5. 10.]",
@@ -328,7 +310,7 @@ print(d[:4])
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "curand_pi",
     "",
     "3.14",
@@ -354,7 +336,7 @@ print(4.0 * int(hits[0]) / (32 * 256 * 100))
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "whole_cu_program",
     "CompileException",
     "leave main() out: Python is the host here",
@@ -384,7 +366,7 @@ k.compile()
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "python_constant",
     "CompileException",
     '"TILE" is undefined',
@@ -408,7 +390,7 @@ print((b == a.T).all())
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "mandelbrot",
     "",
     "200 38.09",
@@ -439,7 +421,7 @@ print(out.max(), out.mean())
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "two_indices_on_pointer",
     "CompileException",
     "out[row * width + column]",
@@ -457,7 +439,7 @@ k((4, 4), (16, 16), (a, b, 64, 64))
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "endless_loop",
     "CUDARuntimeError",
     "endless loop",
@@ -478,7 +460,7 @@ print(x.sum())
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "elementwise_types",
     "TypeError",
     "Type is mismatched. y int64 float32",
@@ -492,7 +474,7 @@ print(squared_diff(x, y))
 """,
 )
 
-_program(
+PROGRAMS.add(
     "grid_zero",
     "",
     "grid=(0,): CuPy launches 1 where",
@@ -511,7 +493,7 @@ print(x)
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "float_grid",
     "TypeError",
     "(n + 255) // 256",
@@ -530,7 +512,7 @@ print(x)
 ''',
 )
 
-_program(
+PROGRAMS.add(
     "shared_before_start",
     "CUDARuntimeError",
     "begin 4 bytes before the start",

@@ -90,6 +90,11 @@ def _undefined(match: re.Match[str], diagnostic: Diagnostic, source: str) -> str
     if re.match(r"\s*template\b", line):
         return f"declare {name} in the template's parameter list."
     name = name[:64]
+    if re.fullmatch(r"__shfl(_up|_down|_xor)?", name):
+        return (
+            f"{name} is gone since compute capability 7.0: write {name}_sync(mask, …); the mask names the lanes that "
+            "take part, 0xffffffff for a whole warp."
+        )
     close = difflib.get_close_matches(name, _KNOWN, n=1, cutoff=0.75)
     if close:
         return f"did you mean {close[0]}?"

@@ -151,7 +151,7 @@ class RawKernel:
         self._function: Function | None = None
         self._function_epoch: Any = None
 
-    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: Any, **kwargs: Any) -> None:
+    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: Any, *more: Any, **kwargs: Any) -> None:
         """Launch; the first call compiles.
 
         Args:
@@ -164,6 +164,13 @@ class RawKernel:
 
         Raises ``CompileException``, ``TypeError`` (arguments that do not fit the declaration), ``CUDADriverError``.
         """
+        if more:
+            error = TypeError(f"RawKernel.__call__() takes 4 positional arguments but {4 + len(more)} were given")
+            error.add_note(
+                "What <<<grid, block, shared, stream>>> names last goes by name: kernel(grid, block, args, "
+                "shared_mem=bytes), and a stream is made the current one: with stream: kernel(grid, block, args)"
+            )
+            raise error
         self.kernel(grid, block, args, enable_cooperative_groups=self.enable_cooperative_groups, **kwargs)
 
     def __getitem__(self, configuration: Any) -> None:

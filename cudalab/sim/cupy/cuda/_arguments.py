@@ -105,10 +105,19 @@ def _bytes_of(place: _Place, value: Any) -> bytes:
     if type(value) in (bool, int, float, complex) or isinstance(value, np.generic):
         return _scalar(place, value)
     error = TypeError(f"Unsupported type {type(value)}")
-    error.add_note(
-        str(place.error(f"a {type(value).__name__}", "Pass a CuPy array, a NumPy scalar, or a Python number."))
-    )
+    error.add_note(str(place.error(f"a {type(value).__name__}", _instead_of(value))))
     raise error
+
+
+def _instead_of(value: Any) -> str:
+    """What to pass for a value of Python's own that no parameter takes."""
+    if isinstance(value, (bytes, bytearray)):
+        return "Copy its bytes to the device: cp.asarray(np.frombuffer(text, np.uint8))."
+    if isinstance(value, str):
+        return "Copy its bytes to the device: cp.asarray(np.frombuffer(text.encode(), np.uint8))."
+    if isinstance(value, (list, tuple, range)):
+        return "Make it an array of the parameter's type on the device, as with cp.asarray(values, dtype=np.float32)."
+    return "Pass a CuPy array, a NumPy scalar, or a Python number."
 
 
 # -- arrays ------------------------------------------------------------------------------------------------------------

@@ -131,6 +131,7 @@ HINTS = {
     "__global__ void k(int *x) {\n  x[0] = INT_MAX;\n}": "#include <limits.h>",
     "__global__ void k(uint *x) {}": "write unsigned int",
     "__global__ void k(bool *x) {\n  x[0] = True;\n}": "write true",
+    "__global__ void k(int *x) {\n  x[0] = __shfl_down(x[1], 1);\n}": "__shfl_down_sync(mask",
     "__global__ void k(int *x) {\n  x[0] = __ballot(1);\n}": "__ballot_sync(mask, predicate)",
     "__global__ void k(float *x) {\n  x[0] = x[1]**2;\n}": "x * x, or powf(x, y)",
     "__global__ void k(float *x) {\n  x[0] = x[1]^2;\n}": "exclusive or of bits: for a power write x * x",
