@@ -134,7 +134,7 @@ def test_steps_of_the_first_cell_for_colab(bare_root):
     packages = re.sub(r"git\+\S+", ".", install.removeprefix("%pip "))
     told = bare_root(
         f"python3 -m venv ~/env && export PATH=~/env/bin:$PATH && pip {packages}\n"
-        f"cd /tmp && printf '{extension}\\n{KERNEL}\\n' > cell.ipy && ipython cell.ipy",
+        f"cd /tmp && printf '%b' '{extension}\\n{KERNEL}\\n' > cell.ipy && ipython cell.ipy",
         timeout=1500,
     )
     assert "sum 10" in told
