@@ -232,6 +232,11 @@ class Profile:
             notes.append(f"Shared accesses are counted as in the PTX: {self.assembled}.")
         if not self.counts.machine.known:
             notes.append(f"Instructions are those of the PTX: {self.counts.machine.missing}.")
+        elif not self.counts.machine.exact:
+            notes.append(
+                "Instructions are an estimate: the assembler rearranged a part of the code so much that the way of "
+                "warps through it is not certain."
+            )
         return notes
 
     def _how(self) -> str:

@@ -14,18 +14,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cudalab.sim.compiler.machine_code.assembly import Assembly
 from cudalab.sim.compiler.machine_code.control_flow import CONVERGENCE
 from cudalab.sim.compiler.machine_code.instruction import MachineInstruction
 from cudalab.sim.compiler.machine_code.listing import Listed
+from cudalab.sim.compiler.timed_code import TimedCode
 
 Group = tuple[int, ...]
-"""A basic block of the PTX: its indices among the kernel's sites, several where the simulated device copies it."""
+"""A basic block of the PTX: its indices among the kernel's sites, several where the simulated device copies it. One
+that waits in between, for a barrier, has a site for each of its parts; the middle one stands for all."""
 
 _FAITHFUL = ("ld", "st", "atom", "red", "shfl", "vote", "bar", "barrier", "fma", "tex", "suld", "sust")
 """Operations that the assembler makes one instruction of, and moves to no other block or seldom."""
+_INTEGER = ("mul", "mad", "shl", "shr", "xor", "and", "or", "lop3", "popc", "prmt", "min", "max", "sub", "add")
+"""Operations that count where a loop has none of those."""
 _OWN = "$__internal"
 _EXACT = 1e-6
 _LONGEST = 1 << 16
@@ -56,6 +60,9 @@ class Executed:
     """Each of its basic blocks."""
     consistent: bool
     """Whether these account for everything that warps did in the PTX."""
+    exact: bool
+    """Whether, beside that, no block executes more often than those before it lead to it. Where one does, the numbers
+    around it are estimates."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +80,29 @@ class _Label:
     """Whether all of it stands behind the branch of that block: on the way to the next."""
 
 
+def _is_faithful(listed: Listed) -> bool:
+    return listed.opcode.split(".")[0] in _FAITHFUL and "param" not in listed.opcode
+
+
 class Execution:
     """The machine code of one kernel, set against the basic blocks of its PTX."""
 
-    def __init__(self, code: Assembly, lines: Sequence[Listed], loops: Sequence[frozenset[int]]) -> None:
+    def __init__(self, code: Assembly, lines: Sequence[Listed], timed: TimedCode) -> None:
         self.code = code
-        self._loops = loops
-        self._listed = {each.line: each for each in lines}
+        self._control = {each.line for block in timed.blocks for each in block.instructions if each.control}
+        starts = sorted(block.site for block in timed.blocks)
+        ends = [*starts[1:], starts[-1] + 1] if starts else []
+        self._middle = {
+            site: (start + end) // 2 for start, end in zip(starts, ends, strict=True) for site in range(start, end)
+        }
+        self._loops = loops = [frozenset(map(self._whole, loop)) for loop in timed.innermost_loops]
+        self._listed = {
+            each.line: replace(each, blocks=tuple(sorted({self._whole(site) for site in each.blocks})))
+            for each in lines
+        }
+        kept = {block for each in lines if _is_faithful(each) for block in self._listed[each.line].blocks}
+        self._bare = {site for loop in loops for site in loop if loop.isdisjoint(kept)}
+        """Blocks of innermost loops that hold none of the operations that are not moved."""
         self._before: list[list[int]] = [[] for _ in code.blocks]
         for index, block in enumerate(code.blocks):
             for successor in block.successors:
@@ -90,13 +113,26 @@ class Execution:
         """Blocks that repeat within one operation of the PTX, like an atomic operation made of swaps: the visits
         of its block don't tell how often."""
         self._labels = [None if index in self._rare else self._label(index) for index in range(len(code.blocks))]
+        self._drop_strays()
         self._sharing = self._copied()
         self._bodies = {loop: body for loop in loops if (body := self._body(loop))}
         self._regions = {group: self._region(group, blocks) for group, blocks in self._sharing.items()}
 
     def counts(self, ways: Ways) -> Executed:
         """How often warps executed each block."""
-        return _Counting(self, ways).all()
+        whole = self._whole
+        edges: dict[tuple[int, int], float] = {}
+        for (start, end), times in ways.edges.items():
+            if end != start + 1 or whole(start) != whole(end):  # from block to block, not from part to part
+                edge = whole(start), whole(end)
+                edges[edge] = edges.get(edge, 0.0) + times
+        visits = {site: times for site, times in ways.visits.items() if whole(site) == site}
+        rounds = {site: numbers for site, numbers in ways.rounds.items() if whole(site) == site}
+        return _Counting(self, Ways(visits, edges, rounds)).all()
+
+    def _whole(self, site: int) -> int:
+        """The site of the middle part of its block: a trace that ends within the block has run it often enough."""
+        return self._middle.get(site, site)
 
     # -- what is known of the code ---------------------------------------------------------------------------------
 
@@ -150,6 +186,16 @@ class Execution:
                     seen.add(each)
                     waiting.append(each)
         return seen
+
+    def _drop_strays(self) -> None:
+        """Where integers alone say how often a block is there, one of them that stands elsewhere says nothing."""
+        most: dict[Group, int] = {}
+        for label in self._labels:
+            if label is not None:
+                most[label.group] = max(most.get(label.group, 0), len(label.lines))
+        for index, label in enumerate(self._labels):
+            if label is not None and self._bare.issuperset(label.group) and 2 * len(label.lines) < most[label.group]:
+                self._labels[index] = replace(label, copies=1, lines=frozenset())
 
     def _copied(self) -> dict[Group, list[int]]:
         """Blocks of the PTX of which there are several copies, and those. Parts of one block, each with other lines,
@@ -293,7 +339,8 @@ class Execution:
             group = listed.blocks
             others[group] += 1
             behind = behind and listed.branches
-            if listed.opcode.split(".")[0] in _FAITHFUL and each.name in _KEPT and "param" not in listed.opcode:
+            bare = not self._bare.isdisjoint(group) and listed.line not in self._control and not listed.branches
+            if _is_faithful(listed) and each.name in _KEPT or bare and listed.opcode.split(".")[0] in _INTEGER:
                 (guarded if each.guarded else faithful)[group] += 1
                 of_line.setdefault(group, Counter())[each.ptx_line, each.name] += 1
         sites = frozenset(site for group in others for site in group)
@@ -325,7 +372,14 @@ class _Counting:
         found = [self.block(index) for index in range(len(self._of.code.blocks))]
         called = self._call(found) and not any(found[index] for index in self._of.repeats)
         accounted = all(self._accounts_for(each, found) for each in self._of._sharing)
-        return Executed(tuple(found), called and all(shared) and accounted)
+        consistent = called and all(shared) and accounted
+        return Executed(tuple(found), consistent, consistent and self._flows(found))
+
+    def _flows(self, found: Sequence[float]) -> bool:
+        """Whether each block of the kernel executes at most as often as those before it together."""
+        end = min(self._of.code.routines.values(), default=len(found))
+        led = [sum(found[each] for each in self._of._before[index]) for index in range(end)]
+        return all(times <= (1.0 + _EXACT) * most for times, most in zip(found[1:end], led[1:], strict=True))
 
     def _call(self, found: list[float]) -> bool:
         """Count routines that are always called; False where they branch, so that nothing says what they execute."""

@@ -239,7 +239,9 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     taken = {name: term + ends.get(name, 0.0) for name, term in terms.items() if term > 0.0 or name == "latency"}
     bound = max(taken, key=lambda name: taken[name])
     if machine:
-        others = {name: term for name, term in taken.items() if name not in machine.busy}
+        # the simulation has the latencies, but not the queues of DRAM behind them
+        known = machine.busy.keys() | ({"latency"} if fits_l2(profile, work) else set())
+        others = {name: term for name, term in taken.items() if name not in known}
         launch = max(machine.launch + stored + tail, _together(others, c["interference"], tail))
     else:
         launch = _together(taken, c["interference"], tail)
@@ -293,7 +295,7 @@ def _together(taken: Mapping[str, float], power: float, tail: float) -> float:
     resources of an SM with nearly equal demand interfere; their terms combine by a power mean; the tail comes behind
     them. The front end, DRAM and the atomic units have queues of their own."""
     sides = [term for name, term in taken.items() if name not in _APART]
-    longest = max(sides)
+    longest = max(sides, default=0.0)
     shared = longest * sum((term / longest) ** power for term in sides) ** (1.0 / power) if longest > 0.0 else 0.0
     return max(shared + tail, *(taken.get(name, 0.0) for name in _APART))
 
@@ -329,9 +331,9 @@ def _on_sm(profile: Profile, work: Workload) -> SmTimes | None:
     """The simulated time on an SM; None where there is no path through the machine code."""
     if work.machine is None:
         return None
-    c, missing = profile.device, work.loads_missing
-    load = (1.0 - missing) * c["l1_latency"] + missing * _missed_latency(profile, work)
-    latencies = {"load": load * c["clock"], "atomic": c["atomic_latency"] * c["clock"]}
+    c = profile.device
+    known = {"load": c["l1_latency"], "missed": _missed_latency(profile, work), "atomic": c["atomic_latency"]}
+    latencies = {name: time * c["clock"] for name, time in known.items()}
     return sm_times(
         profile,
         work.machine,

@@ -19,17 +19,16 @@ it. Kernels that poll memory and blocks of clusters do not count their work: a b
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from cudalab.sim.abi import WARP, SiteKind, Space
-from cudalab.sim.compiler.machine_code.assembly import assembly
-from cudalab.sim.compiler.machine_code.executed import machine_visits
+from cudalab.sim.compiler.machine_code.assembly import Assembly, assembly
+from cudalab.sim.compiler.machine_code.execution import Execution
 from cudalab.sim.compiler.program import Rounds, Site
 from cudalab.sim.compiler.timed_code import TimedCode
 from cudalab.sim.device.profile import Profile
@@ -37,6 +36,7 @@ from cudalab.sim.device.timing.block_schedule import tail
 from cudalab.sim.device.timing.cost import GRANULE, LINE, SECTOR, KernelTime, Workload, kernel_time
 from cudalab.sim.device.timing.machine_path import MachinePath, machine_path
 from cudalab.sim.device.timing.warp_path import Path
+from cudalab.sim.machine.counters.machine_counts import execution_of, ways
 from cudalab.sim.machine.counters.metrics import Counts
 from cudalab.sim.machine.counters.occupancy import kernel_occupancy
 from cudalab.sim.machine.counters.sampling import loaded_by_all, sample
@@ -143,25 +143,34 @@ class Timer:
     ) -> tuple[KernelTime, np.ndarray | None]:
         counts = sample(launch, remember=False, watch=watch)
         note = _extrapolated(launch, work, counts.complete)
-        time = kernel_time(self._profile, self._shared_by_blocks(launch, counts), extrapolated=note)
+        machine = self._machine_code(launch, [counts])
+        path = machine.path(counts, machine.longest[0]) if machine else None
+        time = kernel_time(self._profile, self._shared_by_blocks(launch, counts, path), extrapolated=note)
         return time, counts.words_loaded
 
     def _of_blocks_that_differ(
         self, launch: Launch, watch: bool, work: BlockWork
     ) -> tuple[KernelTime, np.ndarray | None]:
         strata, code, profile = sample_strata(launch, work, watch=watch), launch.kernel.kernel.timed, self._profile
-        whole = self._shared_by_blocks(launch, strata.whole)
-        whole = replace(whole, path=replace(whole.path, visits=_average_visits(strata, work)))
+        positions = by_longest(strata)
+        weights = shares(work.longest, strata.longest[positions]).mean(axis=0)
+        machine = self._machine_code(launch, strata.each)
+        path: MachinePath | None = None
+        paths: list[MachinePath | None] = [None] * len(strata.each)
+        if machine:
+            path = machine.path(strata.whole, weights @ np.array([machine.longest[each] for each in positions]))
+            paths = [machine.path(*each) for each in zip(strata.each, machine.longest, strict=True)]
+        whole = self._shared_by_blocks(launch, strata.whole, path)
+        whole = replace(whole, path=replace(whole.path, visits=_average_visits(strata, positions, weights)))
         alone = [
-            kernel_time(profile, replace(workload(launch, code, counts), touched=whole.touched))
-            for counts in strata.each
+            kernel_time(profile, replace(workload(launch, code, counts), touched=whole.touched, machine=path))
+            for counts, path in zip(strata.each, paths, strict=True)
         ]
-        longest = by_longest(strata)
-        path = np.array([alone[position].terms["fill"] for position in longest])
-        demand = np.array([time.of_each_sm for time in alone])
         behind = tail(
-            np.interp(work.longest, strata.longest[longest], path),
-            np.interp(work.total, strata.total, demand),
+            np.interp(
+                work.longest, strata.longest[positions], np.array([alone[each].terms["fill"] for each in positions])
+            ),
+            np.interp(work.total, strata.total, np.array([time.of_each_sm for time in alone])),
             profile.sms,
             max(1, whole.blocks_per_sm),
         )
@@ -170,13 +179,17 @@ class Timer:
 
     def workload(self, launch: Launch) -> Workload:
         """The demand of a launch on the device, from blocks sampled now."""
-        return self._shared_by_blocks(launch, sample(launch, remember=False))
+        counts = sample(launch, remember=False)
+        machine = self._machine_code(launch, [counts])
+        return self._shared_by_blocks(launch, counts, machine.path(counts, machine.longest[0]) if machine else None)
 
-    def _shared_by_blocks(self, launch: Launch, counts: Counts) -> Workload:
+    def _machine_code(self, launch: Launch, samples: Sequence[Counts]) -> _MachineCode | None:
+        """What the longest warps of samples executed; None where the machine code does not tell the time."""
+        return _machine_code(launch, samples) if self.by_machine_code else None
+
+    def _shared_by_blocks(self, launch: Launch, counts: Counts, machine: MachinePath | None) -> Workload:
         """The workload of a sample, less what co-resident blocks share, unless blocks cooperate."""
-        work = workload(launch, launch.kernel.kernel.timed, counts)
-        if self.by_machine_code:
-            work = replace(work, machine=_machine_path(launch, work.kinds, counts))
+        work = replace(workload(launch, launch.kernel.kernel.timed, counts), machine=machine)
         if launch.config.cooperative or launch.config.cluster is not None:
             return work
         return self._with_neighbours(work, launch)
@@ -202,6 +215,7 @@ class Timer:
             l2_lines=work.l2_lines - work.loaded_lines * (1.0 - part),
             l1_hits=1.0 - (1.0 - work.l1_hits) * part,
             loads_missing=work.loads_missing * part,
+            machine=work.machine and work.machine.with_misses(part),
         )
 
     def forget(self) -> None:
@@ -209,10 +223,8 @@ class Timer:
         self._known.clear()
 
 
-def _average_visits(strata: Strata, work: BlockWork) -> dict[int, float]:
+def _average_visits(strata: Strata, positions: Sequence[int], weights: np.ndarray) -> dict[int, float]:
     """How often the longest warp of a block runs each basic block, on average over the grid."""
-    positions = by_longest(strata)
-    weights = shares(work.longest, strata.longest[positions]).mean(axis=0)
     found: dict[int, float] = {}
     for position, weight in zip(positions, weights.tolist(), strict=True):
         for site, times in strata.each[position].longest_visits.items():
@@ -323,16 +335,32 @@ _NOT_SIMULATED = (
 )  # fmt: skip
 
 
-def _machine_path(launch: Launch, kinds: Mapping[str, float], counts: Counts) -> MachinePath | None:
-    """The paths of warps through the machine code; None where it cannot be read, or does what is not simulated."""
+class _MachineCode(NamedTuple):
+    """The machine code of a kernel, and how often the longest warp of each sample executed its blocks."""
+
+    code: Assembly
+    execution: Execution
+    longest: list[tuple[float, ...]]
+
+    def path(self, counts: Counts, longest: Sequence[float]) -> MachinePath:
+        """The paths of a block's warps, of which one executes the blocks of the code ``longest`` times."""
+        return machine_path(self.code, longest, self.execution.counts(ways(counts.visits, counts.flow)).blocks, counts)
+
+
+def _machine_code(launch: Launch, samples: Sequence[Counts]) -> _MachineCode | None:
+    """None where the machine code cannot be read, does what is not simulated, or is not told by the ways of warps."""
     program, kernel = launch.kernel.module.program, launch.kernel.kernel
     code = assembly(program, kernel)
-    if not code.known or any(kinds.get(kind) for kind in _NOT_SIMULATED):
+    if not code.known or any(
+        mix(kernel.timed, counts.visits).get(kind) for counts in samples for kind in _NOT_SIMULATED
+    ):
         return None
-    warps = counts.blocks * math.ceil(counts.threads / WARP)
-    average = {site: times / warps for site, times in counts.visits.items()}
-    longest, average = (machine_visits(program, kernel, code, each) for each in (counts.longest_visits, average))
-    return machine_path(code, longest, average, counts)
+    execution = execution_of(program, kernel)
+    longest = [execution.counts(ways(counts.longest_visits, counts.longest_flow)) for counts in samples]
+    every = [execution.counts(ways(counts.visits, counts.flow)) for counts in samples]
+    if not all(each.exact for each in (*longest, *every)):
+        return None
+    return _MachineCode(code, execution, [each.blocks for each in longest])
 
 
 def mix(code: TimedCode, visits: Mapping[int, float]) -> dict[str, float]:

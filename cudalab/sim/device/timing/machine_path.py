@@ -12,10 +12,10 @@ is executed in its share of them, evenly spread.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from cudalab.sim.abi import WARP
+from cudalab.sim.abi import WARP, SiteKind
 from cudalab.sim.compiler.machine_code.assembly import Assembly
 from cudalab.sim.compiler.machine_code.control_flow import MachineBlock
 from cudalab.sim.compiler.machine_code.instruction import MachineInstruction
@@ -23,6 +23,7 @@ from cudalab.sim.compiler.machine_code.instruction_set import Pipe
 from cudalab.sim.machine.counters.metrics import Counts, SiteCounts
 
 _ALMOST_NEVER = 1e-6
+_EQUAL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class PathInstruction:
     pipe: Pipe
     latency: str
     """What its result waits for: ``fixed`` (its stall cycles), ``constant``, ``register``, ``special``, ``convert``,
-    ``double``, ``shuffle``, ``shared``, ``local``, ``load``, ``store``, ``atomic``, ``shared_atomic``, ``barrier``."""
+    ``double``, ``shuffle``, ``shared``, ``local``, ``load`` (in the L1), ``store``, ``atomic``, ``shared_atomic``,
+    ``barrier``."""
     stall: int
     write_barrier: int
     read_barrier: int
@@ -41,6 +43,12 @@ class PathInstruction:
     """In the load/store unit."""
     wide: bool = False
     """Whether it is a product of 64 bits, which takes the pipe twice as long."""
+    missing: float = 0.0
+    """Of loads from global memory: the share of executions that miss the L1, 0 to 1."""
+    sectors: float = 0.0
+    """32-byte sectors that one execution exchanges with the L2,"""
+    lines: float = 0.0
+    """and 128-byte lines that it names for that."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +78,38 @@ class MachinePath:
     others: tuple[Run | Loop, ...]
     """Of each of the others, on average."""
 
+    def with_misses(self, share: float) -> MachinePath:
+        """The same where only this share of the misses is left: blocks of one SM load in common."""
+        found = tuple(
+            replace(each, missing=each.missing * share, sectors=each.sectors * share, lines=each.lines * share)
+            if each.missing
+            else each
+            for each in self.instructions
+        )
+        return replace(self, instructions=found)
+
+    def shortened(self, factor: float) -> MachinePath:
+        """The same with so many times fewer rounds of its loops, the outer ones first."""
+        return replace(self, steps=_shortened(self.steps, factor), others=_shortened(self.others, factor))
+
     def issues(self, warps: int) -> float:
         """Instructions that a block of so many warps issues."""
         return _issues(self.steps) + (warps - 1) * _issues(self.others)
+
+
+_FEWEST = 2.0
+"""Rounds that are left of a loop before those inside it are shortened."""
+
+
+def _shortened(steps: Sequence[Run | Loop], factor: float) -> tuple[Run | Loop, ...]:
+    found: list[Run | Loop] = []
+    for step in steps:
+        if isinstance(step, Loop):
+            rounds = max(float(round(step.iterations / factor)), min(step.iterations, _FEWEST))
+            left = factor * rounds / step.iterations
+            step = Loop(rounds, _shortened(step.body, left) if left > 1.0 else step.body)
+        found.append(step)
+    return tuple(found)
 
 
 def _issues(steps: Sequence[Run | Loop]) -> float:
@@ -82,23 +119,22 @@ def _issues(steps: Sequence[Run | Loop]) -> float:
     )
 
 
-def machine_path(
-    code: Assembly, longest: Mapping[int, float], average: Mapping[int, float], counts: Counts
-) -> MachinePath:
-    """The paths of a block's warps. ``longest`` and ``average``: how often the warp that executes most, and a warp on
-    average over the grid, execute each block of the machine code."""
+def machine_path(code: Assembly, longest: Sequence[float], executed: Sequence[float], counts: Counts) -> MachinePath:
+    """The paths of a block's warps. ``longest`` and ``executed``: how often the warp that executes most, and all warps
+    of the grid, execute each block of the machine code."""
     warps = math.ceil(counts.threads / WARP)
-    others = {
-        index: max(0.0, (warps * times - longest.get(index, 0.0)) / max(1, warps - 1))
-        for index, times in average.items()
-    }
+    others = [
+        max(0.0, (times / counts.blocks - most) / max(1, warps - 1))
+        for times, most in zip(executed, longest, strict=True)
+    ]
+    if any(abs(others[index] - longest[index]) > _EQUAL * longest[index] for index in _barriers(code)):
+        # blocks of the grid differ in their rounds: warps of one block must meet at its barriers
+        longest = others = [times / (counts.blocks * warps) for times in executed]
     by_line: dict[int, SiteCounts] = {}
     for entry in counts.sites:
         by_line.setdefault(entry.site.ptx_line, entry)
-    executions = counts.blocks * warps
     instructions = []
-    for index, block in enumerate(code.blocks):
-        times = average.get(index, 0.0) * executions
+    for block, times in zip(code.blocks, executed, strict=True):
         instructions += [
             _timed(each, by_line.get(each.ptx_line), times) for each in code.instructions[block.first : block.end]
         ]
@@ -110,6 +146,15 @@ def machine_path(
 _OUTSIDE = (-1, -1)
 
 
+def _barriers(code: Assembly) -> list[int]:
+    """Blocks of the code with a barrier."""
+    return [
+        index
+        for index, block in enumerate(code.blocks)
+        if any(each.name == "BAR" for each in code.instructions[block.first : block.end])
+    ]
+
+
 def _end_of_kernel(code: Assembly) -> int:
     """Routines stand behind the kernel."""
     return min(code.routines.values(), default=len(code.blocks))
@@ -118,7 +163,7 @@ def _end_of_kernel(code: Assembly) -> int:
 class _Steps:
     """Puts blocks and their visits into nested loops."""
 
-    def __init__(self, code: Assembly, visits: Mapping[int, float]) -> None:
+    def __init__(self, code: Assembly, visits: Sequence[float]) -> None:
         self._blocks: tuple[MachineBlock, ...] = code.blocks
         self._routines = sorted(code.routines.values())
         self._visits = visits
@@ -126,7 +171,7 @@ class _Steps:
             {
                 (block.target, index)
                 for index, block in enumerate(code.blocks)
-                if 0 <= block.target <= index and visits.get(index, 0.0) > 0.0
+                if 0 <= block.target <= index and visits[index] > 0.0
             },
             key=lambda loop: (loop[0], -loop[1]),
         )
@@ -139,7 +184,7 @@ class _Steps:
         while index < end:
             loop = next((each for each in self._loops if each[0] == index and each[1] < end and each != inside), None)
             if loop is not None:
-                rounds = max(self._visits.get(loop[0], 0.0), self._visits.get(loop[1], 0.0))
+                rounds = max(self._visits[loop[0]], self._visits[loop[1]])
                 body = self.between(loop[0], loop[1] + 1, rounds, loop)
                 found.append(Loop(max(_ALMOST_NEVER, rounds / entered), tuple(body)))
                 index = loop[1] + 1
@@ -149,7 +194,7 @@ class _Steps:
         return found
 
     def _once(self, index: int, entered: float) -> list[Run | Loop]:
-        times = self._visits.get(index, 0.0) / entered if entered else 0.0
+        times = self._visits[index] / entered if entered else 0.0
         if times <= 0.0:
             return []
         block = self._blocks[index]
@@ -160,7 +205,7 @@ class _Steps:
         return found if times <= 1.0 else [Loop(times, tuple(found))]
 
     def _routine(self, start: int) -> list[Run | Loop]:
-        calls = self._visits.get(start, 0.0)
+        calls = self._visits[start]
         if not calls:
             return []
         end = next((other for other in self._routines if other > start), len(self._blocks))
@@ -174,13 +219,18 @@ _LATENCIES = {
 }  # fmt: skip
 _BRANCHES = frozenset(("BRA", "BRX", "BSSY", "BSYNC", "BREAK", "CALL", "RET", "EXIT", "WARPSYNC"))
 """They occupy the branch unit; Nsight Compute counts most of them to no pipe."""
+_TO_L2 = frozenset(("LDG", "LD", "STG", "ST", "REDG", "ATOMG", "ATOM"))
 _OF_PIPES = {Pipe.XU: "convert", Pipe.FP64: "double"}
-_SHUFFLED = 2.0
-"""Wavefronts of a shuffle: half a warp each."""
 
 
 def _timed(each: MachineInstruction, entry: SiteCounts | None, times: float) -> PathInstruction:
-    control = each.control
+    control, memory = each.control, (0.0, 0.0, 0.0)
+    if entry is not None and each.name in _TO_L2:
+        asked = (entry.missing, entry.sectors_missing, entry.lines_missing)
+        if entry.site.kind != SiteKind.LOAD:
+            asked = (0.0, entry.sectors, entry.lines)
+        executions = max(entry.requests, times if each.guarded else 0.0)
+        memory = (asked[0] / executions, asked[1] / executions, asked[2] / executions)
     return PathInstruction(
         Pipe.CBU if each.name in _BRANCHES else each.pipe,
         _LATENCIES.get(each.name) or _OF_PIPES.get(each.pipe, "fixed"),
@@ -190,13 +240,12 @@ def _timed(each: MachineInstruction, entry: SiteCounts | None, times: float) -> 
         control.waits,
         _wavefronts(each, entry, times) if each.pipe is Pipe.LSU else 0.0,
         each.pipe is Pipe.FMA_HEAVY and len(each.writes) > 1 and each.writes[1] == each.writes[0] + 1,
+        *memory,
     )
 
 
 def _wavefronts(each: MachineInstruction, entry: SiteCounts | None, times: float) -> float:
     """Wavefronts of one execution. A predicated instruction that all lanes of a warp skip has none."""
-    if each.name == "SHFL":
-        return _SHUFFLED
     if entry is None or not entry.requests:
         return 1.0
     total = max(entry.requests, entry.wavefronts or entry.turns)

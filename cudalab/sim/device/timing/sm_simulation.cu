@@ -14,6 +14,7 @@ struct Instruction {
     double latency;    // until the result is there
     double unit;       // of the load/store unit, which the schedulers share
     double read;       // until the operands have been read
+    double port;       // of the SM's port to the L2
 };
 
 struct Step {
@@ -37,6 +38,7 @@ struct Result {
     int ended;                 // blocks
     int complete;              // 0: most_issues were reached before
     double unit;               // cycles that the load/store unit was busy
+    double port;               // cycles that the port to the L2 was busy
     double arrivals;           // cycles that the barrier unit was busy
     double pipes[PIPES];       // busy cycles of the pipes, over all schedulers
 };
@@ -57,9 +59,10 @@ struct Machine {
     int chosen[SCHEDULERS];              // the warp that issues then, -1: none
     bool stale[SCHEDULERS];              // whether that must be found again
     int arrived[MOST_WARPS], live[MOST_WARPS];  // warps of each resident block
+    double arrival[MOST_WARPS];          // when the barrier unit has taken the last one
     int waiting[MOST_WARPS];             // warps to be brought to their next instruction
     int waiters;
-    double unit_free, barrier_free;
+    double unit_free, port_free, barrier_free;
 };
 
 // Bring a warp to its next instruction.
@@ -99,29 +102,31 @@ __device__ void advance(Warp &w, const Step *steps, float *shares, double branch
     }
 }
 
-// Find the warp of a scheduler that can issue first; the oldest of several.
+// Find the warp of a scheduler that can issue first; of several the one that has been ready for longest.
 __device__ void choose(Machine &m, const Warp *warps, const Instruction *code, int scheduler, int count) {
-    double best = NEVER;
+    double best = NEVER, since = NEVER;
     int chosen = -1;
 #pragma unroll 1
     for (int index = scheduler; index < count; index += SCHEDULERS) {
         const Warp &w = warps[index];
         if (w.state != RUNNING) continue;
         const Instruction &i = code[w.instruction];
-        double t = fmax(w.next, m.pipe_free[scheduler * PIPES + i.pipe]);
+        double ready = w.next;
         int waits = i.waits;
 #pragma unroll 1
         while (waits) {
             int board = __ffs(waits) - 1;
             waits &= waits - 1;
-            t = fmax(t, w.ready[board]);
+            ready = fmax(ready, w.ready[board]);
         }
-        if (t < best) {
+        double t = fmax(fmax(ready, m.slot_free[scheduler]), m.pipe_free[scheduler * PIPES + i.pipe]);
+        if (t < best || t == best && ready < since) {
             best = t;
+            since = ready;
             chosen = index;
         }
     }
-    m.earliest[scheduler] = fmax(best, m.slot_free[scheduler]);
+    m.earliest[scheduler] = best;
     m.chosen[scheduler] = chosen;
     m.stale[scheduler] = false;
 }
@@ -157,15 +162,11 @@ __device__ double end_of_block(const Warp *warps, int slot, int of_block) {
 }
 
 __device__ void release_barrier(Machine &m, Warp *warps, int slot, int of_block, double latency) {
-    double last = 0.0;
-#pragma unroll 1
-    for (int index = slot * of_block; index < (slot + 1) * of_block; ++index)
-        if (warps[index].state == AT_BARRIER) last = fmax(last, warps[index].next);
 #pragma unroll 1
     for (int index = slot * of_block; index < (slot + 1) * of_block; ++index)
         if (warps[index].state == AT_BARRIER) {
             warps[index].state = RUNNING;
-            warps[index].next = last + latency;
+            warps[index].next = fmax(warps[index].next, m.arrival[slot] + latency);
         }
     m.arrived[slot] = 0;
 #pragma unroll 1
@@ -185,13 +186,19 @@ __device__ void issue(Machine &m, Warp &w, const Instruction &i, int scheduler, 
         m.pipe_free[scheduler * PIPES + i.pipe] = fmax(t + i.occupancy, m.unit_free);
         r.unit += i.unit;
     }
-    if (i.write_barrier >= 0) w.ready[i.write_barrier] = fmax(w.ready[i.write_barrier], begin + i.latency);
     if (i.read_barrier >= 0) w.ready[i.read_barrier] = fmax(w.ready[i.read_barrier], begin + i.read);
+    if (i.port > 0.0) {
+        begin = fmax(begin, m.port_free);
+        m.port_free = begin + i.port;
+        r.port += i.port;
+        begin = m.port_free;
+    }
+    if (i.write_barrier >= 0) w.ready[i.write_barrier] = fmax(w.ready[i.write_barrier], begin + i.latency);
     r.cycles = fmax(r.cycles, begin + i.latency);
     if (i.kind == BARRIER) {
         m.barrier_free = fmax(t, m.barrier_free) + arrival;
         r.arrivals += arrival;
-        w.next = fmax(w.next, m.barrier_free);
+        m.arrival[w.block] = m.barrier_free;
         w.state = AT_BARRIER;
         m.arrived[w.block]++;
     }
@@ -202,7 +209,7 @@ __device__ void issue(Machine &m, Warp &w, const Instruction &i, int scheduler, 
 extern "C" __global__ void simulate_sm(const Instruction *code, const Step *steps, const Setting *setting,
                                        Warp *warps, float *shares, Result *result) {
     Machine m;
-    m.unit_free = m.barrier_free = 0.0;
+    m.unit_free = m.port_free = m.barrier_free = 0.0;
     m.waiters = 0;
     const int of_block = setting->warps;
     int started = min(setting->resident, setting->blocks);

@@ -3,17 +3,17 @@
 Each of the four schedulers issues one instruction a cycle, of the warp that can issue first and has waited longest. An
 instruction issues when its warp's stall cycles are over, the scoreboards that it waits for are free, and its pipe is:
 a pipe takes one of a scheduler's instructions in so many cycles. Loads, stores, atomics and shuffles share the
-load/store unit of the SM, which they occupy for their wavefronts. A warp at a barrier waits for the others of its
-block; a block that has ended makes room for the next one.
+load/store unit of the SM, which they occupy for their wavefronts; what misses the L1 takes turns at the SM's port to
+the L2. A warp at a barrier waits for the others of its block; a block that has ended makes room for the next one.
 
 The simulator is a CUDA C++ program for one thread (``sm_simulation.cu``), which the simulated device itself compiles
-and runs. It stops after some ten thousand instructions; what is left then is extrapolated from the rate of the second
-half.
+and runs. It stops after some ten thousand instructions; what is left then is extrapolated: where those are whole
+blocks, from the rate of the second half, otherwise from how long the path takes with few rounds of its loops, and with
+half as many.
 
 What is simplified: every block executes the same paths, one for the warp that does most and one for the others; the
-contention of SMs for the L2 and DRAM is left to
-``cost.py``, and there is no instruction cache. A learner would notice the latter in loops of more than some thousand
-instructions.
+contention of SMs for the L2 and DRAM is left to ``cost.py``, and there is no instruction cache. A learner would notice
+the latter in loops of more than some thousand instructions.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from cudalab.sim.device.timing.machine_path import Loop, MachinePath, Run
 
 PIPES: tuple[Pipe, ...] = tuple(pipe for pipe in Pipe)
 _MOST_WARPS, _MOST_STEPS, _MOST_NESTED = 64, 512, 8
-MOST_ISSUES = 16_000
+MOST_ISSUES = 64_000
 _SMALL_MEMORY = 64 << 20
 
 _INSTRUCTION = np.dtype(
     [(name, "<i4") for name in ("pipe", "stall", "write_barrier", "read_barrier", "waits", "kind")]
-    + [(name, "<f8") for name in ("occupancy", "latency", "unit", "read")]
+    + [(name, "<f8") for name in ("occupancy", "latency", "unit", "read", "port")]
 )
 _STEP = np.dtype([(name, "<i4") for name in ("kind", "first", "count", "unused")] + [("times", "<f8")])
 _SETTING = np.dtype(
@@ -45,7 +45,7 @@ _SETTING = np.dtype(
 )
 _RESULT = np.dtype(
     [("cycles", "<f8"), ("middle", "<f8"), ("issued", "<i8"), ("at_middle", "<i8"), ("ended", "<i4")]
-    + [("complete", "<i4"), ("unit", "<f8"), ("arrivals", "<f8"), ("pipes", "<f8", len(PIPES))]
+    + [("complete", "<i4"), ("unit", "<f8"), ("port", "<f8"), ("arrivals", "<f8"), ("pipes", "<f8", len(PIPES))]
 )
 _WARP_BYTES = 144
 _PLAIN, _MEMORY, _BARRIER = range(3)
@@ -61,7 +61,7 @@ class SmCosts:
     """What things take on an SM, cycles."""
 
     latencies: tuple[tuple[str, float], ...]
-    """By class (``PathInstruction.latency``)."""
+    """By class (``PathInstruction.latency``), and ``missed``: of a load that misses the L1."""
     occupancies: tuple[tuple[Pipe, float], ...]
     """Cycles that an instruction occupies the pipe of a scheduler."""
     wavefront: float
@@ -70,10 +70,14 @@ class SmCosts:
     """Of a scheduler's way to it."""
     read: float
     """Until an instruction of variable latency has read its operands."""
+    sector: float
+    """Of the port to the L2, for a sector,"""
+    line: float
+    """and at least for a line."""
     branch: float
     """Of a taken branch, beyond its stall cycles."""
     barrier: float
-    """From the last arrival until the warps go on."""
+    """From when the barrier unit has taken the last arrival until the warps go on."""
     arrival: float
     """Of the barrier unit, for the arrival of a warp."""
     dispatch: float
@@ -87,7 +91,9 @@ class SmTime:
     cycles: float
     """Until the last block has ended."""
     busy: dict[str, float]
-    """Busy cycles: of the pipes, by name, over the schedulers; ``unit``, of the load/store unit; ``barriers``."""
+    """Busy cycles: of the pipes, by name, over the schedulers; ``unit``, of the load/store unit; ``port``, of that to
+    the L2; ``barriers``, of the
+    barrier unit."""
     extrapolated: bool
     """Whether the simulation was stopped before the end."""
 
@@ -139,9 +145,11 @@ def _code_of(path: MachinePath, costs: SmCosts) -> np.ndarray:
         occupancy *= 2.0 if each.wide else 1.0
         kind = _MEMORY if uses_unit else _BARRIER if each.latency == "barrier" else _PLAIN
         unit, latency = each.wavefronts * costs.wavefront, latencies[each.latency]
+        latency += each.missing * (latencies["missed"] - latency)
         rows.append(
             (number[each.pipe], each.stall, each.write_barrier, each.read_barrier, each.waits, kind)
             + (occupancy, latency + max(0.0, unit - costs.wavefront), unit, costs.read)
+            + (max(each.sectors * costs.sector, each.lines * costs.line),)
         )
     return np.array(rows, _INSTRUCTION)
 
@@ -197,6 +205,24 @@ class _Simulator:
 
 @lru_cache(maxsize=1024)
 def _simulate(path: MachinePath, costs: SmCosts, warps: int, resident: int, blocks: int) -> SmTime:
+    wave = path.issues(warps) * resident
+    if wave <= MOST_ISSUES / 2 or path.issues(warps) * blocks <= MOST_ISSUES:
+        return _run(path, costs, warps, resident, blocks)
+    # rounds of loops take the same time each: with few and with half as many of them
+    factor = 2.0 * wave / MOST_ISSUES
+    few, fewer = path.shortened(factor), path.shortened(2.0 * factor)
+    one, other = (_run(each, costs, warps, resident, resident) for each in (few, fewer))
+    issued, less = few.issues(warps) * resident, fewer.issues(warps) * resident
+    more = (wave - issued) / (issued - less) if issued > less else 0.0
+    waves = blocks / resident
+    return SmTime(
+        waves * (one.cycles + more * (one.cycles - other.cycles)),
+        {name: waves * (busy + more * (busy - other.busy[name])) for name, busy in one.busy.items()},
+        True,
+    )
+
+
+def _run(path: MachinePath, costs: SmCosts, warps: int, resident: int, blocks: int) -> SmTime:
     steps, others = _steps_of(path)
     numbers = (warps, resident, blocks, MOST_ISSUES, others, 0)
     setting = np.array([(*numbers, costs.branch, costs.barrier, costs.arrival, costs.dispatch)], _SETTING)
@@ -208,5 +234,6 @@ def _simulate(path: MachinePath, costs: SmCosts, warps: int, resident: int, bloc
         scale = max(1.0, issues / float(found["issued"]))
         cycles += max(0.0, issues - float(found["issued"])) / rate
     busy = {pipe.value: float(found["pipes"][index]) * scale for index, pipe in enumerate(PIPES)}
-    busy |= {"unit": float(found["unit"]) * scale, "barriers": float(found["arrivals"]) * scale}
+    counters = {"unit": "unit", "port": "port", "barriers": "arrivals"}
+    busy |= {name: float(found[key]) * scale for name, key in counters.items()}
     return SmTime(cycles, busy, not found["complete"])

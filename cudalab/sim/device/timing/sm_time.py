@@ -12,6 +12,7 @@ from cudalab.sim.device.profile import Profile
 from cudalab.sim.device.timing.machine_path import MachinePath
 from cudalab.sim.device.timing.sm_simulation import SmCosts, SmTime, TooDeep, simulate
 
+_SECTOR = 32
 _EITHER = {
     Pipe.FMA: 1.0,
     Pipe.LSU: 2.0,
@@ -94,8 +95,10 @@ def _costs(profile: Profile, latencies: Mapping[str, float], blocks: int) -> SmC
         wavefront=c["shared_wavefront"],
         scheduler_wavefront=c["scheduler_wavefront"],
         read=c["operand_read"],
+        sector=_SECTOR * c["clock"] / c["sm_port"],
+        line=c["l2_request"],
         branch=c["branch_taken"],
-        barrier=c["barrier"] * c["clock"],
+        barrier=c["barrier"] * c["clock"] + c["barrier_arrival"],  # the unit takes another turn to answer
         arrival=c["barrier_arrival"],
         dispatch=c["block_dispatch"] * min(profile.sms, blocks) * c["clock"],
     )

@@ -53,9 +53,9 @@ def block_flow(
     weights: np.ndarray,
 ) -> BlockFlow:
     """The ways of the warps in these records; ``loops``: the blocks of each innermost loop; ``weights``: how many warps
-    of the grid each warp stands for."""
+    of the grid each warp stands for, 0 to leave it out."""
     is_block = np.array([site.kind == SiteKind.BLOCK for site in sites])
-    chosen = np.flatnonzero(is_block[found.site])
+    chosen = np.flatnonzero(is_block[found.site] & (weights > 0.0)[thread // WARP])
     out = BlockFlow()
     if not len(chosen):
         return out

@@ -11,7 +11,7 @@ memory move data. See Nsight Compute's documentation, "Metrics Decoder".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from cudalab.sim.compiler.program import Kernel, Site
 from cudalab.sim.machine.counters.bank_conflicts import count_wavefronts
 from cudalab.sim.machine.counters.block_flow import block_flow
 from cudalab.sim.machine.counters.branch_divergence import aligned_visits, branches
+from cudalab.sim.machine.counters.combined_atomics import without_followers
 from cudalab.sim.machine.counters.merged_accesses import Merge
 from cudalab.sim.machine.counters.metrics import (
     ATOMIC_UNIT,
@@ -75,9 +76,16 @@ def join(records: Sequence[np.ndarray], weights: Sequence[float], threads: int, 
     )
 
 
-def count(kernel: Kernel, traced: Traced, merges: Sequence[Merge] = (), flow: bool = False) -> Counts:
+def count(
+    kernel: Kernel,
+    traced: Traced,
+    merges: Sequence[Merge] = (),
+    flow: bool = False,
+    combined: np.ndarray | None = None,
+) -> Counts:
     """Count the records of traced blocks, each block weighted by the number of blocks that it represents. ``merges``:
-    shared accesses merged into one machine instruction. ``flow``: also the ways of warps from block to block."""
+    shared accesses merged into one machine instruction. ``flow``: also the ways of warps from block to block.
+    ``combined``: bool[sites], atomics that one lane does for all of its address."""
     sites = kernel.sites
     counts = Counts()
     if not len(traced.site):
@@ -97,10 +105,14 @@ def count(kernel: Kernel, traced: Traced, merges: Sequence[Merge] = (), flow: bo
         passed,
         visit,
     )
+    if combined is not None and combined[traced.site].any():
+        kept = without_followers(found, combined)
+        found = replace(found, **{name: getattr(found, name)[kept] for name in ("site", "lane", "address", "request")})
+        traced = replace(traced, **{name: getattr(traced, name)[kept] for name in ("site", "thread", "address")})
     weight = traced.weights[found.request_warp]
     requests = np.bincount(found.request_site, weight, len(sites))
     accesses = np.bincount(traced.site, traced.weights[traced.thread // WARP], len(sites))
-    _count_instructions(counts, sites, kinds, found, traced, requests, accesses)
+    longest = _count_instructions(counts, sites, kinds, found, traced, requests, accesses)
     per_site = {
         i: SiteCounts(s, float(requests[i]), accesses=float(accesses[i])) for i, s in enumerate(sites) if _is_access(s)
     }
@@ -113,9 +125,12 @@ def count(kernel: Kernel, traced: Traced, merges: Sequence[Merge] = (), flow: bo
         else:
             _count_sectors(counts, per_site, sites, chosen, space, found, weight)
     _count_different(counts, sites, traced)
-    counts.loads_missing = _loads_missing(sites, traced, found, weight)
+    _count_missing(counts, per_site, sites, traced, found, weight)
     if flow:
-        counts.flow = block_flow(sites, kernel.timed.innermost_loops, found, traced.thread, traced.weights)
+        loops = kernel.timed.innermost_loops
+        counts.flow = block_flow(sites, loops, found, traced.thread, traced.weights)
+        only = (np.arange(traced.warps) == longest).astype(np.float64)
+        counts.longest_flow = block_flow(sites, loops, found, traced.thread, only)
     if (traced.wanted >= 0).any():
         chosen = np.array([_is_access(site) for site in sites])
         counts.kept.append(keep(found, chosen, traced.wanted, traced.warps_per_block, _KEPT))
@@ -136,7 +151,8 @@ def _count_instructions(
     traced: Traced,
     requests: np.ndarray,
     accesses: np.ndarray,
-) -> None:
+) -> int:
+    """Count what warps executed; the warp that executed most."""
     length = np.array([site.instructions if site.kind == SiteKind.BLOCK else 0 for site in sites])
     counts.instructions = float(requests @ length)
     counts.thread_instructions = float(accesses @ length)
@@ -148,18 +164,17 @@ def _count_instructions(
         i: BlockCounts(float(requests[i]), float(accesses[i]), float(taken[i]), float(split[i]))
         for i in np.flatnonzero((kinds == SiteKind.BLOCK) & (requests > 0)).tolist()
     }
-    if traced.warps:
-        by_warp = np.bincount(found.request_warp, length[found.request_site], traced.warps)
-        counts.longest_warp = float(by_warp.max())
-        ran = np.bincount(found.request_site[found.request_warp == by_warp.argmax()], minlength=len(sites))
-        counts.longest_visits = {
-            i: float(ran[i]) for i in np.flatnonzero((kinds == SiteKind.BLOCK) & (ran > 0)).tolist()
-        }
-        loads = np.array(
-            [s.kind == SiteKind.LOAD and s.space in (Space.GLOBAL, Space.GENERIC, Space.TEXTURE) for s in sites]
-        )
-        chain = np.bincount(found.request_warp, loads[found.request_site], traced.warps)
-        counts.longest_warp_accesses = float(chain.max())
+    by_warp = np.bincount(found.request_warp, length[found.request_site], traced.warps)
+    longest = int(by_warp.argmax())
+    counts.longest_warp = float(by_warp[longest])
+    ran = np.bincount(found.request_site[found.request_warp == longest], minlength=len(sites))
+    counts.longest_visits = {i: float(ran[i]) for i in np.flatnonzero((kinds == SiteKind.BLOCK) & (ran > 0)).tolist()}
+    loads = np.array(
+        [s.kind == SiteKind.LOAD and s.space in (Space.GLOBAL, Space.GENERIC, Space.TEXTURE) for s in sites]
+    )
+    chain = np.bincount(found.request_warp, loads[found.request_site], traced.warps)
+    counts.longest_warp_accesses = float(chain.max())
+    return longest
 
 
 _OTHER_BLOCKS = SHARED_WINDOW + (1 << RANK_SHIFT)
@@ -258,7 +273,7 @@ def _count_sectors(
         lines += np.bincount(site, distinct(sectors // np.uint64(LINE // SECTOR), active) * weight[rows], len(sites))
     for index in np.flatnonzero(chosen).tolist():
         entry = per_site[index]
-        entry.sectors, entry.turns = float(touched[index]), float(turns[index])
+        entry.sectors, entry.turns, entry.lines = float(touched[index]), float(turns[index]), float(lines[index])
         kind = sites[index].kind
         if space == Space.LOCAL:
             target = counts.local_loads if kind == SiteKind.LOAD else counts.local_stores
@@ -390,12 +405,34 @@ def _count_different(counts: Counts, sites: Sequence[Site], traced: Traced) -> N
         _count_hottest(counts, atomics, traced)
 
 
-def _loads_missing(sites: Sequence[Site], traced: Traced, found: Visits, weight: np.ndarray) -> float:
-    """Loads of warps that are the first of their block to touch one of their sectors of global memory."""
+def _count_missing(
+    counts: Counts,
+    per_site: dict[int, SiteCounts],
+    sites: Sequence[Site],
+    traced: Traced,
+    found: Visits,
+    weight: np.ndarray,
+) -> None:
+    """Loads of warps that are the first of their block to touch a sector of global memory, and what they ask the L2
+    for. A store leaves what it writes in the L1, too; atomics are done in the L2."""
     loads = np.array([s.kind == SiteKind.LOAD and s.space in _GLOBAL for s in sites])
-    chosen = np.flatnonzero(loads[traced.site])
+    stores = np.array([s.kind == SiteKind.STORE and s.space in _GLOBAL for s in sites])
+    chosen = np.flatnonzero((loads | stores)[traced.site])
     _, first = np.unique(_sectors(chosen, traced), return_index=True)
-    return float(weight[np.unique(found.request[chosen[first]])].sum())
+    rows = chosen[first]
+    rows = rows[loads[traced.site[rows]]]
+    if not len(rows):
+        return
+    request, line = found.request[rows], traced.address[rows] // np.uint64(LINE)
+    order = np.lexsort((line, request))
+    request, line = request[order], line[order]
+    fresh = np.append(True, request[1:] != request[:-1])
+    asked = (request[fresh], request, request[fresh | np.append(True, line[1:] != line[:-1])])
+    numbers = [np.bincount(found.request_site[each], weight[each], len(sites)) for each in asked]
+    counts.loads_missing = float(numbers[0].sum())
+    for index in np.flatnonzero(numbers[0]).tolist():
+        entry = per_site[index]
+        entry.missing, entry.sectors_missing, entry.lines_missing = (float(number[index]) for number in numbers)
 
 
 def _count_hottest(counts: Counts, atomics: np.ndarray, traced: Traced) -> None:

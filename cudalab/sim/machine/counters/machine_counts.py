@@ -20,6 +20,7 @@ from cudalab.sim.compiler.machine_code.listing import listing
 from cudalab.sim.compiler.program import Kernel, Program
 
 if TYPE_CHECKING:
+    from cudalab.sim.machine.counters.block_flow import BlockFlow
     from cudalab.sim.machine.counters.metrics import Counts
 
 _KEPT = 32
@@ -46,6 +47,8 @@ class MachineCounts:
     """Instructions times the threads active at each."""
     missing: str = ""
     """Why they are not known; empty where they are."""
+    exact: bool = True
+    """Whether they are counted; otherwise the way through the machine code is guessed in parts."""
 
     @property
     def known(self) -> bool:
@@ -75,8 +78,8 @@ def machine_counts(program: Program, kernel: Kernel, counts: Counts) -> MachineC
     code = assembly(program, kernel)
     if not code.known:
         return MachineCounts(missing=code.missing)
-    execution = _execution(program, kernel)
-    found = execution.counts(Ways(counts.visits, counts.flow.edges, counts.flow.rounds))
+    execution = execution_of(program, kernel)
+    found = execution.counts(ways(counts.visits, counts.flow))
     if not found.consistent:
         return MachineCounts(missing="the way through the machine code is not told by that through the PTX")
     by_name: dict[str, float] = {}
@@ -89,7 +92,7 @@ def machine_counts(program: Program, kernel: Kernel, counts: Counts) -> MachineC
     entered = {site: Entered(each.visits, each.threads) for site, each in counts.blocks_entered.items()}
     threads = active_threads(execution, blocks, entered)
     total = sum(count * (block.end - block.first) for block, count in zip(code.blocks, threads, strict=True))
-    return MachineCounts(blocks, by_name, by_pipe, _whole(total))
+    return MachineCounts(blocks, by_name, by_pipe, _whole(total), exact=found.exact)
 
 
 def _whole(times: float) -> float:
@@ -97,12 +100,18 @@ def _whole(times: float) -> float:
     return float(round(times)) if abs(times - round(times)) < 1e-9 * times else times
 
 
-def _execution(program: Program, kernel: Kernel) -> Execution:
+def ways(visits: Mapping[int, float], flow: BlockFlow) -> Ways:
+    """What warps did, as ``Execution`` wants it."""
+    return Ways(visits, flow.edges, flow.rounds)
+
+
+def execution_of(program: Program, kernel: Kernel) -> Execution:
+    """The machine code of a kernel, set against its PTX."""
     key = (program.key, kernel.name)
     if program.key and key in _executions:
         _executions.move_to_end(key)
         return _executions[key]
-    found = Execution(assembly(program, kernel), listing(program, kernel), kernel.timed.innermost_loops)
+    found = Execution(assembly(program, kernel), listing(program, kernel), kernel.timed)
     if program.key:
         _executions[key] = found
         if len(_executions) > _KEPT:

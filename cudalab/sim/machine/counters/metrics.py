@@ -88,11 +88,19 @@ class SiteCounts:
     site: Site
     requests: float = 0.0
     sectors: float = 0.0
+    lines: float = 0.0
+    """128-byte lines touched, summed over requests."""
     turns: float = 0.0
     """Of accesses to global memory: wavefronts of the L1's banks."""
     wavefronts: float = 0.0
     bank_conflicts: float = 0.0
     accesses: float = 0.0
+    missing: float = 0.0
+    """Of loads from global memory: requests that touch a sector which their block has not touched before,"""
+    sectors_missing: float = 0.0
+    """such sectors,"""
+    lines_missing: float = 0.0
+    """and 128-byte lines with such sectors, summed over requests."""
     words: float = 0.0
     """Of 4-byte accesses to shared memory: different words, summed over requests."""
     aligned: bool = True
@@ -212,6 +220,8 @@ class Counts:
     """Waits for barrier objects that were told of copies, by the index in ``Kernel.sites``."""
     flow: BlockFlow = field(default_factory=BlockFlow)
     """Ways of warps from block to block; empty unless requested."""
+    longest_flow: BlockFlow = field(default_factory=BlockFlow)
+    """The same for the one warp that executed most instructions."""
     machine: MachineCounts = field(default_factory=lambda: MachineCounts(missing="they were not asked for"))
     """Instructions of the machine code, in a profile."""
     merges: list[Merge] = field(default_factory=list)
@@ -263,7 +273,7 @@ class Counts:
 def add(total: Counts, part: Counts) -> None:
     """Add the counters of other blocks of the same launch to `total`, in place."""
     if part.longest_warp > total.longest_warp:
-        total.longest_visits = part.longest_visits
+        total.longest_visits, total.longest_flow = part.longest_visits, part.longest_flow
     for index, times in part.visits.items():
         total.visits[index] = total.visits.get(index, 0.0) + times
     for index, block in part.blocks_entered.items():
@@ -329,6 +339,7 @@ def stretch(counts: Counts, factor: float) -> None:
     counts.longest_warp *= factor
     counts.longest_warp_accesses *= factor
     counts.longest_visits = {index: times * factor for index, times in counts.longest_visits.items()}
+    counts.longest_flow.scale(factor)
 
 
 def _scale_numbers(counts: object, factor: float) -> None:

@@ -23,6 +23,7 @@ from cudalab.sim.compiler.program import Rounds
 from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.counters import proportional_sample
 from cudalab.sim.machine.counters.collection import count, join
+from cudalab.sim.machine.counters.combined_atomics import combined_atomics
 from cudalab.sim.machine.counters.machine_counts import machine_counts
 from cudalab.sim.machine.counters.merged_accesses import Merging, merging
 from cudalab.sim.machine.counters.metrics import SECTOR, Counts, add, scale, snap, stretch
@@ -76,6 +77,8 @@ MOST_UNEVEN = 128
 PROFILE_RECORDS = 1 << 21
 PROFILE_SECONDS = 2.0
 """A block of a profile that runs longer is stopped: then what it did so far has to do."""
+_MOST = 0.5
+"""Of a trace cut short that has more than this part up to a barrier that all threads reached, only that is counted."""
 PICTURED = 4
 """Blocks of a profile whose requests are kept for figures."""
 
@@ -322,19 +325,23 @@ def _whole_warps(found: BlockTrace, threads: int, work: np.ndarray | None) -> tu
     if not found.lost or not len(records):
         return records, 1.0, 1.0
     thread = records["thread"]
-    total, last = len(records) + found.lost, int(thread[-1])
+    total, last, reached = len(records) + found.lost, int(thread[-1]), int(thread.max())
     whole, warps = total / len(records), -(-threads // WARP)
     if found.cut_between_runs:  # all threads are there up to the same point
         return records, whole, whole
-    if int(thread.max()) > last or last == threads - 1:
+    if reached == threads - 1:
         # all threads are there up to some barrier, and the first ones up to the next
-        ahead = int((thread == 0).sum()) - int((thread == thread.max()).sum())
-        return records, whole, max(1.0, total / (len(records) + (threads - 1 - last) * max(0, ahead)))
-    complete = last // WARP
+        again = np.flatnonzero(thread[1:] < thread[:-1])
+        together = int(again[-1]) + 1 if len(again) else len(records)
+        if together > _MOST * len(records):
+            return records[:together], total / together, total / together
+    elif reached > last and reached < WARP:  # the lanes of the first warp are there up to the same shuffle
+        return records, whole, max(1.0, whole / warps)
+    complete = (last if reached == threads - 1 else reached) // WARP
     parts, stretched = warps / max(1, complete), 1.0
     if work is not None and (kept := work[: max(1, complete)]).any():
         parts, stretched = float(work.sum() / kept.sum()), float(work.max() / kept.max())
-    if last:
+    if last or complete:
         return records[thread < (complete * WARP or last)], parts, stretched
     longer = max(1.0, whole / threads)
     return records, warps * longer, longer
@@ -357,6 +364,9 @@ class Counter:
         self._copies = any(site.semantics.asynchronous for site in kernel.kernel.sites)
         self._sleeps = any(site.semantics.operation is Operation.SLEEP for site in kernel.kernel.sites)
         self._longer = 1.0
+        self._combined = None
+        if any(site.kind == SiteKind.ATOMIC for site in kernel.kernel.sites):
+            self._combined = combined_atomics(kernel.kernel.sites, assembly(kernel.module.program, kernel.kernel))
 
     def take(
         self,
@@ -403,7 +413,7 @@ class Counter:
         if self._kept:
             traced = join(self._kept, self._weights, self._tracer.threads, self._wanted)
             merges = self._merging.look(traced.site, traced.address) if self._merging is not None else ()
-            add(self._counts, count(self._kernel.kernel, traced, merges, flow=self._merging is not None))
+            add(self._counts, count(self._kernel.kernel, traced, merges, flow=True, combined=self._combined))
         self._counts.sampled += len(self._kept)
         self._kept, self._weights, self._wanted, self._pending, self._fresh = [], [], [], 0, 0
 

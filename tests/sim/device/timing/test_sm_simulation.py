@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cudalab.sim.compiler.machine_code.instruction_set import Pipe
@@ -9,13 +11,15 @@ from cudalab.sim.device.timing import sm_simulation
 from cudalab.sim.device.timing.machine_path import Loop, MachinePath, PathInstruction, Run
 from cudalab.sim.device.timing.sm_simulation import SmCosts, SmTime, TooDeep, simulate
 
-LATENCIES = {"fixed": 0.0, "shared": 24.0, "load": 200.0, "barrier": 0.0}
+LATENCIES = {"fixed": 0.0, "shared": 24.0, "load": 200.0, "missed": 600.0, "barrier": 0.0}
 COSTS = SmCosts(
     latencies=tuple(LATENCIES.items()),
     occupancies=tuple({**dict.fromkeys(Pipe, 1.0), Pipe.ALU: 2.0, Pipe.XU: 8.0}.items()),
     wavefront=1.0,
     scheduler_wavefront=2.0,
     read=8.0,
+    sector=1.0,
+    line=1.5,
     branch=7.0,
     barrier=9.0,
     arrival=2.0,
@@ -74,6 +78,28 @@ def test_the_load_store_unit_takes_a_wavefront_a_cycle(wavefronts: int, warps: i
     assert run(path(*[load(wavefronts)] * 64), warps=warps).cycles == pytest.approx(cycles, rel=0.15)
 
 
+def test_what_misses_the_l1_takes_turns_at_the_port() -> None:
+    missing = PathInstruction(Pipe.LSU, "load", 1, 0, -1, 0, 1.0, missing=1.0, sectors=32.0, lines=32.0)
+    assert run(path(missing)).cycles == 600 + 32 * 1.5
+    assert run(path(missing), warps=8).cycles == pytest.approx(600 + 8 * 32 * 1.5, abs=8)
+    half = run(path(*[load(kind="load", waits=1), replace(missing, missing=0.5, waits=1, lines=0.0, sectors=0.0)]))
+    assert half.cycles == 200 + 400
+
+
+def test_a_long_path_takes_what_its_rounds_take(monkeypatch) -> None:
+    """Rounds of an outer loop, with rounds of an inner one in each, and another wait: with few of them first."""
+    code = (load(kind="load", waits=1), plain(waits=1))
+    body: tuple[Run | Loop, ...] = (Run(0, 1, 1.0), Loop(20.0, (Run(1, 2, 1.0),)))
+    steps: tuple[Run | Loop, ...] = (Run(1, 2, 1.0), Loop(64.0, body))
+    long = MachinePath(code, steps, steps)
+    whole = run(long)
+    monkeypatch.setattr(sm_simulation, "MOST_ISSUES", 400)
+    sm_simulation._simulate.cache_clear()
+    part = run(long)
+    assert part.extrapolated and not whole.extrapolated
+    assert part.cycles == pytest.approx(whole.cycles, rel=0.03)
+
+
 def test_a_barrier_waits_for_the_last_warp() -> None:
     alone = run(path(plain(), BARRIER, plain(), times=20)).cycles / 20
     many = run(path(plain(), BARRIER, plain(), times=20), warps=32).cycles / 20
@@ -114,7 +140,7 @@ def test_blocks_take_turns() -> None:
 
 
 def test_what_is_extrapolated_says_so_and_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
-    what = path(plain(), load(4.0), plain(waits=1), BARRIER, times=400)
+    what = path(plain(), load(4.0), plain(waits=1), BARRIER, times=1600)
     short = run(what, warps=32)
     monkeypatch.setattr(sm_simulation, "MOST_ISSUES", 1 << 20)
     sm_simulation._simulate.cache_clear()

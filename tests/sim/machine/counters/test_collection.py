@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import struct
 import time
 
 import numpy as np
 import pytest
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, SiteKind, Space
+from cudalab.sim.compiler import compile
 from cudalab.sim.machine.counters.collection import count, join
 from cudalab.sim.machine.counters.metrics import Counts, scale
+from cudalab.sim.machine.counters.sampling import sample
+from cudalab.sim.machine.launch.module import Module
+from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.trace.recorder import RECORD
+from tests.sim.h200 import LIMITS
 from tests.sim.machine.handmade import make, site
 
 BASE = 0x7F00_0000_0000
@@ -235,6 +241,25 @@ def test_different_sectors_are_counted_once_a_block() -> None:
     assert (counts.sectors_loaded_once, counts.sectors_stored_once) == (8, 32)
 
 
+def test_a_load_of_what_the_block_has_stored_hits_the_l1() -> None:
+    sites = [site(SiteKind.STORE), site(SiteKind.LOAD), site(SiteKind.LOAD)]
+    entries = [(t, s, BASE + (s == 2) * 4096 + 4 * t) for t in range(32) for s in range(3)]
+    counts = counted(sites, entries)
+    assert counts.loads_missing == 1
+    found = [(each.missing, each.sectors_missing, each.lines_missing) for each in counts.sites]
+    assert found == [(0, 0, 0), (0, 0, 0), (1, 4, 1)]
+
+
+def test_lanes_that_follow_a_leader_make_no_atomic_operation() -> None:
+    kernel = make(lambda block: None, sites=[site(SiteKind.ATOMIC)]).kernel
+    entries = [(t, 0, BASE + 4 * (t % 2)) for t in range(64)]
+    traced = join([records(entries)], [1.0], 64)
+    assert count(kernel, traced).hottest_address == 32
+    together = count(kernel, traced, combined=np.array([True]))
+    assert together.hottest_address == 2
+    assert (together.global_atomics.requests, together.global_atomics.accesses) == (2, 4)
+
+
 def test_ncu_names() -> None:
     metrics = one_load(lambda t: 8 * t).metrics
     assert metrics["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 1
@@ -280,3 +305,12 @@ def test_a_million_records_are_counted_quickly() -> None:
     assert counts.global_loads.sectors == 32 * loops * 4
     assert len(out) / best > 1e6, f"{len(out) / best / 1e6:.1f} M records/s"
     print(f"{len(out) / best / 1e6:.1f} M records/s")
+
+
+def test_a_counter_of_the_whole_warp_gets_one_operation_of_each_warp() -> None:
+    """By the machine code of the kernel: a vote, and an atomic of one lane."""
+    memory = Memory(1 << 20)
+    program = compile('extern "C" __global__ void tick(int *total) { atomicAdd(total, 1); }')
+    kernel = Module(program, memory, LIMITS).kernel("tick")
+    launch = kernel.launch(4, 64, struct.pack("Q", memory.allocate(4)))
+    assert sample(launch, remember=False).hottest_address == 8
