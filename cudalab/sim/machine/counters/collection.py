@@ -85,7 +85,7 @@ def count(
 ) -> Counts:
     """Count the records of traced blocks, each block weighted by the number of blocks that it represents. ``merges``:
     shared accesses merged into one machine instruction. ``flow``: also the ways of warps from block to block.
-    ``combined``: bool[sites], atomics that one lane does for all of its address."""
+    ``combined``: bool[sites], atomics that one lane does for all of its address; all lanes count as accesses."""
     sites = kernel.sites
     counts = Counts()
     if not len(traced.site):
@@ -105,13 +105,13 @@ def count(
         passed,
         visit,
     )
+    accesses = np.bincount(traced.site, traced.weights[traced.thread // WARP], len(sites))
     if combined is not None and combined[traced.site].any():
         kept = without_followers(found, combined)
         found = replace(found, **{name: getattr(found, name)[kept] for name in ("site", "lane", "address", "request")})
         traced = replace(traced, **{name: getattr(traced, name)[kept] for name in ("site", "thread", "address")})
     weight = traced.weights[found.request_warp]
     requests = np.bincount(found.request_site, weight, len(sites))
-    accesses = np.bincount(traced.site, traced.weights[traced.thread // WARP], len(sites))
     longest = _count_instructions(counts, sites, kinds, found, traced, requests, accesses)
     per_site = {
         i: SiteCounts(s, float(requests[i]), accesses=float(accesses[i])) for i, s in enumerate(sites) if _is_access(s)
