@@ -20,6 +20,7 @@ from cudalab.sim.compiler.machine_code.assembly import Assembly
 from cudalab.sim.compiler.machine_code.control_flow import CONVERGENCE
 from cudalab.sim.compiler.machine_code.instruction import MachineInstruction
 from cudalab.sim.compiler.machine_code.listing import Listed
+from cudalab.sim.compiler.machine_code.ways import Executed, Ways
 from cudalab.sim.compiler.timed_code import TimedCode
 
 Group = tuple[int, ...]
@@ -38,31 +39,6 @@ _KEPT = frozenset((
     "LD", "LDG", "LDS", "LDL", "ST", "STG", "STS", "STL", "ATOM", "ATOMG", "ATOMS", "REDG", "LDGSTS", "SHFL", "BAR",
     "VOTE", "VOTEU", "FFMA", "DFMA", "TEX", "SULD", "SUST",
 ))  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Ways:
-    """What warps did in the PTX, each number summed over warps."""
-
-    visits: Mapping[int, float]
-    """How often a warp ran each basic block, by its index in ``Kernel.sites``."""
-    edges: Mapping[tuple[int, int], float]
-    """How often a warp left the first block for the second (-1: it ended)."""
-    rounds: Mapping[int, Mapping[tuple[int, ...], float]]
-    """Of blocks of innermost loops: how often a warp came to one, and its lanes then ran the block so many times."""
-
-
-@dataclass(frozen=True)
-class Executed:
-    """How often warps executed the machine code."""
-
-    blocks: tuple[float, ...]
-    """Each of its basic blocks."""
-    consistent: bool
-    """Whether these account for everything that warps did in the PTX."""
-    exact: bool
-    """Whether, beside that, no block executes more often than those before it lead to it. Where one does, the numbers
-    around it are estimates."""
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from cudalab.sim.compiler.machine_code.active_threads import Entered, active_threads
 from cudalab.sim.compiler.machine_code.assembly import assembly
-from cudalab.sim.compiler.machine_code.execution import Execution, Ways
+from cudalab.sim.compiler.machine_code.execution import Execution
 from cudalab.sim.compiler.machine_code.instruction_set import Pipe
 from cudalab.sim.compiler.machine_code.listing import listing
+from cudalab.sim.compiler.machine_code.ways import Ways
 from cudalab.sim.compiler.program import Kernel, Program
 
 if TYPE_CHECKING:

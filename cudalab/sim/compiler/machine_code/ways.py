@@ -1,0 +1,31 @@
+"""Ways of warps through the basic blocks of a kernel: as traced PTX has them, and as the machine code was executed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Ways:
+    """What warps did in the PTX, each number summed over warps."""
+
+    visits: Mapping[int, float]
+    """How often a warp ran each basic block, by its index in ``Kernel.sites``."""
+    edges: Mapping[tuple[int, int], float]
+    """How often a warp left the first block for the second (-1: it ended)."""
+    rounds: Mapping[int, Mapping[tuple[int, ...], float]]
+    """Of blocks of innermost loops: how often a warp came to one, and its lanes then ran the block so many times."""
+
+
+@dataclass(frozen=True)
+class Executed:
+    """How often warps executed the machine code."""
+
+    blocks: tuple[float, ...]
+    """Each of its basic blocks."""
+    consistent: bool
+    """Whether these account for everything that warps did in the PTX."""
+    exact: bool
+    """Whether, beside that, no block executes more often than those before it lead to it. Where one does, the numbers
+    around it are estimates."""
