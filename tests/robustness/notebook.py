@@ -21,7 +21,7 @@ class Reply:
     """What a cell brought."""
 
     text: str = ""
-    """All that it printed."""
+    """All that it printed, and the text of what it displayed (hazards)."""
     error: str = ""
     """Type of the exception, empty when there was none."""
     value: str = ""
@@ -70,6 +70,8 @@ class Notebook:
             kind, content = message["msg_type"], message["content"]
             if kind == "stream":
                 reply.text += content["text"]
+            elif kind == "display_data":
+                reply.text += content["data"].get("text/plain", "")
             elif kind == "error":
                 reply.error, reply.value = content["ename"], content["evalue"]
                 reply.traceback = _plain("\n".join(content["traceback"]))
