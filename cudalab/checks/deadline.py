@@ -25,33 +25,43 @@ class TimeIsUp(KeyboardInterrupt):
 @contextlib.contextmanager
 def deadline(seconds: float, file: str) -> Iterator[None]:
     """Raise :class:`TimeIsUp` in this thread when the body takes longer, and again while it runs lines of ``file``."""
-    thread, over, raising = threading.get_ident(), threading.Event(), threading.Lock()
+    thread, over, raising, raised = threading.get_ident(), threading.Event(), threading.Lock(), threading.Event()
 
     def watch() -> None:
-        wait, late = seconds, False
+        wait = seconds
         while not over.wait(wait):
             with raising:
-                if not over.is_set() and (not late or _runs(thread, file)):
-                    _raise(thread, TimeIsUp)
-            wait, late = _AGAIN, True
+                if not over.is_set() and (not raised.is_set() or _runs(thread, file)):
+                    raised.set()
+                    _raise(thread)
+            wait = _AGAIN
 
     threading.Thread(target=watch, name="deadline", daemon=True).start()
     try:
         yield
     finally:
-        try:
-            over.set()
-            with raising:
-                pass
-        finally:
-            over.set()
-            _raise(thread, None)  # takes back one that has not arrived
+        ended = False
+        while not ended:
+            with contextlib.suppress(TimeIsUp):  # one that comes late, between any two of these steps
+                over.set()
+                with raising:
+                    pass
+                if raised.is_set():
+                    _let_arrive(thread)
+                ended = True
 
 
-def _raise(thread: int, exception: type[BaseException] | None) -> None:
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread), None if exception is None else ctypes.py_object(exception)
-    )
+def _let_arrive(thread: int) -> None:
+    """Let an exception that has not arrived yet in this thread arrive now. It could be taken back instead, but Python
+    3.11 then looks for it at every step from there on, and hangs where a trace function is set."""
+    with contextlib.suppress(TimeIsUp):
+        _raise(thread)  # in the place of the other, if there is one
+        while True:
+            pass
+
+
+def _raise(thread: int) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TimeIsUp))
 
 
 def _runs(thread: int, file: str) -> bool:
