@@ -13,7 +13,7 @@ import pytest
     "body", ["pass", "loop()", "swallow()"], ids=["in time", "too late", "too late, and swallowed"]
 )
 def test_python_can_be_traced_afterwards(body: str) -> None:
-    """Debuggers and the lines of a measured timeline do that. An exception that was taken back made Python 3.11 hang."""
+    """Debuggers do, and measured timelines. An exception that was taken back made Python 3.11 hang."""
     program = f"""
     import contextlib, sys
     from cudalab.checks.deadline import TimeIsUp, deadline
