@@ -21,6 +21,7 @@ from cudalab.sim import cudart, cupy, driver
 from cudalab.sim import device as sim_device
 from cudalab.sim.cupy.cuda import pinned_memory
 from cudalab.sim.device.current import set_current_device
+from cudalab.sim.machine.reports import card
 
 
 def _clock() -> float:
@@ -67,6 +68,7 @@ def simulated(profile: str = "h200") -> Iterator[sim_device.Device]:
     device.settings.time_limit = TIME_LIMIT
     before = set_current_device(device)
     stream = cupy.cuda.get_current_stream()
+    names, card.stream_names = card.stream_names, dict  # handles of the learner's streams are others' here
     try:
         cupy.cuda.Stream.null.use()
         pool, pinned = cupy.cuda.MemoryPool(), cupy.cuda.PinnedMemoryPool()
@@ -79,5 +81,6 @@ def simulated(profile: str = "h200") -> Iterator[sim_device.Device]:
             warnings.simplefilter("ignore")
             yield device
     finally:
+        card.stream_names = names
         set_current_device(before)
         stream.use()

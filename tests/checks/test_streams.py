@@ -12,6 +12,7 @@ from cudalab.checks.exercise import Exercise
 from cudalab.checks.streams import StreamBench, Trial
 from cudalab.sim import cupy
 from cudalab.sim.device import current_device
+from cudalab.sim.machine.reports import card
 from tests.notebooks.chapter import fresh_shell
 
 FILL = 'extern "C" __global__ void fill(float* x, float v) { x[threadIdx.x] = v; }'
@@ -130,7 +131,15 @@ def test_times_between_events_come_with_their_records():
     assert [second.sequence < last.sequence for _, last, _ in trial.elapsed] == [False, True]
 
 
-def test_a_missing_wait_is_a_hazard_with_both_lines_and_the_streams_names():
+class Everything(dict):
+    """The learner has a stream of any handle."""
+
+    def get(self, handle, default=None):
+        return "upload"
+
+
+def test_a_missing_wait_is_a_hazard_with_both_lines_and_the_streams_names(monkeypatch):
+    monkeypatch.setattr(card, "stream_names", Everything)
     bench, _ = watched("def answer(launch, other, one, two):\n    launch(one)\n    launch(two)\n")
     (finding,) = bench.findings
     assert (finding.part, finding.rule) == ("soundness", "hazard")
