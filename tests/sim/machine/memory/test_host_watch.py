@@ -593,7 +593,7 @@ def test_a_live_notebook() -> None:
         for _ in range(2):
             reply = notebook.run(wrong)
             assert not reply.error and "0.0" in reply.text
-            assert "HazardWarning" in reply.text and "last = host[100]" in reply.text
+            assert "hazard (host reads before" in reply.text and "last = host[100]" in reply.text
             assert notebook.run("host[100]; host[:] = 0").text == ""
             wrong += "  # again"
         right = "device.get(stream=stream, out=host, blocking=False)\nstream.synchronize()\nprint(host[100])"
