@@ -8,6 +8,9 @@ import textwrap
 
 import pytest
 
+from cudalab.checks.session import simulated
+from cudalab.sim.machine.memory import host_watch
+
 
 @pytest.mark.parametrize(
     "body", ["pass", "loop()", "swallow()"], ids=["in time", "too late", "too late, and swallowed"]
@@ -35,3 +38,10 @@ def test_python_can_be_traced_afterwards(body: str) -> None:
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.split() == ["traced", "1"], done.stderr
+
+
+def test_a_call_that_was_cut_short_does_not_leave_the_host_unwatched() -> None:
+    before = host_watch.paused().depth
+    with simulated():
+        host_watch.paused().__enter__()  # the exception comes before the exit
+    assert host_watch.paused().depth == before

@@ -344,17 +344,22 @@ def let_through(address: int, size: int) -> bool:
 
 @contextmanager
 def listening() -> Iterator[None]:
-    """Within a :func:`paused` block: the program's own code runs (a host function), so touches are reported."""
-    trap = page_trap.installed
-    if trap is None:
-        yield
-        return
+    """The program's own code runs (a host function, an answer), so touches are reported. At the end all is as before,
+    also where an exception that came between two steps of Python has left a :func:`paused` block without its exit."""
     depth = _PAUSED.depth
-    _deliver(trap)
-    _close_again()
-    _PAUSED.depth = trap.state.paused = 0
+    if page_trap.installed is not None:
+        _deliver(page_trap.installed)
+        _close_again()
+    _set_depth(0)
     try:
         yield
     finally:
-        _deliver(trap)
-        _PAUSED.depth = trap.state.paused = depth
+        if page_trap.installed is not None:
+            _deliver(page_trap.installed)
+        _set_depth(depth)
+
+
+def _set_depth(depth: int) -> None:
+    _PAUSED.depth = depth
+    if page_trap.installed is not None:
+        page_trap.installed.state.paused = depth
