@@ -55,6 +55,8 @@ def _parse(parser: argparse.ArgumentParser, line: str) -> argparse.Namespace:
         words = shlex.split(line)
     except ValueError as error:
         raise UsageError(f"{parser.prog}: {error} in {line!r}") from None
+    for index in reversed([index for index, word in enumerate(words[:-1]) if word == "--option"]):
+        words[index : index + 2] = [f"--option={words[index + 1]}"]  # argparse takes -DN=4 for an option of its own
     return parser.parse_args(words)
 
 

@@ -44,10 +44,10 @@ def test_cuda_binds_a_kernel_that_launches(shell):
 
 
 def test_kernel_knows_its_source_for_profile_and_sanitize(shell):
-    run(shell, "%%cuda twice --std c++20 --option=-DN=4\n" + TWICE)
+    run(shell, "%%cuda twice --std c++20 --option=-DN=4 --option -DM=2\n" + TWICE)
     kernel = shell.user_ns["twice"]
     assert kernel.name == "twice" and TWICE in kernel.code
-    assert kernel.options == ("-DN=4", "--std=c++20")
+    assert kernel.options == ("-DN=4", "-DM=2", "--std=c++20")
 
 
 def test_template_instance_is_found_by_its_name_expression(shell):

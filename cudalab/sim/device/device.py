@@ -58,7 +58,7 @@ class Device:
         self.profile = load(profile) if isinstance(profile, str) else profile
         self.memory = memory if memory is not None else Memory()
         self.settings = settings if settings is not None else Settings()
-        recorder = Recorder(self.profile.name, on=record)
+        recorder = Recorder(self.profile.name, self.memory.capacity, on=record)
         self.state = state = DeviceState(self.profile, self.memory, self.settings, recorder, hazards=hazards)
         self.limits = state.limits
         self.observers = state.observers

@@ -50,19 +50,21 @@ def replay(
 ) -> Device:
     """Make the calls of ``log`` again and return the device, whose own log is the replay's.
 
-    ``device`` is a new one of the log's profile unless given. ``load`` may replace each program before it is loaded; a
-    grader compiles the source again there instead of trusting what the log says of it.
+    ``device`` is a new one of the log's profile, with as much memory, unless given. ``load`` may replace each program
+    before it is loaded; a grader compiles the source again there instead of trusting what the log says of it.
     """
-    target = device if device is not None else Device(log.profile)
+    if device is None:
+        device = Device(log.profile)
+        device.memory.capacity = log.capacity
     player = _Player(log)
-    target.state.recorder = player
-    if target.hazard_report is not None:
-        target.hazard_report.without_lines = True
-    target.settings.launch_blocking = player.log.launch_blocking = log.launch_blocking
+    device.state.recorder = player
+    if device.hazard_report is not None:
+        device.hazard_report.without_lines = True
+    device.settings.launch_blocking = player.log.launch_blocking = log.launch_blocking
     for index, entry in enumerate(log.entries):
         player.begin(entry)
-        _repeat(target, player, index, entry, load)
-    return target
+        _repeat(device, player, index, entry, load)
+    return device
 
 
 def _repeat(
@@ -164,7 +166,7 @@ class _Player(Recorder):
     replaying = True
 
     def __init__(self, log: Log) -> None:
-        super().__init__(log.profile, on=True)
+        super().__init__(log.profile, log.capacity, on=True)
         self._source = log
         self.addresses = _Addresses(log.allocations)
         self._bytes: list[bytes] = []

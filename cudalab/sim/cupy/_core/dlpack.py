@@ -44,6 +44,7 @@ def from_dlpack(array: Any, *, device: Any = None, copy: bool | None = None) -> 
         BufferError: it is in memory that the simulated device does not have.
     """
     if device is not None:
+        # CuPy's own limit, and its words
         raise NotImplementedError("from_dlpack() does not support device yet.")
     if isinstance(array, ndarray):
         return array.copy() if copy else array.view()

@@ -176,7 +176,7 @@ def name_of(stream: Stream) -> str:
     if stream.handle == 2:
         return "the per-thread default stream"
     if (name := card.stream_names().get(stream.handle)) is not None:
-        return f"stream {name}"
+        return name if name.startswith("stream") else f"stream {name}"
     return f"stream {stream.number}"
 
 

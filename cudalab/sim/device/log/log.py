@@ -21,7 +21,7 @@ import msgspec
 from cudalab.sim.compiler.program import Program
 from cudalab.sim.device.declaration import Role
 
-VERSION = 2
+VERSION = 3
 Block = tuple[int, bytes]
 """``(address, bytes)``"""
 
@@ -47,6 +47,8 @@ class Log(msgspec.Struct):
     """A recording. Operations are numbered in the order in which they were enqueued."""
 
     profile: str
+    capacity: int
+    """Bytes that could be in use at once; the host's memory limited them."""
     version: int = VERSION
     entries: list[Entry] = []
     allocations: list[tuple[int, int]] = []

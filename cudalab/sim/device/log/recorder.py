@@ -30,8 +30,8 @@ class Recorder:
     replaying = False
     """Are the calls those of a log? Then nothing of the program is there: no host memory, no functions, no output."""
 
-    def __init__(self, profile: str, *, on: bool = False) -> None:
-        self.log = Log(profile)
+    def __init__(self, profile: str, capacity: int, *, on: bool = False) -> None:
+        self.log = Log(profile, capacity)
         self.on = on
         self._current: Entry | None = None
 

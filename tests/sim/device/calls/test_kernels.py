@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import _thread
-import signal
 import struct
-import sys
 import threading
 
 import numpy as np
@@ -15,6 +13,7 @@ from cuda.bindings.runtime import cudaError_t
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import CudaError, Device, Log
 from cudalab.sim.device.replay import replay
+from tests.sim.alarm import alarm, needs_alarms
 from tests.sim.device.conftest import Bench
 
 SOURCE = r"""
@@ -304,21 +303,12 @@ def test_an_interrupt_stops_a_kernel_and_leaves_the_device_usable(kernels):
     assert kernels.download(pointer, 16, np.float32).tolist() == [2.0] * 16
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no alarms")
+@needs_alarms
 @pytest.mark.parametrize("error", [TimeoutError, SystemExit])
 def test_an_alarm_of_the_program_stops_a_kernel_and_leaves_the_device_usable(kernels, error):
-    def late(*_):
-        raise error("my own alarm")
-
-    before = signal.signal(signal.SIGALRM, late)
     kernels.run("spin", 1, 1)
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
-    try:
-        with pytest.raises(error, match="my own alarm"):
-            kernels.device.synchronize()
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with pytest.raises(error, match="my own alarm"), alarm(0.3, error):
+        kernels.device.synchronize()
     pointer = kernels.upload(np.ones(16, np.float32))
     kernels.run("increment", 1, 16, "Qi", pointer, 16)
     assert kernels.download(pointer, 16, np.float32).tolist() == [2.0] * 16

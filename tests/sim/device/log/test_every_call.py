@@ -355,7 +355,7 @@ def test_refused_arguments_replay(name: str) -> None:
 def test_sequences_come_back_as_they_were_declared() -> None:
     kinds = CALLS["array_operation"].parameters
     exact = (((4, 4, ((100, 16), (10, 1600))),), ())
-    place = Place(Log("h200"))
+    place = Place(Log("h200", capacity=1 << 30))
     for value, name in ((exact, "exact"), ([(4, 8)], "reads")):
         stored = msgspec.msgpack.decode(msgspec.msgpack.encode(plain(value)))
         assert relocated(revived(stored, kinds[name]), kinds[name], place) == value

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cudalab.sim.device import CudaError, Log, ReplayError
+from cudalab.sim.device import CudaError, Device, Log, ReplayError
 from cudalab.sim.device.replay import replay
+from cudalab.sim.machine.memory.allocations import Memory
 from tests.sim.device.calls.test_streams import operation, run_program
 from tests.sim.device.conftest import Bench
 
@@ -76,6 +77,19 @@ def test_pointers_in_data_are_translated():
     base, table = sorted(allocation.pointer for allocation in twin.memory)
     assert np.frombuffer(twin.view(table, 32), np.uint64).tolist() == [base, base + 8, 12345, base + 32]
     assert base != target
+
+
+def test_the_replay_has_the_memory_that_was_there():
+    """How much is free depends on the host's memory at the time."""
+    device = Device(memory=Memory(capacity=3 << 20), record=True)
+    device.malloc(1 << 20)
+    assert device.memory_info()[0] == 2 << 20
+    with pytest.raises(CudaError):
+        device.malloc(3 << 20)
+    twin = again(device)
+    assert [(entry.result, entry.error) for entry in twin.log.entries[1:]] == [
+        (entry.result, entry.error) for entry in device.log.entries[1:]
+    ]
 
 
 def test_errors_are_part_of_the_log():
@@ -143,7 +157,7 @@ def test_what_is_no_log_at_all():
 
 
 def test_a_log_may_only_make_runtime_calls():
-    log = Log("h200")
+    log = Log("h200", capacity=1 << 30)
     bench = Bench(record=True)
     bench.device.synchronize()
     log.entries = bench.device.log.entries

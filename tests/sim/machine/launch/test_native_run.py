@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import _thread
-import signal
 import struct
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ from cudalab.sim.machine.launch import worker_threads
 from cudalab.sim.machine.launch.execution import Outcome, Standalone, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
 from cudalab.sim.machine.memory.allocations import Memory
+from tests.sim.alarm import alarm, needs_alarms
 from tests.sim.h200 import LIMITS
 
 
@@ -117,31 +116,21 @@ def test_endless_loops_can_be_interrupted(memory: Memory, form: str, workers: in
     assert execute(load(memory, ADD).launch(1, 32, pack(a, a, a, 32))).fault is None
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no alarms")
+@needs_alarms
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_alarm_of_the_program_stops_an_endless_loop(memory: Memory, workers: int) -> None:
     """The launch may not be left behind, for its memory is let go."""
     kernel, args = endless(memory, "global")
     kernel.entry("plain"), kernel.entry("atomic")
     running = threads_at_work()
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
-    try:
-        with pytest.raises(TimeoutError, match="my own alarm"):
-            execute(kernel.launch(4, 64, args), Standalone(workers=workers))
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with pytest.raises(TimeoutError, match="my own alarm"), alarm(0.2, TimeoutError):
+        execute(kernel.launch(4, 64, args), Standalone(workers=workers))
     assert threads_at_work() <= running
 
 
 def threads_at_work() -> set[threading.Thread]:
     workers = {each for each in threading.enumerate() if isinstance(each, worker_threads.Worker)}
     return workers - set(worker_threads._idle)
-
-
-def late(*_: object) -> None:
-    raise TimeoutError("my own alarm")
 
 
 def test_a_huge_grid_of_tiny_blocks_can_be_stopped(memory: Memory) -> None:
