@@ -89,7 +89,7 @@ def _test(args: argparse.Namespace) -> int:
 def _record(args: argparse.Namespace) -> int:
     from cudalab.dev.record import record_all
 
-    return record_all(args.notebooks, device=args.device, timeout=args.timeout)
+    return record_all(args.notebooks, device=args.device, timeout=args.timeout, stale=args.stale)
 
 
 def _calibrate(args: argparse.Namespace) -> int:
@@ -165,6 +165,7 @@ def parser() -> argparse.ArgumentParser:
     record.add_argument("notebooks", nargs="*", type=Path, help="(default: all)")
     record.add_argument("--device", default="gpu", help="another CUDALAB_DEVICE, for a look (default: gpu)")
     record.add_argument("--timeout", type=int, default=300, help="seconds a cell may take (default: 300)")
+    record.add_argument("--stale", action="store_true", help="keep stored outputs that still fit their code")
     record.set_defaults(run=_record)
 
     calibrate = commands.add_parser(
@@ -178,7 +179,7 @@ def parser() -> argparse.ArgumentParser:
 
     notebooks = commands.add_parser("notebooks", help="check the rules that every notebook keeps")
     notebooks.add_argument("notebooks", nargs="*", type=Path, help="(default: all)")
-    notebooks.add_argument("--fix", action="store_true", help="write the canonical form, drop widget state")
+    notebooks.add_argument("--fix", action="store_true", help="draw the drawings, write the canonical form")
     notebooks.set_defaults(run=_notebooks)
 
     lock = commands.add_parser("lock", help="renew lock files and environment.yml from pyproject.toml")

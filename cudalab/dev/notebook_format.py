@@ -2,8 +2,11 @@
 
 Stored outputs are evidence: they came from a run on a real GPU, and tests on the simulated device are compared with
 them. So each code cell that was recorded carries, under ``metadata.cudalab``, the hash of the code that led to its
-output (its own and that of all code cells before it), the device, the driver and the date. When code changes, the
-hash no longer fits, and a test says which cell is stale until the notebook is recorded again.
+output (its own, and that of the cells it depends on: ``dataflow.py``), the device, the driver and the date. When code
+changes, the hash no longer fits, and a test says which cell is stale until the notebook is recorded again.
+
+Three kinds of cells give nothing of a device and are left out of that: those that only ask (predictions, questions),
+those that only draw (``drawing_cells.py``), and those that the learner writes (``now_you.py``).
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from typing import Any
 import nbformat
 from nbformat.warnings import DuplicateCellId
 
+from cudalab.dev import drawing_cells, now_you
+from cudalab.dev.dataflow import Dataflow
 from cudalab.installation.environment import project_root
 
 MARKER = "# NBVAL_CHECK_OUTPUT"
@@ -30,6 +35,8 @@ MARKERS = (MARKER, "# NBVAL_IGNORE_OUTPUT", "# NBVAL_SKIP", "# NBVAL_RAISES_EXCE
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 LANGUAGE = {"name": "python"}
 RECORD = "cudalab"  # the key in a cell's metadata
+AWAITING_GPU = frozenset({"03", "08", "09", "12"})
+"""Chapters that were recorded on the simulated device so far, and say so; the others are recorded on a GPU."""
 _CELL_KEYS = {"tags", RECORD, "nbgrader", "jupyter", "slideshow", "editable", "deletable"}
 _WIDGET_TYPES = ("application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json")
 _ID = re.compile(r"^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$")
@@ -37,6 +44,9 @@ _RANDOM_ID = re.compile(r"^[0-9a-f]{8}(?:-[0-9a-f]{4}){0,3}")
 _HOST_CLOCK = re.compile(r"\b(?:time\.\w+|perf_counter\w*|from time import|timeit|datetime\.now)\b|^%%?time\b", re.M)
 _MACHINE_PATH = re.compile(r"/(?:home|root|tmp|usr|opt|work|mnt|var)/\w|[A-Z]:\\\\?Users")
 _BARE_BOOLEAN = re.compile(r"(?:True|False)\s*")
+
+SIMULATED = "simulated "
+"""How the device of a stamp begins where it was the simulated one."""
 
 Notebook = Any  # nbformat.NotebookNode
 
@@ -66,15 +76,21 @@ def read(path: Path) -> Notebook:
 def canonical(notebook: Notebook) -> str:
     """The one text that a notebook is stored as: keys sorted, one space of indentation, UTF-8, no widget state, figures
     without their live form, no metadata that depends on the machine."""
-    hashes = source_hashes(notebook)
+    recorded = {cell_id for cell_id, _ in recorded_code(notebook)}
+    drawn = {cell.get("id", "") for cell in notebook.cells if drawing_cells.is_drawing(cell)}
     kept = json.loads(nbformat.writes(notebook))
     kept["metadata"] = {"kernelspec": KERNELSPEC, "language_info": LANGUAGE}
     kept["nbformat"], kept["nbformat_minor"] = 4, 5
     for cell in kept["cells"]:
         cell["metadata"] = {key: value for key, value in cell["metadata"].items() if key in _CELL_KEYS}
         if cell["cell_type"] == "code":
-            if cell.get("id") not in hashes:
+            name = cell.get("id", "")
+            if name not in recorded | drawn:
                 cell["metadata"].pop(RECORD, None)
+            if now_you.is_now_you(cell):
+                cell["outputs"] = []
+            if now_you.is_now_you(cell) or name in drawn:
+                cell["execution_count"] = None
             cell["outputs"] = [output for output in map(_static, cell["outputs"]) if output is not None]
             for output in cell["outputs"]:
                 if "execution_count" in output:
@@ -99,17 +115,27 @@ def _static(output: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def source_hashes(notebook: Notebook) -> dict[str, str]:
-    """Cell id → hash of its code and of all code before it, for every code cell that does more than ask."""
-    digest = hashlib.sha256()
+    """Cell id → hash of the code that led to its output, for every code cell that gives something of a device."""
+    cells = recorded_code(notebook)
+    flow = Dataflow([code for _, code in cells])
     hashes = {}
+    for at, (name, code) in enumerate(cells):
+        parts = [*(cells[earlier][1] for earlier in flow.led_to(at)), code]
+        hashes[name] = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    return hashes
+
+
+def recorded_code(notebook: Notebook) -> list[tuple[str, str]]:
+    """Id and code of every cell that gives something of a device, in order: without what only asks, drawings, and what
+    the learner writes."""
     predictions: set[str] = set()
+    found = []
     for cell in notebook.cells:
-        if cell.cell_type == "code":
+        if cell.cell_type == "code" and not now_you.is_now_you(cell) and not drawing_cells.is_drawing(cell):
             code = without_questions(cell.source, predictions)
             if code:
-                digest.update(code.encode() + b"\0")
-                hashes[cell.get("id", "")] = digest.hexdigest()[:16]
-    return hashes
+                found.append((cell.get("id", ""), code))
+    return found
 
 
 def without_questions(source: str, predictions: set[str]) -> str:
@@ -164,11 +190,14 @@ def breaches(path: Path, *, recorded: bool = True) -> Iterator[Breach]:
         if count > 1 or not name:
             yield Breach(path.name, name, f"{count} cells have this id; each needs one of its own")
     hashes = source_hashes(notebook)
+    chapter = path.name[:2]
+    for name, rule in now_you.broken(notebook, chapter):
+        yield Breach(path.name, name, rule)
     for cell in notebook.cells:
         for rule in _cell_rules(cell):
             yield Breach(path.name, cell.id, rule)
         if cell.cell_type == "code" and recorded:
-            for rule in _record_rules(cell, hashes.get(cell.id)):
+            for rule in _record_rules(cell, hashes.get(cell.id), simulated=chapter in AWAITING_GPU):
                 yield Breach(path.name, cell.id, rule)
 
 
@@ -188,11 +217,15 @@ def _cell_rules(cell: Any) -> Iterator[str]:
         yield "uses the host's clock; take cudalab.clock(), cudalab.host_work() or cudalab.benchmark()"
 
 
-def _record_rules(cell: Any, wanted: str | None) -> Iterator[str]:
+def _record_rules(cell: Any, wanted: str | None, *, simulated: bool) -> Iterator[str]:
+    """``simulated``: may its output come from the simulated device?"""
     record = cell.metadata.get(RECORD)
+    if drawing_cells.is_drawing(cell):
+        yield from drawing_cells.rules(cell, record)
+        return
     if wanted is None:
         if record is not None:
-            yield "it only asks, so nothing of a device is recorded in it; run `python -m cudalab notebooks --fix`"
+            yield "nothing of a device is recorded in it; run `python -m cudalab notebooks --fix`"
         return
     if record is None:
         if cell.outputs or is_compared(cell):
@@ -202,7 +235,7 @@ def _record_rules(cell: Any, wanted: str | None) -> Iterator[str]:
         yield "its stored output is stale: code changed since; run `python -m cudalab record` on a machine with a GPU"
     if missing := [key for key in ("device", "driver", "date") if not record.get(key)]:
         yield f"its record lacks {', '.join(missing)}"
-    if str(record.get("device", "")).startswith("simulated"):
+    if str(record.get("device", "")).startswith(SIMULATED) and not simulated:
         yield "its stored output came from the simulated device; run `python -m cudalab record` with a GPU"
     if _MACHINE_PATH.search(json.dumps(cell.outputs)):
         yield "its stored output names a path of the machine that recorded it"
@@ -227,18 +260,28 @@ def _compared_rules(cell: Any) -> Iterator[str]:
             yield "it is compared and shows a bare True or False; print the computed values"
 
 
+def draw(notebook: Notebook) -> None:
+    """Put the picture of every drawing cell in its place, with its stamp."""
+    for cell in notebook.cells:
+        if drawing_cells.is_drawing(cell):
+            drawing_cells.draw(cell)
+            cell.metadata[RECORD] = {"source_hash": drawing_cells.drawing_hash(cell.source)}
+
+
 def course_notebooks(root: Path | None = None) -> list[Path]:
     """The chapters, in order."""
     return sorted(((root or project_root()) / "notebooks").glob("*.ipynb"))
 
 
 def check_all(paths: list[Path], *, fix: bool = False) -> int:
-    """Print every breach of the notebooks (default: all chapters); returns the exit code. ``fix`` writes the canonical
-    form first."""
+    """Print every breach of the notebooks (default: all chapters); returns the exit code. ``fix`` first draws the
+    drawings and writes the canonical form."""
     count = 0
     for path in paths or course_notebooks():
         if fix:
-            path.write_text(canonical(read(path)), encoding="utf-8")
+            notebook = read(path)
+            draw(notebook)
+            path.write_text(canonical(notebook), encoding="utf-8")
         for breach in breaches(path):
             print(breach)
             count += 1

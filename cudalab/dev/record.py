@@ -7,12 +7,14 @@ is stamped with the hash of the code behind it, the device, the driver and the d
 
 from __future__ import annotations
 
+import copy
 import datetime
 import json
 import os
 import re
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from tqdm import tqdm
 
 from cudalab.backend import VARIABLE
 from cudalab.dev import notebook_format as rules
+from cudalab.dev.now_you import is_now_you
 from cudalab.installation.environment import project_root
 
 # Asked in the notebook's own process, after its cells, so that it is the device they ran on.
@@ -37,14 +40,17 @@ class RecordError(RuntimeError):
     """A notebook could not be recorded."""
 
 
-def record(path: Path, *, device: str = "gpu", timeout: int = 300) -> dict[str, str]:
+def record(path: Path, *, device: str = "gpu", timeout: int = 300, stale: bool = False) -> dict[str, str]:
     """Run one notebook and store its outputs in it; returns the stamp that its cells got.
 
-    ``device`` is the ``CUDALAB_DEVICE`` it runs with, ``timeout`` the seconds a cell may take. Raises ``RecordError``
-    when a cell fails that is not tagged ``raises-exception``; the file is then left as it was.
+    ``device`` is the ``CUDALAB_DEVICE`` it runs with, ``timeout`` the seconds a cell may take. With ``stale`` all cells
+    run, but those whose stored output fits their code keep it. Raises ``RecordError`` when a cell fails that is not
+    tagged ``raises-exception``; the file is then left as it was.
     """
     notebook = rules.read(path)
     notebook.nbformat_minor = 5
+    hashes = rules.source_hashes(notebook)
+    kept = {cell.id: copy.deepcopy(cell) for cell in notebook.cells if stale and _is_valid(cell, hashes)}
     for cell in notebook.cells:
         cell.metadata.pop(rules.RECORD, None)
         if cell.cell_type == "code":
@@ -78,15 +84,22 @@ def record(path: Path, *, device: str = "gpu", timeout: int = 300) -> dict[str, 
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
             without_paths(output)
-    for cell_id, digest in rules.source_hashes(notebook).items():
-        cell = next(cell for cell in notebook.cells if cell.id == cell_id)
-        cell.metadata[rules.RECORD] = {"source_hash": digest, **stamp}
+        if cell.id in hashes:
+            cell.metadata[rules.RECORD] = {"source_hash": hashes[cell.id], **stamp}
+    notebook.cells = [kept.get(cell.id, cell) for cell in notebook.cells]
+    rules.draw(notebook)
     path.write_text(rules.canonical(notebook), encoding="utf-8")
     return stamp
 
 
+def _is_valid(cell: Any, hashes: Mapping[str, str]) -> bool:
+    """Does the stored output of the cell fit its code?"""
+    return cell.id in hashes and cell.metadata.get(rules.RECORD, {}).get("source_hash") == hashes[cell.id]
+
+
 def _run_cells(client: Any, notebook: Any, path: Path) -> None:
-    cells = [(index, cell) for index, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+    """Run all code cells but those that the learner writes."""
+    cells = [(at, cell) for at, cell in enumerate(notebook.cells) if cell.cell_type == "code" and not is_now_you(cell)]
     for index, cell in tqdm(cells, desc=path.name, unit="cell", leave=False, disable=None):
         client.execute_cell(cell, index)
 
@@ -123,12 +136,12 @@ def _cut(text: str) -> str:
     return text
 
 
-def record_all(paths: list[Path], *, device: str = "gpu", timeout: int = 300) -> int:
+def record_all(paths: list[Path], *, device: str = "gpu", timeout: int = 300, stale: bool = False) -> int:
     """Record the notebooks (default: all chapters) and say how it went; returns the exit code."""
     failures = 0
     for path in paths or rules.course_notebooks():
         try:
-            stamp = record(path, device=device, timeout=timeout)
+            stamp = record(path, device=device, timeout=timeout, stale=stale)
         except (RecordError, ValueError) as error:
             failures += 1
             print(f"record: {error}", file=sys.stderr)

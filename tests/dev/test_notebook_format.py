@@ -104,6 +104,16 @@ def test_host_clock_is_not_seen_where_it_is_not(broken, source):
     assert broken(chapter(code(source))) == []
 
 
+def test_an_unrelated_cell_leaves_later_outputs_valid_and_a_changed_definition_does_not(broken):
+    cells = (code("x = 1", name="first"), code("def f():\n    return x", name="second"), code("f()", name="third"))
+    made = chapter(*cells, code("y = 2", name="fourth"))
+    made.cells.insert(1, code("z = 0", name="unrelated"))
+    made.cells[1].outputs, made.cells[1].execution_count = [], None
+    assert broken(made) == []
+    made.cells[0].source = "x = 2"
+    assert [rule.split(";")[0] for rule in broken(made)] == ["its stored output is stale: code changed since"] * 3
+
+
 def test_changed_code_makes_its_own_and_later_outputs_stale(broken):
     made = chapter(
         code("x = 1", name="first"), code("x = 2", name="second"), code("print(x)", printed("2\n"), name="third")
@@ -121,6 +131,39 @@ def test_output_of_the_simulated_device_is_no_record(broken):
     made = chapter(code("print(1)", printed("1\n")))
     made.cells[0].metadata["cudalab"]["device"] = "simulated NVIDIA H200"
     assert any("came from the simulated device" in rule for rule in broken(made))
+
+
+def test_chapters_that_await_a_gpu_may_be_recorded_on_the_simulated_device(tmp_path):
+    made = chapter(code("print(1)", printed("1\n")))
+    made.cells[0].metadata["cudalab"]["device"] = "simulated NVIDIA H200"
+    path = tmp_path / f"{min(rules.AWAITING_GPU)}_topic.ipynb"
+    path.write_text(rules.canonical(made), encoding="utf-8")
+    assert list(rules.breaches(path)) == []
+
+
+DRAWING = 'cudalab.plot.pitch({1000: 1024}, title="One row")'
+
+
+def test_a_drawing_needs_no_device_and_is_drawn_by_fix(tmp_path, capsys):
+    made = chapter(code("x = 1", name="first"))
+    made.cells.insert(0, nbformat.v4.new_code_cell("# a row\n" + DRAWING, id="draw-row"))
+    path = tmp_path / "chapter.ipynb"
+    path.write_text(rules.canonical(made), encoding="utf-8")
+    missing = "its drawing is missing or older than its code; run `python -m cudalab notebooks --fix`"
+    assert [breach.rule for breach in rules.breaches(path)] == [missing]
+    assert rules.check_all([path], fix=True) == 0
+    drawn = rules.read(path).cells[0]
+    assert set(drawn.metadata["cudalab"]) == {"source_hash"} and drawn.execution_count is None
+    assert "image/svg+xml" in drawn.outputs[0].data and "1000 → 1024" in drawn.outputs[1].data["text/plain"]
+    text = path.read_text()
+    assert rules.check_all([path], fix=True) == 0 and path.read_text() == text
+    path.write_text(text.replace("1000: 1024", "1000: 2048"))
+    assert [breach.rule for breach in rules.breaches(path)] == [missing]
+
+
+@pytest.mark.parametrize("source", [f"x = 1\n{DRAWING}", "cudalab.plot.pitch(pitches)", f"picture = {DRAWING}", "f()"])
+def test_what_is_no_drawing_is_recorded(source):
+    assert set(rules.source_hashes(chapter(code(source)))) == {"some-cell"}
 
 
 def test_record_without_a_date_is_named(broken):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,17 @@ def test_chapter_has_tests_of_its_compared_cells(path):
 @each_chapter
 def test_chapter_keeps_the_rules(path):
     assert [str(breach) for breach in rules.breaches(path)] == []
+
+
+def test_chapters_that_await_a_gpu_say_so():
+    """Those on the list that are there have outputs of the simulated device, so that the list shrinks with them, and
+    the README names them."""
+    waiting = [path for path in CHAPTERS if path.name[:2] in rules.AWAITING_GPU]
+    for path in waiting:
+        stamps = [cell.metadata.get(rules.RECORD, {}) for cell in rules.read(path).cells]
+        assert any(stamp.get("device", "").startswith(rules.SIMULATED) for stamp in stamps), path.name
+    said = re.search(r"recorded on the simulated device so far: ((?:\d\d(?:, )?)+)", (ROOT / "README.md").read_text())
+    assert (said[1].split(", ") if said else []) == [path.name[:2] for path in waiting]
 
 
 def _is_changed(path):
