@@ -31,12 +31,19 @@ SIZES = (1, 2, 4, 8, 16)
 
 
 def banks(
-    access: Profile | ArrayLike, *, line: int | None = None, request: int | None = None, size: int = 4, title: str = ""
+    access: Profile | ArrayLike = (),
+    *,
+    stride: int | None = None,
+    line: int | None = None,
+    request: int | None = None,
+    size: int = 4,
+    title: str = "",
 ) -> Picture:
     """Draw how the banks serve one request.
 
     Args:
         access: a profile, or the byte address that each of up to 32 lanes wants in shared memory (-1: the lane is off).
+        stride: in place of ``access``, the bytes from one lane's address to the next lane's.
         line: of a profile, the source line whose accesses to look at; by default the one with most conflicts.
         request: of a profile, which of the requests kept for that line, counted from 0; by default the one that takes
             most wavefronts.
@@ -44,10 +51,15 @@ def banks(
         title: what the drawing shows.
 
     Raises:
-        ValueError: a profile without shared accesses, no such line or request, or addresses that are not aligned.
+        ValueError: a profile without shared accesses, no such line or request, addresses that are not aligned, or not
+            one of ``access`` and ``stride``.
     """
     from cudalab.analysis.profile import Profile
 
+    if stride is not None:
+        if not isinstance(access, tuple) or access:
+            raise ValueError("banks: give either access or stride, not both")
+        access = np.arange(WARP) * stride
     if isinstance(access, Profile):
         chosen, place = _chosen(access, line, request)
         addresses, active, size, kind = chosen.addresses, chosen.active, chosen.size, chosen.kind.split()[-1]

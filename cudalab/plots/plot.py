@@ -10,6 +10,12 @@ from cudalab.plots.banks import banks
 from cudalab.plots.curve import curve
 from cudalab.plots.heat_map import heat_map
 from cudalab.plots.image import image
+from cudalab.plots.layouts.bank_layout import bank_layout
+from cudalab.plots.layouts.levels import levels
+from cudalab.plots.layouts.order import barriers, queue
+from cudalab.plots.layouts.product import register_tile, tiles, warp_reads
+from cudalab.plots.layouts.rows import rows
+from cudalab.plots.layouts.struct import nodes, struct
 from cudalab.plots.memories import memories
 from cudalab.plots.occupancy import occupancy
 from cudalab.plots.picture import Illustration, Picture
@@ -20,15 +26,25 @@ from cudalab.plots.timeline import timeline
 __all__ = [
     "Illustration",
     "Picture",
+    "bank_layout",
     "banks",
+    "barriers",
     "curve",
     "heat_map",
     "image",
+    "levels",
     "memories",
+    "nodes",
     "occupancy",
     "pitch",
+    "queue",
+    "register_tile",
     "roofline",
+    "rows",
     "sectors",
+    "struct",
+    "tiles",
     "timeline",
     "touched",
+    "warp_reads",
 ]
