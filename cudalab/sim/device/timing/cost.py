@@ -13,6 +13,9 @@ the time of one block without contention: its longest warp's dependency chain of
 ``memory``
     bytes from and to DRAM over its bandwidth, which is lower for a mix of reads and writes. A read moves at least 64
     bytes, a partial store to a sector makes DRAM read the rest of it, and each 128-byte line has a cost of its own.
+``bus``
+    bytes of host memory that a kernel reads and writes by their mapped addresses, over the bandwidth of the bus. The
+    bus moves bytes in both directions at once.
 ``L2``
     sectors that SMs exchange with the L2 over the bandwidth of the SMs' ports; requests for single sectors of a line,
     and partial stores to sectors, take longer than whole lines.
@@ -97,6 +100,10 @@ class Workload:
     """Bytes that DRAM must read to complete partly stored sectors."""
     stored_sectors: float = 0.0
     """Distinct sectors that are stored to."""
+    host_loaded: float = 0.0
+    """Bytes of host memory that cross the bus to the device,"""
+    host_stored: float = 0.0
+    """and from it."""
     lines_read: float = 0.0
     """128-byte lines of DRAM visited by reads."""
     lines_written: float = 0.0
@@ -204,6 +211,7 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
         "dispatch": work.blocks * c["block_dispatch"],
         "issue": an_sm * max(pipes.values()) / c["schedulers"],
         "memory": _memory(profile, work),
+        "bus": _bus(profile, work),
         "L2": max(
             work.sectors * SECTOR / (busy * c["sm_port"]),
             work.l2_lines * c["l2_request"] * cycle / busy,
@@ -235,7 +243,7 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     if machine:
         terms |= {**machine.busy, "loops": an_sm * work.shared_loops * c["shared_loop"]}
     first = min(fill, _round(profile, work))
-    ends = {"dispatch": fill, "memory": first, "L2": first, "atomics": first, "heap": fill}
+    ends = {"dispatch": fill, "memory": first, "bus": first, "L2": first, "atomics": first, "heap": fill}
     taken = {name: term + ends.get(name, 0.0) for name, term in terms.items() if term > 0.0 or name == "latency"}
     bound = max(taken, key=lambda name: taken[name])
     if machine:
@@ -287,13 +295,13 @@ def _exchange(profile: Profile, work: Workload, busy: int) -> float:
     return max((moved + both_ways) / (busy * c["cluster_port"]), far)
 
 
-_APART = ("dispatch", "memory", "atomics", "heap")
+_APART = ("dispatch", "memory", "bus", "atomics", "heap")
 
 
 def _together(taken: Mapping[str, float], power: float, tail: float) -> float:
     """ns of all terms combined: at least the longest. Warps that queue for one resource reach the next one late, so
     resources of an SM with nearly equal demand interfere; their terms combine by a power mean; the tail comes behind
-    them. The front end, DRAM and the atomic units have queues of their own."""
+    them. The front end, DRAM, the bus and the atomic units have queues of their own."""
     sides = [term for name, term in taken.items() if name not in _APART]
     longest = max(sides, default=0.0)
     shared = longest * sum((term / longest) ** power for term in sides) ** (1.0 / power) if longest > 0.0 else 0.0
@@ -319,7 +327,13 @@ def _load_latency(profile: Profile, work: Workload) -> float:
 
 def _missed_latency(profile: Profile, work: Workload) -> float:
     """ns of one load that misses the L1. An SM reaches one half of the L2 sooner than the other; data that fit one
-    half are kept in both."""
+    half are kept in both. Host memory is a round trip over the bus away."""
+    across = min(1.0, work.host_loaded / (work.loaded_sectors * SECTOR)) if work.loaded_sectors else 0.0
+    return across * profile.device["host_latency"] + (1.0 - across) * _device_latency(profile, work)
+
+
+def _device_latency(profile: Profile, work: Workload) -> float:
+    """ns of one load from the L2 or from DRAM."""
     c = profile.device
     if not fits_l2(profile, work):
         return c["dram_latency"]
@@ -414,6 +428,13 @@ def _memory(profile: Profile, work: Workload) -> float:
     return max(moved / bandwidth, visits * 1e-3)
 
 
+def _bus(profile: Profile, work: Workload) -> float:
+    """ns for the bytes of host memory. While both directions are busy, each is a little slower."""
+    c = profile.device
+    less, more = sorted((work.host_loaded, work.host_stored))
+    return c["bus_byte"] * (more + less * (c["bus_contention"] - 1.0))
+
+
 def _fraction(profile: Profile, work: Workload, bound: str, ns: int) -> float:
     c = profile.device
     cycles = profile.sms * c["clock"] * ns
@@ -423,6 +444,8 @@ def _fraction(profile: Profile, work: Workload, bound: str, ns: int) -> float:
         return min(1.0, work.sectors * SECTOR / (profile.sms * c["sm_port"] * ns))
     if bound == "shared":
         return min(1.0, (work.shared_wavefronts + work.l1_turns + work.shuffles) / cycles)
+    if bound == "bus":
+        return min(1.0, max(work.host_loaded, work.host_stored) * c["bus_byte"] / ns)
     moved = work.dram_read + work.dram_fill + work.stored_sectors * SECTOR
     return min(1.0, moved / (c["dram_bandwidth"] * 1e3 * ns))
 

@@ -298,6 +298,8 @@ def workload(launch: Launch, code: TimedCode, counts: Counts) -> Workload:
         lines_written=counts.lines_stored_once * written_once,
         pairs_read=counts.pairs_loaded_once * read_once + filled * per_pair * written_once,
         pairs_written=counts.pairs_stored_once * written_once,
+        host_loaded=counts.host_loaded,
+        host_stored=counts.host_stored,
         bulk_loaded=bulk_loaded,
         bulk_stored=bulk_stored,
         l1_turns=loads.turns + stores.turns + atomics.turns - bulk_loaded - bulk_stored,

@@ -194,6 +194,10 @@ class Counts:
     pairs_stored_once: float = 0.0
     footprint_bytes: int = 0
     """Size of the allocations that the parameters point to: no launch moves more different bytes of them."""
+    host_loaded: float = 0.0
+    """Bytes that blocks load from host memory, each sector once a block,"""
+    host_stored: float = 0.0
+    """and store to it."""
     longest_warp: float = 0.0
     """PTX instructions of the warp that executed most."""
     longest_warp_accesses: float = 0.0

@@ -133,6 +133,18 @@ class Pointers:
             return [(a.pointer, a.size) for a in memory if a.kind in _HOST_KINDS]
         return self._host_visible
 
+    @property
+    def host_memory(self) -> list[tuple[int, int]]:
+        """Page-locked and registered memory that it may touch: its bytes lie with the host, across the bus."""
+        memory = self._kernel.module.memory
+        everywhere = self._kernel.follows_pointers
+        allocations = memory if everywhere else self.allocations
+        found = {(a.pointer, a.size) for a in allocations if a.kind == "pinned"}
+        if everywhere:
+            return sorted({*found, *memory.ranges})
+        at = {memory.find_range(address) for address in self.addresses} if self.registered else set()
+        return sorted(found | {entry for entry in at if entry[1]})
+
     @cached_property
     def _host_visible(self) -> list[tuple[int, int]]:
         found = {(a.pointer, a.size) for a in self.allocations if a.kind in _HOST_KINDS}
