@@ -11,10 +11,15 @@ from cudalab.plots.curve import curve
 from cudalab.plots.heat_map import heat_map
 from cudalab.plots.image import image
 from cudalab.plots.layouts.bank_layout import bank_layout
+from cudalab.plots.layouts.lanes import lanes
 from cudalab.plots.layouts.levels import levels
+from cudalab.plots.layouts.message import message
 from cudalab.plots.layouts.order import barriers, queue
 from cudalab.plots.layouts.product import register_tile, tiles, warp_reads
 from cudalab.plots.layouts.rows import rows
+from cudalab.plots.layouts.scopes import scopes
+from cudalab.plots.layouts.stages import stages
+from cudalab.plots.layouts.stride import stride
 from cudalab.plots.layouts.struct import nodes, struct
 from cudalab.plots.memories import memories
 from cudalab.plots.occupancy import occupancy
@@ -32,8 +37,10 @@ __all__ = [
     "curve",
     "heat_map",
     "image",
+    "lanes",
     "levels",
     "memories",
+    "message",
     "nodes",
     "occupancy",
     "pitch",
@@ -41,7 +48,10 @@ __all__ = [
     "register_tile",
     "roofline",
     "rows",
+    "scopes",
     "sectors",
+    "stages",
+    "stride",
     "struct",
     "tiles",
     "timeline",

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cudalab.plots import plot
+from cudalab.plots.layouts.stages import schedule
 from cudalab.plots.layouts.struct import offsets
 
 DRAWINGS = {
@@ -24,6 +25,12 @@ DRAWINGS = {
     "levels": lambda: plot.levels([32, 128, 1024, 2048]),
     "barriers": lambda: plot.barriers(first=False),
     "queue": lambda: plot.queue(wait=True),
+    "stride": lambda: plot.stride(20, 2, 4),
+    "stride of one round": lambda: plot.stride(3, 4, 8),
+    "lanes": lambda: plot.lanes(ways=8, run=4),
+    "stages": lambda: plot.stages(6, 16, copy=0.5, use=7),
+    "scopes": lambda: plot.scopes("device"),
+    "message": lambda: plot.message(writer_fence=False),
 }
 
 
@@ -107,9 +114,58 @@ def test_banks_takes_the_distance_of_neighbouring_lanes():
     assert "**2** wavefronts, half a warp at a time, without bank conflicts" in plot.banks(stride=136, size=8).summary
 
 
+def test_stride_says_what_the_first_thread_takes_and_who_takes_nothing():
+    text = plot.stride(20, 2, 4).summary
+    assert "a step of 8, 3 rounds" in text and "takes 0, 8, 16; in the last round 4 of 8 threads" in text
+    assert "find no element" not in plot.stride(16, 2, 4).summary
+
+
+@pytest.mark.parametrize(
+    "ways, run, steps, busy",
+    [(2, 1, 2, "16 of 32"), (2, 32, 1, "32 of 32"), (4, 8, 4, "8 of 32"), (8, 32, 1, "32 of 32")],
+)
+def test_a_warp_takes_a_step_for_each_way_that_its_lanes_take(ways, run, steps, busy):
+    drawing = plot.lanes(ways, run)
+    assert f"{steps} step" in drawing.summary and busy in drawing.summary
+    assert drawing.svg().count(">step ") == steps
+
+
+@pytest.mark.parametrize(
+    "stages, tiles, copy, use, end",
+    [(1, 6, 3, 2, 30), (2, 6, 3, 2, 20), (4, 6, 3, 2, 20), (2, 6, 2, 3, 20), (2, 1, 3, 2, 5), (2, 4, 2, 2, 10)],
+)
+def test_stages_hide_the_shorter_of_copy_and_use(stages, tiles, copy, use, end):
+    spans = schedule(stages, tiles, copy, use)
+    assert spans[-1][1] + use == end
+    assert all(used >= copied + copy for copied, used in spans)
+    assert all(spans[at][0] >= spans[at - stages][1] + use for at in range(stages, tiles))
+    assert f"done after {end}" in plot.stages(stages, tiles, copy, use).summary
+
+
+@pytest.mark.parametrize("scope, marked", [("thread", 1), ("block", 6), ("device", 18), ("system", 27)])
+def test_scopes_marks_the_threads_that_an_operation_counts_for(scope, marked):
+    svg = plot.scopes(scope).svg()
+    assert svg.count("✓") + svg.count("●") == marked
+
+
+def test_message_says_which_steps_may_swap():
+    assert "whoever has seen the flag sees the data" in plot.message().summary
+    assert "the writer's fence" in plot.message(writer_fence=False).summary
+    assert "the reader's fence" in plot.message(reader_fence=False).summary
+    assert "the steps of both" in plot.message(False, False).summary
+    assert plot.message(False, True).svg().count("may swap") == 1
+
+
 @pytest.mark.parametrize(
     "draw, match",
     [
+        (lambda: plot.stride(20, 5, 8), "got 5 × 8 threads"),
+        (lambda: plot.stride(1000, 1, 4), "250: 1000 elements"),
+        (lambda: plot.lanes(9), "got ways=9"),
+        (lambda: plot.lanes(2, 33), "run=33"),
+        (lambda: plot.stages(0), "got stages=0"),
+        (lambda: plot.stages(2, use=0), "times above 0"),
+        (lambda: plot.scopes("grid"), "got 'grid'"),
         (lambda: plot.rows(9, 8, 1), "got width 9, pitch 8"),
         (lambda: plot.rows(4, 8, 20), "1 to 12 rows"),
         (lambda: plot.rows(4, 8, 2, step=0), "at least 1 byte"),
