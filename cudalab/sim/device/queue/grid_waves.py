@@ -53,7 +53,7 @@ class Grid:
 
     def __init__(self, operation: Operation, needs: BlockNeeds | None, blocks: int) -> None:
         self.operation = operation
-        self.key = (operation.stream.priority, operation.ready, operation.sequence)
+        self.key = (operation.priority, operation.ready, operation.sequence)
         self.needs = needs
         self.blocks = blocks
         self.pending = blocks

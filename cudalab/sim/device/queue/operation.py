@@ -82,6 +82,8 @@ class Operation:
     done = False
     exclusive = False
     """Does it keep everything else off the SMs? A copy on a device without copy engines does."""
+    priority = 0
+    """Of its stream when it was issued, for work of the SMs; copies over the bus have none."""
 
     time: KernelTime | None = None
     """What bounds the duration of a launch, once it has started."""
@@ -109,6 +111,8 @@ class Operation:
         self.stream = stream
         self.dependents: list[tuple[Operation, str]] = []
         """Who waits for it, and by which rule."""
+        if stream.priority and work.engine == "sm":
+            self.priority = stream.priority
 
     @property
     def kind(self) -> str:

@@ -1,10 +1,12 @@
 """The SM array: distributes the blocks of concurrent grids to SMs, and models how fast they run together.
 
 Blocks start as SMs have resources for them and run to completion; there is no preemption. When several grids have
-pending blocks, the stream with the highest priority is served first, then the grid that became ready first; the next
-grid gets resources only when all blocks of the one before it have started. So a grid that fills the device lets others
-in as its last blocks end, and one of higher priority gets every slot that becomes free from the moment it is ready
-(CUDA C++ Programming Guide, "Stream Priorities" and "Concurrent Kernel Execution").
+pending blocks, the highest priority is served first, then the grid that became ready first; the next grid gets
+resources only when all blocks of the one before it have started. So a grid that fills the device lets others in as its
+last blocks end, and one of higher priority gets every slot that becomes free from the moment it is ready (CUDA C++
+Programming Guide, "Stream Priorities" and "Concurrent Kernel Execution"). A launch has the priority that its stream had
+when it was called; copies over the bus have none, also where they take the place of kernels (CUDA Runtime API,
+``cudaStreamSetAttribute`` and ``cudaStreamCreateWithPriority``).
 
 Blocks that start together are modelled as one *wave* (grid_waves.py): they end together, and their slots go to the next
 blocks of the grid, or to a grid ahead of it in the queue. A launch that is alone takes exactly ``KernelTime.ns``, in

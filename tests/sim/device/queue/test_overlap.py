@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 import pytest
-from cuda.bindings.runtime import cudaError_t
+from cuda.bindings.runtime import cudaError_t, cudaStreamAttrID
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import CudaError, Log
@@ -319,6 +319,47 @@ def test_a_high_priority_kernel_starts_as_blocks_of_the_other_finish(program):
             assert long.start < short.start < short.end < long.end
     assert 0.9 / 21 <= starts[-5] < 2 / 21, "after the first wave, which is not preempted"
     assert starts[0] >= 0.99
+
+
+def test_a_launch_keeps_the_priority_that_its_stream_had(program):
+    """``cudaStreamSetAttribute`` "will not affect previously submitted work"."""
+    bench = Streams(program, "laptop")
+    device, (changed, other) = bench.device, bench.streams()
+    bench.waves(changed, 10, 6000)
+    bench.waves(changed, 1, 6000)  # not ready before the first has ended
+    bench.waves(other, 10, 6000)
+    device.stream_set_attribute(changed, int(cudaStreamAttrID.cudaLaunchAttributePriority), (-5,))
+    bench.waves(changed, 1, 6000)
+    device.synchronize()
+    _, before, long, after = bench.ended.kind("kernel")
+    assert before.start >= 0.9 * (long.end - long.start) + long.start
+    assert after.start >= before.end  # stream order
+
+
+def test_later_launches_have_the_new_priority(program):
+    bench = Streams(program, "laptop")
+    device, (changed, other) = bench.device, bench.streams()
+    bench.waves(other, 10, 6000)
+    device.stream_set_attribute(changed, int(cudaStreamAttrID.cudaLaunchAttributePriority), (-5,))
+    bench.waves(changed, 1, 6000)
+    device.synchronize()
+    long, urgent = bench.ended.kind("kernel")
+    assert urgent.end < long.end
+
+
+@pytest.mark.parametrize("profile", ["h200-0ce", "h200-1ce", "h200"])
+def test_copies_take_no_notice_of_priorities(program, profile):
+    """ "Stream priorities have no effect on host-to-device and device-to-host memory operations." """
+    bench = Streams(program, profile)
+    device = bench.device
+    streams = [device.stream_create(NON_BLOCKING, priority) for priority in (0, 0, -5)]
+    host = device.malloc_host(3 * SIZE)
+    for index, stream in enumerate(streams):
+        device.memcpy(bench.data, host + index * SIZE, SIZE, 1, stream, True)
+    device.synchronize()
+    copies = bench.ended.kind("copy")
+    assert [copy.start for copy in copies] == sorted(copy.start for copy in copies)
+    assert copies[2].start >= copies[1].end
 
 
 def test_launches_block_when_the_environment_says_so(program, monkeypatch):
