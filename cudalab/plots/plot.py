@@ -15,6 +15,7 @@ from cudalab.plots.layouts.lanes import lanes
 from cudalab.plots.layouts.levels import levels
 from cudalab.plots.layouts.message import message
 from cudalab.plots.layouts.order import barriers, queue
+from cudalab.plots.layouts.pending import pending
 from cudalab.plots.layouts.product import register_tile, tiles, warp_reads
 from cudalab.plots.layouts.rows import rows
 from cudalab.plots.layouts.scopes import scopes
@@ -43,6 +44,7 @@ __all__ = [
     "message",
     "nodes",
     "occupancy",
+    "pending",
     "pitch",
     "queue",
     "register_tile",

@@ -52,8 +52,9 @@ def tune(
     "breadth-first"])`` calls ``run(2, "depth-first")`` and so on, with the values in this order, and records what each
     call puts into streams (``cudalab.trace``). The curve shows the time on the device (``Timeline.elapsed``) against
     the first parameter, one line for each value of the others; below it is the timeline of the best setting, or of the
-    one that was run last. ``run`` may return a timeline of its own, which then counts. The tuner's ``points`` are by
-    the name of the line (``"depth-first"``), its ``timelines`` by setting (``(2, "depth-first")``).
+    one that was run last. ``run`` may return a timeline of its own, which then counts, or microseconds (a latency,
+    say), which the curve then shows in the place of the time on the device. The tuner's ``points`` are by the name of
+    the line (``"depth-first"``), its ``timelines`` by setting (``(2, "depth-first")``).
 
     Args:
         run: ``run(size, value)`` does the work once and returns what ``cudalab.benchmark`` returned; without

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
+from numbers import Real
 from typing import Any
 
 import ipywidgets
@@ -54,6 +55,8 @@ class WorkTuner(Controls):
         """The runs, by the value of the other parameters (``"depth-first"``; empty where there is none)."""
         self.timelines: dict[Setting, Timeline] = {}
         """The last timeline of each setting, by the values of all parameters."""
+        self._microseconds: dict[Setting, float] = {}
+        """The time of each of these."""
         self.choices = {
             name: ipywidgets.Dropdown(options=values, description=name, style=LABEL, layout=WIDE)
             for name, values in self.parameters.items()
@@ -96,6 +99,7 @@ class WorkTuner(Controls):
         for points in self.points.values():
             points.clear()
         self.timelines.clear()
+        self._microseconds.clear()
         self.last = None
 
     def _finish(self, taken: Sequence[Setting]) -> None:
@@ -113,34 +117,34 @@ class WorkTuner(Controls):
             raise ValueError(f"tune: give a value for each of {', '.join(self.parameters)}; got {setting}")
         dropped = self._keep_fresh()
         taken = [self._record(setting)]
-        if taken[0].label == "measured":
+        if taken[0][0].label == "measured":
             if not self._warm:
                 taken = [self._record(setting)]
                 self._warm = True
             taken += [self._record(setting) for _ in range(REPEATS - 1)]
         self._remember()
-        t = middle(taken, lambda each: each.elapsed)
-        self.kind, self.timelines[setting] = t.label, t
-        point = Point(setting[0], t.elapsed)
+        t, microseconds = middle(taken, lambda each: each[1])
+        self.kind, self.timelines[setting], self._microseconds[setting] = t.label, t, microseconds
+        point = Point(setting[0], microseconds)
         self.points.setdefault(self._series(setting), []).append(point)
         self.last = point
-        said = f"{self._said(setting)}: **{number(t.elapsed)} µs** ({t.label})"
+        said = f"{self._said(setting)}: **{number(microseconds)} µs** ({t.label})"
         self.status.value = message(NEUTRAL, said + (DROPPED if dropped else ""))
         return point
 
-    def _record(self, setting: Setting) -> Timeline:
+    def _record(self, setting: Setting) -> tuple[Timeline, float]:
         # a press of a button has no cell around it that the streams' names could be read from
         with trace(streams=names_of(self.run)) as t:
             given = self.run(*setting)
         t = given if isinstance(given, Timeline) else t
         t.spans  # noqa: B018
         backend.cudart.cudaDeviceSynchronize()  # the next run begins when this one has ended
-        return t
+        return t, float(given) if isinstance(given, Real) else t.elapsed
 
     @property
     def best(self) -> Setting | None:
         """The setting with the shortest time; None before anything has run."""
-        return min(self.timelines, key=lambda setting: self.timelines[setting].elapsed, default=None)
+        return min(self._microseconds, key=lambda setting: self._microseconds[setting], default=None)
 
     @property
     def best_microseconds(self) -> float:
@@ -151,7 +155,7 @@ class WorkTuner(Controls):
         """
         if self.best is None:
             raise ValueError("tune: nothing has run yet; press Run, or call sweep()")
-        return self.timelines[self.best].elapsed
+        return self._microseconds[self.best]
 
     def draw(self, setting: Setting | None = None) -> None:
         """Draw the curve, and the timeline of ``setting``, in the place of those before."""

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cudalab.plots import plot
+from cudalab.plots.layouts import pending
 from cudalab.plots.layouts.stages import schedule
 from cudalab.plots.layouts.struct import offsets
 
@@ -29,6 +30,8 @@ DRAWINGS = {
     "stride of one round": lambda: plot.stride(3, 4, 8),
     "lanes": lambda: plot.lanes(ways=8, run=4),
     "stages": lambda: plot.stages(6, 16, copy=0.5, use=7),
+    "pending blocks": lambda: plot.pending(),
+    "pending blocks, and urgent ones": lambda: plot.pending(4, 16, 3, urgent=2, called=4, priority=True),
     "scopes": lambda: plot.scopes("device"),
     "message": lambda: plot.message(writer_fence=False),
 }
@@ -142,6 +145,26 @@ def test_stages_hide_the_shorter_of_copy_and_use(stages, tiles, copy, use, end):
     assert f"done after {end}" in plot.stages(stages, tiles, copy, use).summary
 
 
+@pytest.mark.parametrize(
+    "blocks, length, priority, begin, end",
+    [
+        (16, 3, False, 12, 13),
+        (16, 3, True, 6, 13),
+        (48, 1, True, 4, 13),
+        (4, 12, True, 12, 13),
+        (2, 12, False, 4, 12),
+    ],
+)
+def test_pending_blocks_get_a_place_that_comes_free(blocks, length, priority, begin, end):
+    ran = pending.schedule(4, blocks, length, urgent=2, called=4, takes=1, priority=priority)
+    assert len(ran) == blocks + 2
+    assert min(block.begin for block in ran if block.urgent) == begin
+    assert max(block.end for block in ran) == end
+    for place in range(4):
+        mine = sorted((block.begin, block.end) for block in ran if block.place == place)
+        assert all(one[1] <= other[0] for one, other in zip(mine, mine[1:], strict=False))
+
+
 @pytest.mark.parametrize("scope, marked", [("thread", 1), ("block", 6), ("device", 18), ("system", 27)])
 def test_scopes_marks_the_threads_that_an_operation_counts_for(scope, marked):
     svg = plot.scopes(scope).svg()
@@ -185,6 +208,8 @@ def test_message_says_which_steps_may_swap():
         (lambda: plot.register_tile(thread=(4, 0)), "not in a block"),
         (lambda: plot.levels([1, 2, 3]), "4 positive amounts"),
         (lambda: plot.queue(0), "at least 1"),
+        (lambda: plot.pending(9), "got places=9"),
+        (lambda: plot.pending(takes=0), "times are above 0"),
         (lambda: plot.banks(), "1 to 32 lanes"),
         (lambda: plot.banks([0], stride=4), "either access or stride"),
     ],

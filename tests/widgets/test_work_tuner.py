@@ -165,3 +165,16 @@ def test_the_curve_names_its_series_and_its_best():
     )
     assert "depth, breadth" in picture.alt
     assert settings({"": []}, parameter="streams", kind="no run yet", choices=[1]).summary == "No run yet."
+
+
+def test_a_number_that_the_function_returns_counts_instead_of_the_time_on_the_device(page, run):
+    latencies = {1: 70.0, 2: 30.0, 4: 50.0}
+
+    def timed(count):
+        run(count, "round")
+        return latencies[count]
+
+    tuner = tune(timed, streams=[1, 2, 4])
+    assert {point.value: point.microseconds for point in tuner.points[""]} == latencies
+    assert tuner.best == (2,) and tuner.best_microseconds == 30.0
+    assert tuner.timelines[4,].elapsed != 50.0
