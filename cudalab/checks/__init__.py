@@ -4,32 +4,55 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterable, Mapping
 
+from cudalab.checks import practice
 from cudalab.checks.answer import read_answer
-from cudalab.checks.bench import KernelBench
-from cudalab.checks.exercise import Exercise, Finding, PartResult, Result
+from cudalab.checks.bench import Bench, KernelBench
+from cudalab.checks.exercise import AnswerKind, Exercise, Finding, PartResult, Result
 from cudalab.checks.gate import Gate, GateResult
 from cudalab.checks.streams import StreamBench
+from cudalab.checks.value import ValueBench
 from cudalab.course import progress
 
-__all__ = ["Exercise", "Finding", "Gate", "GateResult", "PartResult", "Result", "check", "exercises", "find"]
+__all__ = [
+    "Exercise",
+    "Finding",
+    "Gate",
+    "GateResult",
+    "PartResult",
+    "Result",
+    "check",
+    "exercises",
+    "find",
+    "practices",
+]
 
+BENCHES: Mapping[AnswerKind, type[Bench]] = {"kernel": KernelBench, "function": StreamBench, "value": ValueBench}
+"""Where each kind of answer is tried."""
 _CHAPTERS = tuple(sorted(found.name for found in pkgutil.iter_modules(__path__) if found.name.startswith("chapter_")))
 
 
 def exercises() -> tuple[Exercise, ...]:
     """All exercises of the course, in order."""
-    modules = (importlib.import_module(f"cudalab.checks.{name}") for name in _CHAPTERS)
-    return tuple(exercise for module in modules for exercise in module.EXERCISES)
+    return _declared(f"{__name__}.{name}" for name in _CHAPTERS)
+
+
+def practices() -> tuple[Exercise, ...]:
+    """What the chapters' *Now you* cells ask, in order: exercises without points."""
+    return _declared(f"{practice.__name__}.{found.name}" for found in pkgutil.iter_modules(practice.__path__))
+
+
+def _declared(modules: Iterable[str]) -> tuple[Exercise, ...]:
+    return tuple(exercise for name in modules for exercise in importlib.import_module(name).EXERCISES)
 
 
 def find(exercise_id: str) -> Exercise:
     """The exercise with this id, e.g. ``"04.2"``; `KeyError` lists the ids that exist."""
-    for exercise in exercises():
-        if exercise.id == exercise_id:
-            return exercise
-    known = ", ".join(e.id for e in exercises())
-    raise KeyError(f"check: there is no exercise {exercise_id!r}; there are {known}")
+    known = {exercise.id: exercise for exercise in (*exercises(), *practices())}
+    if exercise_id not in known:
+        raise KeyError(f"check: there is no exercise {exercise_id!r}; there are {', '.join(known)}")
+    return known[exercise_id]
 
 
 def check(exercise_id: str, answer: object, *, seed: int | None = None) -> Result:
@@ -42,9 +65,9 @@ def check(exercise_id: str, answer: object, *, seed: int | None = None) -> Resul
     session is touched.
 
     Args:
-        exercise_id: ``CHAPTER.NUMBER``, e.g. ``"04.2"``.
+        exercise_id: ``CHAPTER.NUMBER``, e.g. ``"04.2"``; of a *Now you*, ``CHAPTER.NAME``, e.g. ``"04.pitch"``.
         answer: the kernel (a ``RawKernel``, or what ``%%cuda`` bound) or its CUDA C++ source; where the exercise asks
-            for one, the Python function, whose whole cell then counts, or its source.
+            for one, the Python function, whose whole cell then counts, or its source; or the value.
         seed: of the random inputs and of the shapes; the same seed gives the same check. None takes a fresh one, which
             the result names.
 
@@ -53,8 +76,7 @@ def check(exercise_id: str, answer: object, *, seed: int | None = None) -> Resul
         TypeError: the answer is neither what the exercise asks for nor text.
     """
     exercise = find(exercise_id)
-    kind = StreamBench if exercise.python else KernelBench
-    bench = kind(exercise, read_answer(answer, python=exercise.python), seed=seed)
+    bench = BENCHES[exercise.answer](exercise, read_answer(answer, exercise.answer), seed=seed)
     result = bench.run()
     progress.note("check", exercise.id, result.points, done=result.passed)
     return result

@@ -1,4 +1,4 @@
-"""The text of an answer: from a kernel object, from a Python function, or from the source itself."""
+"""An answer: the text of a kernel or of a Python function, from the object or from the source itself; or a value."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import FunctionType
 
 from cudalab.cells.magics import compiler_options
+from cudalab.checks.exercise import AnswerKind
 from cudalab.sim.device.caller import is_cell
 
 MAGIC = "%%cuda"
@@ -16,26 +17,30 @@ MAGIC = "%%cuda"
 
 @dataclass(frozen=True)
 class Answer:
-    source: str
+    source: str = ""
     """CUDA C++, or Python where the exercise asks for a function."""
     options: tuple[str, ...] = ()
     """Compiler options the learner gave."""
+    value: object = None
+    """The value itself, where the exercise asks for one."""
 
 
-def read_answer(given: object, *, python: bool = False) -> Answer:
+def read_answer(given: object, kind: AnswerKind = "kernel") -> Answer:
     """The answer in ``given``: text, a whole ``%%cuda`` cell with its options included, an object with ``code`` and
-    ``options`` (a ``RawKernel``), or, where the exercise asks for ``python``, a function: then the answer is the whole
-    cell that defines it.
+    ``options`` (a ``RawKernel``), or, where the exercise asks for one, a function: then the answer is the whole cell
+    that defines it. A value is taken as it is.
 
     Raises:
         TypeError: ``given`` is none of these; the message says what to pass.
     """
+    if kind == "value":
+        return Answer(value=given)
     if isinstance(given, str):
         head, _, body = given.partition("\n")
         if head.startswith(MAGIC):
             return Answer("\n" + body, compiler_options(head.removeprefix(MAGIC)))  # the magic's line is line 1
         return Answer(given)
-    if python:
+    if kind == "function":
         if isinstance(given, FunctionType):
             return Answer(_cell_of(given))
         raise TypeError(

@@ -142,7 +142,7 @@ PIPELINE = Exercise(
     kernel="pipeline",
     examine=_pipeline,
     gates=(KERNELS_COPIES, BOTH_WAYS, STREAMS, HOST_11_1, PAGEABLE, COPIED),
-    python=True,
+    answer="function",
 )
 
 # --- 11.2 ------------------------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ LETTERBOXES = Exercise(
     kernel="send",
     examine=_letterboxes,
     gates=(FILLING, BOXES, POLLS, ROWS),
-    python=True,
+    answer="function",
 )
 
 EXERCISES = (PIPELINE, LETTERBOXES)

@@ -170,7 +170,7 @@ TIME_RIGHT = Exercise(
     examine=_median_time,
     correctness=2,
     gates=(HOST_14_1,),
-    python=True,
+    answer="function",
 )
 
 # --- 14.2 ------------------------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ FORK_AND_JOIN = Exercise(
     kernel="fork_and_join",
     examine=_fork_join,
     gates=(OVERLAP, HOST_14_2),
-    python=True,
+    answer="function",
 )
 
 EXERCISES = (TIME_RIGHT, FORK_AND_JOIN)

@@ -17,6 +17,7 @@ from cudalab.checks.gate import Gate, GateResult
 from cudalab.sim.machine.reports.card import card
 
 PartName = Literal["correctness", "soundness", "efficiency"]
+AnswerKind = Literal["kernel", "function", "value"]
 PARTS: tuple[PartName, ...] = ("correctness", "soundness", "efficiency")
 
 
@@ -83,28 +84,40 @@ class Result:
         return all(p.passed for p in self.parts)
 
     @property
+    def verdict(self) -> str:
+        """Points, or for practice, which has none, a plain word."""
+        if self.maximum:
+            return f"{self.points:g} of {self.maximum:g} points"
+        return "done" if self.passed else "not yet"
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         return tuple(f for p in self.parts for f in p.findings)
 
     def __str__(self) -> str:
-        lines = [f"{self.exercise} {self.title}: {self.points:g} of {self.maximum:g} points"]
+        lines = [f"{self.exercise} {self.title}: {self.verdict}"]
+        if not self.maximum:
+            for finding in self.findings:
+                lines += [f"  {line}" for line in _told(finding)]
+            return "\n".join(lines)
         for part in self.parts:
             lines.append(f"  {_MARK[_state(part)]} {part.name} ({_worth(part)}): {_state(part)}")
             for gate in part.gates:
                 lines.append(f"      {_MARK[gate.state]} {gate} ({gate.worth})")
                 lines += [f"          {line}" for line in gate.advice]
             for finding in part.others:
-                text = finding.text.replace("\n", "\n      ")
-                lines.append(f"      {finding.rule}: {text}")
-                if finding.mistake:
-                    lines.append(f"      This looks like a known mistake: {finding.mistake}")
-                if finding.look:
-                    lines.append(f"      Look at: {finding.look}")
+                lines += [f"      {line}" for line in _told(finding)]
         return "\n".join([*lines, f"  Inputs and shapes come from seed {self.seed}; seed={self.seed} repeats them."])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        title = f"{self.exercise} {self.title}: {self.verdict}"
+        if not self.maximum:
+            found = "".join(f"<li>{_told_html(finding)}</li>" for finding in self.findings)
+            return card(
+                "good" if self.passed else "wrong", title, kind="check", body=f"<ul>{found}</ul>" if found else ""
+            )
         rows = []
         for part in self.parts:
             state = _state(part)
@@ -112,12 +125,7 @@ class Result:
                 "<br>".join(html.escape(line) for line in (f"{_MARK[g.state]} {g} ({g.worth})", *g.advice))
                 for g in part.gates
             ]
-            details += [
-                f"<b>{html.escape(f.rule)}</b>: {html.escape(f.text)}".replace("\n", "<br>")
-                + (f"<br>This looks like a known mistake: {html.escape(f.mistake)}" if f.mistake else "")
-                + (f"<br>Look at: {html.escape(f.look)}" if f.look else "")
-                for f in part.others
-            ]
+            details += [_told_html(finding) for finding in part.others]
             body = "".join(f"<li>{detail}</li>" for detail in details)
             shown = f"<ul style='margin:0'>{body}</ul>" if body else ""
             rows.append(
@@ -127,7 +135,7 @@ class Result:
             )
         return card(
             "good" if self.passed else "wrong",
-            f"{self.exercise} {self.title}: {self.points:g} of {self.maximum:g} points",
+            title,
             kind="check",
             facts=[("seed", str(self.seed))],
             body=f"<table>{''.join(rows)}</table>",
@@ -136,6 +144,22 @@ class Result:
 
 _MARK = {"passed": "[+]", "failed": "[x]", "waits for the parts above": "[ ]"}
 _COLOR = {"passed": "#009E73", "failed": "#D55E00", "waits for the parts above": "#000000"}
+
+
+def _told(finding: Finding) -> list[str]:
+    """A finding in lines of text."""
+    lines = f"{finding.rule}: {finding.text}".split("\n")
+    if finding.mistake:
+        lines.append(f"This looks like a known mistake: {finding.mistake}")
+    if finding.look:
+        lines.append(f"Look at: {finding.look}")
+    return lines
+
+
+def _told_html(finding: Finding) -> str:
+    first, *more = (html.escape(line) for line in _told(finding))
+    rule, _, text = first.partition(": ")
+    return "<br>".join([f"<b>{rule}</b>: {text}", *more])
 
 
 def _state(part: PartResult) -> str:
@@ -151,21 +175,21 @@ def _worth(part: PartResult) -> str:
 @dataclass(frozen=True, eq=False)
 class Exercise:
     id: str
-    """``CHAPTER.NUMBER``, e.g. ``04.2``."""
+    """``CHAPTER.NUMBER``, e.g. ``04.2``; of practice, which carries no points, ``CHAPTER.NAME``, e.g. ``04.pitch``."""
     title: str
     kernel: str
-    """The name that the kernel, or the Python function, must have."""
+    """The name that the kernel, or the Python function, must have; of a value, what feedback calls it."""
     examine: Callable[[Any], None]
-    """Runs the answer on its bench, a ``KernelBench`` or, for ``python``, a ``StreamBench``, which collects the
-    findings and measures the gates."""
+    """Runs the answer on its bench, which collects the findings and measures the gates."""
     correctness: float = 0
     """Points for right values; 0: required, for a starter that has them already."""
     soundness: float = 0
     """Points for what the sanitizer, or the hazard report, finds nothing in."""
     gates: tuple[Gate, ...] = ()
     """What is counted, and the points of each."""
-    python: bool = False
-    """The answer is a Python function (streams, events, measurements), not a kernel."""
+    answer: AnswerKind = "kernel"
+    """What is asked for: a kernel (``KernelBench``), a Python function that uses streams, events or measurements
+    (``StreamBench``), or a plain value (``ValueBench``)."""
 
     @property
     def points(self) -> dict[PartName, float]:

@@ -47,6 +47,7 @@ from cudalab.checks.bench import CHECK_TIME, Bench, Known, Stop, poison
 from cudalab.checks.gate import Gate
 from cudalab.checks.order import Order
 from cudalab.checks.session import BUILTINS, NAMES, simulated
+from cudalab.checks.value import compare_value
 from cudalab.sim import cupy
 from cudalab.sim import device as sim_device
 from cudalab.sim.device.observer import Observer
@@ -353,6 +354,13 @@ class Trial:
         """Compare a whole array (on the device or in host memory) with the oracle: equal, or within ``tolerance``."""
         got = array.get() if hasattr(array, "get") else np.asarray(array)
         self.bench.compare(name, got, expected, tolerance, known, look or "which work has to wait for which")
+
+    def expect_value(
+        self, expected: Any, *, tolerance: float = 0.0, known: Sequence[Known] = (), look: str = ""
+    ) -> None:
+        """Compare what the function returned with what it should: equal, or within ``tolerance``."""
+        what = f"{self.bench.exercise.kernel} returned"
+        compare_value(self.bench, what, self.value, expected, tolerance, known, look, tells=True)
 
     def close(self) -> None:
         """The case is over: the device is no longer watched."""

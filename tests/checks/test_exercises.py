@@ -10,9 +10,9 @@ import nbformat
 import pytest
 
 import cudalab.checks
-from cudalab.checks import Exercise, check, exercises, find
+from cudalab.checks import BENCHES, Exercise, check, exercises, find
 from cudalab.checks.answer import read_answer
-from cudalab.checks.bench import Bench, KernelBench
+from cudalab.checks.bench import Bench
 from cudalab.checks.streams import StreamBench
 from cudalab.grading.generate import starter
 from tests import slices
@@ -45,7 +45,7 @@ CHEATS = [
     for case in slices.cases(
         [answer for answer in ANSWERS if answer.cheat and answer.exercise == exercise.id],
         most=CHEATS_A_RUN,
-        core=lambda answer: find(answer.exercise).python,
+        core=lambda answer: find(answer.exercise).answer == "function",
         ids=str,
     )
 ]
@@ -56,8 +56,7 @@ def starter_of(exercise: Exercise) -> str:
 
 
 def bench_of(exercise: Exercise, text: str) -> Bench:
-    kind = StreamBench if exercise.python else KernelBench
-    return kind(exercise, read_answer(text, python=exercise.python), seed=1)
+    return BENCHES[exercise.answer](exercise, read_answer(text, exercise.answer), seed=1)
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)
@@ -71,7 +70,9 @@ def test_starter_runs_but_earns_nothing_for_what_it_lacks(exercise: Exercise) ->
     bench = bench_of(exercise, starter_of(exercise))
     result = bench.run()
     assert result.points == 0 and not result.passed, str(result)
-    assert not (REFUSED | ({"no result"} if exercise.python else set())) & {f.rule for f in result.findings}
+    assert not (REFUSED | ({"no result"} if exercise.answer == "function" else set())) & {
+        f.rule for f in result.findings
+    }
     right = all(part.passed for part in result.parts if part.name != "efficiency")
     for gate in exercise.gates:
         if gate.baseline is not None:
@@ -120,9 +121,9 @@ def test_untouched_exercises_run_to_their_end(chapter: str) -> None:
 
 
 @pytest.mark.parametrize("profile", ["laptop", "h200-0ce"])
-@pytest.mark.parametrize("exercise", [e for e in ALL if e.python], ids=lambda exercise: exercise.id)
+@pytest.mark.parametrize("exercise", [e for e in ALL if e.answer == "function"], ids=lambda exercise: exercise.id)
 def test_what_may_overlap_is_the_same_on_every_profile(exercise: Exercise, profile: str) -> None:
-    answer = read_answer(solution_of(exercise.id), python=True)
+    answer = read_answer(solution_of(exercise.id), "function")
     result = StreamBench(exercise, answer, seed=1, profile=profile).run()
     assert result.points == result.maximum, str(result)
 
@@ -136,7 +137,7 @@ ENDLESS = {
 @pytest.mark.parametrize("exercise", ENDLESS)
 def test_a_check_ends_within_its_time_limit(exercise: str) -> None:
     text = re.sub(r"(def .*:\n)", rf"\1    {ENDLESS[exercise]}\n", solution_of(exercise))
-    result = StreamBench(find(exercise), read_answer(text, python=True), seed=1, time_limit=0.5).run()
+    result = StreamBench(find(exercise), read_answer(text, "function"), seed=1, time_limit=0.5).run()
     assert result.points == 0 and "time limit" in {f.rule for f in result.findings}
 
 

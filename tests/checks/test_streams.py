@@ -26,7 +26,7 @@ extern "C" __global__ void slow(float* x, float v) {
 
 def tried(source, examine):
     """The bench after ``examine`` has run on an answer with this source."""
-    exercise = Exercise("99.1", "a test", "answer", examine, correctness=1, python=True)
+    exercise = Exercise("99.1", "a test", "answer", examine, correctness=1, answer="function")
     bench = StreamBench(exercise, Answer(source), seed=1)
     bench.run()
     return bench
@@ -273,14 +273,14 @@ def test_a_function_is_read_as_the_cell_that_defines_it():
         assert isinstance(shell, InteractiveShell)
         shell.run_cell("import math\ntwo = 2\ndef answer():\n    return two", store_history=False)
         function = shell.user_ns["answer"]
-        assert read_answer(function, python=True).source.startswith("import math\ntwo = 2\ndef answer")
+        assert read_answer(function, "function").source.startswith("import math\ntwo = 2\ndef answer")
 
 
 def test_a_function_in_a_file_is_read_alone():
     def answer():
         return 3
 
-    assert read_answer(answer, python=True).source.startswith("def answer():\n    return 3")
+    assert read_answer(answer, "function").source.startswith("def answer():\n    return 3")
 
 
 @pytest.mark.parametrize("given", [3, None, np.zeros(1), type])
@@ -290,4 +290,4 @@ def test_what_is_no_function_is_a_type_error(given):
     namespace = {}
     exec("def answer(): pass", namespace)
     with pytest.raises(TypeError, match="source of answer cannot be found"):
-        read_answer(namespace["answer"], python=True)
+        read_answer(namespace["answer"], "function")

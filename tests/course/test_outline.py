@@ -70,6 +70,14 @@ def test_answers_count_once_and_only_in_their_notebook(copy, note):
     assert chapter(copy, "04").chapter.answered == 0
 
 
+def test_a_now_you_counts_in_its_chapter_once_it_is_done(copy, note):
+    before = chapter(copy, "14").chapter
+    note(before.name, "check", "14.wait-for", 0, done=False)
+    assert chapter(copy, "14").chapter.answered == 0
+    note(before.name, "check", "14.wait-for", 0, done=True)
+    assert (chapter(copy, "14").chapter.answered, chapter(copy, "14").chapter.total) == (1, before.total)
+
+
 def test_what_comes_next_follows_what_was_worked_on_last(copy, note):
     assert comes_next(outline(copy)).name == "notebooks/00_start_here.ipynb"
     note(CHAPTER, "question", "04.1", "A")

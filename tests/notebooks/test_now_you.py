@@ -1,0 +1,97 @@
+"""The *Now you* cells of every chapter: the starter runs and is not yet right, the solution is, and each wrong answer
+that is declared (``tests/checks/answers/practice``) fails for the reason that is stated."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from importlib import import_module, util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cudalab.checks import Result, check, find, practices
+from cudalab.dev import notebook_format as rules
+from cudalab.dev.dataflow import Dataflow
+from cudalab.dev.now_you import NowYou, now_you
+from tests import slices
+from tests.checks.answers.answer import Answer
+from tests.notebooks.chapter import ROOT, fresh_shell
+
+A_RUN = 6
+"""Tasks whose starter and solution are tried in one run, and wrong answers, besides those that a change touches."""
+TASKS: Mapping[str, tuple[Path, NowYou]] = {
+    task.exercise: (path, task) for path in rules.course_notebooks(ROOT) for task in now_you(rules.read(path))
+}
+
+
+def _wrong_answers() -> list[Answer]:
+    found = []
+    for chapter in sorted({name[:2] for name in TASKS}):
+        name = f"tests.checks.answers.practice.chapter_{chapter}"
+        if util.find_spec(name):
+            found += import_module(name).WRONG
+    return found
+
+
+WRONG = _wrong_answers()
+
+
+def _is_changed(exercise: str) -> bool:
+    return exercise[:2] in slices.changed_chapters()
+
+
+def verdict(exercise: str, text: str) -> Result:
+    """What the check says of an answer's cell. A value is what the cell binds, run behind the cells it depends on."""
+    path, task = TASKS[exercise]
+    if find(exercise).answer == "value":
+        return check(exercise, _value(path, task.name, text), seed=1)
+    return check(exercise, text, seed=1)
+
+
+def _value(path: Path, name: str, text: str) -> Any:
+    sources = [code for _, code in rules.recorded_code(rules.read(path))]
+    before = Dataflow([*sources, text]).led_to(len(sources))
+    with fresh_shell() as shell, redirect_stdout(io.StringIO()):
+        for source in [*(sources[at] for at in before), text]:
+            ended = shell.run_cell(source, store_history=False)
+            assert ended.success, ended.error_before_exec or ended.error_in_exec
+        return shell.user_ns[name]
+
+
+def test_each_is_declared_and_each_declared_one_is_asked() -> None:
+    declared = practices()
+    assert [exercise.id for exercise in declared] == list(dict.fromkeys(exercise.id for exercise in declared))
+    assert {exercise.id for exercise in declared} == set(TASKS)
+    assert all(exercise.maximum == 0 for exercise in declared), "practice carries no points"
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_at_least_two_wrong_answers_are_declared(name: str) -> None:
+    mine = [answer for answer in WRONG if answer.exercise == name]
+    assert len({answer.name for answer in mine}) == len(mine) >= 2
+    assert not any(answer.right for answer in mine)
+    bound = find(name).kernel
+    assert find(name).answer == "value" or bound == TASKS[name][1].name
+
+
+@pytest.mark.parametrize("name", slices.cases(TASKS, most=A_RUN, core=_is_changed) if TASKS else [])
+def test_the_starter_is_not_yet_right_and_the_solution_is(name: str) -> None:
+    _, task = TASKS[name]
+    before, after = verdict(name, task.starter), verdict(name, task.solution)
+    assert not before.passed and str(before).split("\n")[0].endswith(": not yet"), str(before)
+    refused = {"does not compile", "no such kernel", "not Python", "no such function", "time limit"}
+    assert not refused & {finding.rule for finding in before.findings}, str(before)
+    assert after.passed and str(after).endswith(": done"), str(after)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    slices.cases(WRONG, most=A_RUN, core=lambda answer: _is_changed(answer.exercise), ids=str) if WRONG else [],
+)
+def test_a_wrong_answer_fails_for_the_stated_reason(answer: Answer) -> None:
+    result = verdict(answer.exercise, answer.text)
+    assert (answer.part, answer.rule) in {(f.part, f.rule) for f in result.findings}, str(result)
+    assert any(answer.mistake in f.mistake for f in result.findings), str(result)
