@@ -343,7 +343,12 @@ def _whole_warps(found: BlockTrace, threads: int, work: np.ndarray | None) -> tu
     if work is not None and (kept := work[: max(1, complete)]).any():
         parts, stretched = float(work.sum() / kept.sum()), float(work.max() / kept.max())
     if last or complete:
-        return records[thread < (complete * WARP or last)], parts, stretched
+        there = complete * WARP or last
+        taken = records[thread < there]
+        if reached == threads - 1 and work is None:  # there up to a barrier, and rounds that follow are not
+            stretched = max(1.0, total / (len(taken) * threads / there))
+            parts *= stretched
+        return taken, parts, stretched
     longer = max(1.0, whole / threads)
     return records, warps * longer, longer
 

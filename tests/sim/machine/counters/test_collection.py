@@ -315,3 +315,27 @@ def test_a_counter_of_the_whole_warp_gets_one_operation_of_each_warp() -> None:
     kernel = Module(program, memory, LIMITS).kernel("tick")
     launch = kernel.launch(4, 64, struct.pack("Q", memory.allocate(4)))
     assert sample(launch, remember=False).hottest_address == 8
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 5])
+def test_rounds_longer_than_what_is_kept_of_a_block_count_all(rounds: int) -> None:
+    """Between two barriers each thread makes more accesses than its share of the records that are kept."""
+    memory = Memory(1 << 20)
+    program = compile(
+        'extern "C" __global__ void turns(float* x, int rounds, int length) {\n'
+        "    __shared__ float part[1024];\n"
+        "    float sum = 0.0f;\n"
+        "    for (int r = 0; r < rounds; r++) {\n"
+        "        part[threadIdx.x] = x[threadIdx.x];\n"
+        "        __syncthreads();\n"
+        "        #pragma unroll 1\n"
+        "        for (int k = 0; k < length; k++) sum += part[(threadIdx.x + k) & 1023];\n"
+        "        __syncthreads();\n"
+        "    }\n"
+        "    x[threadIdx.x] = sum;\n"
+        "}"
+    )
+    kernel = Module(program, memory, LIMITS).kernel("turns")
+    launch = kernel.launch(1, 1024, struct.pack("Qii", memory.allocate(4096), rounds, 300))
+    loads = sample(launch, remember=False).shared_loads.requests
+    assert loads == pytest.approx(32 * rounds * 300, rel=0.05)
