@@ -33,6 +33,7 @@ def rules(cell: Any, stamp: Any) -> Iterator[str]:
 
 def draw(cell: Any) -> None:
     """Put the picture of a drawing cell, and its sentence, in the place of its outputs."""
+    cell.execution_count = 0  # nbval takes outputs without a count for a mistake
     picture = _picture(cell.source)
     data, metadata = picture.bundle()
     drawing = nbformat.v4.new_output("display_data", data=data, metadata=metadata)

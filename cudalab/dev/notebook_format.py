@@ -88,9 +88,7 @@ def canonical(notebook: Notebook) -> str:
             if name not in recorded | drawn:
                 cell["metadata"].pop(RECORD, None)
             if now_you.is_now_you(cell):
-                cell["outputs"] = []
-            if now_you.is_now_you(cell) or name in drawn:
-                cell["execution_count"] = None
+                cell["outputs"], cell["execution_count"] = [], None
             cell["outputs"] = [output for output in map(_static, cell["outputs"]) if output is not None]
             for output in cell["outputs"]:
                 if "execution_count" in output:

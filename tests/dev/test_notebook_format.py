@@ -153,7 +153,7 @@ def test_a_drawing_needs_no_device_and_is_drawn_by_fix(tmp_path, capsys):
     assert [breach.rule for breach in rules.breaches(path)] == [missing]
     assert rules.check_all([path], fix=True) == 0
     drawn = rules.read(path).cells[0]
-    assert set(drawn.metadata["cudalab"]) == {"source_hash"} and drawn.execution_count is None
+    assert set(drawn.metadata["cudalab"]) == {"source_hash"} and drawn.execution_count == 0
     assert "image/svg+xml" in drawn.outputs[0].data and "1000 → 1024" in drawn.outputs[1].data["text/plain"]
     text = path.read_text()
     assert rules.check_all([path], fix=True) == 0 and path.read_text() == text

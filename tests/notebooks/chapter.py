@@ -7,8 +7,9 @@ mistake in its own code or in a cell before it, on the simulated device, and mus
 from __future__ import annotations
 
 import io
+import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,7 @@ from tests import slices
 ROOT = Path(__file__).parents[2]
 #: Mistakes made, and cells run by themselves, in one run of the tests, of all chapters together.
 MUTATIONS_A_RUN, CELLS_A_RUN = 12, 12
+_NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
 def _each(count: int) -> int:
@@ -52,6 +54,58 @@ class Mutation:
 
 
 @dataclass(frozen=True)
+class Printed:
+    """The text that a cell printed or showed."""
+
+    text: str
+
+    @staticmethod
+    def of(outputs: Sequence[Mapping[str, Any]]) -> Printed:
+        """What the outputs of a cell show, without what only a live page has, and without warnings."""
+        texts = []
+        for output in outputs:
+            data = output.get("data", {})
+            if output["output_type"] == "stream" and output["name"] == "stdout":
+                texts.append(output["text"])
+            elif "text/plain" in data and not any("widget" in kind for kind in data):
+                texts.append(data["text/plain"] + "\n")
+        return Printed("".join(texts))
+
+    @property
+    def numbers(self) -> list[float]:
+        """All numbers in the text, in order."""
+        return [float(number.replace(",", "")) for number in _NUMBER.findall(self.text)]
+
+    def after(self, words: str, place: int = 0) -> float:
+        """The number at ``place`` of those behind the first ``words``; ValueError where it is not printed."""
+        _, found, rest = self.text.partition(words)
+        numbers = Printed(rest).numbers
+        if not found or place >= len(numbers):
+            raise ValueError(f"there is no number {place} behind {words!r} in:\n{self.text}")
+        return numbers[place]
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence about numbers that a run shows: it is true of the recording, and of the simulated run as well."""
+
+    cell: str
+    """The markdown cell."""
+    says: str
+    """Words that stand in it."""
+    of: str | tuple[str, ...]
+    """The code cell, or cells, whose output shows it."""
+    holds: Callable[..., bool]
+    """Is it true of what these cells printed? Takes a ``Printed`` for each."""
+
+    def is_true(self, printed: Mapping[str, Printed]) -> bool:
+        return bool(self.holds(*(printed[name] for name in ((self.of,) if isinstance(self.of, str) else self.of))))
+
+    def __str__(self) -> str:
+        return f"{self.cell}: {self.says}"
+
+
+@dataclass(frozen=True)
 class Chapter:
     """One chapter's notebook."""
 
@@ -63,6 +117,17 @@ class Chapter:
     def cells(self) -> dict[str, Any]:
         """Every code cell by its id."""
         return {cell.id: cell for cell in rules.read(ROOT / "notebooks" / self.file).cells if cell.cell_type == "code"}
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """Every markdown cell by its id."""
+        cells = rules.read(ROOT / "notebooks" / self.file).cells
+        return {cell.id: cell.source for cell in cells if cell.cell_type == "markdown"}
+
+    @property
+    def recording(self) -> dict[str, Printed]:
+        """What the notebook says that each cell printed."""
+        return {name: Printed.of(cell.outputs) for name, cell in self.cells.items()}
 
     @property
     def compared(self) -> list[str]:
@@ -117,6 +182,8 @@ class ComparedCells:
     """Compared cells that the chapter has at least."""
     in_words: ClassVar[Sequence[str]] = ()
     """Compared cells that print what happened in which order, a line an event."""
+    sentences: ClassVar[Sequence[Sentence]] = ()
+    """Sentences about numbers; ``SENTENCES`` of the module, where ``test_notebooks.py`` finds them for its run."""
 
     @pytest.fixture
     def shell(self) -> Iterator[InteractiveShell]:
@@ -130,6 +197,8 @@ class ComparedCells:
         elif "cell" in metafunc.fixturenames:
             most = _most(self.chapter, CELLS_A_RUN, self.chapter.compared)
             metafunc.parametrize("cell", slices.cases(self.chapter.compared, most=most))
+        elif "sentence" in metafunc.fixturenames:
+            metafunc.parametrize("sentence", self.sentences, ids=str)
         elif "name" in metafunc.fixturenames:
             metafunc.parametrize("name", self.chapter.compared)
 
@@ -154,3 +223,8 @@ class ComparedCells:
         stored = self.chapter.stored(name)
         assert stored and not {"True", "False"} & set(stored.split())
         assert any(character.isdigit() for character in stored) or "cuda" in stored or name in self.in_words
+
+    def test_a_sentence_stands_in_the_text_and_is_true_of_the_recording(self, sentence: Sentence) -> None:
+        """Of the simulated run, ``test_notebooks.py`` asks the same when it runs the whole chapter."""
+        assert sentence.says in self.chapter.texts[sentence.cell]
+        assert sentence.is_true(self.chapter.recording)

@@ -2,7 +2,7 @@
 
 nbval leaves a comparison out in silence in several cases (a marker in the wrong place, a cell without an execution
 count). So its own comparison function is watched, and the cells it was called for are written to the file that
-``CUDALAB_WITNESS`` names.
+``CUDALAB_WITNESS`` names, with what each cell printed.
 """
 
 import json
@@ -15,6 +15,8 @@ import nbval.plugin
 
 collected: list[int] = []
 compared: list[int] = []
+outputs: dict[int, list] = {}
+"""By cell, what it gave in this run."""
 
 
 def pytest_collection_modifyitems(items):
@@ -38,6 +40,19 @@ def _watch(original):
 nbval.plugin.IPyNbCell.compare_outputs = _watch(nbval.plugin.IPyNbCell.compare_outputs)
 
 
+def _keep_outputs(original):
+    def runtest(self):
+        try:
+            return original(self)
+        finally:
+            outputs[self.cell_num] = [dict(output) for output in self.test_outputs or ()]
+
+    return runtest
+
+
+nbval.plugin.IPyNbCell.runtest = _keep_outputs(nbval.plugin.IPyNbCell.runtest)
+
+
 def pytest_sessionfinish():
     with open(os.environ["CUDALAB_WITNESS"], "w", encoding="utf-8") as file:
-        json.dump({"collected": collected, "compared": compared}, file)
+        json.dump({"collected": collected, "compared": compared, "outputs": outputs}, file)

@@ -10,7 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import cudalab
 from cudalab.sim.device.hazards import HazardWarning
-from tests.notebooks.chapter import Chapter, ComparedCells, Mutation
+from tests.notebooks.chapter import Chapter, ComparedCells, Mutation, Sentence
 
 LEAST_COMPARED = 6
 CHAPTER = Chapter(
@@ -55,8 +55,116 @@ MUTATIONS = [
 ]
 
 
+SENTENCES = [
+    Sentence(
+        "s1",
+        "Two million steps take between four and five milliseconds.",
+        "elapsed",
+        lambda run: 4 < run.numbers[0] < 5,
+    ),
+    Sentence(
+        "s2-predict",
+        "They do, for the end of one part is the start of the next.",
+        "marks",
+        lambda run: abs(run.after("sum") - run.after("first mark to last")) < 0.2,
+    ),
+    Sentence(
+        "s2-host",
+        "the host's three milliseconds lie before `start`, and no event saw them",
+        "host-between",
+        lambda run: run.after("behind the host's work:") < 1000 < 3000 < run.after("before the host's work:"),
+    ),
+    Sentence(
+        "s2-neighbours",
+        "The kernel did not change, and yet it took longer",
+        "neighbours",
+        lambda run: run.after("20 kernels in stream b:") > 1.5 * run.after(" 0 kernels in stream b:"),
+    ),
+    Sentence(
+        "s2-overhead",
+        "A pair of events takes more than a microsecond, even around nothing, and a single empty kernel between "
+        "the two makes it more than four.",
+        "overhead",
+        lambda run: run.after("  0 empty kernels:") > 1 and run.after("  1 empty kernels:") > 4,
+    ),
+    Sentence(
+        "s2-overhead",
+        "a hundred empty kernels need more than three microseconds each",
+        "overhead",
+        lambda run: run.after("100 empty kernels:", 1) > 3,
+    ),
+    Sentence(
+        "s2-tuner",
+        "From a full queue, ten empty kernels take less than two microseconds each, not half of what they took before.",
+        ("queue-full", "overhead"),
+        lambda full, before: full.after(" 10 ", 1) < min(2, before.after(" 10 ", 1) / 2),
+    ),
+    Sentence(
+        "s3",
+        "With one launch the pair's own cost is in the figure.",
+        "tuner",
+        lambda run: run.after("; 1 takes") > 1.2,
+    ),
+    Sentence(
+        "s4",
+        "On a GPU the first run is the longest",
+        "fresh",
+        lambda run: run.after("first") == max(run.numbers),
+    ),
+    Sentence(
+        "s4",
+        "A single disturbed run moves the mean, not the median.",
+        "fresh",
+        lambda run: run.after("mean") >= run.after("median"),
+    ),
+    Sentence(
+        "s4-both",
+        "Both figures are within a fifth of each other.",
+        "both",
+        lambda run: abs(run.after("by hand:") / run.after("cudalab.benchmark:") - 1) < 0.2,
+    ),
+    Sentence(
+        "s5",
+        "On a GPU the two may differ by a few percent",
+        "clocks",
+        lambda run: abs(run.after("1 to 10:    median") / run.after("191 to 200: median") - 1) < 0.05,
+    ),
+    Sentence(
+        "s6",
+        "On a GPU the second wait is longer",
+        "blocking",
+        lambda run: run.after("block=True : the host waited") >= run.after("block=False: the host waited"),
+    ),
+    Sentence(
+        "s6",
+        "takes a little less than a millisecond",
+        "fork-times",
+        lambda run: 800 < run.after("one stream") / 4 < 1000,
+    ),
+    Sentence(
+        "s6-rules",
+        "Both give the same values.",
+        "fork-values",
+        lambda run: run.numbers[:5] == run.numbers[5:],
+    ),
+    Sentence(
+        "s8-clock",
+        "both marks were passed while the kernel had hardly begun",
+        "wrong-stream",
+        lambda run: 10 * run.after("current stream:") < run.after("kernel's:"),
+    ),
+    Sentence(
+        "quiz-head",
+        "The first figure is the price of the call, not of the kernel. With a wait the host's clock sees the kernel, "
+        "and the launch and the wait as well.",
+        "host-clock",
+        lambda run: 10 * run.after("launch only") < run.after("between events") < run.after("with a wait"),
+    ),
+]
+
+
 class TestComparedCells(ComparedCells):
-    chapter, mutations, least = CHAPTER, MUTATIONS, LEAST_COMPARED
+    chapter, mutations, least, sentences = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES
 
     def test_only_the_planted_mistake_is_a_hazard(self, shell: InteractiveShell) -> None:
         """Run as a learner runs it, the chapter has one hazard in this process: the wait before the record."""

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import nbformat
@@ -12,6 +13,7 @@ import pytest
 
 from cudalab.dev import notebook_format as rules
 from tests import slices
+from tests.notebooks.chapter import Printed
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = rules.course_notebooks(ROOT)
@@ -63,6 +65,13 @@ def test_chapter_keeps_the_rules(path):
     assert [str(breach) for breach in rules.breaches(path)] == []
 
 
+def sentences_of(path):
+    """The sentences about numbers that the tests of a chapter list."""
+    if path.name == EXPECTED[0]:
+        return ()
+    return getattr(import_module(f"tests.notebooks.test_chapter_{path.name[:2]}"), "SENTENCES", ())
+
+
 def test_chapters_that_await_a_gpu_say_so():
     """Those on the list that are there have outputs of the simulated device, so that the list shrinks with them, and
     the README names them."""
@@ -90,6 +99,8 @@ def test_chapter_runs_and_agrees_with_the_record(path, tmp_path):
     marked = [number for number, cell in enumerate(code) if rules.is_compared(cell)]
     assert sorted(witness["compared"]) == marked
     assert len(marked) >= LEAST_COMPARED or path.name == "00_start_here.ipynb"
+    printed = {cell.id: Printed.of(witness["outputs"][str(number)]) for number, cell in enumerate(code)}
+    assert [str(sentence) for sentence in sentences_of(path) if not sentence.is_true(printed)] == []
 
 
 def recorded_notebook(tmp_path, *cells):
@@ -120,4 +131,4 @@ def test_what_nbval_skips_in_silence_is_seen(tmp_path):
     )
     ended, witness = run_nbval(path, tmp_path)
     assert ended.returncode == 0
-    assert witness == {"collected": [0, 1], "compared": []}
+    assert (witness["collected"], witness["compared"]) == ([0, 1], [])
