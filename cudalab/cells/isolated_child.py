@@ -82,14 +82,11 @@ def _import_ahead(kind: str) -> None:
 def _wait_for_device() -> None:
     """An error of work that is still under way must come out before the process ends."""
     import cudalab
-    from cudalab import backend
 
-    if backend.choice().kind == "gpu":
-        driver = backend.driver
-        driver.cuInit(0)
-        if not driver.cuDevicePrimaryCtxGetState(0)[2]:  # the cell did not touch the GPU
-            return
-    cudalab.cp.cuda.runtime.deviceSynchronize()
+    driver = cudalab.driver
+    driver.cuInit(0)
+    if driver.cuDevicePrimaryCtxGetState(0)[2]:  # else the cell has not touched the device
+        cudalab.cp.cuda.runtime.deviceSynchronize()
 
 
 def main(kind: str) -> int:

@@ -43,6 +43,7 @@ __global__ void overrun(int *x) { x[1 << 20] = 1; }
 @pytest.fixture(autouse=True)
 def device():
     before = package.set_current_device(Device())
+    cudart.cudaFree(0)  # the primary context is made, and current in this thread
     yield package.current_device()
     package.set_current_device(before)
 

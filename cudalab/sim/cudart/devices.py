@@ -44,6 +44,7 @@ def cudaGetDevice() -> int:
 def cudaSetDevice(device: Any) -> None:
     current_device().check_thread("cudaSetDevice")
     _only_device(device)
+    current_device().set_device()
 
 
 @api()
@@ -51,6 +52,7 @@ def cudaInitDevice(device: Any, deviceFlags: Any, flags: Any) -> None:
     _only_device(device)
     unsigned(deviceFlags)
     unsigned(flags)
+    current_device().initialize()
 
 
 @api(1)

@@ -77,6 +77,7 @@ class Call:
         waits: Waits,
         allocates: Allocates | None,
         orders_streams: bool,
+        needs_context: bool,
     ) -> None:
         self.name = method.__name__
         """The method of ``Device``."""
@@ -90,6 +91,8 @@ class Call:
         self.allocates = allocates
         self.orders_streams = orders_streams
         """Does it make later work of one stream wait for work of another?"""
+        self.needs_context = needs_context
+        """Does the first such call make the device's primary context (``context.py``)?"""
         self._method = method
 
     @property

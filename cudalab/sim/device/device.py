@@ -71,7 +71,13 @@ class Device:
         self.driver_call = state.errors.driver_call
 
         device = DeviceCalls(state)
+        self.context = state.context
+        """The device's primary context."""
         self.synchronize = device.synchronize
+        self.initialize = device.initialize
+        self.set_device = device.set_device
+        self.retain_context = device.retain_context
+        self.release_context = device.release_context
         self.reset = device.reset
         self.host_work = device.host_work
         self.get_last_error = device.get_last_error

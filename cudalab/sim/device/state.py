@@ -21,6 +21,7 @@ from typing import TypeVar
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.device.caller import place_of_call, place_of_frames
+from cudalab.sim.device.context import HANDLE, PrimaryContext
 from cudalab.sim.device.declaration import Call
 from cudalab.sim.device.error import CudaError, LastErrors
 from cudalab.sim.device.gate import Gate
@@ -97,6 +98,7 @@ class DeviceState:
         self.depth = 0
         """How many calls are under way, one within another."""
         self.host_thread = HostThread()
+        self.context = PrimaryContext()
         self.errors = LastErrors()
         self._prints: list[str] = []
         self.observers: list[Observer] = []
@@ -144,6 +146,18 @@ class DeviceState:
         place = self.scheduler.place or place_of_call()
         for observer in self.observers:
             observer.called(call, place, began, self.scheduler.host_ns)
+
+    def enter_context(self) -> None:
+        """A call of the runtime needs the primary context: make it if there is none, and make it current."""
+        if not self.context.active:
+            self.make_context(by_runtime=True)
+        if not self.context.current:
+            self.context.set_current(HANDLE)
+
+    def make_context(self, *, by_runtime: bool) -> None:
+        """The context is made, which takes the host long; raises when the device is lost."""
+        self.spend(self.profile.host["initialize"])
+        self.context.active, self.context.made_by_runtime = True, by_runtime
 
     def check_thread(self, name: str) -> None:
         """Raise ``cudaErrorNotPermitted`` in a host function, for the call ``name``."""

@@ -8,7 +8,7 @@ from cuda.bindings.driver import CUresult
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim import binding
-from cudalab.sim.device import CudaError, current_device
+from cudalab.sim.device import CudaError, Device, current_device
 
 # Runtime and driver number their errors alike, but for these, which the driver does not tell apart.
 _INVALID = frozenset(
@@ -24,12 +24,37 @@ def _result(error: CudaError) -> CUresult:
     return CUresult.CUDA_ERROR_INVALID_VALUE if error.code in _INVALID else CUresult(int(error.code))
 
 
-def _around() -> AbstractContextManager[None]:
+def _driver_call() -> AbstractContextManager[None]:
     return current_device().driver_call()
 
 
-api = binding.answering(CUresult.CUDA_SUCCESS, _result, _around)
-"""Decorator: ``@api(n)`` for a function that returns ``n`` values besides the result."""
+def _in_context() -> AbstractContextManager[None]:
+    device = current_device()
+    if not device.context.ready:
+        with device.driver_call():
+            raise _no_context(device)
+    return device.driver_call()
+
+
+def _no_context(device: Device) -> CudaError:
+    """Why a call of the driver API cannot work in this host thread."""
+    if device.context.current:
+        return device.fail(
+            cudaError_t.cudaErrorContextIsDestroyed,
+            "the device's primary context is current in this host thread, but it was reset, or nobody has retained it: "
+            "a call of the runtime, cudaFree(0) for example, or cuDevicePrimaryCtxRetain makes it anew",
+        )
+    return device.fail(
+        cudaError_t.cudaErrorDeviceUninitialized,
+        "no context is current in this host thread. A call of the runtime, cudaFree(0) for example, makes the device's "
+        "primary context current; in the driver API that takes cuDevicePrimaryCtxRetain and cuCtxSetCurrent",
+    )
+
+
+api = binding.answering(CUresult.CUDA_SUCCESS, _result, _in_context)
+"""Decorator: ``@api(n)`` for a function that returns ``n`` values besides the result, and needs a current context."""
+api_without_context = binding.answering(CUresult.CUDA_SUCCESS, _result, _driver_call)
+"""The same for a function that needs none."""
 
 
 def failed(result: CUresult, note: str) -> CudaError:

@@ -1,7 +1,7 @@
 """Initialisation, the device, its primary context, and errors.
 
-One context exists, the device's primary one, and it is current in every host thread, as it is in a program that also
-uses the runtime. A learner would notice that calls before ``cuInit`` do not fail.
+One context exists, the device's primary one (``device/context.py``). A learner would notice that calls before
+``cuInit`` do not fail: the driver counts as loaded, as it is on a GPU, where cudalab itself asks it for the devices.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from cuda.bindings.driver import CUcontext, CUdevice, CUdevice_attribute, CUlimi
 
 from cudalab.sim.binding import enumerator, handle, signed, size_t, unsigned
 from cudalab.sim.device import current_device
-from cudalab.sim.driver.answer import api, failed
+from cudalab.sim.device.context import HANDLE
+from cudalab.sim.driver.answer import api, api_without_context, failed
 
-PRIMARY = 0x0D00_0000
 
-
-@api()
+@api_without_context()
 def cuInit(Flags: Any) -> None:
     if unsigned(Flags):
         raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, f"cuInit: Flags must be 0 (got {Flags})")
 
 
-@api(1)
+@api_without_context(1)
 def cuDriverGetVersion() -> int:
     return int(current_device().profile.versions["driver"])
 
@@ -35,25 +34,25 @@ def _only_device(device: Any) -> None:
         raise failed(CUresult.CUDA_ERROR_INVALID_DEVICE, f"there is one device, number 0 (asked for {number})")
 
 
-@api(1)
+@api_without_context(1)
 def cuDeviceGet(ordinal: Any) -> CUdevice:
     _only_device(ordinal)
     return CUdevice(0)
 
 
-@api(1)
+@api_without_context(1)
 def cuDeviceGetCount() -> int:
     return 1
 
 
-@api(1)
+@api_without_context(1)
 def cuDeviceGetName(length: Any, dev: Any) -> bytes:
     size = signed(length)
     _only_device(dev)
     return str(current_device().properties["name"]).encode()[: max(0, size - 1)].ljust(size, b"\0")
 
 
-@api(1)
+@api_without_context(1)
 def cuDeviceGetUuid(dev: Any) -> CUuuid:
     import ctypes
 
@@ -63,13 +62,13 @@ def cuDeviceGetUuid(dev: Any) -> CUuuid:
     return result
 
 
-@api(1)
+@api_without_context(1)
 def cuDeviceTotalMem(dev: Any) -> int:
     _only_device(dev)
     return int(current_device().properties["totalGlobalMem"])
 
 
-@api(1)
+@api_without_context(1)
 def cuDeviceGetAttribute(attrib: CUdevice_attribute, dev: Any) -> int:
     number = enumerator(attrib, "attrib")
     _only_device(dev)
@@ -83,59 +82,70 @@ def cuDeviceGetAttribute(attrib: CUdevice_attribute, dev: Any) -> int:
     return device.attribute(number)
 
 
-@api(2)
+@api_without_context(2)
 def cuDeviceComputeCapability(dev: Any) -> tuple[int, int]:
     _only_device(dev)
     properties = current_device().properties
     return int(properties["major"]), int(properties["minor"])
 
 
-@api(1)
+@api_without_context(1)
 def cuDevicePrimaryCtxRetain(dev: Any) -> CUcontext:
     _only_device(dev)
-    return CUcontext(PRIMARY)
+    current_device().retain_context()
+    return CUcontext(HANDLE)
 
 
-@api()
+@api_without_context()
 def cuDevicePrimaryCtxRelease(dev: Any) -> None:
     _only_device(dev)
+    current_device().release_context()
 
 
-@api()
+@api_without_context()
 def cuDevicePrimaryCtxReset(dev: Any) -> None:
     _only_device(dev)
     current_device().reset()
 
 
-@api(2)
+@api_without_context(2)
 def cuDevicePrimaryCtxGetState(dev: Any) -> tuple[int, int]:
     _only_device(dev)
-    return current_device().get_flags(), 1
+    device = current_device()
+    return device.get_flags(), int(device.context.active)
 
 
-@api(1)
+@api_without_context(1)
 def cuCtxGetCurrent() -> CUcontext:
-    return CUcontext(PRIMARY)
+    return CUcontext(current_device().context.current)
 
 
-@api()
+@api_without_context()
 def cuCtxSetCurrent(ctx: Any) -> None:
-    _only_context(ctx)
+    current_device().context.set_current(_known_context(ctx))
 
 
-@api()
+@api_without_context()
 def cuCtxPushCurrent(ctx: Any) -> None:
-    _only_context(ctx)
+    number = _known_context(ctx)
+    if not number:
+        raise failed(CUresult.CUDA_ERROR_INVALID_CONTEXT, "cuCtxPushCurrent: no context (0)")
+    current_device().context.push(number)
 
 
-@api(1)
+@api_without_context(1)
 def cuCtxPopCurrent() -> CUcontext:
-    return CUcontext(PRIMARY)
+    context = current_device().context
+    if not context.current:
+        raise failed(CUresult.CUDA_ERROR_INVALID_CONTEXT, "cuCtxPopCurrent: no context is current in this host thread")
+    return CUcontext(context.pop())
 
 
-def _only_context(ctx: Any) -> None:
-    if handle(ctx) not in (0, PRIMARY):
+def _known_context(ctx: Any) -> int:
+    number = handle(ctx)
+    if number not in (0, HANDLE):
         raise failed(CUresult.CUDA_ERROR_INVALID_CONTEXT, "the simulated device has its primary context only")
+    return number
 
 
 @api(1)
@@ -168,13 +178,13 @@ def cuCtxGetStreamPriorityRange() -> tuple[int, int]:
     return current_device().stream_priority_range()
 
 
-@api(1)
+@api_without_context(1)
 def cuGetErrorName(error: CUresult) -> bytes:
     result: bytes = _known(error).name.encode()
     return result
 
 
-@api(1)
+@api_without_context(1)
 def cuGetErrorString(error: CUresult) -> bytes:
     text: bytes = runtime.cudaGetErrorString(int(_known(error)))[1]
     return text

@@ -22,8 +22,8 @@ from cuda.bindings.driver import (
 from cudalab.sim.binding import add_callback, enumerator, handle, signed, size_t, stream_handle, struct, unsigned
 from cudalab.sim.cudart.stream_attributes import fill, numbers_of
 from cudalab.sim.device import current_device
+from cudalab.sim.device.context import HANDLE
 from cudalab.sim.driver.answer import api, failed
-from cudalab.sim.driver.contexts import PRIMARY
 
 
 @api(1)
@@ -81,7 +81,7 @@ def cuStreamGetDevice(hStream: Any) -> CUdevice:
 @api(1)
 def cuStreamGetCtx(hStream: Any) -> CUcontext:
     current_device().stream_get_flags(stream_handle(hStream))
-    return CUcontext(PRIMARY)
+    return CUcontext(HANDLE)
 
 
 @api(6)

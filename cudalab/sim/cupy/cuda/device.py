@@ -39,7 +39,7 @@ class Device:
         return self.id
 
     def __enter__(self) -> Device:
-        runtime.setDevice(self.id)
+        self._make_current()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -48,6 +48,10 @@ class Device:
     def __repr__(self) -> str:
         return f"<CUDA Device {self.id}>"
 
+    def _make_current(self) -> None:
+        if runtime.getDevice() != self.id:
+            runtime.setDevice(self.id)
+
     def use(self) -> Device:
         """Make it the current device."""
         runtime.setDevice(self.id)
@@ -55,7 +59,7 @@ class Device:
 
     def synchronize(self) -> None:
         """Wait for all work on the device."""
-        runtime.setDevice(self.id)
+        self._make_current()
         runtime.deviceSynchronize()
 
     @property
@@ -66,7 +70,7 @@ class Device:
     @property
     def mem_info(self) -> tuple[int, int]:
         """Free and total bytes of device memory."""
-        runtime.setDevice(self.id)
+        self._make_current()
         return runtime.memGetInfo()
 
     @property

@@ -97,6 +97,7 @@ def getDevice() -> int:
 def setDevice(device: int) -> None:
     """Make ``device`` the current one; there is only 0 (``cudaErrorInvalidDevice`` for others)."""
     _check_device(device)
+    runtime_call(_current().set_device)
 
 
 def _check_device(number: Any) -> None:

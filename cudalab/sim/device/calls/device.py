@@ -32,14 +32,50 @@ class DeviceCalls(CallGroup):
         """Wait until everything has ended; raises what went wrong in a kernel."""
         self.state.wait_for_all()
 
-    @call("cudaDeviceReset", "cuDevicePrimaryCtxReset", cost=None, when_lost=True, waits=Waits.DEVICE)
+    # -- its primary context -------------------------------------------------------------------------------------------
+
+    @call("cudaInitDevice", needs_context=False)
+    def initialize(self) -> None:
+        """Make the primary context, if there is none, without making it current in this host thread."""
+        if not self.state.context.active:
+            self.state.make_context(by_runtime=True)
+
+    @call("cudaSetDevice")
+    def set_device(self) -> None:
+        """Make the device current in this host thread. Since CUDA 12.0 this makes its primary context, as every call
+        does that needs it."""
+
+    @call("cuDevicePrimaryCtxRetain", needs_context=False)
+    def retain_context(self) -> None:
+        """Make the primary context, if there is none, and hold it."""
+        if not self.state.context.active:
+            self.state.make_context(by_runtime=False)
+        self.state.context.retained += 1
+
+    @call("cuDevicePrimaryCtxRelease", cost=None, when_lost=True, waits=Waits.DEVICE, needs_context=False)
+    def release_context(self) -> None:
+        """Hold the primary context no longer. With the last one who did, it is destroyed."""
+        context = self.state.context
+        if not context.retained:
+            raise CudaError(
+                cudaError_t.cudaErrorDeviceUninitialized,
+                "cuDevicePrimaryCtxRelease: the primary context was not retained, or was released as often already",
+            )
+        context.retained -= 1
+        if not context.retained and not context.made_by_runtime:
+            self.reset()
+
+    @call(
+        "cudaDeviceReset", "cuDevicePrimaryCtxReset", cost=None, when_lost=True, waits=Waits.DEVICE, needs_context=False
+    )
     def reset(self) -> None:
-        """Everything that the process made on the device is gone, work included.
+        """Everything that the process made on the device is gone, work and the primary context included.
 
         As on a GPU, a device that is lost to a fault in a kernel does not come back with this: later calls return
         ``cudaErrorDevicesUnavailable``. :func:`cudalab.sim.device.reset` gives a new device.
         """
         state = self.state
+        state.context.destroyed()
         if state.lost is not None:
             state.lost = CudaError(
                 cudaError_t.cudaErrorDevicesUnavailable,
@@ -54,7 +90,7 @@ class DeviceCalls(CallGroup):
         state.reset()
         state.scheduler.host_ns = state.scheduler.loop.now = now
 
-    @call(cost=None)
+    @call(cost=None, needs_context=False)
     def host_work(self, ns: int) -> None:
         """The host computes for ``ns`` of modelled time; the device goes on meanwhile."""
         if ns < 0:
@@ -63,19 +99,19 @@ class DeviceCalls(CallGroup):
 
     # -- errors --------------------------------------------------------------------------------------------------------
 
-    @call("cudaGetLastError", when_lost=True)
+    @call("cudaGetLastError", when_lost=True, needs_context=False)
     def get_last_error(self) -> int:
         """The number of this host thread's last error, which is reset to success (0)."""
         return int(self.state.errors.take())
 
-    @call("cudaPeekAtLastError", when_lost=True)
+    @call("cudaPeekAtLastError", when_lost=True, needs_context=False)
     def peek_at_last_error(self) -> int:
         """The number of this host thread's last error, which stays."""
         return int(self.state.errors.peek())
 
     # -- properties ----------------------------------------------------------------------------------------------------
 
-    @call("cudaDeviceGetAttribute", "cuDeviceGetAttribute", when_lost=True)
+    @call("cudaDeviceGetAttribute", "cuDeviceGetAttribute", when_lost=True, needs_context=False)
     def attribute(self, attribute: int) -> int:
         """The value of a ``cudaDeviceAttr`` number."""
         try:
@@ -120,12 +156,12 @@ class DeviceCalls(CallGroup):
             raise CudaError(cudaError_t.cudaErrorUnsupportedLimit, f"cudaLimit{name} is not supported by this device")
         return name
 
-    @call("cudaGetDeviceFlags", "cuCtxGetFlags", when_lost=True)
+    @call("cudaGetDeviceFlags", "cuCtxGetFlags", when_lost=True, needs_context=False)
     def get_flags(self) -> int:
         """The device flags: how host threads wait, and that mapped memory is on."""
         return self._flags
 
-    @call("cudaSetDeviceFlags")
+    @call("cudaSetDeviceFlags", needs_context=False)
     def set_flags(self, flags: int) -> None:
         """How host threads wait. Accepted; modelled waiting takes the same time either way."""
         if flags & ~_FLAG_MASK or flags & 7 not in _SCHEDULES:

@@ -1,8 +1,8 @@
 """A group of runtime calls over the state of one device, and the decorator that declares a call.
 
-A method marked with :func:`call` is one runtime call. It takes its host time, lets the device catch up, fails when the
-device is lost, and is recorded with its arguments and its result when a recording is on. What it declares is kept in
-``declaration.CALLS``.
+A method marked with :func:`call` is one runtime call. The first that needs the device's primary context makes it. A
+call takes its host time, lets the device catch up, fails when the device is lost, and is recorded with its arguments
+and its result when a recording is on. What it declares is kept in ``declaration.CALLS``.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ def call(
     waits: Waits = Waits.NOTHING,
     allocates: Allocates | None = None,
     orders_streams: bool = False,
+    needs_context: bool = True,
 ) -> Callable[[Callable[Concatenate[G, P], R]], Callable[Concatenate[G, P], R]]:
     """Declare a method to be one runtime call; ``cuda`` are CUDA's names of it. The rest as in :class:`Call`."""
 
@@ -57,6 +58,7 @@ def call(
             waits=waits,
             allocates=allocates,
             orders_streams=orders_streams,
+            needs_context=needs_context,
         )
         if declared.name in CALLS:
             raise ValueError(f"two runtime calls are named {declared.name}")
@@ -79,6 +81,8 @@ def call(
                     if recorder.on:
                         entry = recorder.open(declared, args, kwargs, by_driver=state.errors.in_driver_call)
                     try:
+                        if needs_context and not state.context.ready:
+                            state.enter_context()
                         if cost is not None:
                             state.spend(state.profile.host[cost], even_if_lost=when_lost)
                         elif not when_lost and state.lost is not None:

@@ -18,6 +18,7 @@ from cudalab.sim import driver as sim_driver
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import CudaError, Device, Log, replay
 from cudalab.sim.device.calls import stream_attributes
+from cudalab.sim.device.context import HANDLE
 from cudalab.sim.device.declaration import CALLS, Call, Waits
 from cudalab.sim.device.log.log import plain, relocated, revived
 from cudalab.sim.device.observer import Observer
@@ -133,6 +134,16 @@ def copied(kit: Kit) -> None:
     device.memcpy(pointer, pointer + SIZE // 2, SIZE // 2, 3)
 
 
+def released(kit: Kit) -> None:
+    """A context that only the driver API uses: it is destroyed with its last owner, who waits for what it does."""
+    kit.device.reset()
+    kit.device.retain_context()
+    kit.device.context.set_current(HANDLE)
+    with kit.device.driver_call():
+        kit.memory(1 << 24)
+        kit.device.release_context()
+
+
 PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "add_callback": lambda kit: kit.device.add_callback(kit.kept.append),
     "advise": lambda kit: kit.device.advise(
@@ -178,6 +189,7 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "host_unregister": Kit.unregister,
     "host_work": lambda kit: kit.device.host_work(1000),
     "largest_cluster": lambda kit: kit.device.largest_cluster(kit.function(), (32, 1, 1), 0),
+    "initialize": lambda kit: kit.device.initialize(),
     "launch": Kit.launch,
     "launch_host_function": lambda kit: kit.device.launch_host_function(lambda: kit.kept.append(1)),
     "load_module": lambda kit: (kit.memory(1 << 24), kit.device.load_module(compile(SOURCE))),
@@ -214,8 +226,11 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "range_attribute": lambda kit: kit.device.range_attribute(
         int(cudaMemRangeAttribute.cudaMemRangeAttributeReadMostly), kit.device.malloc_managed(SIZE), SIZE
     ),
+    "release_context": released,
     "reset": lambda kit: (kit.memory(1 << 24), kit.device.reset()),
     "set_current_pool": lambda kit: kit.device.set_current_pool(kit.pool()),
+    "retain_context": lambda kit: kit.device.retain_context(),
+    "set_device": lambda kit: kit.device.set_device(),
     "set_flags": lambda kit: kit.device.set_flags(1),
     "set_limit": lambda kit: (kit.memory(1 << 24), kit.device.set_limit(int(cudaLimit.cudaLimitStackSize), 2048)),
     "stream_copy_attributes": lambda kit: kit.device.stream_copy_attributes(kit.device.stream_create(), 0),
