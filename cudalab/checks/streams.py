@@ -370,7 +370,7 @@ class Trial:
     def _named(self, text: str) -> str:
         """The text with the streams' names in place of their numbers."""
         for number, name in self._streams.items():
-            text = re.sub(rf"\bstream {number}\b", name, text)
+            text = re.sub(rf"\b[Ss]tream {number}\b", name, text)
         return text
 
     def _check_inputs(self) -> None:

@@ -20,6 +20,7 @@ from cudalab.plots.layouts.product import register_tile, tiles, warp_reads
 from cudalab.plots.layouts.rows import rows
 from cudalab.plots.layouts.scopes import scopes
 from cudalab.plots.layouts.stages import stages
+from cudalab.plots.layouts.streams import streams
 from cudalab.plots.layouts.stride import stride
 from cudalab.plots.layouts.struct import nodes, struct
 from cudalab.plots.memories import memories
@@ -53,6 +54,7 @@ __all__ = [
     "scopes",
     "sectors",
     "stages",
+    "streams",
     "stride",
     "struct",
     "tiles",

@@ -53,6 +53,7 @@ WRONG = (
             (("b.wait_event(a.record())", "e = cp.cuda.Event()\n    b.wait_event(e)\n    e.record(a)"),),
             "soundness",
             "hazard",
+            mistake="orders nothing",
         ),
         Wrong("the host asks", (("b.wait_event(a.record())", "while not a.done: pass"),), "efficiency", _WAITS),
     ),
