@@ -243,9 +243,9 @@ class Trial:
 
         return launch
 
-    def stream(self, name: str = "", *, non_blocking: bool = True) -> Any:
+    def stream(self, name: str = "", *, non_blocking: bool = True, priority: int = 0) -> Any:
         """A ``cp.cuda.Stream``; findings call it ``name``."""
-        made = cupy.cuda.Stream(non_blocking=non_blocking)
+        made = cupy.cuda.Stream(non_blocking=non_blocking, priority=priority)
         if name:
             self._streams[self.device.stream_get_id(made.ptr)] = name
         return made

@@ -27,6 +27,10 @@ def streams(cell: str) -> str:
     return source("11_streams.ipynb", cell)
 
 
+def priorities(cell: str) -> str:
+    return source("12_stream_priorities.ipynb", cell)
+
+
 def events(cell: str) -> str:
     return source("14_events.ipynb", cell)
 
@@ -61,6 +65,16 @@ CASES = (
         STREAMS + streams("data"),
         streams("letterbox").rsplit("\n", 2)[0] + "\nprint(send(wait=True))\n",
         waits=3,
+    ),
+    Case(
+        "12: urgent work waits for what it needs",
+        "import cudalab\n"
+        + priorities("kernels")
+        + priorities("work").replace("260_000", "2_600")
+        + "high = cp.cuda.Stream(non_blocking=True)\n"
+        "begin, end = cp.cuda.Event(), cp.cuda.Event()\n",
+        priorities("inversion").split("print(")[0],
+        waits=2,
     ),
     Case(
         "14: fork and join",
