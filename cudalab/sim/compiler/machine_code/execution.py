@@ -13,11 +13,12 @@ from, but where the assembler
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cudalab.sim.compiler.machine_code.assembly import Assembly
 from cudalab.sim.compiler.machine_code.control_flow import CONVERGENCE
+from cudalab.sim.compiler.machine_code.counting import Counting
 from cudalab.sim.compiler.machine_code.instruction import MachineInstruction
 from cudalab.sim.compiler.machine_code.listing import Listed
 from cudalab.sim.compiler.machine_code.ways import Executed, Ways
@@ -32,7 +33,6 @@ _FAITHFUL = ("ld", "st", "atom", "red", "shfl", "vote", "bar", "barrier", "fma",
 _INTEGER = ("mul", "mad", "shl", "shr", "xor", "and", "or", "lop3", "popc", "prmt", "min", "max", "sub", "add")
 """Operations that count where a loop has none of those."""
 _OWN = "$__internal"
-_EXACT = 1e-6
 _LONGEST = 1 << 16
 """Blocks of one walk through a loop."""
 _KEPT = frozenset((
@@ -42,7 +42,7 @@ _KEPT = frozenset((
 
 
 @dataclass(frozen=True)
-class _Label:
+class Label:
     """Which block of the PTX a block of machine code comes from."""
 
     group: Group
@@ -83,16 +83,16 @@ class Execution:
         for index, block in enumerate(code.blocks):
             for successor in block.successors:
                 self._before[successor].append(index)
-        self._routines = self._own_routines()
-        self._rare = self._routines | self._detours()
-        self.repeats = [index for index in range(len(code.blocks)) if index not in self._rare and self._repeats(index)]
+        self.routines = self._own_routines()
+        self.rare = self.routines | self._detours()
+        self.repeats = [index for index in range(len(code.blocks)) if index not in self.rare and self._repeats(index)]
         """Blocks that repeat within one operation of the PTX, like an atomic operation made of swaps: the visits
         of its block don't tell how often."""
-        self._labels = [None if index in self._rare else self._label(index) for index in range(len(code.blocks))]
+        self.labels = [None if index in self.rare else self._label(index) for index in range(len(code.blocks))]
         self._drop_strays()
-        self._sharing = self._copied()
+        self.sharing = self._copied()
         self._bodies = {loop: body for loop in loops if (body := self._body(loop))}
-        self._regions = {group: self._region(group, blocks) for group, blocks in self._sharing.items()}
+        self.regions = {group: self._region(group, blocks) for group, blocks in self.sharing.items()}
 
     def counts(self, ways: Ways) -> Executed:
         """How often warps executed each block."""
@@ -104,7 +104,7 @@ class Execution:
                 edges[edge] = edges.get(edge, 0.0) + times
         visits = {site: times for site, times in ways.visits.items() if whole(site) == site}
         rounds = {site: numbers for site, numbers in ways.rounds.items() if whole(site) == site}
-        return _Counting(self, Ways(visits, edges, rounds)).all()
+        return Counting(self, Ways(visits, edges, rounds)).all()
 
     def _whole(self, site: int) -> int:
         """The site of the middle part of its block: a trace that ends within the block has run it often enough."""
@@ -142,7 +142,7 @@ class Execution:
         found: set[int] = set()
         for index, block in enumerate(self.code.blocks):
             final = self._instructions(index)[-1]
-            if block.target < 0 or index in self._routines:
+            if block.target < 0 or index in self.routines:
                 continue
             if final.asks_divergence:
                 found |= self._reached(block.target) - self._reached(index + 1)
@@ -166,18 +166,18 @@ class Execution:
     def _drop_strays(self) -> None:
         """Where integers alone say how often a block is there, one of them that stands elsewhere says nothing."""
         most: dict[Group, int] = {}
-        for label in self._labels:
+        for label in self.labels:
             if label is not None:
                 most[label.group] = max(most.get(label.group, 0), len(label.lines))
-        for index, label in enumerate(self._labels):
+        for index, label in enumerate(self.labels):
             if label is not None and self._bare.issuperset(label.group) and 2 * len(label.lines) < most[label.group]:
-                self._labels[index] = replace(label, copies=1, lines=frozenset())
+                self.labels[index] = replace(label, copies=1, lines=frozenset())
 
     def _copied(self) -> dict[Group, list[int]]:
         """Blocks of the PTX of which there are several copies, and those. Parts of one block, each with other lines,
         are no copies."""
         found: dict[Group, list[int]] = {}
-        for index, label in enumerate(self._labels):
+        for index, label in enumerate(self.labels):
             if label is not None and label.lines:
                 found.setdefault(label.group, []).append(index)
         out = {}
@@ -189,7 +189,7 @@ class Execution:
         return out
 
     def _lines(self, index: int) -> frozenset[int]:
-        label = self._labels[index]
+        label = self.labels[index]
         return label.lines if label is not None else frozenset()
 
     def _region(self, group: Group, faithful: Sequence[int]) -> frozenset[int]:
@@ -199,8 +199,8 @@ class Execution:
         around = self.around(group)
 
         def inside(index: int) -> bool:
-            label = self._labels[index]
-            if index in self._rare:
+            label = self.labels[index]
+            if index in self.rare:
                 return False
             return label is None or not around.isdisjoint(label.group) or self.converges(index)
 
@@ -213,14 +213,14 @@ class Execution:
                         waiting.append(each)
             return seen
 
-        own = {i for i, label in enumerate(self._labels) if label is not None and not around.isdisjoint(label.group)}
+        own = {i for i, label in enumerate(self.labels) if label is not None and not around.isdisjoint(label.group)}
         between = reached([block.successors for block in blocks]) & reached(self._before)
         return frozenset(own | between)
 
     def _body(self, loop: frozenset[int]) -> range | None:
         """From where to where in the code the operations of a loop repeat."""
         own = [
-            i for i, label in enumerate(self._labels) if label is not None and label.lines and loop & set(label.group)
+            i for i, label in enumerate(self.labels) if label is not None and label.lines and loop & set(label.group)
         ]
         ranges = [
             range(block.target, index + 1)
@@ -231,7 +231,7 @@ class Execution:
 
     def prepares(self, index: int) -> frozenset[int]:
         """The loop that this block stands before and does for once what the PTX has inside; empty if it is none."""
-        label = self._labels[index]
+        label = self.labels[index]
         if label is None or label.lines:
             return frozenset()
         loop = self.around(label.group)
@@ -239,7 +239,7 @@ class Execution:
 
     def leaves(self, index: int) -> bool:
         """Whether lanes that come here group after group end so, too: nothing had them converge before."""
-        label, final = self._labels[index], self._instructions(index)[-1]
+        label, final = self.labels[index], self._instructions(index)[-1]
         apart = not any(self.converges(each) for each in self._before[index])
         return final.name == "EXIT" and not final.guarded and apart and not (label is not None and label.lines)
 
@@ -253,7 +253,7 @@ class Execution:
 
     def group(self, index: int) -> Group:
         """The block of the PTX that this block does the work of; empty for one that stands between two of them."""
-        label = self._labels[index]
+        label = self.labels[index]
         return label.group if label is not None and not label.behind else ()
 
     def converges(self, index: int) -> bool:
@@ -262,19 +262,19 @@ class Execution:
 
     def copies(self, group: Group, index: int) -> int:
         """How many rounds of ``group`` one execution of a block does; 0: it only stands between."""
-        label = self._labels[index]
-        return label.copies if label is not None and label.group == group and index in self._sharing[group] else 0
+        label = self.labels[index]
+        return label.copies if label is not None and label.group == group and index in self.sharing[group] else 0
 
     def walk(self, group: Group, rounds: int) -> tuple[list[int], int]:
         """The blocks that a lane executes that runs so many rounds of an unrolled loop, with the one it goes on to;
         and the rounds that are then left."""
-        region, blocks = self._regions[group], self.code.blocks
+        region, blocks = self.regions[group], self.code.blocks
         starts = [index for index in region if any(each not in region for each in self._before[index])]
         path = [min(starts, default=min(region))]
         while path[-1] in region:
             index = path[-1]
             rounds -= self.copies(group, index)
-            successors = [each for each in blocks[index].successors if each not in self._rare]
+            successors = [each for each in blocks[index].successors if each not in self.rare]
             if not successors or len(path) > _LONGEST:
                 break
             path.append(max(successors, key=lambda each: self._worth(group, each, rounds)))
@@ -283,7 +283,7 @@ class Execution:
     def _worth(self, group: Group, index: int, rounds: int) -> int:
         """How many rounds the block that this way leads to does at once; less than 0 where not so many are left, or
         where some are left and it leads away."""
-        region = self._regions[group]
+        region = self.regions[group]
         seen: set[int] = set()
         while index in region and index not in seen:
             seen.add(index)
@@ -302,7 +302,17 @@ class Execution:
     def _branches(self, line: int) -> bool:
         return line in self._listed and self._listed[line].branches
 
-    def _label(self, index: int) -> _Label | None:
+    def _rounds_at_once(self, index: int, group: Group) -> int:
+        """How many rounds of a loop one execution of a block does, as its counters say: they advance by so many times
+        as much as in the PTX. 0: there is none."""
+        found = 0
+        for each in self._instructions(index):
+            listed = self._listed.get(each.ptx_line)
+            if listed is not None and listed.blocks == group and listed.advance and each.advance:
+                found = max(found, each.advance // listed.advance)
+        return found
+
+    def _label(self, index: int) -> Label | None:
         faithful: Counter[Group] = Counter()
         guarded: Counter[Group] = Counter()
         others: Counter[Group] = Counter()
@@ -325,160 +335,11 @@ class Execution:
             group = max(chosen, key=lambda each: chosen[each])
             numbers = sorted(of_line[group].values())
             lines = frozenset(line for line, _ in of_line[group])
-            return _Label(group, numbers[len(numbers) // 2], sites, lines, False)
+            copies = self._rounds_at_once(index, group) if not self._bare.isdisjoint(group) else 0
+            return Label(group, copies or numbers[len(numbers) // 2], sites, lines, False)
         final = self._instructions(index)[-1]
         if final.ends_block and self._branches(final.ptx_line) and final.conditional:
-            return _Label(self._listed[final.ptx_line].blocks, 1, sites, frozenset(), False)
+            return Label(self._listed[final.ptx_line].blocks, 1, sites, frozenset(), False)
         if not others:
             return None
-        return _Label(max(others, key=lambda each: others[each]), 1, sites, frozenset(), behind)
-
-
-class _Counting:
-    """One set of counts."""
-
-    def __init__(self, execution: Execution, ways: Ways) -> None:
-        self._of, self._ways = execution, ways
-        self._known: dict[int, float] = dict.fromkeys(execution._rare, 0.0)
-        self._running: set[int] = set()
-        self._out: dict[tuple[int, int], float] = {}
-
-    def all(self) -> Executed:
-        shared = [self._share(group, blocks) for group, blocks in self._of._sharing.items()]
-        found = [self.block(index) for index in range(len(self._of.code.blocks))]
-        called = self._call(found) and not any(found[index] for index in self._of.repeats)
-        accounted = all(self._accounts_for(each, found) for each in self._of._sharing)
-        consistent = called and all(shared) and accounted
-        return Executed(tuple(found), consistent, consistent and self._flows(found))
-
-    def _flows(self, found: Sequence[float]) -> bool:
-        """Whether each block of the kernel executes at most as often as those before it together."""
-        end = min(self._of.code.routines.values(), default=len(found))
-        led = [sum(found[each] for each in self._of._before[index]) for index in range(end)]
-        return all(times <= (1.0 + _EXACT) * most for times, most in zip(found[1:end], led[1:], strict=True))
-
-    def _call(self, found: list[float]) -> bool:
-        """Count routines that are always called; False where they branch, so that nothing says what they execute."""
-        for times, block in list(zip(found, self._of.code.blocks, strict=True)):
-            if times and block.calls in self._of._routines:
-                path = self._of.straight(block.calls)
-                if path is None:
-                    return False
-                for index in path:
-                    found[index] += times
-        return True
-
-    def _accounts_for(self, group: Group, found: Sequence[float]) -> bool:
-        """Whether the copies of a block together do the rounds that warps did; of a loop, the walk has seen to it."""
-        if any(self._ways.rounds.get(site) for site in group):
-            return True
-        visits = sum(self._ways.visits.get(site, 0.0) for site in group)
-        done = sum(found[index] * self._of.copies(group, index) for index in self._of._sharing[group])
-        return abs(done - visits) <= _EXACT * visits
-
-    def _share(self, group: Group, blocks: list[int]) -> bool:
-        """Count blocks that all hold operations of one block of the PTX; False where that isn't possible."""
-        visits = sum(self._ways.visits.get(site, 0.0) for site in group)
-        rounds: dict[tuple[int, ...], float] = {}
-        for site in group:
-            rounds.update(self._ways.rounds.get(site, {}))
-        if rounds:
-            others = [self._ways.rounds.get(site) for site in self._of.around(group)]
-            return all(each == rounds for each in others if each) and self._walk(group, rounds)
-        if not visits:
-            self._known.update(dict.fromkeys(blocks, 0.0))
-        return True
-
-    def _walk(self, group: Group, rounds: Mapping[tuple[int, ...], float]) -> bool:
-        """Lanes of a warp execute a block together as often as the one that does so most often; they come to where
-        they converge in as many groups as there are ways and times to come."""
-        region = self._of._regions[group]
-        total = dict.fromkeys(region, 0.0)
-        consistent = True
-        for numbers, weight in rounds.items():
-            most: dict[int, int] = {}
-            gone: set[tuple[int, int, int]] = set()  # from which block, when, and where to
-            for number in numbers:
-                times: Counter[int] = Counter()
-                path, rest = self._of.walk(group, number)
-                consistent = consistent and not rest
-                for index, following in zip(path, path[1:], strict=False):
-                    if following not in region or self._of.converges(following):
-                        gone.add((index, times[index], following))
-                    times[index] += 1
-                if path[-1] in region:
-                    times[path[-1]] += 1
-                for index, count in times.items():
-                    most[index] = max(most.get(index, 0), count)
-            for index, count in most.items():
-                total[index] += 0.0 if self._of.converges(index) else weight * count
-            for index, _, following in gone:
-                if following in region:
-                    total[following] += weight
-                else:
-                    self._out[index, following] = self._out.get((index, following), 0.0) + weight
-        self._known.update(total)
-        return consistent
-
-    def block(self, index: int) -> float:
-        """How often warps executed this block."""
-        if index in self._known:
-            return self._known[index]
-        label = self._of._labels[index]
-        if index in self._running:  # a loop about whose beginning nothing is known
-            return self._visits(label)
-        self._running.add(index)
-        found = self._found(index, label)
-        self._running.discard(index)
-        self._known[index] = found
-        return found
-
-    def _visits(self, label: _Label | None) -> float:
-        return sum(self._ways.visits.get(site, 0.0) for site in label.group) / label.copies if label else 0.0
-
-    def _entries(self, loop: frozenset[int]) -> float:
-        return sum(times for (a, b), times in self._ways.edges.items() if b in loop and a not in loop)
-
-    def _found(self, index: int, label: _Label | None) -> float:
-        converges = self._of.converges(index)
-        copied = label is not None and index in self._of._regions.get(label.group, ())
-        alone = label is not None and not label.behind and not copied
-        before = self._of._before[index]
-        if alone and not converges and not self._of.leaves(index):
-            loop = self._of.prepares(index)
-            return self._entries(loop) if loop else self._visits(label)
-        if not before:
-            return self._visits(label)
-        return sum(self._flow(each, index) for each in before)
-
-    def _flow(self, start: int, end: int) -> float:
-        """How often warps went from one block to the next."""
-        blocks = self._of.code.blocks
-        if (start, end) in self._out:
-            return self._out[start, end]
-        if len(blocks[start].successors) < 2:
-            return self.block(start)
-        label = self._of._labels[start]
-        wanted = self._next_label(end)
-        if label is not None and wanted is not None:
-            ends = wanted.group if wanted.group == label.group else wanted.sites.difference(label.group)
-            found = sum(self._ways.edges.get((a, b), 0.0) for a in label.group for b in ends)
-            if found:
-                return found
-        other = next((each for each in blocks[start].successors if each != end), end)
-        if other in self._known or len(self._of._before[other]) == 1 and other not in self._running:
-            return max(0.0, self.block(start) - self.block(other))
-        return self.block(start)
-
-    def _next_label(self, index: int) -> _Label | None:
-        """That of the block of the PTX that the way through this one leads to."""
-        seen = set()
-        while index not in seen:
-            seen.add(index)
-            label = self._of._labels[index]
-            if label is not None and not label.behind and not self._of.converges(index):
-                return label
-            if len(self._of.code.blocks[index].successors) != 1:
-                return label
-            index = self._of.code.blocks[index].successors[0]
-        return None
+        return Label(max(others, key=lambda each: others[each]), 1, sites, frozenset(), behind)

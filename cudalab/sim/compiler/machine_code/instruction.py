@@ -30,6 +30,8 @@ _WIDTHS = (1, 1, 2, 2, 4, 8, 16, 16)
 _ATOMIC_WIDTHS = (4, 4, 8, 4, 4, 8, 8, 8)  # u32, s32, u64, f32, f16x2, s64, f64, b64
 _RELATIVE = frozenset(("BRA", "BSSY", "CALL", "JMP"))
 _BRANCHES = frozenset(("BRA", "EXIT", "JMP"))
+_ADDITIONS = frozenset(("IADD3", "VIADD", "UIADD3"))
+_IMMEDIATE = 4  # the form whose second operand is an immediate
 _ENDS = _BRANCHES | {"BRX", "JMX", "BRXU", "RET", "KILL", "CALL"}
 
 
@@ -99,6 +101,13 @@ class MachineInstruction:
         """``BRA.DIV``: it branches where lanes that the register names are not active, to code that does for each of
         them alone what follows here for all."""
         return self.name == "BRA" and bool(self.word >> 91 & 1)
+
+    @property
+    def advance(self) -> int:
+        """What it adds to its own register, as a counter of a loop does; 0: it is no such instruction."""
+        counts = self.name in _ADDITIONS and self.word >> 9 & 7 == _IMMEDIATE and self.reads == self.writes != ()
+        value = self.word >> 32 & 0xFFFFFFFF
+        return (value - (value >> 31 << 32)) if counts else 0
 
 
 def register_name(register: int) -> str:

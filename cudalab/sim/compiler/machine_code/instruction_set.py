@@ -26,7 +26,7 @@ class Pipe(Enum):
     FMA = "fma"
     """32-bit floating point; either half of the FMA pipe takes it."""
     FMA_HEAVY = "fmaheavy"
-    """Integer products and half precision: only one half of the FMA pipe does these."""
+    """Integer products, sums of two integers (``VIADD``), half precision: only one half of the FMA pipe does these."""
     FP64 = "fp64"
     XU = "xu"
     """Special functions, conversions, bit counts."""
@@ -126,7 +126,7 @@ OPERATIONS = _table("""
 033 HSET2       alu      d a b r
 034 HSETP2      alu      p q a b r
 035 HFMA2       fmaheavy d a b c
-036 VIADD       alu      d a b
+036 VIADD       fmaheavy d a b
 03e F2FP        alu      d a b
 040 HMNMX2      alu      d a b r
 045 I2FP        alu      d b
@@ -259,7 +259,7 @@ OPERATIONS = _table("""
 1c0 GETLMEMBASE none     d:2
 1c1 SETLMEMBASE none     a:2
 1c2 R2UR        alu      ud a
-1c3 S2UR        xu       ud
+1c3 S2UR        adu      ud
 1c4 REDUX       alu      ud a
 1c6 FENCE       lsu
 9c7 UCGABAR_ARV uniform

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cudalab.sim.abi import SiteKind
 from cudalab.sim.compiler.program import Kernel, Location, Program
-from cudalab.sim.compiler.ptx.nodes import Address, Instruction, Label
+from cudalab.sim.compiler.ptx.nodes import Address, Immediate, Instruction, Label
 from cudalab.sim.compiler.ptx.parser import parse_ptx
 from cudalab.sim.compiler.semantics import Operation, semantics_of
 
@@ -35,6 +35,8 @@ class Listed:
     base: str = ""
     """Of memory accesses: the register or symbol of the address."""
     offset: int = 0
+    advance: int = 0
+    """What it adds to its own register, as a counter of a loop does; 0: it is no such instruction."""
 
     @property
     def branches(self) -> bool:
@@ -114,4 +116,11 @@ def _list(program: Program, kernel: Kernel) -> tuple[Listed, ...]:
 def _listed(instruction: Instruction, place: Location, blocks: tuple[int, ...]) -> Listed:
     address = next((operand for operand in instruction.operands if isinstance(operand, Address)), None)
     base, offset = (repr(address.base), address.offset) if address is not None else ("", 0)
-    return Listed(instruction.line, instruction.opcode, place, blocks, base, offset)
+    return Listed(instruction.line, instruction.opcode, place, blocks, base, offset, _advance(instruction))
+
+
+def _advance(instruction: Instruction) -> int:
+    if not instruction.opcode.startswith("add.") or len(instruction.operands) != 3:
+        return 0
+    target, register, value = instruction.operands
+    return value.value if target is register and isinstance(value, Immediate) and value.kind == "int" else 0
