@@ -61,7 +61,8 @@ class Timing:
     """The cost model's terms in microseconds, by name; empty where the time is measured."""
 
     extrapolated: str = ""
-    """What of a modelled launch was not counted but extrapolated, as a sentence; empty when nothing was."""
+    """What of a modelled launch was not counted but extrapolated, and why its time comes from the PTX and not from the
+    machine code where it does, as a sentence; empty when neither holds."""
 
     unit = "µs"
 

@@ -24,7 +24,7 @@ from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.copy_region import CopyRegion
 from cudalab.sim.device.queue.operation import Stream
 from cudalab.sim.device.queue.transfer import Copy, CopyOperation, Memset
-from cudalab.sim.device.timing import cost
+from cudalab.sim.device.timing import transfers
 
 HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, DEFAULT = range(5)
 _SMALL = 64 << 10
@@ -143,7 +143,7 @@ class CopyCalls(CallGroup):
         self._check_direction(name, kind, dst_kind, src_kind)
         if dst_kind == "device" and src_kind == "device":
             self.state.spend(host["memcpy_device"])
-            duration = cost.device_copy(self.state.profile, src.bytes)
+            duration = transfers.device_copy(self.state.profile, src.bytes)
             copy = self._issue_copy(f"{name} D2D", stream, dst, src, "sm", duration)
             if not asynchronous and (is_managed(self.state.memory, dst) or is_managed(self.state.memory, src)):
                 self.state.wait(copy)
@@ -164,7 +164,7 @@ class CopyCalls(CallGroup):
         host = self.state.profile.host
         if src_kind == "pinned":
             self.state.spend(host["memcpy_async"])
-            duration = cost.bus_copy(self.state.profile, src.bytes, "h2d")
+            duration = transfers.bus_copy(self.state.profile, src.bytes, "h2d")
             copy = self._issue_copy(f"{name} H2D", stream, dst, src, "h2d", duration)
             if not asynchronous:
                 self.state.wait(copy)
@@ -175,21 +175,21 @@ class CopyCalls(CallGroup):
         taken = self._take(name, src)
         if src.bytes <= _SMALL:
             self.state.spend(host["staging_start"] + src.bytes * host["staging_small_byte"])
-            duration = cost.bus_copy(self.state.profile, src.bytes, "h2d")
+            duration = transfers.bus_copy(self.state.profile, src.bytes, "h2d")
             self._issue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken)
             return
         if asynchronous and src.bytes <= host["staging_limit"]:
             time = host["staging_start"] + _SMALL * host["staging_small_byte"]
             time += (src.bytes - _SMALL) * host["staging_byte"]
-            duration = cost.bus_copy(self.state.profile, src.bytes, "h2d")
+            duration = transfers.bus_copy(self.state.profile, src.bytes, "h2d")
             self._make_room_for_staging(src.bytes)
-            last_piece = round(time) + cost.bus_copy(self.state.profile, _SMALL, "h2d")
+            last_piece = round(time) + transfers.bus_copy(self.state.profile, _SMALL, "h2d")
             copy = self._issue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken, last_piece)
             self._staged.append(copy)
             self.state.spend(time)
             return
         self.state.spend(host["staging_start"])
-        duration = cost.staged_copy(self.state.profile, src.bytes)
+        duration = transfers.staged_copy(self.state.profile, src.bytes)
         self.state.wait(self._issue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken))
 
     def _make_room_for_staging(self, size: int) -> None:
@@ -204,13 +204,13 @@ class CopyCalls(CallGroup):
         self, name: str, stream: Stream, dst: CopyRegion, src: CopyRegion, dst_kind: str, asynchronous: bool
     ) -> None:
         self.state.spend(self.state.profile.host["memcpy_async"])
-        duration = cost.bus_copy(self.state.profile, src.bytes, "d2h")
+        duration = transfers.bus_copy(self.state.profile, src.bytes, "d2h")
         if dst_kind == "pinned":
             copy = self._issue_copy(f"{name} D2H", stream, dst, src, "d2h", duration)
             if not asynchronous:
                 self.state.wait(copy)
             return
-        duration = max(duration, cost.staged_copy(self.state.profile, src.bytes))
+        duration = max(duration, transfers.staged_copy(self.state.profile, src.bytes))
         self.state.wait(self._issue_copy(f"{name} D2H pageable", stream, dst, src, "d2h", duration))
 
     def _issue_copy(
@@ -249,7 +249,7 @@ class CopyCalls(CallGroup):
             raise invalid_value(f"{name}: {region.address:#x} is not aligned to elements of {element} bytes")
         bits = value & ((1 << 8 * element) - 1)
         data = np.frombuffer(bits.to_bytes(element, "little"), np.uint8)
-        work = Memset(self.state.memory, region, data, cost.memset(self.state.profile, region.bytes))
+        work = Memset(self.state.memory, region, data, transfers.memset(self.state.profile, region.bytes))
         operation = self.state.issue(work, stream)
         if not asynchronous and (kind == "pinned" or is_managed(self.state.memory, region)):
             self.state.wait(operation)

@@ -18,7 +18,7 @@ from cudalab.sim.device.queue.array_function import ArrayFunction
 from cudalab.sim.device.queue.byte_ranges import Range, StridedRange
 from cudalab.sim.device.queue.kernel_launch import KernelLaunch, rehearsal
 from cudalab.sim.device.state import DeviceState
-from cudalab.sim.device.timing import cost
+from cudalab.sim.device.timing import transfers
 from cudalab.sim.device.timing.cost import KernelTime
 from cudalab.sim.machine.counters.occupancy import kernel_occupancy
 from cudalab.sim.machine.launch.clusters import clusters_that_fit, max_active_clusters
@@ -338,7 +338,7 @@ class KernelCalls(CallGroup):
         queue = self.state.scheduler.streams.find(stream)
         reads, writes = tuple(reads), tuple(writes)
         moved = sum(size for _, size in reads) + sum(size for _, size in writes)
-        duration = cost.array_operation(self.state.profile, moved, flops)
+        duration = transfers.array_operation(self.state.profile, moved, flops)
         work = ArrayFunction(name, self.state.memory, run, reads, writes, duration, exact)
         operation = self.state.issue(work, queue)
         if self.state.settings.launch_blocking:

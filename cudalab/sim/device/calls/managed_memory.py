@@ -21,7 +21,7 @@ from cudalab.sim.device.declaration import Address, Handle
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.transfer import Prefetch
 from cudalab.sim.device.state import DeviceState
-from cudalab.sim.device.timing import cost
+from cudalab.sim.device.timing import transfers
 from cudalab.sim.machine.memory.allocation import Allocation
 
 HOST, NOWHERE = -1, -2
@@ -87,7 +87,7 @@ class ManagedCalls(CallGroup):
         moved = int((advice.prefetched[pages] != place).sum()) * _PAGE
         advice.prefetched[pages] = place
         engine = "d2h" if place == HOST else "h2d"
-        duration = cost.bus_copy(self.state.profile, moved, engine) if moved else 0
+        duration = transfers.bus_copy(self.state.profile, moved, engine) if moved else 0
         self.state.issue(Prefetch(engine if moved else "none", moved, duration), queue)
 
     @call("cudaMemAdvise", "cuMemAdvise")

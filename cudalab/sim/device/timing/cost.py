@@ -43,8 +43,9 @@ the time of one block without contention: its longest warp's dependency chain of
     what SMs with heavier blocks than others need longer, where blocks differ (block_schedule.py).
 
 What is simplified: warps do not drift apart, clock rates are constant, and caches are simple. Data that a launch
-accesses twice are in the L2 the second time; a working set that fits the L2 is taken to be there from the start, as in
-a repeated measurement. A learner would notice in the first launch over small data: it takes as long as the second.
+accesses twice are in the L2 the second time; as far as the working set fits the L2, it is taken to be there from the
+start, as in a repeated measurement. A learner would notice in the first launch over small data: it takes as long as
+the second.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from dataclasses import dataclass
 from cudalab.sim.device.pipes import CLASSES, TICK, pipe_cycles
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.device.timing.machine_path import MachinePath
-from cudalab.sim.device.timing.sm_time import SmTimes, sm_times
+from cudalab.sim.device.timing.sm_time import Behind, SmTimes, sm_times
 from cudalab.sim.device.timing.warp_path import Costs, Path
 
 WARP = 32
@@ -179,7 +180,8 @@ class KernelTime:
     needed: float
     """Share of the blocks resident when alone that would suffice for the same speed: 1 when latency binds."""
     extrapolated: str = ""
-    """What of the launch was not counted but extrapolated, as a sentence; empty when nothing was."""
+    """What of the launch was not counted but extrapolated, and why its time comes from the PTX where it does, as a
+    sentence; empty when neither holds."""
 
     @property
     def of_each_sm(self) -> float:
@@ -204,19 +206,18 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     an_sm = balance * cycle / busy  # ns for one cycle of work of the whole grid, spread over the busy SMs
     waves = work.blocks / capacity
     path, stored = _path(profile, work)
-    machine = _on_sm(profile, work)
-    fill = (machine.block if machine else path) + stored
+    memory = _memory(profile, work)
+    partial = work.partial_sectors * c["partial_store"] * 1e-3 * (1.0 + _crowding(profile, work, capacity))
+    exchanged = work.sectors * SECTOR / (busy * c["sm_port"])
+    machine = _on_sm(profile, work, max(memory, partial) / an_sm, max(memory, exchanged))
+    fill = machine.block if machine else path + stored
     pipes = pipe_cycles(work.kinds, c)
     terms = {
         "dispatch": work.blocks * c["block_dispatch"],
         "issue": an_sm * max(pipes.values()) / c["schedulers"],
-        "memory": _memory(profile, work),
+        "memory": memory,
         "bus": _bus(profile, work),
-        "L2": max(
-            work.sectors * SECTOR / (busy * c["sm_port"]),
-            work.l2_lines * c["l2_request"] * cycle / busy,
-            work.partial_sectors * c["partial_store"] * 1e-3 * (1.0 + _crowding(profile, work, capacity)),
-        ),
+        "L2": max(exchanged, work.l2_lines * c["l2_request"] * cycle / busy, partial),
         "shared": an_sm
         * (
             work.shared_wavefronts * c["shared_wavefront"]
@@ -247,10 +248,9 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     taken = {name: term + ends.get(name, 0.0) for name, term in terms.items() if term > 0.0 or name == "latency"}
     bound = max(taken, key=lambda name: taken[name])
     if machine:
-        # the simulation has the latencies, but not the queues of DRAM behind them
-        known = machine.busy.keys() | ({"latency"} if fits_l2(profile, work) else set())
+        known = machine.busy.keys() | {"latency"}
         others = {name: term for name, term in taken.items() if name not in known}
-        launch = max(machine.launch + stored + tail, _together(others, c["interference"], tail))
+        launch = max(machine.launch + tail, _together(others, c["interference"], tail))
     else:
         launch = _together(taken, c["interference"], tail)
     exact = c["kernel_start"] + launch
@@ -272,8 +272,11 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
         uses={name: use * part if name in _OF_EACH_SM else use for name, use in used.items()},
         sm_use=max((used.get(name, 0.0) for name in _OF_EACH_SM), default=0.0),
         needed=min(1.0, (terms["latency"] + tail) / (taken[bound] if bound in taken else tail)),
-        extrapolated=extrapolated,
+        extrapolated="; ".join(filter(None, (extrapolated, "" if machine or work.machine is None else _TOO_DEEP))),
     )
+
+
+_TOO_DEEP = "timed by the PTX: there are too many loops in one another"
 
 
 def _crowding(profile: Profile, work: Workload, capacity: int) -> float:
@@ -314,9 +317,23 @@ def _round(profile: Profile, work: Workload) -> float:
     return load + (profile.device["store_latency"] if work.stores else 0.0)
 
 
+def in_l2(profile: Profile, work: Workload) -> float:
+    """Which part of the working set the L2 still holds from the launch before, 0 to 1.
+
+    Each half of the L2 keeps what its own SMs load. While every SM loads the same again, all of the L2 counts; blocks
+    of a grid with several waves come to other SMs in each launch, and then both halves want the same data."""
+    whole = float(profile.properties["l2CacheSize"])
+    reach = profile.device["l2_reach"] * whole
+    if work.touched > reach:
+        return 0.0
+    if work.blocks <= profile.sms * max(1, work.blocks_per_sm):
+        return 1.0
+    return min(1.0, (reach - work.touched) / (reach - whole / 2.0))
+
+
 def fits_l2(profile: Profile, work: Workload) -> bool:
-    """Does the working set of the launch fit the L2?"""
-    return work.touched <= profile.device["l2_reach"] * float(profile.properties["l2CacheSize"])
+    """Does most of the working set of the launch fit the L2?"""
+    return in_l2(profile, work) >= 0.5
 
 
 def _load_latency(profile: Profile, work: Workload) -> float:
@@ -334,24 +351,32 @@ def _missed_latency(profile: Profile, work: Workload) -> float:
 
 def _device_latency(profile: Profile, work: Workload) -> float:
     """ns of one load from the L2 or from DRAM."""
-    c = profile.device
-    if not fits_l2(profile, work):
-        return c["dram_latency"]
+    c, held = profile.device, in_l2(profile, work)
     far = min(1.0, max(0.0, 2.0 * work.touched / float(profile.properties["l2CacheSize"]) - 0.5))
-    return c["l2_latency"] + far * (c["l2_far_latency"] - c["l2_latency"])
+    near = c["l2_latency"] + far * (c["l2_far_latency"] - c["l2_latency"])
+    return held * near + (1.0 - held) * c["dram_latency"]
 
 
-def _on_sm(profile: Profile, work: Workload) -> SmTimes | None:
-    """The simulated time on an SM; None where there is no path through the machine code."""
+def _on_sm(profile: Profile, work: Workload, share: float, busy: float) -> SmTimes | None:
+    """The simulated time on an SM; None where there is no path through the machine code. ``share``: cycles for which
+    the memory behind the SMs serves this one, where all together want more than there is; ``busy``: ns for which it is
+    busy."""
     if work.machine is None:
         return None
     c = profile.device
-    known = {"load": c["l1_latency"], "missed": _missed_latency(profile, work), "atomic": c["atomic_latency"]}
-    latencies = {name: time * c["clock"] for name, time in known.items()}
+    latencies = {
+        "load": c["l1_latency"],
+        "missed": _missed_latency(profile, work),
+        "atomic": c["atomic_latency"],
+        "store": c["store_latency"],
+    }
+    queue = c["l2_queue" if fits_l2(profile, work) else "dram_queue"] if work.loads else 0.0
+    behind = Behind(share / work.sectors if work.sectors else 0.0, busy, queue)
     return sm_times(
         profile,
         work.machine,
         latencies,
+        behind,
         blocks=work.blocks,
         threads=work.threads,
         resident=work.blocks_per_sm,
@@ -411,11 +436,11 @@ def _latency(profile: Profile, work: Workload, fill: float, waves: float) -> flo
 
 def _memory(profile: Profile, work: Workload) -> float:
     """ns for the bytes that DRAM moves."""
-    c = profile.device
+    c, missing = profile.device, 1.0 - in_l2(profile, work)
     write = work.stored_sectors * SECTOR
     read = work.dram_read + work.dram_fill
     moved = read + write
-    if fits_l2(profile, work) or moved <= 0:
+    if missing <= 0.0 or moved <= 0.0:
         return 0.0
     written = write / moved
     bandwidth = c["dram_bandwidth"] * 1e3 * (1.0 - c["dram_mix"] * written * (1.0 - written))  # bytes a ns
@@ -425,7 +450,7 @@ def _memory(profile: Profile, work: Workload) -> float:
         + work.lines_written * c["dram_write_line"]
         + work.pairs_written * c["dram_write_pair"]
     )
-    return max(moved / bandwidth, visits * 1e-3)
+    return missing * max(moved / bandwidth, visits * 1e-3)
 
 
 def _bus(profile: Profile, work: Workload) -> float:
@@ -448,41 +473,3 @@ def _fraction(profile: Profile, work: Workload, bound: str, ns: int) -> float:
         return min(1.0, max(work.host_loaded, work.host_stored) * c["bus_byte"] / ns)
     moved = work.dram_read + work.dram_fill + work.stored_sectors * SECTOR
     return min(1.0, moved / (c["dram_bandwidth"] * 1e3 * ns))
-
-
-# -- what needs no sample ----------------------------------------------------------------------------------------------
-
-
-def bus_copy(profile: Profile, size: int, direction: str) -> int:
-    """ns of a copy between page-locked host memory and the device; ``direction`` is ``h2d`` or ``d2h``."""
-    return round(profile.device[f"copy_{direction}_start"] + size * profile.device["bus_byte"])
-
-
-def device_copy(profile: Profile, size: int) -> int:
-    """ns of a copy within device memory: each byte is read and written."""
-    bandwidth = profile.device["dram_bandwidth"] * 1e3 * (1.0 - profile.device["dram_mix"] / 4)
-    return round(profile.device["copy_d2d_start"] + 2 * size / bandwidth)
-
-
-def staged_copy(profile: Profile, size: int) -> int:
-    """ns of a copy from or to pageable memory: the host copies piece by piece through page-locked memory. Host and bus
-    work side by side, but for the first piece."""
-    host, bus = profile.host["staging_byte"], profile.device["bus_byte"]
-    return round(size * max(host, bus) + min(size, profile.host["staging_piece"]) * min(host, bus))
-
-
-def memset(profile: Profile, size: int) -> int:
-    """ns of a memset: small ones are done by the front end, large ones by a kernel."""
-    c = profile.device
-    if size <= c["memset_inline_limit"]:
-        return round(c["memset_inline"])
-    return round(c["memset_start"] + size / (c["memset_bandwidth"] * 1e3))
-
-
-def array_operation(profile: Profile, moved: int, flops: float) -> int:
-    """ns of an array function that reads and writes ``moved`` bytes and computes ``flops`` operations."""
-    c = profile.device
-    bandwidth = c["dram_bandwidth"] * 1e3 * (1.0 - c["dram_mix"] / 4)
-    memory = moved / bandwidth
-    issue = flops / (profile.sms * c["schedulers"] * WARP * c["clock"])
-    return round(c["kernel_start"] + c["dram_latency"] + c["store_latency"] + max(memory, issue))

@@ -29,6 +29,7 @@ import numpy as np
 from cudalab.sim.abi import WARP, SiteKind, Space
 from cudalab.sim.compiler.machine_code.assembly import Assembly, assembly
 from cudalab.sim.compiler.machine_code.execution import Execution
+from cudalab.sim.compiler.machine_code.listing import listing
 from cudalab.sim.compiler.program import Rounds, Site
 from cudalab.sim.compiler.timed_code import TimedCode
 from cudalab.sim.device.profile import Profile
@@ -142,8 +143,8 @@ class Timer:
         self, launch: Launch, watch: bool, work: BlockWork | None
     ) -> tuple[KernelTime, np.ndarray | None]:
         counts = sample(launch, remember=False, watch=watch)
-        note = _extrapolated(launch, work, counts.complete)
-        machine = self._machine_code(launch, [counts])
+        machine, by_ptx = self._machine_code(launch, [counts])
+        note = _sentence(_extrapolated(launch, work, counts.complete), by_ptx)
         path = machine.path(counts, machine.longest[0]) if machine else None
         time = kernel_time(self._profile, self._shared_by_blocks(launch, counts, path), extrapolated=note)
         return time, counts.words_loaded
@@ -154,7 +155,7 @@ class Timer:
         strata, code, profile = sample_strata(launch, work, watch=watch), launch.kernel.kernel.timed, self._profile
         positions = by_longest(strata)
         weights = shares(work.longest, strata.longest[positions]).mean(axis=0)
-        machine = self._machine_code(launch, strata.each)
+        machine, by_ptx = self._machine_code(launch, strata.each)
         path: MachinePath | None = None
         paths: list[MachinePath | None] = [None] * len(strata.each)
         if machine:
@@ -174,18 +175,23 @@ class Timer:
             profile.sms,
             max(1, whole.blocks_per_sm),
         )
-        note = _extrapolated(launch, work, strata.complete)
+        note = _sentence(_extrapolated(launch, work, strata.complete), by_ptx)
         return kernel_time(profile, whole, tail=behind, extrapolated=note), strata.whole.words_loaded
 
     def workload(self, launch: Launch) -> Workload:
         """The demand of a launch on the device, from blocks sampled now."""
         counts = sample(launch, remember=False)
-        machine = self._machine_code(launch, [counts])
+        machine, _ = self._machine_code(launch, [counts])
         return self._shared_by_blocks(launch, counts, machine.path(counts, machine.longest[0]) if machine else None)
 
-    def _machine_code(self, launch: Launch, samples: Sequence[Counts]) -> _MachineCode | None:
-        """What the longest warps of samples executed; None where the machine code does not tell the time."""
-        return _machine_code(launch, samples) if self.by_machine_code else None
+    def _machine_code(self, launch: Launch, samples: Sequence[Counts]) -> tuple[_MachineCode | None, str]:
+        """What the longest warps of samples executed; None where the machine code does not tell the time, and why."""
+        if not self.by_machine_code:
+            return None, ""
+        try:
+            return _machine_code(launch, samples), ""
+        except _ByPtx as reason:
+            return None, f"timed by the PTX: {reason}"
 
     def _shared_by_blocks(self, launch: Launch, counts: Counts, machine: MachinePath | None) -> Workload:
         """The workload of a sample, less what co-resident blocks share, unless blocks cooperate."""
@@ -230,6 +236,10 @@ def _average_visits(strata: Strata, positions: Sequence[int], weights: np.ndarra
         for site, times in strata.each[position].longest_visits.items():
             found[site] = found.get(site, 0.0) + weight * times
     return found
+
+
+def _sentence(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
 
 
 def _extrapolated(launch: Launch, work: BlockWork | None, complete: bool) -> str:
@@ -331,10 +341,21 @@ def workload(launch: Launch, code: TimedCode, counts: Counts) -> Workload:
     )
 
 
-_NOT_SIMULATED = (
-    "named_barrier", "cluster_barrier", "cluster_load", "cluster_store", "cluster_atomic", "grid_arrive", "grid_look",
-    "object_arrive", "object_wait", "async_copy", "async_wait", "bulk_copy", "bulk_store", "heap", "sleep", "clock",
-)  # fmt: skip
+_NOT_SIMULATED = {
+    "clusters": ("cluster_barrier", "cluster_load", "cluster_store", "cluster_atomic"),
+    "barriers of the grid": ("grid_arrive", "grid_look"),
+    "barrier objects": ("object_arrive", "object_wait"),
+    "asynchronous copies": ("async_copy", "async_wait", "bulk_copy", "bulk_store"),
+    "calls of malloc": ("heap",),
+    "waits of nanosleep": ("sleep",),
+    "readings of the clock": ("clock",),
+}
+_ARRIVALS = ("bar.arrive", "barrier.arrive", "barrier.cta.arrive")
+"""Barriers at which a warp does not wait, which is not simulated either."""
+
+
+class _ByPtx(Exception):
+    """Why the time of a launch comes from its PTX."""
 
 
 class _MachineCode(NamedTuple):
@@ -349,19 +370,24 @@ class _MachineCode(NamedTuple):
         return machine_path(self.code, longest, self.execution.counts(ways(counts.visits, counts.flow)).blocks, counts)
 
 
-def _machine_code(launch: Launch, samples: Sequence[Counts]) -> _MachineCode | None:
-    """None where the machine code cannot be read, does what is not simulated, or is not told by the ways of warps."""
+def _machine_code(launch: Launch, samples: Sequence[Counts]) -> _MachineCode:
+    """Raises ``_ByPtx`` where the machine code cannot be read, does what is not simulated, or is not told by the ways
+    of warps."""
     program, kernel = launch.kernel.module.program, launch.kernel.kernel
     code = assembly(program, kernel)
-    if not code.known or any(
-        mix(kernel.timed, counts.visits).get(kind) for counts in samples for kind in _NOT_SIMULATED
-    ):
-        return None
+    if not code.known:
+        raise _ByPtx("there is no machine code that can be read")
+    executed = {kind for counts in samples for kind, times in mix(kernel.timed, counts.visits).items() if times}
+    for what, kinds in _NOT_SIMULATED.items():
+        if not executed.isdisjoint(kinds):
+            raise _ByPtx(f"{what} are not simulated by the machine code")
+    if any(each.opcode.startswith(_ARRIVALS) for each in listing(program, kernel)):
+        raise _ByPtx("barriers at which warps only arrive are not simulated by the machine code")
     execution = execution_of(program, kernel)
     longest = [execution.counts(ways(counts.longest_visits, counts.longest_flow)) for counts in samples]
     every = [execution.counts(ways(counts.visits, counts.flow)) for counts in samples]
     if not all(each.exact for each in (*longest, *every)):
-        return None
+        raise _ByPtx("the way through the machine code is not known exactly")
     return _MachineCode(code, execution, [each.blocks for each in longest])
 
 

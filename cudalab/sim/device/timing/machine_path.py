@@ -5,8 +5,8 @@ the sample counted for the access that it makes: wavefronts in the load/store un
 instructions, and loops with their iterations, nested. Routines that the assembler adds (division, square root) stand
 where they are called.
 
-What is simplified: loops are those whose blocks stand together in the code, and a block that only some visits execute
-is executed in its share of them, evenly spread.
+What is simplified: warps that meet at a barrier of some of a block's warps wait for all; loops are those whose blocks
+stand together in the code, and a block that only some visits execute is executed in its share of them, evenly spread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PathInstruction:
     latency: str
     """What its result waits for: ``fixed`` (its stall cycles), ``constant``, ``register``, ``special``, ``convert``,
     ``double``, ``shuffle``, ``shared``, ``local``, ``load`` (in the L1), ``store``, ``atomic``, ``shared_atomic``,
-    ``barrier``."""
+    ``barrier``, ``converge``."""
     stall: int
     write_barrier: int
     read_barrier: int
@@ -88,26 +88,24 @@ class MachinePath:
         )
         return replace(self, instructions=found)
 
-    def shortened(self, factor: float) -> MachinePath:
-        """The same with so many times fewer rounds of its loops, the outer ones first."""
-        return replace(self, steps=_shortened(self.steps, factor), others=_shortened(self.others, factor))
+    def shortened(self, factor: float, least: float) -> MachinePath:
+        """The same with so many times fewer rounds of its loops, the outer ones first. ``least``: rounds that are left
+        of a loop before those inside it are shortened."""
+        steps, others = (_shortened(each, factor, least) for each in (self.steps, self.others))
+        return replace(self, steps=steps, others=others)
 
     def issues(self, warps: int) -> float:
         """Instructions that a block of so many warps issues."""
         return _issues(self.steps) + (warps - 1) * _issues(self.others)
 
 
-_FEWEST = 2.0
-"""Rounds that are left of a loop before those inside it are shortened."""
-
-
-def _shortened(steps: Sequence[Run | Loop], factor: float) -> tuple[Run | Loop, ...]:
+def _shortened(steps: Sequence[Run | Loop], factor: float, least: float) -> tuple[Run | Loop, ...]:
     found: list[Run | Loop] = []
     for step in steps:
         if isinstance(step, Loop):
-            rounds = max(float(round(step.iterations / factor)), min(step.iterations, _FEWEST))
+            rounds = max(float(round(step.iterations / factor)), min(step.iterations, least))
             left = factor * rounds / step.iterations
-            step = Loop(rounds, _shortened(step.body, left) if left > 1.0 else step.body)
+            step = Loop(rounds, _shortened(step.body, left, least) if left > 1.0 else step.body)
         found.append(step)
     return tuple(found)
 
@@ -216,9 +214,12 @@ _LATENCIES = {
     "LDC": "constant", "S2R": "register", "S2UR": "register", "SHFL": "shuffle", "LDS": "shared", "LDSM": "shared",
     "LDL": "local", "LDG": "load", "LD": "load", "STG": "store", "ST": "store", "STL": "store", "REDG": "store",
     "ATOMG": "atomic", "ATOM": "atomic", "ATOMS": "shared_atomic", "BAR": "barrier", "MUFU": "special",
+    "BSYNC": "converge",
 }  # fmt: skip
 _BRANCHES = frozenset(("BRA", "BRX", "BSSY", "BSYNC", "BREAK", "CALL", "RET", "EXIT", "WARPSYNC"))
 """They occupy the branch unit; Nsight Compute counts most of them to no pipe."""
+_OF_64_BITS = frozenset((0x25, 0x27))
+"""Opcodes of products of which all 64 bits or the upper half are kept."""
 _TO_L2 = frozenset(("LDG", "LD", "STG", "ST", "REDG", "ATOMG", "ATOM"))
 _OF_PIPES = {Pipe.XU: "convert", Pipe.FP64: "double"}
 
@@ -239,7 +240,7 @@ def _timed(each: MachineInstruction, entry: SiteCounts | None, times: float) -> 
         control.read_barrier,
         control.waits,
         _wavefronts(each, entry, times) if each.pipe is Pipe.LSU else 0.0,
-        each.pipe is Pipe.FMA_HEAVY and len(each.writes) > 1 and each.writes[1] == each.writes[0] + 1,
+        each.name == "IMAD" and each.word & 0x1FF in _OF_64_BITS,
         *memory,
     )
 

@@ -28,7 +28,7 @@ struct Step {
 struct Setting {
     int warps, resident, blocks, most_issues;
     int others, unused;  // index of the step at which all warps of a block but the first begin
-    double branch, barrier, arrival, dispatch;
+    double branch, barrier, arrival, dispatch, launch;
 };
 
 struct Result {
@@ -46,6 +46,7 @@ struct Result {
 struct Warp {
     int block, instruction, left, step, depth, state;
     double next;                      // the earliest cycle of the next issue, as far as the control field says
+    double stored;                    // when its last store has arrived
     double ready[SCOREBOARDS];        // when each scoreboard is free
     double iterations[MOST_NESTED];   // left, of the loops that it is in
 };
@@ -63,6 +64,7 @@ struct Machine {
     int waiting[MOST_WARPS];             // warps to be brought to their next instruction
     int waiters;
     double unit_free, port_free, barrier_free;
+    double started;                      // when the last warp of the last block began
 };
 
 // Bring a warp to its next instruction.
@@ -78,6 +80,7 @@ __device__ void advance(Warp &w, const Step *steps, float *shares, double branch
             share += (float)s.times;
             if (share < 0.9999f) continue;
             share -= 1.0f;
+            if (s.first != w.instruction) w.next += branch;  // what stands between was jumped over
             w.instruction = s.first;
             w.left = s.count;
             return;
@@ -95,7 +98,6 @@ __device__ void advance(Warp &w, const Step *steps, float *shares, double branch
                 w.iterations[w.depth++] = whole;
         } else if (--w.iterations[w.depth - 1] >= 1.0) {
             w.step = s.first;
-            w.next += branch;
         } else {
             w.depth--;
         }
@@ -131,30 +133,35 @@ __device__ void choose(Machine &m, const Warp *warps, const Instruction *code, i
     m.stale[scheduler] = false;
 }
 
-// Let the warps of a new block begin, in the slot of one that has ended.
-__device__ void start_block(Machine &m, Warp *warps, int slot, int of_block, int others, double when) {
+// Let the warps of a new block begin, one after the other, in the slot of one that has ended. An SM gets a block only
+// so often.
+__device__ void start_block(Machine &m, Warp *warps, int slot, int of_block, const Setting *setting, double free) {
+    double when = fmax(free, m.started);
+    m.started = when + fmax(setting->dispatch, of_block * setting->launch);
 #pragma unroll 1
     for (int index = slot * of_block; index < (slot + 1) * of_block; ++index) {
         Warp &w = warps[index];
         w.block = slot;
-        w.step = index == slot * of_block ? -1 : others - 1;
+        w.step = index == slot * of_block ? -1 : setting->others - 1;
+        w.instruction = 0;
         w.depth = 0;
         w.state = RUNNING;
-        w.next = when;
+        w.next = w.stored = when;
 #pragma unroll 1
         for (int board = 0; board < SCOREBOARDS; ++board) w.ready[board] = when;
+        when += setting->launch;
         m.waiting[m.waiters++] = index;
     }
     m.arrived[slot] = 0;
     m.live[slot] = of_block;
 }
 
-// When everything that the warps of an ended block started has completed.
+// When everything that the warps of an ended block started has completed, their stores among it.
 __device__ double end_of_block(const Warp *warps, int slot, int of_block) {
     double end = 0.0;
 #pragma unroll 1
     for (int index = slot * of_block; index < (slot + 1) * of_block; ++index) {
-        end = fmax(end, warps[index].next);
+        end = fmax(end, fmax(warps[index].next, warps[index].stored));
 #pragma unroll 1
         for (int board = 0; board < SCOREBOARDS; ++board) end = fmax(end, warps[index].ready[board]);
     }
@@ -194,6 +201,7 @@ __device__ void issue(Machine &m, Warp &w, const Instruction &i, int scheduler, 
         begin = m.port_free;
     }
     if (i.write_barrier >= 0) w.ready[i.write_barrier] = fmax(w.ready[i.write_barrier], begin + i.latency);
+    if (i.kind == MEMORY) w.stored = fmax(w.stored, begin + i.latency);
     r.cycles = fmax(r.cycles, begin + i.latency);
     if (i.kind == BARRIER) {
         m.barrier_free = fmax(t, m.barrier_free) + arrival;
@@ -211,6 +219,7 @@ extern "C" __global__ void simulate_sm(const Instruction *code, const Step *step
     Machine m;
     m.unit_free = m.port_free = m.barrier_free = 0.0;
     m.waiters = 0;
+    m.started = 0.0;
     const int of_block = setting->warps;
     int started = min(setting->resident, setting->blocks);
     const int count = started * of_block;
@@ -222,7 +231,7 @@ extern "C" __global__ void simulate_sm(const Instruction *code, const Step *step
         for (int p = 0; p < PIPES; ++p) m.pipe_free[s * PIPES + p] = 0.0;
     }
 #pragma unroll 1
-    for (int slot = 0; slot < started; ++slot) start_block(m, warps, slot, of_block, setting->others, slot * setting->dispatch);
+    for (int slot = 0; slot < started; ++slot) start_block(m, warps, slot, of_block, setting, 0.0);
     long long issued = 0;
     for (;;) {
 #pragma unroll 1
@@ -236,7 +245,7 @@ extern "C" __global__ void simulate_sm(const Instruction *code, const Step *step
                 if (started < setting->blocks) {
                     ++started;
                     double free = end_of_block(warps, w.block, of_block);
-                    start_block(m, warps, w.block, of_block, setting->others, free + setting->dispatch);
+                    start_block(m, warps, w.block, of_block, setting, free);
                 }
             }
             if (m.arrived[w.block] && m.arrived[w.block] == m.live[w.block])

@@ -4,7 +4,8 @@ Each of the four schedulers issues one instruction a cycle, of the warp that can
 instruction issues when its warp's stall cycles are over, the scoreboards that it waits for are free, and its pipe is:
 a pipe takes one of a scheduler's instructions in so many cycles. Loads, stores, atomics and shuffles share the
 load/store unit of the SM, which they occupy for their wavefronts; what misses the L1 takes turns at the SM's port to
-the L2. A warp at a barrier waits for the others of its block; a block that has ended makes room for the next one.
+the L2. A warp at a barrier waits for the others of its block; a block that has ended, and whose stores have arrived,
+makes room for the next one, whose warps begin one after the other.
 
 The simulator is a CUDA C++ program for one thread (``sm_simulation.cu``), which the simulated device itself compiles
 and runs. It stops after some ten thousand instructions; what is left then is extrapolated: where those are whole
@@ -41,13 +42,13 @@ _INSTRUCTION = np.dtype(
 _STEP = np.dtype([(name, "<i4") for name in ("kind", "first", "count", "unused")] + [("times", "<f8")])
 _SETTING = np.dtype(
     [(name, "<i4") for name in ("warps", "resident", "blocks", "most_issues", "others", "unused")]
-    + [(name, "<f8") for name in ("branch", "barrier", "arrival", "dispatch")]
+    + [(name, "<f8") for name in ("branch", "barrier", "arrival", "dispatch", "launch")]
 )
 _RESULT = np.dtype(
     [("cycles", "<f8"), ("middle", "<f8"), ("issued", "<i8"), ("at_middle", "<i8"), ("ended", "<i4")]
     + [("complete", "<i4"), ("unit", "<f8"), ("port", "<f8"), ("arrivals", "<f8"), ("pipes", "<f8", len(PIPES))]
 )
-_WARP_BYTES = 144
+_WARP_BYTES = 152
 _PLAIN, _MEMORY, _BARRIER = range(3)
 _RUN, _LOOP, _END_LOOP, _END = range(4)
 
@@ -68,6 +69,10 @@ class SmCosts:
     """Of the load/store unit."""
     scheduler_wavefront: float
     """Of a scheduler's way to it."""
+    shared_atomic: float
+    """Of the load/store unit, at least for an atomic operation on shared memory."""
+    converge: float
+    """Where lanes of a warp come together (``BSYNC``), beyond its stall cycles."""
     read: float
     """Until an instruction of variable latency has read its operands."""
     sector: float
@@ -81,7 +86,9 @@ class SmCosts:
     arrival: float
     """Of the barrier unit, for the arrival of a warp."""
     dispatch: float
-    """Between the starts of two blocks on one SM."""
+    """Between the starts of two blocks on one SM,"""
+    launch: float
+    """and of two warps of a block."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,21 @@ def simulate(path: MachinePath, costs: SmCosts, *, warps: int, resident: int, bl
     Raises ``TooDeep`` when the simulator cannot hold the path.
     """
     resident = max(1, min(resident, blocks, _MOST_WARPS // warps))
-    return _simulate(path, costs, warps, resident, blocks)
+    wave = path.issues(warps) * resident
+    if wave <= MOST_ISSUES / 2 or path.issues(warps) * blocks <= MOST_ISSUES:
+        return _run(path, costs, warps, resident, blocks)
+    # rounds of loops take the same time each: with few and with half as many of them
+    factor = 2.0 * wave / MOST_ISSUES
+    few, fewer = path.shortened(factor, 2.0), path.shortened(2.0 * factor, 1.0)
+    one, other = (_run(each, costs, warps, resident, resident) for each in (few, fewer))
+    issued, less = few.issues(warps) * resident, fewer.issues(warps) * resident
+    more = (wave - issued) / (issued - less) if issued > less else 0.0
+    waves = blocks / resident
+    return SmTime(
+        waves * (one.cycles + more * (one.cycles - other.cycles)),
+        {name: waves * (busy + more * (busy - other.busy[name])) for name, busy in one.busy.items()},
+        True,
+    )
 
 
 @lru_cache(maxsize=64)
@@ -145,10 +166,12 @@ def _code_of(path: MachinePath, costs: SmCosts) -> np.ndarray:
         occupancy *= 2.0 if each.wide else 1.0
         kind = _MEMORY if uses_unit else _BARRIER if each.latency == "barrier" else _PLAIN
         unit, latency = each.wavefronts * costs.wavefront, latencies[each.latency]
+        unit = max(unit, costs.shared_atomic) if each.latency == "shared_atomic" else unit
+        stall = each.stall + (round(costs.converge) if each.latency == "converge" else 0)
         latency += each.missing * (latencies["missed"] - latency)
         rows.append(
-            (number[each.pipe], each.stall, each.write_barrier, each.read_barrier, each.waits, kind)
-            + (occupancy, latency + max(0.0, unit - costs.wavefront), unit, costs.read)
+            (number[each.pipe], stall, each.write_barrier, each.read_barrier, each.waits, kind)
+            + (occupancy, latency + max(0.0, each.wavefronts - 1.0) * costs.wavefront, unit, costs.read)
             + (max(each.sectors * costs.sector, each.lines * costs.line),)
         )
     return np.array(rows, _INSTRUCTION)
@@ -203,30 +226,18 @@ class _Simulator:
             return result
 
 
-@lru_cache(maxsize=1024)
-def _simulate(path: MachinePath, costs: SmCosts, warps: int, resident: int, blocks: int) -> SmTime:
-    wave = path.issues(warps) * resident
-    if wave <= MOST_ISSUES / 2 or path.issues(warps) * blocks <= MOST_ISSUES:
-        return _run(path, costs, warps, resident, blocks)
-    # rounds of loops take the same time each: with few and with half as many of them
-    factor = 2.0 * wave / MOST_ISSUES
-    few, fewer = path.shortened(factor), path.shortened(2.0 * factor)
-    one, other = (_run(each, costs, warps, resident, resident) for each in (few, fewer))
-    issued, less = few.issues(warps) * resident, fewer.issues(warps) * resident
-    more = (wave - issued) / (issued - less) if issued > less else 0.0
-    waves = blocks / resident
-    return SmTime(
-        waves * (one.cycles + more * (one.cycles - other.cycles)),
-        {name: waves * (busy + more * (busy - other.busy[name])) for name, busy in one.busy.items()},
-        True,
-    )
+@lru_cache(maxsize=256)
+def _known(code: bytes, steps: bytes, setting: bytes) -> bytes:
+    """A ``_RESULT``: launches that differ only in what they access have the same one."""
+    parts = np.frombuffer(code, _INSTRUCTION), np.frombuffer(steps, _STEP), np.frombuffer(setting, _SETTING)
+    return _simulator().run(*parts).tobytes()
 
 
 def _run(path: MachinePath, costs: SmCosts, warps: int, resident: int, blocks: int) -> SmTime:
     steps, others = _steps_of(path)
     numbers = (warps, resident, blocks, MOST_ISSUES, others, 0)
-    setting = np.array([(*numbers, costs.branch, costs.barrier, costs.arrival, costs.dispatch)], _SETTING)
-    found = _simulator().run(_code_of(path, costs), steps, setting)
+    setting = np.array([(*numbers, costs.branch, costs.barrier, costs.arrival, costs.dispatch, costs.launch)], _SETTING)
+    found = np.frombuffer(_known(_code_of(path, costs).tobytes(), steps.tobytes(), setting.tobytes()), _RESULT)[0]
     cycles, scale = float(found["cycles"]), 1.0
     if not found["complete"]:
         issues = path.issues(warps) * blocks

@@ -18,7 +18,6 @@ _EITHER = {
     Pipe.LSU: 2.0,
     Pipe.TEX: 4.0,
     Pipe.ADU: 2.0,
-    Pipe.CBU: 4.0,
     Pipe.UNIFORM: 2.0,
     Pipe.NONE: 1.0,
 }
@@ -39,21 +38,57 @@ class SmTimes:
     extrapolated: bool
 
 
+_QUIET = 0.05
+"""Use of the memory behind the SMs below which nothing waits in its queues."""
+
+
+@dataclass(frozen=True)
+class Behind:
+    """The memory that all SMs share, as the busiest of them sees it."""
+
+    sector: float
+    """Cycles that the SM waits at least for each sector, where all together want more than there is."""
+    busy: float
+    """ns for which it is busy: the more of the time that is, the longer a load waits."""
+    queue: float
+    """ns that a load waits where that is all the time."""
+
+
 def sm_times(
-    profile: Profile, path: MachinePath, latencies: Mapping[str, float], *, blocks: int, threads: int, resident: int
+    profile: Profile,
+    path: MachinePath,
+    latencies: Mapping[str, float],
+    behind: Behind,
+    *,
+    blocks: int,
+    threads: int,
+    resident: int,
 ) -> SmTimes | None:
-    """None where the simulator cannot hold the path. ``latencies`` of memory accesses are in cycles."""
-    costs = _costs(profile, latencies, blocks)
-    warps = math.ceil(threads / WARP)
-    on_one = math.ceil(blocks / profile.sms)
+    """None where the simulator cannot hold the path. ``latencies`` of memory accesses are in ns."""
+    clock = profile.device["clock"]
+    warps, on_one = math.ceil(threads / WARP), math.ceil(blocks / profile.sms)
+
+    def simulated(waiting: float, number: int) -> SmTime:
+        waits = {name: time + (waiting if name in _QUEUED else 0.0) for name, time in latencies.items()}
+        costs = _costs(profile, {name: time * clock for name, time in waits.items()}, blocks, behind.sector)
+        return simulate(path, costs, warps=warps, resident=resident, blocks=number)
+
     try:
-        one = simulate(path, costs, warps=warps, resident=1, blocks=1)
-        every = simulate(path, costs, warps=warps, resident=resident, blocks=on_one) if on_one > 1 else one
+        one = simulated(0.0, 1)
+        every = simulated(0.0, on_one) if on_one > 1 else one
+        launch = every.cycles / clock
+        if behind.busy * behind.queue > 0.0 and behind.busy >= _QUIET * launch:
+            use = min(1.0, behind.busy / launch)
+            slope = max(0.0, simulated(behind.queue * use, on_one).cycles / clock - launch) / use
+            # longer waits mean a lower use: launch = without + slope * busy / launch
+            launch = (launch + math.sqrt(launch**2 + 4.0 * slope * behind.busy)) / 2.0
     except TooDeep:
         return None
-    cycle = 1.0 / profile.device["clock"]
-    busy = {name: time * cycle for name, time in _busy(profile, every).items()}
-    return SmTimes(one.cycles * cycle, every.cycles * cycle, busy, one.extrapolated or every.extrapolated)
+    busy = {name: time / clock for name, time in _busy(profile, every).items()}
+    return SmTimes(one.cycles / clock, launch, busy, one.extrapolated or every.extrapolated)
+
+
+_QUEUED = ("missed", "atomic")
 
 
 def _busy(profile: Profile, time: SmTime) -> dict[str, float]:
@@ -65,7 +100,7 @@ def _busy(profile: Profile, time: SmTime) -> dict[str, float]:
     }
 
 
-def _costs(profile: Profile, latencies: Mapping[str, float], blocks: int) -> SmCosts:
+def _costs(profile: Profile, latencies: Mapping[str, float], blocks: int, sector: float) -> SmCosts:
     c = profile.device
     known = {
         "fixed": 0.0,
@@ -78,8 +113,8 @@ def _costs(profile: Profile, latencies: Mapping[str, float], blocks: int) -> SmC
         "shared": c["latency_shared"],
         "shared_atomic": c["latency_shared"],
         "local": c["l1_latency"] * c["clock"],
-        "store": 0.0,
         "barrier": 0.0,
+        "converge": 0.0,
         **latencies,
     }
     occupancies = {
@@ -88,6 +123,7 @@ def _costs(profile: Profile, latencies: Mapping[str, float], blocks: int) -> SmC
         Pipe.FMA_HEAVY: c["cycles_integer"],
         Pipe.FP64: c["cycles_double"],
         Pipe.XU: c["cycles_special"],
+        Pipe.CBU: c["cycles_branch"],
     }
     return SmCosts(
         latencies=tuple(known.items()),
@@ -95,10 +131,13 @@ def _costs(profile: Profile, latencies: Mapping[str, float], blocks: int) -> SmC
         wavefront=c["shared_wavefront"],
         scheduler_wavefront=c["scheduler_wavefront"],
         read=c["operand_read"],
-        sector=_SECTOR * c["clock"] / c["sm_port"],
+        shared_atomic=c["shared_atomic_request"],
+        converge=c["convergence"],
+        sector=max(sector, _SECTOR * c["clock"] / c["sm_port"]),
         line=c["l2_request"],
         branch=c["branch_taken"],
-        barrier=c["barrier"] * c["clock"] + c["barrier_arrival"],  # the unit takes another turn to answer
-        arrival=c["barrier_arrival"],
+        barrier=c["barrier"] * c["clock"] + c["barrier_turn"],  # the unit takes another turn to answer
+        arrival=c["barrier_turn"],
         dispatch=c["block_dispatch"] * min(profile.sms, blocks) * c["clock"],
+        launch=c["warp_launch"],
     )

@@ -10,7 +10,7 @@ import pytest
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import Device
 from cudalab.sim.device.profile import ProfileError, load, names
-from cudalab.sim.device.timing import cost
+from cudalab.sim.device.timing import transfers
 from tests.sim.device.conftest import Bench
 
 SOURCE = r"""
@@ -167,19 +167,19 @@ def test_page_locked_copies(size, h2d, d2h):
     """Between events, which see the call's own time too."""
     profile = load("h200")
     for way, measured in (("h2d", h2d), ("d2h", d2h)):
-        modelled = cost.bus_copy(profile, size, way) / 1e3 + profile.host["memcpy_async"] / 1e3
+        modelled = transfers.bus_copy(profile, size, way) / 1e3 + profile.host["memcpy_async"] / 1e3
         assert modelled == pytest.approx(measured, rel=0.25 if size < MB else 0.08)
 
 
 @pytest.mark.parametrize(("size", "measured"), [(MB, 6.1), (16 * MB, 9.7), (64 * MB, 20.6), (256 * MB, 65.3)])
 def test_memsets(size, measured):
-    modelled = (cost.memset(load("h200"), size) + 1080) / 1e3
+    modelled = (transfers.memset(load("h200"), size) + 1080) / 1e3
     assert modelled == pytest.approx(measured, rel=0.25)
 
 
 @pytest.mark.parametrize(("size", "measured"), [(128 * MB, 68.5), (1024 * MB, 508.6)])
 def test_copies_within_the_device(size, measured):
-    assert (cost.device_copy(load("h200"), size) + 1500) / 1e3 == pytest.approx(measured, rel=0.06)
+    assert (transfers.device_copy(load("h200"), size) + 1500) / 1e3 == pytest.approx(measured, rel=0.06)
 
 
 def test_pageable_copies_are_slower_and_block(bench):

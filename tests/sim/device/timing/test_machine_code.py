@@ -28,6 +28,17 @@ NAMES = (
     "convert one warp",
     "exp2_f32 full",
     "chain of 16",
+    "mix_s32 full",
+    "mix_s64 full",
+    "sqrt_f32 one warp",
+    "branching 1 ways 1 warps",
+    "branching 1 ways 32 warps",
+    "shared pile of 1 spread 32",
+    "barrier 1024",
+    "empty 26400 x 1024",
+    "write1 256 MB 1024 threads",
+    "copy1 28 KB shared",
+    "copy1 215 KB shared",
 )
 """Most of them fit no constant. Without machine code the reads of shared memory are off by 34 and 50 %."""
 

@@ -11,12 +11,15 @@ from cudalab.sim.device.timing import sm_simulation
 from cudalab.sim.device.timing.machine_path import Loop, MachinePath, PathInstruction, Run
 from cudalab.sim.device.timing.sm_simulation import SmCosts, SmTime, TooDeep, simulate
 
-LATENCIES = {"fixed": 0.0, "shared": 24.0, "load": 200.0, "missed": 600.0, "barrier": 0.0}
+LATENCIES = {"fixed": 0.0, "shared": 24.0, "load": 200.0, "missed": 600.0, "barrier": 0.0, "store": 300.0}
+LATENCIES |= {"converge": 0.0, "shared_atomic": 24.0}
 COSTS = SmCosts(
     latencies=tuple(LATENCIES.items()),
     occupancies=tuple({**dict.fromkeys(Pipe, 1.0), Pipe.ALU: 2.0, Pipe.XU: 8.0}.items()),
     wavefront=1.0,
     scheduler_wavefront=2.0,
+    shared_atomic=4.0,
+    converge=8.0,
     read=8.0,
     sector=1.0,
     line=1.5,
@@ -24,6 +27,7 @@ COSTS = SmCosts(
     barrier=9.0,
     arrival=2.0,
     dispatch=0.0,
+    launch=0.0,
 )
 
 
@@ -94,10 +98,17 @@ def test_a_long_path_takes_what_its_rounds_take(monkeypatch) -> None:
     long = MachinePath(code, steps, steps)
     whole = run(long)
     monkeypatch.setattr(sm_simulation, "MOST_ISSUES", 400)
-    sm_simulation._simulate.cache_clear()
     part = run(long)
     assert part.extrapolated and not whole.extrapolated
     assert part.cycles == pytest.approx(whole.cycles, rel=0.03)
+
+
+def test_a_path_of_few_long_rounds_takes_what_its_rounds_take() -> None:
+    """So long that fewer than two of its rounds would be followed: what the second one adds counts for the others."""
+    long = path(*[plain(stall=4)] * 1500, times=8)
+    part, whole = run(long, warps=64), 8 * 1500 * 64 / 4
+    assert part.extrapolated
+    assert part.cycles == pytest.approx(whole, rel=0.03)
 
 
 def test_a_barrier_waits_for_the_last_warp() -> None:
@@ -109,6 +120,42 @@ def test_a_barrier_waits_for_the_last_warp() -> None:
 
 def test_a_taken_branch_costs() -> None:
     assert run(path(plain(stall=5), times=100)).cycles == pytest.approx(100 * (5 + 7), abs=12)
+
+
+def test_what_is_jumped_over_costs_a_branch() -> None:
+    """The slow way of a division stands between, and is not executed."""
+    code = (plain(stall=5), plain(stall=5), plain(stall=5))
+    steps = (Run(0, 1, 1.0), Run(2, 3, 1.0))
+    assert run(MachinePath(code, steps, ())).cycles == 5 + 7
+
+
+def test_lanes_that_come_together_cost() -> None:
+    meet = replace(plain(Pipe.CBU, stall=5), latency="converge")
+    assert run(path(meet, plain())).cycles == 5 + 8
+
+
+@pytest.mark.parametrize(("kind", "cycles"), [("shared_atomic", 4), ("shared", 1)])
+def test_what_a_request_takes_of_the_unit_at_least(kind: str, cycles: int) -> None:
+    assert run(path(*[load(kind=kind)] * 64), warps=16).busy["unit"] == 16 * 64 * cycles
+
+
+def test_a_block_makes_room_when_its_stores_have_arrived() -> None:
+    store = PathInstruction(Pipe.LSU, "store", 1, -1, -1, 0, 1.0)
+    assert run(path(store), blocks=1).cycles == 300
+    assert run(path(store), blocks=4, resident=1).cycles == pytest.approx(4 * 300, abs=8)
+
+
+def test_warps_of_a_block_begin_one_after_the_other() -> None:
+    code, costs = path(*[plain(stall=4)] * 10), replace(COSTS, launch=5.0)
+    assert simulate(code, costs, warps=32, resident=1, blocks=1).cycles == pytest.approx(31 * 5 + 4 * 9, abs=4)
+    assert simulate(code, costs, warps=32, resident=2, blocks=20).cycles == pytest.approx(20 * 32 * 5, rel=0.05)
+
+
+def test_an_sm_gets_a_block_only_so_often() -> None:
+    """However soon the one before it ends."""
+    costs = replace(COSTS, dispatch=100.0)
+    found = simulate(path(*[plain(stall=4)] * 10), costs, warps=1, resident=2, blocks=20)
+    assert found.cycles == 19 * 100 + 36
 
 
 def test_a_share_of_the_visits() -> None:
@@ -143,9 +190,7 @@ def test_what_is_extrapolated_says_so_and_agrees(monkeypatch: pytest.MonkeyPatch
     what = path(plain(), load(4.0), plain(waits=1), BARRIER, times=1600)
     short = run(what, warps=32)
     monkeypatch.setattr(sm_simulation, "MOST_ISSUES", 1 << 20)
-    sm_simulation._simulate.cache_clear()
     whole = run(what, warps=32)
-    sm_simulation._simulate.cache_clear()
     assert short.extrapolated
     assert not whole.extrapolated
     assert short.cycles == pytest.approx(whole.cycles, rel=0.02)

@@ -1,0 +1,41 @@
+"""How long copies, memsets and the library's array functions take: they need no sample."""
+
+from __future__ import annotations
+
+from cudalab.sim.abi import WARP
+from cudalab.sim.device.profile import Profile
+
+
+def bus_copy(profile: Profile, size: int, direction: str) -> int:
+    """ns of a copy between page-locked host memory and the device; ``direction`` is ``h2d`` or ``d2h``."""
+    return round(profile.device[f"copy_{direction}_start"] + size * profile.device["bus_byte"])
+
+
+def device_copy(profile: Profile, size: int) -> int:
+    """ns of a copy within device memory: each byte is read and written."""
+    bandwidth = profile.device["dram_bandwidth"] * 1e3 * (1.0 - profile.device["dram_mix"] / 4)
+    return round(profile.device["copy_d2d_start"] + 2 * size / bandwidth)
+
+
+def staged_copy(profile: Profile, size: int) -> int:
+    """ns of a copy from or to pageable memory: the host copies piece by piece through page-locked memory. Host and bus
+    work side by side, but for the first piece."""
+    host, bus = profile.host["staging_byte"], profile.device["bus_byte"]
+    return round(size * max(host, bus) + min(size, profile.host["staging_piece"]) * min(host, bus))
+
+
+def memset(profile: Profile, size: int) -> int:
+    """ns of a memset: small ones are done by the front end, large ones by a kernel."""
+    c = profile.device
+    if size <= c["memset_inline_limit"]:
+        return round(c["memset_inline"])
+    return round(c["memset_start"] + size / (c["memset_bandwidth"] * 1e3))
+
+
+def array_operation(profile: Profile, moved: int, flops: float) -> int:
+    """ns of an array function that reads and writes ``moved`` bytes and computes ``flops`` operations."""
+    c = profile.device
+    bandwidth = c["dram_bandwidth"] * 1e3 * (1.0 - c["dram_mix"] / 4)
+    memory = moved / bandwidth
+    issue = flops / (profile.sms * c["schedulers"] * WARP * c["clock"])
+    return round(c["kernel_start"] + c["dram_latency"] + c["store_latency"] + max(memory, issue))
