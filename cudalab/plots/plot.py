@@ -11,6 +11,7 @@ from cudalab.plots.curve import curve
 from cudalab.plots.heat_map import heat_map
 from cudalab.plots.image import image
 from cudalab.plots.layouts.bank_layout import bank_layout
+from cudalab.plots.layouts.grid import grid
 from cudalab.plots.layouts.lanes import lanes
 from cudalab.plots.layouts.levels import levels
 from cudalab.plots.layouts.message import message
@@ -37,6 +38,7 @@ __all__ = [
     "banks",
     "barriers",
     "curve",
+    "grid",
     "heat_map",
     "image",
     "lanes",

@@ -133,6 +133,12 @@ def test_output_of_the_simulated_device_is_no_record(broken):
     assert any("came from the simulated device" in rule for rule in broken(made))
 
 
+def test_a_cell_that_always_runs_on_the_simulated_device_may_be_recorded_there(broken):
+    made = chapter(code("%%isolated sim\nprint(6 * 7)", printed("42\n")))
+    made.cells[0].metadata["cudalab"]["device"] = "simulated NVIDIA H200"
+    assert broken(made) == []
+
+
 def test_chapters_that_await_a_gpu_may_be_recorded_on_the_simulated_device(tmp_path):
     made = chapter(code("print(1)", printed("1\n")))
     made.cells[0].metadata["cudalab"]["device"] = "simulated NVIDIA H200"

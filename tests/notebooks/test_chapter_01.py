@@ -1,13 +1,10 @@
-"""Chapter 01's compared cells: each notices a mistake in the code that feeds it.
-
-The chapter is a draft: its stored outputs came from the simulated device, so each cell is also run as it stands.
-"""
+"""Chapter 01's compared cells: each notices a mistake in the code that feeds it; and its sentences about numbers."""
 
 from __future__ import annotations
 
-from tests.notebooks.chapter import Chapter, ComparedCells, Mutation
+from tests.notebooks.chapter import Chapter, ComparedCells, Mutation, Sentence
 
-LEAST_COMPARED = 17
+LEAST_COMPARED = 11
 CHAPTER = Chapter(
     "01_programming_model.ipynb",
     {
@@ -17,17 +14,11 @@ CHAPTER = Chapter(
         "stride-check": ["kernel-stride"],
         "driver-launch": ["kernel-stride"],
         "orders-checked": ["kernel-order"],
-        "clusters": [],
         "divergence": ["kernel-diverge"],
         "relay": ["kernel-relay"],
-        "neighbours": ["kernel-relay", "relay"],
         "lives": ["kernel-lives"],
         "managed": ["kernel-stride"],
         "counts-checked": ["kernel-count"],
-        "message": ["kernel-message"],
-        "async": ["kernel-async"],
-        "group-copy": ["kernel-async", "async"],
-        "architecture": ["capability"],
         "right-size": ["kernel-stride", "wrong-size"],
     },
 )
@@ -44,27 +35,80 @@ MUTATIONS = [
     Mutation("driver-launch", "kernel-stride", "factor * in[i]", "factor + in[i]"),
     Mutation("orders-checked", "kernel-order", "out[block * blockDim.x - 1]", "block * blockDim.x"),
     Mutation("orders-checked", "kernel-order", "= block * blockDim.x + threadIdx.x + 1;", "= block + threadIdx.x + 1;"),
-    Mutation("clusters", "clusters", "cluster.block_rank() + 1", "cluster.block_rank() + 2"),
-    Mutation("clusters", "clusters", "__cluster_dims__(4, 1, 1)", "__cluster_dims__(2, 1, 1)"),
     Mutation("divergence", "kernel-diverge", "i % 2 == 0", "i / 64 % 2 == 0"),
     Mutation("divergence", "kernel-diverge", "i / 32 % 2 == 0", "i / 16 % 2 == 0"),
     Mutation("relay", "kernel-relay", "out[lane] = 31 - lane;", "out[lane] = baton - 1;"),
-    Mutation("neighbours", "neighbours", "box[lane ^ 1]", "box[lane]"),
-    Mutation("neighbours", "neighbours", '("", "__syncwarp();")', '("", "")'),
     Mutation("lives", "kernel-lives", "atomicAdd(&shared_counter, 1);", ""),
     Mutation("lives", "lives", "start[...] = 1000", "start[...] = 1001"),
     Mutation("managed", "managed", "numbers[:] = range(8)", "numbers[:] = range(1, 9)"),
     Mutation("counts-checked", "kernel-count", "{ atomicAdd(counter, 1); }", "{ *counter += 1; }"),
     Mutation("counts-checked", "kernel-count", "atomicAdd_block", "atomicAdd"),
-    Mutation("message", "kernel-message", '"__threadfence();")', '"")'),
-    Mutation("message", "kernel-message", "100 + threadIdx.x", "101 + threadIdx.x"),
-    Mutation("async", "kernel-async", '"ready.arrive_and_wait();")', '"")'),
-    Mutation("async", "kernel-async", "tile[255 - threadIdx.x]", "tile[threadIdx.x]"),
-    Mutation("group-copy", "group-copy", "tile[255 - threadIdx.x]", "tile[254 - threadIdx.x % 255]"),
-    Mutation("architecture", "architecture", "= __CUDA_ARCH__", "= __CUDA_ARCH__ + 10"),
     Mutation("right-size", "right-size", "(x, y, np.float32(2)", "(x, y, np.float32(3)"),
 ]
 
 
+SENTENCES = [
+    Sentence(
+        "s1-id",
+        "The matrix has 3500 elements and the grid 5120 threads",
+        "matrix-add",
+        lambda run: (run.after("threads:"), run.after("elements:")) == (5120, 3500),
+    ),
+    Sentence(
+        "s2-explain",
+        "33 blocks take several times as long as 1056",
+        "tune-blocks",
+        lambda run: run.after("33 takes") > 4 and run.after("best blocks so far is") >= 1056,
+    ),
+    Sentence(
+        "s2-explain",
+        "up to 2048 threads on an H200, that is 8 blocks of 256. Below 132 blocks some SMs",
+        "capability",
+        lambda run: {2048, 132} <= set(run.numbers),
+    ),
+    Sentence(
+        "s3-explain",
+        "Even *ascending* is not safe.",
+        "orders-checked",
+        lambda run: "dependent: found in 64 blocks: race" in run.text,
+    ),
+    Sentence(
+        "s4-explain",
+        "Half the lanes idle, almost twice the time.",
+        ("divergence", "time-divergence"),
+        lambda lanes, time: (
+            lanes.after("warp together,") <= 17 and 1.6 < time.after("by_lane:") / time.after("by_warp:") < 2.1
+        ),
+    ),
+    Sentence(
+        "s6-scopes",
+        "It may well count right on your device",
+        "counts",
+        lambda run: run.after("block_scope:") == run.after("atomic     :") == 8192 > run.after("plain      :"),
+    ),
+    Sentence(
+        "s5-explain",
+        "7 + 1 in the first three launches, 1000 + 1 in the fourth",
+        "lives",
+        lambda run: (
+            [run.after(f"launch {n}: local") for n in (1, 2, 3)] + [run.after("changed: local")] == [8, 8, 8, 1001]
+        ),
+    ),
+    Sentence(
+        "s5-explain",
+        "The global counter is the module's and stays: 32 more with each launch.",
+        "lives",
+        lambda run: [run.after("global", place) for place in (0, 4, 8, 11)] == [32, 64, 96, 128],
+    ),
+    Sentence("s9-guard", "24 threads have no element", "no-guard", lambda run: run.after("Seen") == 24),
+    Sentence(
+        "s9-fault",
+        "After a fault each later call fails with the same error",
+        "fault",
+        lambda run: run.text.count("cudaErrorIllegalAddress") == 2 and "after the reset: [1. 1. 1. 1.]" in run.text,
+    ),
+]
+
+
 class TestComparedCells(ComparedCells):
-    chapter, mutations, least = CHAPTER, MUTATIONS, LEAST_COMPARED
+    chapter, mutations, least, sentences = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES

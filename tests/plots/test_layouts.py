@@ -26,6 +26,8 @@ DRAWINGS = {
     "levels": lambda: plot.levels([32, 128, 1024, 2048]),
     "barriers": lambda: plot.barriers(first=False),
     "queue": lambda: plot.queue(wait=True),
+    "grid": lambda: plot.grid((3, 2), (8, 8)),
+    "grid of large blocks": lambda: plot.grid((6, 6), (32, 16), (5, 5)),
     "stride": lambda: plot.stride(20, 2, 4),
     "stride of one round": lambda: plot.stride(3, 4, 8),
     "lanes": lambda: plot.lanes(ways=8, run=4),
@@ -117,6 +119,19 @@ def test_banks_takes_the_distance_of_neighbouring_lanes():
     assert "**2** wavefronts, half a warp at a time, without bank conflicts" in plot.banks(stride=136, size=8).summary
 
 
+@pytest.mark.parametrize(
+    "block, said",
+    [
+        ((16, 4), "The 64 of a block are 2 warps."),
+        ((10, 5), "2 warps, the last with 18 threads."),
+        ((8, 2), "1 warp, "),
+    ],
+)
+def test_grid_counts_threads_and_warps(block, said):
+    drawing = plot.grid((3, 2), block)
+    assert f"{6 * block[0] * block[1]} threads." in drawing.summary and said in drawing.summary
+
+
 def test_stride_says_what_the_first_thread_takes_and_who_takes_nothing():
     text = plot.stride(20, 2, 4).summary
     assert "a step of 8, 3 rounds" in text and "takes 0, 8, 16; in the last round 4 of 8 threads" in text
@@ -182,6 +197,9 @@ def test_message_says_which_steps_may_swap():
 @pytest.mark.parametrize(
     "draw, match",
     [
+        (lambda: plot.grid((7, 1)), "got 7 × 1"),
+        (lambda: plot.grid(block=(33, 1)), "got 33 × 1"),
+        (lambda: plot.grid((2, 2), chosen=(2, 0)), "not in a grid of 2 × 2"),
         (lambda: plot.stride(20, 5, 8), "got 5 × 8 threads"),
         (lambda: plot.stride(1000, 1, 4), "250: 1000 elements"),
         (lambda: plot.lanes(9), "got ways=9"),

@@ -1,0 +1,83 @@
+"""What chapter 01 asks in between: indices, a grid-stride loop, barriers of a block and of a warp, an atomic."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cudalab.checks.bench import KernelBench, Known
+from cudalab.checks.exercise import Exercise
+from cudalab.checks.work import BUSIEST, Needs
+
+# --- the border of an image ------------------------------------------------------------------------------------------
+
+
+def _frame(bench: KernelBench) -> None:
+    for height, width in ((16, 48), (1, 7), (bench.between(30, 40), bench.between(50, 60))):
+        image = bench.zeroed("image", (height, width), np.uint8)
+        grid, sizes = (-(-width // 16), -(-height // 16)), (np.int32(height), np.int32(width))
+        bench.launch(grid, (16, 16), (image, *sizes), f"{height} rows of {width}")
+        right = np.full((height, width), 255, np.uint8)
+        right[1:-1, 1:-1] = 0
+        whole = Known("all pixels are painted", np.full_like(right, 255))
+        bench.expect(image, right, known=(whole,), look="the condition: four sides, each with its own row or column")
+
+
+FRAME = Exercise("01.frame", "Paint the border", "frame", _frame)
+
+# --- a grid-stride loop ----------------------------------------------------------------------------------------------
+
+
+def _axpy(bench: KernelBench) -> None:
+    for n, blocks, threads in ((1000, 4, 256), (1000, 1, 33), (bench.between(5000, 6000), 3, 64), (5, 2, 128)):
+        x, y, a = bench.random(n), bench.random(n), np.float32(2.5)
+        out = bench.output("out", (n,), np.float32)
+        arguments = (bench.input("x", x), bench.input("y", y), out, a, np.int32(n))
+        needs = Needs(8 * n, 4 * n, share=12 * -(-n // (blocks * threads))) if n > 1000 else None
+        bench.launch((blocks,), (threads,), arguments, f"n = {n}, {blocks} × {threads} threads", needs=needs)
+        look = "where a thread goes on after its first element, and how far the step is"
+        bench.expect(out, a * x + y, tolerance=1e-5, look=look)
+
+
+AXPY = Exercise("01.axpy", "Loop with the stride of the grid", "axpy", _axpy, gates=(BUSIEST.of(),))
+
+# --- a barrier of the block ------------------------------------------------------------------------------------------
+
+
+def _reverse(bench: KernelBench) -> None:
+    for blocks in (1, bench.between(3, 6)):
+        numbers = np.array(bench.integers(-1000, 1000, 128 * blocks), np.int32)
+        out = bench.output("out", numbers.shape, np.int32)
+        bench.launch((blocks,), (128,), (bench.input("in", numbers), out), f"{blocks} × 128 threads")
+        look = "what a thread of another warp has to have done before you read its number"
+        bench.expect(out, numbers.reshape(-1, 128)[:, ::-1].reshape(-1), look=look)
+
+
+REVERSE = Exercise("01.reverse", "Reverse by shared memory", "reverse", _reverse)
+
+# --- a barrier of the warp -------------------------------------------------------------------------------------------
+
+
+def _exchange(bench: KernelBench) -> None:
+    numbers = np.array(bench.integers(-1000, 1000, 32), np.int32)
+    out = bench.output("out", (32,), np.int32)
+    bench.launch((1,), (32,), (bench.input("in", numbers), out), "one warp")
+    bench.expect(out, numbers.reshape(-1, 2)[:, ::-1].reshape(-1), look="whose number a lane reads")
+
+
+EXCHANGE = Exercise("01.exchange", "Exchange numbers in a warp", "exchange", _exchange)
+
+# --- an atomic -------------------------------------------------------------------------------------------------------
+
+
+def _largest(bench: KernelBench) -> None:
+    for n, blocks, threads in ((1, 1, 32), (1000, 4, 256), (bench.between(2000, 3000), 3, 64)):
+        numbers = np.array(bench.integers(1, 1_000_000, n), np.int32)
+        best = bench.zeroed("best", (1,), np.int32)
+        arguments = (bench.input("x", numbers), np.int32(n), best)
+        bench.launch((blocks,), (threads,), arguments, f"n = {n}, {blocks} × {threads} threads")
+        bench.expect(best, numbers.max(keepdims=True), look="an atomic that keeps the larger of two numbers")
+
+
+LARGEST = Exercise("01.largest", "Find the largest number", "largest", _largest)
+
+EXERCISES = (FRAME, AXPY, REVERSE, EXCHANGE, LARGEST)

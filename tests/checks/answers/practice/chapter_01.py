@@ -1,0 +1,51 @@
+"""Chapter 01."""
+
+from __future__ import annotations
+
+from tests.checks.answers.answer import Wrong, table
+
+_BORDER = "row == 0 || row == height - 1 || column == 0 || column == width - 1"
+_LOOP = "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += threads)"
+
+WRONG = (
+    *table(
+        "01.frame",
+        Wrong("all of it", ((_BORDER, "true"),), "correctness", "wrong values", mistake="all pixels"),
+        Wrong("two sides", ((_BORDER, "row == 0 || column == 0"),), "correctness", "wrong values"),
+        Wrong("one too far", (("height - 1", "height"),), "correctness", "wrong values"),
+        Wrong("no guard", (("if (row >= height || column >= width) return;", ""),), "soundness", "out of bounds"),
+    ),
+    *table(
+        "01.axpy",
+        Wrong("one element a thread", (("i += threads", "i += n"),), "correctness", "wrong values"),
+        Wrong("the stride of a block", (("gridDim.x * blockDim.x", "blockDim.x"),), "soundness", "race"),
+        Wrong(
+            "one thread does it all",
+            ((_LOOP, "if (blockIdx.x + threadIdx.x == 0) for (int i = 0; i < n; i++)"),),
+            "efficiency",
+            "bytes that the busiest thread moves, over an even share",
+        ),
+    ),
+    *table(
+        "01.reverse",
+        Wrong("a barrier of the warp", (("__syncthreads", "__syncwarp"),), "soundness", "race"),
+        Wrong("a fence", (("__syncthreads", "__threadfence_block"),), "soundness", "race"),
+        Wrong("one place off", (("127 - threadIdx.x", "(128 - threadIdx.x) % 128"),), "correctness", "wrong values"),
+    ),
+    *table(
+        "01.exchange",
+        Wrong("a fence", (("__syncwarp", "__threadfence_block"),), "soundness", "race"),
+        Wrong("a lane of its own", (("box[lane ^ 1]", "box[lane]"),), "correctness", "wrong values"),
+    ),
+    *table(
+        "01.largest",
+        Wrong(
+            "a plain maximum",
+            (("atomicMax(best, x[i]);", "*best = x[i] > *best ? x[i] : *best;"),),
+            "soundness",
+            "race",
+        ),
+        Wrong("the wrong scope", (("atomicMax", "atomicMax_block"),), "soundness", "race"),
+        Wrong("the sum", (("atomicMax", "atomicAdd"),), "correctness", "wrong values"),
+    ),
+)
