@@ -212,7 +212,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     parser.add_argument("--only", default="", help="kernels whose label contains this")
-    parser.add_argument("--notebooks", nargs="*", default=["01", "04", "06", "11", "12", "14"])
+    parser.add_argument("--notebooks", nargs="*", default=["01", "04", "06", "08", "11", "12", "14"])
     parser.add_argument("--json", type=Path, help="store the figures here")
     options = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -53,13 +53,15 @@ BUILTINS.__dict__.update(vars(builtins), __import__=_import)
 
 @contextlib.contextmanager
 def _pinned_allocator(allocator: Callable[[int], Any]) -> Iterator[None]:
-    """Take page-locked memory from ``allocator``; the session's own pool stays as it is."""
-    before = pinned_memory._allocator[0]
+    """Take page-locked memory from ``allocator``; the session's own pool stays as it is, and what copies there hold."""
+    before, held = pinned_memory._allocator[0], pinned_memory._in_flight[:]
+    pinned_memory._in_flight.clear()
     pinned_memory.set_pinned_memory_allocator(allocator)
     try:
         yield
     finally:
         pinned_memory.set_pinned_memory_allocator(before)
+        pinned_memory._in_flight[:] = held
 
 
 @contextlib.contextmanager

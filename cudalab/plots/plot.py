@@ -29,6 +29,7 @@ from cudalab.plots.occupancy import occupancy
 from cudalab.plots.picture import Illustration, Picture
 from cudalab.plots.pitch import pitch
 from cudalab.plots.roofline import roofline
+from cudalab.plots.routes import routes
 from cudalab.plots.timeline import timeline
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "queue",
     "register_tile",
     "roofline",
+    "routes",
     "rows",
     "scopes",
     "sectors",

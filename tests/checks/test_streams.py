@@ -68,6 +68,15 @@ def test_what_the_check_itself_does_is_not_counted():
     assert [call.name for call in trial.calls] == ["launch"] and trial.waits == []
 
 
+def test_queries_of_cupy_for_what_the_check_made_are_not_counted():
+    """CuPy keeps the host's part of an array until its copy is done, and asks at the next pinned allocation."""
+    cudalab.backend.simulated_device()
+    kept = cupy.asarray(np.zeros(2, np.float32))
+    _, trial = watched("def answer(launch, other, one, two):\n    cp.cuda.alloc_pinned_memory(64)\n")
+    assert trial.polls == []
+    assert kept.get().tolist() == [0, 0]
+
+
 @pytest.mark.parametrize(("second", "overlapping"), [("one", False), ("two", True)])
 def test_what_nothing_orders_may_overlap(second, overlapping):
     _, trial = watched(f"def answer(launch, other, one, two):\n    launch(one)\n    other({second})\n")

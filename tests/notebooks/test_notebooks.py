@@ -22,6 +22,7 @@ EXPECTED = (
     "01_programming_model.ipynb",
     "04_device_memory.ipynb",
     "06_shared_memory_matmul.ipynb",
+    "08_pinned_memory.ipynb",
     "09_memory_order.ipynb",
     "11_streams.ipynb",
     "12_stream_priorities.ipynb",

@@ -1,0 +1,169 @@
+"""Chapter 08's compared cells: each agrees with its stored output, and notices a mistake in the code that feeds it."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from contextlib import redirect_stdout
+
+from IPython.core.interactiveshell import InteractiveShell
+
+import cudalab
+from cudalab.sim.device.hazards import HazardWarning
+from tests.notebooks.chapter import Chapter, ComparedCells, Mutation, Printed, Sentence
+
+LEAST_COMPARED = 12
+CHAPTER = Chapter(
+    "08_pinned_memory.ipynb",
+    {
+        "kinds": ["ok", "pinned"],
+        "way-back": ["ok", "pinned", "predict-faster", "rates"],
+        "pool": ["pinned"],
+        "too-much": [],
+        "flags": ["ok"],
+        "device-pointer": ["ok", "pinned"],
+        "zero-copy": ["pinned", "kernel-double"],
+        "mended": ["ok", "pinned", "kernel-slowly", "predict-early", "too-early"],
+        "looks-pinned": ["ok", "pinned"],
+        "registered-twice": [],
+        "lost-update": ["pinned", "kernel-count"],
+        "two-counters": ["pinned", "kernel-count"],
+    },
+)
+
+MUTATIONS = [
+    Mutation("kinds", "kinds", "ok(cudart.cudaHostUnregister(x.ctypes.data))", ""),
+    Mutation("kinds", "kinds", "ok(cudart.cudaHostRegister(x.ctypes.data, size, cudart.cudaHostRegisterDefault))", ""),
+    Mutation("kinds", "pinned", "cp.cuda.alloc_pinned_memory(size)", "bytearray(size)"),
+    Mutation("way-back", "way-back", 'print(f"to {name}', 'ok(cudart.cudaStreamSynchronize(0)); print(f"to {name}'),
+    Mutation("way-back", "way-back", '("pinned", locked)', '("pinned", pageable)'),
+    Mutation("pool", "pool", "pinned(900)", "pinned(1100)"),
+    Mutation("pool", "pool", "del first", ""),
+    Mutation("too-much", "too-much", "1 << 50", "1 << 10"),
+    Mutation("flags", "flags", "cudart.cudaHostAlloc(4096, flag)", "cudart.cudaHostAlloc(4096, 4)"),
+    Mutation("flags", "flags", '"mapped": cudart.cudaHostAllocMapped', '"mapped": cudart.cudaHostAllocPortable'),
+    Mutation("device-pointer", "device-pointer", "on_device - x", "on_device + 4 - x"),
+    Mutation("device-pointer", "device-pointer", "plain = np.zeros(1024, np.float32)", "plain = x"),
+    Mutation("zero-copy", "zero-copy", "cp.cuda.Device().synchronize()", ""),
+    Mutation("zero-copy", "kernel-double", "2.0f * x[i]", "3.0f * x[i]"),
+    Mutation("zero-copy", "kernel-double", "i += threads", "i += 2 * threads"),
+    Mutation("mended", "mended", "ok(cudart.cudaStreamSynchronize(0))", "pass"),
+    Mutation("mended", "kernel-slowly", "*y = v + 1.0f", "*y = v"),
+    Mutation("looks-pinned", "looks-pinned", "x = pinned(1024)", "x = np.empty(1024, np.float32)"),
+    Mutation("looks-pinned", "looks-pinned", "d.get()}", "d.get(out=x)}"),
+    Mutation("registered-twice", "registered-twice", "x = np.zeros(1024", "x = np.zeros(0"),
+    Mutation("lost-update", "lost-update", "seen + 1", "counter[0] + 1"),
+    Mutation("lost-update", "lost-update", "seen = int(counter[0])", "seen = 7"),
+    Mutation("two-counters", "two-counters", "cp.cuda.Device().synchronize()", ""),
+    Mutation("two-counters", "kernel-count", "atomicAdd(counter, 1)", "*counter += 1"),
+]
+
+
+def columns(run: Printed) -> tuple[list[float], list[float]]:
+    """The second and the third column of a table whose cells are numbers."""
+    return run.numbers[1::3], run.numbers[2::3]
+
+
+def gap_grows(run: Printed) -> bool:
+    copied, mapped = columns(run)
+    gaps = [there - here for here, there in zip(copied, mapped, strict=True)]
+    return -0.2 * copied[0] < gaps[0] < 0 < gaps[1] and gaps == sorted(gaps)
+
+
+SENTENCES = [
+    Sentence(
+        "s2-why",
+        "Small copies are slow from either kind",
+        "rates",
+        lambda run: max(run.numbers[1:3]) < 0.1 * run.numbers[-2],
+    ),
+    Sentence(
+        "s2-why",
+        "The larger the copy, the nearer pinned memory comes to what the bus can do.",
+        "rates",
+        lambda run: columns(run)[0] == sorted(columns(run)[0]),
+    ),
+    Sentence(
+        "s2-why",
+        "Pageable memory gets less than half as far",
+        "rates",
+        lambda run: 2 * max(columns(run)[1]) < max(columns(run)[0]),
+    ),
+    Sentence(
+        "s2-returns",
+        "From pinned memory the call puts the copy into the queue and comes back",
+        "returns",
+        lambda run: run.after("pinned") < 0.1 * run.after("pinned", 1),
+    ),
+    Sentence(
+        "s2-returns",
+        "From pageable memory it comes back when nearly all the time is over",
+        "returns",
+        lambda run: run.after("pageable") > 0.9 * run.after("pageable", 1),
+    ),
+    Sentence(
+        "s2-back",
+        "With pinned memory the work is hidden behind the copy.",
+        ("busy-host", "returns"),
+        lambda busy, alone: busy.after("pinned", 1) < alone.after("pinned", 1) + 100,
+    ),
+    Sentence(
+        "s2-back",
+        "With pageable memory it comes on top.",
+        ("busy-host", "returns"),
+        lambda busy, alone: busy.after("pageable", 1) > alone.after("pageable", 1) + 200,
+    ),
+    Sentence(
+        "s3-why",
+        "One allocation costs more than ten copies save.",
+        "price",
+        lambda run: run.after("pinned memory: allocate") > 10 * run.after("saved by each copy:"),
+    ),
+    Sentence("s3-much", "Zero: the second array has the first one's memory", "pool", lambda run: run.numbers == [0]),
+    Sentence("s4-combined", "No difference.", "combined", lambda run: abs(run.numbers[1] / run.numbers[0] - 1) < 0.05),
+    Sentence(
+        "s5-why",
+        "Zero copy takes little more than half the time.",
+        "two-ways",
+        lambda run: 0.5 < run.after("zero copy") / run.after("with copies") < 0.65,
+    ),
+    Sentence(
+        "s5-when",
+        "Read once, mapped memory wins a little. From the second pass on, copying first is faster, and with each pass "
+        "the gap grows.",
+        "passes",
+        gap_grows,
+    ),
+    Sentence(
+        "s5-rules",
+        "Zero copy wins where few bytes travel",
+        "tiny",
+        lambda run: 2 * run.after("zero copy") < run.after("with copies"),
+    ),
+    Sentence(
+        "s6-hazards",
+        "The launch had returned, and the kernel was still busy.",
+        "too-early",
+        lambda run: run.after("at once:") == 0 and run.after("behind a wait:") == 42,
+    ),
+    Sentence("s7-count", "The thousand are lost.", "lost-update", lambda run: run.numbers == [1]),
+]
+
+
+class TestComparedCells(ComparedCells):
+    chapter, mutations, least, sentences = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES
+    in_words = ("flags",)
+
+    def test_only_the_planted_mistake_is_a_hazard(self, shell: InteractiveShell) -> None:
+        """Run as a learner runs it, the chapter has one hazard in this process: the read before the wait."""
+        lines = []
+        for name, cell in CHAPTER.cells.items():
+            if name.startswith("now-") or name in ("hazards", "quiz", "draw-two-ways", "draw-rates", "draw-mapped"):
+                continue  # no part of the program, in a process of its own, or without a device
+            with warnings.catch_warnings(record=True) as caught, redirect_stdout(io.StringIO()):
+                warnings.simplefilter("always")
+                ended = shell.run_cell(cell.source, store_history=False)
+            assert ended.success, f"{name}: {ended.error_in_exec!r}"
+            lines += [name for warning in caught if issubclass(warning.category, HazardWarning)]
+        cudalab.backend.simulated_device().synchronize()
+        assert set(lines) == {"too-early"}
