@@ -20,17 +20,17 @@ from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.codegen.region import write_waiting_kernel
 from cudalab.sim.compiler.codegen.simple import SimpleKernel
 from cudalab.sim.compiler.codegen.unit import Unit
-from cudalab.sim.compiler.codegen.wide import WIDE_VARIANTS, looks_wide
+from cudalab.sim.compiler.codegen.wide.code import WIDE_VARIANTS, looks_wide
 from cudalab.sim.compiler.codegen.wide_kernels import wide_regions, wide_simple
 from cudalab.sim.compiler.loader import bundle
 from cudalab.sim.compiler.lowering import TABLE
 from cudalab.sim.compiler.lowering.refusal import set_aside
 from cudalab.sim.compiler.object_code import InvalidCode, compile_object
 from cudalab.sim.compiler.passes.data_dependence import is_steady
-from cudalab.sim.compiler.passes.longest_path import longest_path
-from cudalab.sim.compiler.passes.loop_work import find_rounds
 from cudalab.sim.compiler.passes.suspension import is_poll
-from cudalab.sim.compiler.passes.timed_code import time_code
+from cudalab.sim.compiler.passes.timing.longest_path import longest_path
+from cudalab.sim.compiler.passes.timing.loop_work import find_rounds
+from cudalab.sim.compiler.passes.timing.timed_code import time_code
 from cudalab.sim.compiler.program import (
     VARIANTS,
     GlobalVariable,

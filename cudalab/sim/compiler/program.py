@@ -182,7 +182,7 @@ class Kernel:
     interleaves: bool = False
     """Its blocks may yield before they store, so that others load first what they overwrite (``passes.races``)."""
     follows_time: bool = False
-    """Its threads follow the modelled time, because it reads a clock (``passes.clocks``)."""
+    """Its threads follow the modelled time, because it reads a clock (``passes.timing.clocks``)."""
     mark_shift: int = 0
     """Footprint code marks ``1 << mark_shift`` bytes with one mark: the narrowest access of the program has so many."""
     first_point: int = -1

@@ -1,4 +1,4 @@
-"""A kernel's instructions as the time model wants them: plain data, made by ``passes.timed_code``."""
+"""A kernel's instructions as the time model wants them: plain data, made by ``passes.timing.timed_code``."""
 
 from __future__ import annotations
 

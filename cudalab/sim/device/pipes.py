@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cudalab.sim.compiler.passes.timed_code import UNROLL
+from cudalab.sim.compiler.passes.timing.timed_code import UNROLL
 
 Constants = Mapping[str, float]
 
@@ -74,7 +74,7 @@ PIPES = ("float", "integer", "either", "double", "special", "issue")
 
 def in_kernel_latencies(c: Constants) -> dict[str, float]:
     """What each class of instructions takes, in cycles, without contention, for clocks that a kernel reads
-    (``compiler.passes.clocks``)."""
+    (``compiler.passes.timing.clocks``)."""
     clock, l1 = c["clock"], c["l1_latency"] * c["clock"]
     special = {
         "load": l1,

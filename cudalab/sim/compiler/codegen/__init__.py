@@ -31,7 +31,7 @@ parameters and special registers.
 The variants (``program.VARIANTS``) differ in the instrumentation of accesses:
 
 - ``plain``, ``atomic``         bounds and alignment checks; ``atomic`` for blocks that run on several workers
-- ``wide``, ``wide_atomic``     the same, and a vectorised form for 8 or 16 neighbouring threads (``wide``, ``lanes``).
+- ``wide``, ``wide_atomic``     the same, and a vectorised form for 8 or 16 neighbouring threads (``wide``).
   Lowering is written for one thread: ``Lanes`` widens its lines, and raises ``NotWide`` where it cannot
 - ``footprint…``                mark the bytes touched (``footprint_marks``)
 - ``traced``                    append a record before each access, at each point and basic block (``tracing``), except

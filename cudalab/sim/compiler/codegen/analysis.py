@@ -13,7 +13,6 @@ from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler.codegen.elided_records import elide_records
 from cudalab.sim.compiler.codegen.plan import Plan, align
 from cudalab.sim.compiler.passes import accesses as access_pass
-from cudalab.sim.compiler.passes import clocks
 from cudalab.sim.compiler.passes.accesses import Access, Extent
 from cudalab.sim.compiler.passes.async_copies import copies_asynchronously, find_copies
 from cudalab.sim.compiler.passes.compare_and_swap import loads_before_swaps
@@ -22,7 +21,6 @@ from cudalab.sim.compiler.passes.control_flow import End, back_edges, build_bloc
 from cudalab.sim.compiler.passes.inlining import CallGraph, inline_waiting_functions
 from cudalab.sim.compiler.passes.instruction_classes import HEAP_FUNCTIONS
 from cudalab.sim.compiler.passes.liveness import find_liveness
-from cudalab.sim.compiler.passes.loop_work import LoopWork, find_loop_work
 from cudalab.sim.compiler.passes.not_a_number import find_computed
 from cudalab.sim.compiler.passes.operands import registers_in
 from cudalab.sim.compiler.passes.pointer_roots import Root, find_roots
@@ -32,6 +30,8 @@ from cudalab.sim.compiler.passes.regions import find_points, find_regions, frame
 from cudalab.sim.compiler.passes.rematerialisation import find_recomputed
 from cudalab.sim.compiler.passes.stack import moves_stack, track_stack
 from cudalab.sim.compiler.passes.suspension import CLUSTER_DONE, INTERLEAVE, is_poll
+from cudalab.sim.compiler.passes.timing import clocks
+from cudalab.sim.compiler.passes.timing.loop_work import LoopWork, find_loop_work
 from cudalab.sim.compiler.program import Location, RootSource, Site
 from cudalab.sim.compiler.ptx.errors import PtxError
 from cudalab.sim.compiler.ptx.nodes import Function, Instruction, Module, Symbol, Variable

@@ -9,12 +9,12 @@ from cudalab.sim.compiler.passes.accesses import Access, Group
 from cudalab.sim.compiler.passes.async_copies import AsyncCopy
 from cudalab.sim.compiler.passes.control_flow import Block
 from cudalab.sim.compiler.passes.liveness import Liveness
-from cudalab.sim.compiler.passes.loop_work import LoopWork
 from cudalab.sim.compiler.passes.pointer_roots import Roots
 from cudalab.sim.compiler.passes.polling import PollLoop
 from cudalab.sim.compiler.passes.regions import Point, Region
 from cudalab.sim.compiler.passes.rematerialisation import Recomputed
 from cudalab.sim.compiler.passes.suspension import CLUSTER_WAIT, INTERLEAVE
+from cudalab.sim.compiler.passes.timing.loop_work import LoopWork
 from cudalab.sim.compiler.passes.undefined_values import has_sources
 from cudalab.sim.compiler.program import RootSource, Site
 from cudalab.sim.compiler.ptx.nodes import Function, Instruction, Register
@@ -58,7 +58,7 @@ class Plan:
     frame_size: int = 0  # local memory of one activation
     local_bytes: int = 0  # of a kernel, with all its callees
     recursive: bool = False
-    follows_time: bool = False  # its threads follow the modelled time (``passes.clocks``)
+    follows_time: bool = False  # its threads follow the modelled time (``passes.timing.clocks``)
     prints: bool = False  # of a kernel: it may call printf
     uses_heap: bool = False  # of a kernel: it may allocate or free
     dynamic_stack: bool = False  # of a kernel: its stack size is known only at run time

@@ -19,7 +19,7 @@ from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.codegen.point_results import take_results
 from cudalab.sim.compiler.codegen.threads import ThreadCode
 from cudalab.sim.compiler.codegen.unit import Unit
-from cudalab.sim.compiler.codegen.wide_part import WidePart
+from cudalab.sim.compiler.codegen.wide.part import WidePart
 from cudalab.sim.compiler.passes.control_flow import Block
 from cudalab.sim.compiler.passes.regions import Point, Region
 from cudalab.sim.compiler.passes.rematerialisation import Level

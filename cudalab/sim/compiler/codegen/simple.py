@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cudalab.sim.compiler.codegen import work
 from cudalab.sim.compiler.codegen.threads import ThreadCode
-from cudalab.sim.compiler.codegen.wide_part import WidePart
+from cudalab.sim.compiler.codegen.wide.part import WidePart
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.runtime import layout
 

@@ -16,8 +16,8 @@ from cudalab.sim.compiler.codegen.region import PointTables, RegionKernel
 from cudalab.sim.compiler.codegen.shapes import Affine, NotWide, Vector
 from cudalab.sim.compiler.codegen.simple import SimpleKernel
 from cudalab.sim.compiler.codegen.unit import Unit
-from cudalab.sim.compiler.codegen.wide import Facts, Shape, WideCode, may_be_wide
-from cudalab.sim.compiler.codegen.wide_part import WidePart
+from cudalab.sim.compiler.codegen.wide.code import Facts, Shape, WideCode, may_be_wide
+from cudalab.sim.compiler.codegen.wide.part import WidePart
 from cudalab.sim.compiler.object_code import lanes_of_host
 from cudalab.sim.compiler.passes.divergence import Flow, find_flow
 from cudalab.sim.compiler.passes.regions import Region

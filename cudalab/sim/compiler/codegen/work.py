@@ -1,7 +1,7 @@
 """The work of each warp, counted while a kernel runs; and the fuel of its back-edges.
 
-A back-edge counts the instructions of its loop (``passes.loop_work``). At the end of a thread, or of its part of a
-region, the difference is its work; a warp takes as long as the lane that does most. So a slot of ``context.work`` for
+A back-edge counts the instructions of its loop (``passes.timing.loop_work``). At the end of a thread, or of its part of
+a region, the difference is its work; a warp takes as long as the lane that does most. So a slot of ``context.work`` for
 each warp of the grid gets the maximum over the lanes, in each region anew, because a warp waits for all of them at a
 suspension point. In wide code a group of lanes counts together, once for each round that any of them takes.
 

@@ -1,13 +1,13 @@
-"""Pseudo-instructions that follow the time of a thread (``passes.clocks``). Times are in parts of a cycle since the
-launch began, ``clocks.FINE`` a cycle."""
+"""Pseudo-instructions that follow the time of a thread (``passes.timing.clocks``). Times are in parts of a cycle
+since the launch began, ``clocks.FINE`` a cycle."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cudalab.sim.compiler.passes.clocks import FINE, KINDS
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.passes.suspension import PointKind
+from cudalab.sim.compiler.passes.timing.clocks import FINE, KINDS
 from cudalab.sim.compiler.ptx.nodes import Address, Instruction, Symbol
 from cudalab.sim.compiler.ptx.table import Form, Table
 from cudalab.sim.compiler.runtime import layout

@@ -1,8 +1,8 @@
 """Texture and surface accesses (PTX ISA, "Texture Instructions", "Surface Instructions").
 
 The object is a handle in a 64-bit register. The semantics depend on the object, so accesses call functions of
-``runtime.texture``, which are part of the object file of programs that need them. Textures have a single mipmap level,
-which ``.level`` and ``.grad`` always select.
+``runtime.textures.texture``, which are part of the object file of programs that need them. Textures have a single
+mipmap level, which ``.level`` and ``.grad`` always select.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cudalab.sim.compiler.lowering.memory import stored
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.ptx.nodes import BITS, Address, Instruction, Vector
 from cudalab.sim.compiler.ptx.table import Form, Table
-from cudalab.sim.compiler.runtime import texture
+from cudalab.sim.compiler.runtime.textures import texture
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.codegen.threads import ThreadCode
@@ -42,7 +42,7 @@ def _result(e: ThreadCode) -> str:
 
 
 def _call(e: ThreadCode, i: Instruction, name: str, result: str, *arguments: str) -> str:
-    """Call a function of ``runtime.texture``; branch to ``fault`` if it fails."""
+    """Call a function of ``runtime.textures.texture``; branch to ``fault`` if it fails."""
     e.unit.include("texture", texture.write)
     caller = (f"ptr {e.context}", f"ptr {e.block}", f"i32 {e.thread()}", f"i32 {e.plan.other_sites[i]}")
     answer = e.new(f"call {result} @{name}({', '.join((*caller, *arguments))})")

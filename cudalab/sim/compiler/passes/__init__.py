@@ -1,7 +1,8 @@
 """Analyses and transformations of a PTX module that run before code generation, one pass per module.
 
 The passes in the order in which they run. ``codegen.analysis`` runs the passes over functions (``ModulePlan._plan``),
-which fill in ``codegen.plan.Plan``; ``build`` runs those that fill in ``program.Kernel``. K: kernels only.
+which fill in ``codegen.plan.Plan``; ``build`` runs those that fill in ``program.Kernel``. K: kernels only. ``clocks``,
+``longest_path``, ``loop_work`` and ``timed_code`` are in the folder ``timing``.
 
 ======================  ===========================  ===================================================================
 pass                    takes                        gives

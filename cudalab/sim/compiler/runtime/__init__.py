@@ -13,7 +13,7 @@ The user's machine needs no C compiler: these functions are LLVM IR too, written
 - ``race``, ``skipping``  shadow cells, and invalid accesses in sanitized code
 - ``rounding``, ``narrow``  directed rounding, and narrow floating-point formats
 - ``mbarrier``, ``mbarrier_waits``, ``async_copy``, ``async_checks``, ``bulk_reduction``  asynchronous copies
-- ``texture``, ``texel``, ``filtering``  fetches and surface accesses; only in programs that need them
+- ``textures``      fetches and surface accesses; only in programs that need them
 - ``host_fault``    the SIGSEGV handler for page-locked memory
 - ``layout``, ``assembler``, ``traits``  offsets and constants, IR assembler, traits of the calling code
 """

@@ -1,7 +1,7 @@
 """The trace, the undo log, ``printf`` and the clock.
 
-Clocks do not measure host time. Threads of most kernels follow the modelled time themselves (``passes.clocks``). In
-kernels that poll memory, and in functions that are not inlined, each read of a clock advances ``context.clock`` a
+Clocks do not measure host time. Threads of most kernels follow the modelled time themselves (``passes.timing.clocks``).
+In kernels that poll memory, and in functions that are not inlined, each read of a clock advances ``context.clock`` a
 little, so that loops that wait for time to pass terminate, and runs are reproducible.
 """
 

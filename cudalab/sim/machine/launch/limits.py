@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cudalab.sim.compiler.passes.clocks import FINE, KINDS
+from cudalab.sim.compiler.passes.timing.clocks import FINE, KINDS
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cudalab.sim.abi import GRID_WORKSPACE_BYTES, RESERVED_SHARED_BYTES, WARP, Buffer, Cluster, Context
-from cudalab.sim.compiler.passes.clocks import KINDS
+from cudalab.sim.compiler.passes.timing.clocks import KINDS
 from cudalab.sim.compiler.runtime.layout import ASYNC_RINGS, BARRIER_TABLE_BYTES, SCRATCH_BYTES
 from cudalab.sim.machine.launch.printf import FIFO_BYTES, MOST_PRINTED
 

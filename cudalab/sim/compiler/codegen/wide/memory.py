@@ -8,11 +8,12 @@ as a vector.
 from __future__ import annotations
 
 from cudalab.sim.abi import SiteKind
-from cudalab.sim.compiler.codegen import addresses, wide_shadow_cells
+from cudalab.sim.compiler.codegen import addresses
 from cudalab.sim.compiler.codegen.emitter import Emitter, register_type
-from cudalab.sim.compiler.codegen.lanes import Lanes
 from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.codegen.shapes import Affine, NotWide
+from cudalab.sim.compiler.codegen.wide import shadow_cells
+from cudalab.sim.compiler.codegen.wide.lanes import Lanes
 from cudalab.sim.compiler.passes.accesses import Access, Extent, Group
 from cudalab.sim.compiler.passes.operands import definitions
 from cudalab.sim.compiler.ptx.nodes import Instruction, Register
@@ -41,7 +42,7 @@ class WideMemory(Lanes):
             base = self._check_wide(group)
             self.group_bases[group] = base
         if self.unit.shadowed:
-            wide_shadow_cells.follow(self, access)
+            shadow_cells.follow(self, access)
         if access.kind is not SiteKind.LOAD:
             self.may_restart = False
         return self.new(f"getelementptr i8, ptr {base}, i64 {access.offset}") if access.offset else base

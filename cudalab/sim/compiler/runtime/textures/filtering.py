@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from cudalab.sim.abi import AddressMode, TexelFormat
 from cudalab.sim.compiler.runtime.assembler import Function, Library, Variable
-from cudalab.sim.compiler.runtime.texel import begin, fraction_of, get, greater, negated, smaller
+from cudalab.sim.compiler.runtime.textures.texel import begin, fraction_of, get, greater, negated, smaller
 
 LINEAR, NORMALISED = 1, 2
 """Flags of ``cl_axis``."""

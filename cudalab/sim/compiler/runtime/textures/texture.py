@@ -25,10 +25,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import FaultKind, Image, ImageShape, SiteKind
-from cudalab.sim.compiler.runtime import filtering, layout, texel
+from cudalab.sim.compiler.runtime import layout
 from cudalab.sim.compiler.runtime.assembler import Function, Library
-from cudalab.sim.compiler.runtime.filtering import NORMALISED
-from cudalab.sim.compiler.runtime.texel import WHO, begin, fault, field, get, greater, negated, reach, smaller
+from cudalab.sim.compiler.runtime.textures import filtering, texel
+from cudalab.sim.compiler.runtime.textures.filtering import NORMALISED
+from cudalab.sim.compiler.runtime.textures.texel import WHO, begin, fault, field, get, greater, negated, reach, smaller
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.runtime.traits import Traits

@@ -10,8 +10,8 @@ from __future__ import annotations
 from cudalab.sim import abi
 from cudalab.sim.abi import Race, SiteKind, Space
 from cudalab.sim.compiler.codegen import addresses, shadow_cells
-from cudalab.sim.compiler.codegen.lanes import Lanes
 from cudalab.sim.compiler.codegen.shapes import Affine, NotWide
+from cudalab.sim.compiler.codegen.wide.lanes import Lanes
 from cudalab.sim.compiler.passes.accesses import Access
 from cudalab.sim.compiler.passes.rematerialisation import Level
 from cudalab.sim.compiler.runtime import layout

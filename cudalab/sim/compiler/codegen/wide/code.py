@@ -27,7 +27,7 @@ from cudalab.sim.compiler.codegen.emitter import register_type
 from cudalab.sim.compiler.codegen.plan import Plan
 from cudalab.sim.compiler.codegen.shapes import Affine, NotWide, Vector
 from cudalab.sim.compiler.codegen.unit import Unit
-from cudalab.sim.compiler.codegen.wide_memory import ELSEWHERE, WideMemory, order_matters
+from cudalab.sim.compiler.codegen.wide.memory import ELSEWHERE, WideMemory, order_matters
 from cudalab.sim.compiler.object_code import lanes_of_host
 from cudalab.sim.compiler.passes.control_flow import Block, End
 from cudalab.sim.compiler.passes.divergence import END, Flow, Layout

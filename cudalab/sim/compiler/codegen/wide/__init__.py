@@ -1,0 +1,1 @@
+"""Wide code: several neighbouring threads at once."""

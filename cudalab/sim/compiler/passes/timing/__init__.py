@@ -1,0 +1,1 @@
+"""What the time model asks of a kernel: its code with the dependences, its loops, its clocks."""
