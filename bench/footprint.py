@@ -21,7 +21,7 @@ from bench.speed import best_of, geometric_mean
 from cudalab.sim.compiler import compile
 from cudalab.sim.compiler.build import generate
 from cudalab.sim.device.profile import load
-from cudalab.sim.machine.launch.execution import Standalone, execute
+from cudalab.sim.machine.execution import Standalone, execute
 from cudalab.sim.machine.launch.module import Launch, LoadedKernel, Module
 from cudalab.sim.machine.memory.allocations import Memory
 

@@ -39,7 +39,7 @@ from bench.programs import cases  # noqa: E402
 from bench.speed import geometric_mean  # noqa: E402
 from cudalab.analysis.mirror import mirrored  # noqa: E402
 from cudalab.analysis.profile import profile  # noqa: E402
-from cudalab.sim.machine.launch.execution import execute  # noqa: E402
+from cudalab.sim.machine.execution import execute  # noqa: E402
 from cudalab.sim.machine.trace.recorder import Tracer  # noqa: E402
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"

@@ -22,7 +22,7 @@ import numpy as np
 from bench.programs import Case, cases
 from cudalab.sim.compiler import compile
 from cudalab.sim.device.profile import load
-from cudalab.sim.machine.launch.execution import Standalone, execute
+from cudalab.sim.machine.execution import Standalone, execute
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.memory.allocations import Memory
 

@@ -21,11 +21,11 @@ from cudalab.sim.compiler.machine_code.listing import listing
 from cudalab.sim.compiler.program import Kernel, Program, Resources
 from cudalab.sim.device.queue.kernel_launch import rehearsal
 from cudalab.sim.machine.counters.metrics import AccessCounts, Counts, SharedCounts
-from cudalab.sim.machine.counters.occupancy import Occupancy, kernel_occupancy
-from cudalab.sim.machine.counters.requests import KeptRequests
 from cudalab.sim.machine.counters.sampling import count_launch
 from cudalab.sim.machine.launch.configuration import Dim3
 from cudalab.sim.machine.launch.limits import DeviceLimits
+from cudalab.sim.machine.launch.occupancy import Occupancy, kernel_occupancy
+from cudalab.sim.machine.trace.requests import KeptRequests
 
 _SECONDS = 1.0
 """Blocks that run to find out how much each does end after so long without one that has finished."""

@@ -27,7 +27,7 @@ from cudalab.checks.gate import Gate, earned, worse
 from cudalab.checks.work import Needs, Work, count_work
 from cudalab.sim.compiler import CompileError, Program, compile
 from cudalab.sim.device.profile import load
-from cudalab.sim.machine.launch.execution import Standalone, execute
+from cudalab.sim.machine.execution import Standalone, execute
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.launch.validation import LaunchError
 from cudalab.sim.machine.memory.allocations import Memory

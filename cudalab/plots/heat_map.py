@@ -23,8 +23,8 @@ from cudalab.plots.style import BLUE, INK, QUIET, RC, VERMILLION, number, tint
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
 from cudalab.sim.machine.counters.bank_conflicts import count_wavefronts
 from cudalab.sim.machine.counters.collection import local_sectors
-from cudalab.sim.machine.counters.requests import distinct
 from cudalab.sim.machine.reports.finding import Place, place_of
+from cudalab.sim.machine.trace.requests import distinct
 
 if TYPE_CHECKING:
     from cudalab.analysis.profile import Profile

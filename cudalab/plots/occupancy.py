@@ -13,7 +13,7 @@ import matplotlib
 
 from cudalab.plots.picture import Picture, blank
 from cudalab.plots.style import BLACK, BLUE, GREEN, INK, PURPLE, QUIET, RC, VERMILLION, tint
-from cudalab.sim.machine.counters.occupancy import Occupancy
+from cudalab.sim.machine.launch.occupancy import Occupancy
 
 if TYPE_CHECKING:
     from cudalab.analysis.profile import Profile

@@ -41,6 +41,7 @@ GRID_WORKSPACE_BYTES = 256
 RESERVED_SHARED_BYTES = 1024  # of each block's shared memory, for the system
 RESERVED_SHARED = WINDOW_SIZE - RESERVED_SHARED_BYTES  # their address in shared memory
 WARP = 32
+SECTOR = 32  # bytes, the unit that caches fetch and counters count
 MARK_CHUNK_SHIFT = 14  # a mark of the coarse map covers 16 KiB
 
 

@@ -8,7 +8,7 @@ import re
 from functools import cache
 
 from cudalab.sim.compiler import CompileError, compile, compile_ptx
-from cudalab.sim.machine.launch.execution import Standalone, execute
+from cudalab.sim.machine.execution import Standalone, execute
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.launch.validation import LaunchError
 from cudalab.sim.machine.memory.allocations import Memory

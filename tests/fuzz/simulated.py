@@ -11,7 +11,7 @@ import numpy as np
 
 from cudalab.sim.compiler import CompileError, compile
 from cudalab.sim.compiler.program import VARIANTS as WAYS
-from cudalab.sim.machine.launch.execution import Standalone, execute
+from cudalab.sim.machine.execution import Standalone, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.sanitizer.sanitize import check_launch

@@ -15,7 +15,7 @@ import numpy as np
 
 from cudalab.sim.compiler import CompileError, Program, compile
 from cudalab.sim.device import Device, reset
-from cudalab.sim.machine.launch.execution import Standalone, execute
+from cudalab.sim.machine.execution import Standalone, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
 from tests.public_corpus import launches, written
 from tests.public_corpus.device_code import LIMITS, NAME, OPTIONS, Source, prepare, why

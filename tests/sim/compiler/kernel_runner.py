@@ -14,7 +14,7 @@ from cudalab.sim.compiler import build
 from cudalab.sim.compiler import cache as disk
 from cudalab.sim.compiler.loader import load
 from cudalab.sim.compiler.program import Program
-from cudalab.sim.machine.launch.execution import Outcome, execute
+from cudalab.sim.machine.execution import Outcome, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
 from cudalab.sim.machine.memory.allocations import Memory
 from tests.sim.h200 import LIMITS

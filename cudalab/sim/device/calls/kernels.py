@@ -20,10 +20,10 @@ from cudalab.sim.device.queue.kernel_launch import KernelLaunch, rehearsal
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.device.timing import transfers
 from cudalab.sim.device.timing.cost import KernelTime
-from cudalab.sim.machine.counters.occupancy import kernel_occupancy
 from cudalab.sim.machine.launch.clusters import clusters_that_fit, max_active_clusters
 from cudalab.sim.machine.launch.configuration import Dim3
 from cudalab.sim.machine.launch.module import Launch, LoadedKernel, Module, RefusedKernel
+from cudalab.sim.machine.launch.occupancy import kernel_occupancy
 from cudalab.sim.machine.launch.validation import LaunchError, check_residency
 from cudalab.sim.machine.memory import host_watch
 

@@ -23,9 +23,9 @@ from cudalab.sim.device.queue.effect import hold_by_comparison, put_back, snapsh
 from cudalab.sim.device.queue.operation import Operation, Stream, Work
 from cudalab.sim.device.queue.publication import publications
 from cudalab.sim.device.timing.launch_time import Timer
-from cudalab.sim.machine.launch import execution
+from cudalab.sim.machine import execution
+from cudalab.sim.machine.execution import Execution, Outcome, Standalone, execute, is_large
 from cudalab.sim.machine.launch.block_work import BlockWork, rehearse
-from cudalab.sim.machine.launch.execution import Execution, Outcome, Standalone, execute, is_large
 from cudalab.sim.machine.launch.module import Launch
 from cudalab.sim.machine.memory.allocations import Memory
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from cudalab.sim.device.queue.byte_ranges import Range
 
 if TYPE_CHECKING:
+    from cudalab.sim.machine.launch.undo_log import Store
     from cudalab.sim.machine.memory.allocations import Memory
-    from cudalab.sim.machine.memory.undo_log import Store
 
 MOST_STEPS = 256
 """Stores are made in at most so many steps."""

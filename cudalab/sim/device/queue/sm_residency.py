@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
-from cudalab.sim.machine.counters.occupancy import occupancy
 from cudalab.sim.machine.launch.limits import DeviceLimits
+from cudalab.sim.machine.launch.occupancy import occupancy
 
 
 class BlockNeeds(NamedTuple):

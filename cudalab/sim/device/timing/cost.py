@@ -54,16 +54,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cudalab.sim.abi import SECTOR, WARP
 from cudalab.sim.device.pipes import CLASSES, TICK, pipe_cycles
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.device.timing.machine_path import MachinePath
 from cudalab.sim.device.timing.sm_time import Behind, SmTimes, sm_times
 from cudalab.sim.device.timing.warp_path import Costs, Path
-
-WARP = 32
-SECTOR = 32
-LINE = 128
-GRANULE = 64
+from cudalab.sim.machine.counters.metrics import LINE
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from cudalab.sim.abi import WARP, SiteKind, Space
+from cudalab.sim.abi import SECTOR, WARP, SiteKind, Space
 from cudalab.sim.compiler.machine_code.assembly import Assembly, assembly
 from cudalab.sim.compiler.machine_code.execution import Execution
 from cudalab.sim.compiler.machine_code.listing import listing
@@ -34,16 +34,16 @@ from cudalab.sim.compiler.program import Rounds, Site
 from cudalab.sim.compiler.timed_code import TimedCode
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.device.timing.block_schedule import tail
-from cudalab.sim.device.timing.cost import GRANULE, LINE, SECTOR, KernelTime, Workload, kernel_time
+from cudalab.sim.device.timing.cost import KernelTime, Workload, kernel_time
 from cudalab.sim.device.timing.machine_path import MachinePath, machine_path
 from cudalab.sim.device.timing.warp_path import Path
 from cudalab.sim.machine.counters.machine_counts import execution_of, ways
-from cudalab.sim.machine.counters.metrics import Counts
-from cudalab.sim.machine.counters.occupancy import kernel_occupancy
+from cudalab.sim.machine.counters.metrics import GRANULE, LINE, Counts
 from cudalab.sim.machine.counters.sampling import loaded_by_all, sample
 from cudalab.sim.machine.counters.strata import Strata, by_longest, sample_strata, shares
 from cudalab.sim.machine.launch.block_work import BlockWork, counts_work
 from cudalab.sim.machine.launch.module import Launch
+from cudalab.sim.machine.launch.occupancy import kernel_occupancy
 from cudalab.sim.machine.memory.allocations import Memory
 
 _REMEMBERED = 4096

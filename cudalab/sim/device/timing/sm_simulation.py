@@ -211,7 +211,7 @@ class _Simulator:
 
     def run(self, code: np.ndarray, steps: np.ndarray, setting: np.ndarray) -> np.void:
         """A ``_RESULT``."""
-        from cudalab.sim.machine.launch.execution import execute
+        from cudalab.sim.machine.execution import execute
 
         if len(code) > self._most_code:
             raise TooDeep(f"{len(code)} instructions, more than {self._most_code}")

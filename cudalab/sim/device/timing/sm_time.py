@@ -6,13 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cudalab.sim.abi import WARP
+from cudalab.sim.abi import SECTOR, WARP
 from cudalab.sim.compiler.machine_code.instruction_set import Pipe
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.device.timing.machine_path import MachinePath
 from cudalab.sim.device.timing.sm_simulation import SmCosts, SmTime, TooDeep, simulate
 
-_SECTOR = 32
 _EITHER = {
     Pipe.FMA: 1.0,
     Pipe.LSU: 2.0,
@@ -133,7 +132,7 @@ def _costs(profile: Profile, latencies: Mapping[str, float], blocks: int, sector
         read=c["operand_read"],
         shared_atomic=c["shared_atomic_request"],
         converge=c["convergence"],
-        sector=max(sector, _SECTOR * c["clock"] / c["sm_port"]),
+        sector=max(sector, SECTOR * c["clock"] / c["sm_port"]),
         line=c["l2_request"],
         branch=c["branch_taken"],
         barrier=c["barrier"] * c["clock"] + c["barrier_turn"],  # the unit takes another turn to answer

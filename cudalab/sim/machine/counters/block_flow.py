@@ -13,7 +13,7 @@ import numpy as np
 
 from cudalab.sim.abi import WARP, SiteKind
 from cudalab.sim.compiler.program import Site
-from cudalab.sim.machine.counters.requests import Visits, occurrences, stable_order
+from cudalab.sim.machine.trace.requests import Visits, occurrences, stable_order
 
 END = -1
 """In place of a block: the thread ended."""

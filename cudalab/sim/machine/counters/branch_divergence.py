@@ -18,7 +18,7 @@ import numpy as np
 
 from cudalab.sim.abi import WARP, SiteKind
 from cudalab.sim.compiler.program import Site
-from cudalab.sim.machine.counters.requests import Passes, Visits, occurrences, stable_order
+from cudalab.sim.machine.trace.requests import Passes, Visits, occurrences, stable_order
 
 _LONGEST_REPLAY = 200_000
 """Basic blocks replayed one by one for a batch of records; beyond it, visits are only counted."""

@@ -15,7 +15,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from cudalab.sim.abi import CLUSTER_END, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WARP, WINDOW_SIZE, SiteKind, Space
+from cudalab.sim.abi import (
+    CLUSTER_END,
+    LOCAL_WINDOW,
+    RANK_SHIFT,
+    SECTOR,
+    SHARED_WINDOW,
+    WARP,
+    WINDOW_SIZE,
+    SiteKind,
+    Space,
+)
 from cudalab.sim.compiler.program import Kernel, Site
 from cudalab.sim.machine.counters.bank_conflicts import count_wavefronts
 from cudalab.sim.machine.counters.block_flow import block_flow
@@ -26,14 +36,13 @@ from cudalab.sim.machine.counters.metrics import (
     ATOMIC_UNIT,
     GRANULE,
     LINE,
-    SECTOR,
     AccessCounts,
     BlockCounts,
     Counts,
     SiteCounts,
 )
-from cudalab.sim.machine.counters.requests import Visits, distinct, keep, matrices, passes, visits
 from cudalab.sim.machine.trace.async_records import separate_copies
+from cudalab.sim.machine.trace.requests import Visits, distinct, keep, matrices, passes, visits
 
 _GLOBAL = (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)
 _KEPT = 1 << 12

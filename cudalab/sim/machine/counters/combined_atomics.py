@@ -15,7 +15,7 @@ import numpy as np
 from cudalab.sim.abi import SiteKind
 from cudalab.sim.compiler.machine_code.assembly import Assembly
 from cudalab.sim.compiler.program import Site
-from cudalab.sim.machine.counters.requests import Visits
+from cudalab.sim.machine.trace.requests import Visits
 
 _VOTES = frozenset(("VOTE", "VOTEU", "MATCH"))
 _ATOMICS = frozenset(("ATOM", "ATOMG", "ATOMS", "REDG"))

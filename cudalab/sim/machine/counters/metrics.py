@@ -10,14 +10,13 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from cudalab.sim.abi import WARP
+from cudalab.sim.abi import SECTOR, WARP
 from cudalab.sim.compiler.program import Site
 from cudalab.sim.machine.counters.block_flow import BlockFlow
 from cudalab.sim.machine.counters.machine_counts import MachineCounts
 from cudalab.sim.machine.counters.merged_accesses import Merge
-from cudalab.sim.machine.counters.requests import KeptRequests
+from cudalab.sim.machine.trace.requests import KeptRequests
 
-SECTOR = 32
 GRANULE = 64
 """Smallest DRAM transfer, in bytes."""
 LINE = 128

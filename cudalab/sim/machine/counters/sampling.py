@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cudalab.sim.abi import WARP, SiteKind, Space, Status
+from cudalab.sim.abi import SECTOR, WARP, SiteKind, Space, Status
 from cudalab.sim.compiler.machine_code.assembly import assembly
 from cudalab.sim.compiler.machine_code.listing import listing
 from cudalab.sim.compiler.program import Rounds
@@ -27,7 +27,7 @@ from cudalab.sim.machine.counters.combined_atomics import combined_atomics
 from cudalab.sim.machine.counters.host_traffic import host_traffic
 from cudalab.sim.machine.counters.machine_counts import machine_counts
 from cudalab.sim.machine.counters.merged_accesses import Merging, merging
-from cudalab.sim.machine.counters.metrics import SECTOR, Counts, add, scale, snap, stretch
+from cudalab.sim.machine.counters.metrics import Counts, add, scale, snap, stretch
 from cudalab.sim.machine.launch.block_work import BlockWork, counts_work
 from cudalab.sim.machine.launch.sleep import asleep
 from cudalab.sim.machine.trace.async_records import as_accesses, waits_for_copies

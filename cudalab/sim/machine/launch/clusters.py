@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from cudalab.sim.machine.counters.occupancy import kernel_occupancy
+from cudalab.sim.machine.launch.occupancy import kernel_occupancy
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.program import Kernel

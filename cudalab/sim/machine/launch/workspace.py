@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cudalab.sim.abi import GRID_WORKSPACE_BYTES, RESERVED_SHARED_BYTES, WARP, Buffer, Cluster, Context
+from cudalab.sim.abi import GRID_WORKSPACE_BYTES, RESERVED_SHARED_BYTES, SECTOR, WARP, Buffer, Cluster, Context
 from cudalab.sim.compiler.passes.timing.clocks import KINDS
 from cudalab.sim.compiler.runtime.layout import ASYNC_RINGS, BARRIER_TABLE_BYTES, SCRATCH_BYTES
 from cudalab.sim.machine.launch.printf import FIFO_BYTES, MOST_PRINTED
@@ -34,7 +34,6 @@ FREE = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64, ctype
 """``malloc`` and ``free`` as native code calls them (``abi.Context``)."""
 _IMAGES = 256
 """Configurations of a kernel for which a copy of the context is kept."""
-_SECTOR = 32
 _MISS, _MISS_L2 = KINDS.index("miss"), KINDS.index("miss_l2")
 _states = itertools.count()
 
@@ -176,7 +175,7 @@ class Workspace:
         self._latencies = (ctypes.c_uint32 * len(latencies))(*latencies)
         context.latencies = ctypes.addressof(self._latencies)
         context.clock_mhz = limits.clock_mhz
-        context.l1_sectors = (limits.shared_per_sm - limits.shared_of_block(context.shared_size)) // _SECTOR
+        context.l1_sectors = (limits.shared_per_sm - limits.shared_of_block(context.shared_size)) // SECTOR
         context.l1_tags = self.l1_tags.reserve(8 * context.l1_sectors)
         ctypes.memset(context.l1_tags, 0, 8 * context.l1_sectors)
 

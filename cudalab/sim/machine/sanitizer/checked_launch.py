@@ -12,7 +12,7 @@ from cudalab.sim import abi
 from cudalab.sim.machine.reports import notes
 from cudalab.sim.machine.reports.faults import from_context
 from cudalab.sim.machine.reports.finding import Finding
-from cudalab.sim.machine.sanitizer.shadow_cells import MOST_SKIPPED, AttachedCells
+from cudalab.sim.machine.shadow_memory.shadow_cells import MOST_SKIPPED, AttachedCells
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context

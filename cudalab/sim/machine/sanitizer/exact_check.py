@@ -21,7 +21,6 @@ import numpy as np
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Race, SiteKind, Space, Status
 from cudalab.sim.machine.reports import notes
 from cudalab.sim.machine.reports.faults import from_context, time_limit_fault
-from cudalab.sim.machine.reports.wording import Wording
 from cudalab.sim.machine.sanitizer.checked_launch import CheckedLaunch, SanitizerResult, add_skipped_accesses
 from cudalab.sim.machine.sanitizer.happens_before.access_history import Conflict
 from cudalab.sim.machine.sanitizer.happens_before.candidate_locations import Candidates, candidate_locations
@@ -33,11 +32,12 @@ from cudalab.sim.machine.sanitizer.misread_pointers import EscapedLocals, ReadOn
 from cudalab.sim.machine.sanitizer.racecheck import InterBlockRaces, find_races
 from cudalab.sim.machine.sanitizer.racecheck import Race as RaceFound
 from cudalab.sim.machine.sanitizer.synccheck import find_sync_errors
+from cudalab.sim.machine.sanitizer.wording import Wording
 from cudalab.sim.machine.trace.batch import make_batch, timed, unit_of
 from cudalab.sim.machine.trace.recorder import Tracer
 
 if TYPE_CHECKING:
-    from cudalab.sim.machine.sanitizer.shadow_cells import AttachedCells
+    from cudalab.sim.machine.shadow_memory.shadow_cells import AttachedCells
     from cudalab.sim.machine.trace.recorder import BlockTrace
 
 BATCH_RECORDS = 1 << 19

@@ -33,13 +33,13 @@ from typing import TYPE_CHECKING
 from cudalab.sim.abi import FaultKind, SiteKind, Space, Status, Stop
 from cudalab.sim.machine.launch import workspace as workspaces
 from cudalab.sim.machine.launch.supervision import NotStopped, run_blocks
+from cudalab.sim.machine.launch.undo_log import UndoLog
 from cudalab.sim.machine.memory import host_watch
-from cudalab.sim.machine.memory.undo_log import UndoLog
 from cudalab.sim.machine.reports import notes
 from cudalab.sim.machine.reports.faults import from_context, time_limit_fault
 from cudalab.sim.machine.sanitizer import exact_check
 from cudalab.sim.machine.sanitizer.checked_launch import CheckedLaunch, SanitizerResult, add_skipped_accesses
-from cudalab.sim.machine.sanitizer.shadow_cells import AttachedCells, SavedAllocations, shadow_cells_of
+from cudalab.sim.machine.shadow_memory.shadow_cells import AttachedCells, SavedAllocations, shadow_cells_of
 
 if TYPE_CHECKING:
     from cudalab.sim.machine.launch.module import Launch, LoadedKernel

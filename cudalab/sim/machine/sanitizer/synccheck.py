@@ -17,9 +17,9 @@ import numpy as np
 
 from cudalab.sim.abi import WARP, SiteKind
 from cudalab.sim.compiler.program import Kernel
-from cudalab.sim.machine.counters.requests import occurrences
 from cudalab.sim.machine.sanitizer.mask_mismatch import MaskMismatch, find_mask_mismatches
 from cudalab.sim.machine.trace.batch import Batch, waiting_warp_sites, whole_block
+from cudalab.sim.machine.trace.requests import occurrences
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cudalab.sim.abi import LOCAL_WINDOW, WARP, WINDOW_SIZE, SyncEvent
-from cudalab.sim.machine.counters.metrics import SECTOR
+from cudalab.sim.abi import LOCAL_WINDOW, SECTOR, WARP, WINDOW_SIZE, SyncEvent
 
 _WAVEFRONT = 128
 _UNIT = 16

@@ -19,8 +19,8 @@ import numpy as np
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WARP, WINDOW_SIZE, SiteKind, Space, SyncEvent
 from cudalab.sim.compiler.program import Kernel
-from cudalab.sim.machine.counters.requests import occurrences
 from cudalab.sim.machine.trace.grouping import count_before
+from cudalab.sim.machine.trace.requests import occurrences
 
 
 @dataclass

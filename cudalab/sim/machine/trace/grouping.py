@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cudalab.sim.machine.counters.requests import stable_order
+from cudalab.sim.machine.trace.requests import stable_order
 
 _PAGE_BITS = 10
 _MOST_PAGES = 1 << 26

@@ -20,18 +20,18 @@ from cudalab.sim.machine.launch import workspace as workspaces
 from cudalab.sim.machine.launch.clusters import in_clusters
 from cudalab.sim.machine.launch.resident_blocks import ResidentBlocks
 from cudalab.sim.machine.launch.supervision import NotStopped, run_blocks
+from cudalab.sim.machine.launch.undo_log import UndoLog
 from cudalab.sim.machine.memory import host_watch
-from cudalab.sim.machine.memory.undo_log import UndoLog
 from cudalab.sim.machine.reports.endless_wait import waiting_fault
 from cudalab.sim.machine.reports.faults import from_context
-from cudalab.sim.machine.sanitizer.shadow_cells import shadow_cells_of
+from cudalab.sim.machine.shadow_memory.shadow_cells import shadow_cells_of
 from cudalab.sim.machine.trace.elided_records import RECORD, ElidedRecords, elided_records_of
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context
     from cudalab.sim.machine.launch.module import Launch
     from cudalab.sim.machine.reports.faults import Fault as ExplainedFault
-    from cudalab.sim.machine.sanitizer.shadow_cells import AttachedCells
+    from cudalab.sim.machine.shadow_memory.shadow_cells import AttachedCells
 
 _FUEL = 1 << 12
 """Traced code looks at ``stop`` more often: its loops are slower and its time limits shorter."""

@@ -9,7 +9,7 @@ import pytest
 
 from cudalab.sim.compiler import build
 from cudalab.sim.compiler.object_code import lanes_of_host
-from cudalab.sim.machine.launch.execution import Standalone
+from cudalab.sim.machine.execution import Standalone
 from tests.sim.compiler.kernel_runner import compile_cuda, cuda
 
 pytestmark = pytest.mark.skipif(lanes_of_host() == 0, reason="this processor's vectors are too short")

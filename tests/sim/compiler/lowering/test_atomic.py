@@ -11,7 +11,7 @@ import pytest
 from cudalab.sim.compiler.lowering import TABLE
 from cudalab.sim.compiler.ptx.nodes import BITS
 from cudalab.sim.compiler.ptx.table import Form
-from cudalab.sim.machine.launch.execution import Standalone
+from cudalab.sim.machine.execution import Standalone
 from tests.sim.compiler.kernel_runner import HEADER, Compiled
 
 THREADS = 48

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from cudalab.sim.compiler import compile_ptx
-from cudalab.sim.machine.launch.execution import Outcome, execute
+from cudalab.sim.machine.execution import Outcome, execute
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.memory.allocations import Memory
 from tests.sim.compiler.opcodes import suite

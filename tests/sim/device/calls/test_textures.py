@@ -249,7 +249,7 @@ def grid_of(desk: Desk) -> Any:
 
 
 def test_the_footprint_holds_the_texels_read_and_written(desk: Desk) -> None:
-    from cudalab.sim.machine.launch.execution import execute
+    from cudalab.sim.machine.execution import execute
 
     grid = grid_of(desk)
     kernel = desk.device.loaded_kernel(desk.function("look"))

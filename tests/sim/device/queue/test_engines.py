@@ -13,7 +13,7 @@ from cudalab.sim.device.queue.operation import Operation, Stream, Work
 from cudalab.sim.device.queue.sm_array import SmArray
 from cudalab.sim.device.queue.sm_residency import Residency, block_needs
 from cudalab.sim.device.timing.cost import KernelTime
-from cudalab.sim.machine.counters.occupancy import occupancy
+from cudalab.sim.machine.launch.occupancy import occupancy
 from tests.sim.h200 import LIMITS
 
 SMS = 132

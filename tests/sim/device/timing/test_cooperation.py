@@ -9,7 +9,7 @@ import cudalab
 from cudalab.sim import cupy as cp
 from cudalab.sim.compiler import compile
 from cudalab.sim.machine.counters.sampling import count_launch
-from cudalab.sim.machine.launch.execution import execute
+from cudalab.sim.machine.execution import execute
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.memory.allocations import Memory
 from tests.sim.h200 import LIMITS

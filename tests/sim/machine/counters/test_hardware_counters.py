@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cudalab.sim.compiler import compile
-from cudalab.sim.machine.counters.occupancy import kernel_occupancy
+from cudalab.sim.machine.launch.occupancy import kernel_occupancy
 from tests.sim.h200 import LIMITS
 from tests.sim.machine.counters import report_counters
 from tests.sim.machine.counters.hardware_counters import PROGRAMS, RECORDED, counted, counts_of, expected

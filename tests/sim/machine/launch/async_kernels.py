@@ -9,7 +9,7 @@ import numpy as np
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.compiler.program import Program
-from cudalab.sim.machine.launch.execution import Outcome, execute
+from cudalab.sim.machine.execution import Outcome, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
 from cudalab.sim.machine.memory.allocations import Memory
 from tests.sim.h200 import LIMITS

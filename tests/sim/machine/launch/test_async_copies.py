@@ -10,7 +10,7 @@ import pytest
 
 from cudalab.sim.compiler import CompileError, compile
 from cudalab.sim.machine.counters.sampling import count_launch
-from cudalab.sim.machine.launch.execution import Standalone
+from cudalab.sim.machine.execution import Standalone
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
 from tests.sim.machine.launch.async_kernels import WHOLE, Run, line_of, numbers

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cudalab.sim.compiler.program import Rounds
+from cudalab.sim.machine.execution import Standalone, execute
 from cudalab.sim.machine.launch.block_work import ENOUGH, FIRST, BlockWork, counts_work, rehearse, spread
-from cudalab.sim.machine.launch.execution import Standalone, execute
 from tests.sim.compiler.kernel_runner import Compiled, compile_cuda
 
 SOURCE = r"""

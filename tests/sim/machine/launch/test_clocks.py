@@ -10,7 +10,7 @@ import pytest
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.device.profile import load
-from cudalab.sim.machine.launch.execution import execute
+from cudalab.sim.machine.execution import execute
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.memory.allocations import Memory
 from tests.sim.h200 import LIMITS

@@ -13,8 +13,8 @@ import pytest
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.machine.counters.sampling import forget, sample
+from cudalab.sim.machine.execution import Outcome, Standalone, execute
 from cudalab.sim.machine.launch import worker_threads
-from cudalab.sim.machine.launch.execution import Outcome, Standalone, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
 from cudalab.sim.machine.memory.allocations import Memory
 from tests.sim.alarm import alarm, needs_alarms

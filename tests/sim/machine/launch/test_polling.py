@@ -13,7 +13,7 @@ import pytest
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.machine.counters.sampling import count_launch, sample
-from cudalab.sim.machine.launch.execution import Outcome, Standalone, execute
+from cudalab.sim.machine.execution import Outcome, Standalone, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.sanitizer.sanitize import check_launch

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from cudalab.sim.compiler import compile
-from cudalab.sim.machine.launch.execution import Standalone, execute
+from cudalab.sim.machine.execution import Standalone, execute
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.launch.printf import decode, format_text
 from cudalab.sim.machine.memory.allocations import Memory

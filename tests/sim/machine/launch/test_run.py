@@ -12,7 +12,7 @@ import pytest
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, FaultKind, SiteKind, Space
 from cudalab.sim.compiler.program import GlobalVariable
-from cudalab.sim.machine.launch.execution import Standalone, execute
+from cudalab.sim.machine.execution import Standalone, execute
 from cudalab.sim.machine.launch.printf import ENTRY_HEADER
 from cudalab.sim.machine.launch.validation import LaunchError
 from cudalab.sim.machine.memory.allocations import Memory

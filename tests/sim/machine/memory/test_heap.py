@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from cudalab.sim.machine.launch.execution import Standalone
+from cudalab.sim.machine.execution import Standalone
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.memory.heap import DEFAULT, DeviceHeap, charge, rounded_limit
 from tests.sim.compiler.kernel_runner import cuda, memory

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, FaultKind
-from cudalab.sim.machine.launch.execution import Outcome, Standalone
+from cudalab.sim.machine.execution import Outcome, Standalone
 from tests.sim.compiler.kernel_runner import cuda, memory
 
 VARIANTS = pytest.mark.parametrize("variant", ["plain", "atomic", "traced"])

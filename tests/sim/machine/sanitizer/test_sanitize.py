@@ -7,9 +7,9 @@ import pytest
 
 from cudalab.sim.abi import SHARED_WINDOW, FaultKind, SiteKind, Space
 from cudalab.sim.machine.memory.allocations import Memory
-from cudalab.sim.machine.reports.wording import Wording
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
 from cudalab.sim.machine.sanitizer.synccheck import SyncError
+from cudalab.sim.machine.sanitizer.wording import Wording
 from tests.sim.machine.handmade import Block, make, pack, pointer, site
 
 S = SHARED_WINDOW

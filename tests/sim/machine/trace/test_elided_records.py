@@ -11,7 +11,7 @@ import cudalab
 from cudalab import cp
 from cudalab.analysis.mirror import mirrored
 from cudalab.sim.abi import LOCAL_WINDOW, WINDOW_SIZE, SiteKind, Status
-from cudalab.sim.machine.launch.execution import execute
+from cudalab.sim.machine.execution import execute
 from cudalab.sim.machine.trace.recorder import BlockTrace, Tracer
 from tests.corpus.kernel import Entry, Launch, load_corpus
 from tests.corpus.run import module_of, run

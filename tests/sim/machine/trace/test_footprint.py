@@ -14,7 +14,7 @@ import pytest
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler import compile, native
 from cudalab.sim.cupy.cuda._arguments import pack as pack_values
-from cudalab.sim.machine.launch.execution import Outcome, Standalone, execute
+from cudalab.sim.machine.execution import Outcome, Standalone, execute
 from cudalab.sim.machine.launch.module import LoadedKernel, Module
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.trace import footprint as footprints

@@ -26,7 +26,7 @@ from cudalab.sim.machine.launch import workspace as workspaces
 from cudalab.sim.machine.launch.clusters import in_clusters
 from cudalab.sim.machine.launch.printf import decode, read_string
 from cudalab.sim.machine.launch.resident_blocks import FEW_ROUNDS, LONG, ResidentBlocks
-from cudalab.sim.machine.memory.undo_log import HeldStores, UndoLog
+from cudalab.sim.machine.launch.undo_log import HeldStores, UndoLog
 from cudalab.sim.machine.reports.endless_wait import waiting_fault
 from cudalab.sim.machine.reports.faults import RAISE_TIME_LIMIT, Fault, from_context, time_limit_fault
 from cudalab.sim.machine.trace import footprint as footprints

@@ -13,7 +13,7 @@ from cudalab.sim.machine.sanitizer.mask_mismatch import MaskMismatch
 from cudalab.sim.machine.sanitizer.misread_pointers import Misread
 from cudalab.sim.machine.sanitizer.racecheck import Race
 from cudalab.sim.machine.sanitizer.synccheck import SyncError
-from cudalab.sim.machine.sanitizer.undefined_values import AbsentLane, UnwrittenLocal
+from cudalab.sim.machine.shadow_memory.undefined_values import AbsentLane, UnwrittenLocal
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.program import Site

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from cudalab.sim.abi import Context
+from cudalab.sim.machine.launch import undo_log
+from cudalab.sim.machine.launch.undo_log import ENTRY, UndoLog
 from cudalab.sim.machine.launch.workspace import DRAIN
-from cudalab.sim.machine.memory import undo_log
 from cudalab.sim.machine.memory.allocations import Memory
-from cudalab.sim.machine.memory.undo_log import ENTRY, UndoLog
 
 
 def run_stores(log: UndoLog, memory: Memory, pointer: int, stores: list[tuple[int, bytes]]) -> None:

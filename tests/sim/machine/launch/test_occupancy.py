@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cudalab.sim.machine.counters.occupancy import kernel_occupancy, occupancy
+from cudalab.sim.machine.launch.occupancy import kernel_occupancy, occupancy
 from tests.sim.h200 import LIMITS
 from tests.sim.machine.handmade import make
 

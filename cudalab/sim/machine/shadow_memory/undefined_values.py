@@ -25,7 +25,7 @@ import numpy as np
 
 from cudalab.sim.abi import Race
 from cudalab.sim.abi_values import AbsentRead, UndefinedUse, UndefinedValues
-from cudalab.sim.machine.sanitizer.event_buffer import EventBuffer
+from cudalab.sim.machine.shadow_memory.event_buffer import EventBuffer
 
 if TYPE_CHECKING:
     from cudalab.sim.abi import Context

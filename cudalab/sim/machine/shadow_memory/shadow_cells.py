@@ -20,8 +20,8 @@ import numpy as np
 
 from cudalab.sim.abi import Fault, Race, Range, SiteKind, SkippedAccess, Suspect
 from cudalab.sim.machine.memory import arena as arenas
-from cudalab.sim.machine.sanitizer.event_buffer import EventBuffer
-from cudalab.sim.machine.sanitizer.undefined_values import FollowedValues
+from cudalab.sim.machine.shadow_memory.event_buffer import EventBuffer
+from cudalab.sim.machine.shadow_memory.undefined_values import FollowedValues
 
 if TYPE_CHECKING:
     from cudalab.sim.machine.launch.module import LoadedKernel
