@@ -18,6 +18,18 @@ _APPROXIMATE = ("ex2", "lg2", "sin", "cos", "tanh", "rsqrt")
 _COUNTING = ("popc", "clz", "brev", "bfind", "fns")
 _WARP = ("shfl", "vote", "match", "activemask", "redux")
 _CLUSTER = "shared::cluster"
+_FLOATS = ("f32", "f16", "f16x2", "bf16", "bf16x2", "f32x2")
+#: Opcodes that issue to the integer pipe with the latency of ``xor``; "long" where they take 64 bits. One that is in no
+#: list here counts as one of these.
+LOGIC = frozenset(
+    """
+    abs add addc alloca and applypriority bfe bfi bmsk brkpt call cnot copysign createpolicy cudalab cvt
+    discard dp2a dp4a elect getctarank griddepcontrol lop3 madc mapa max mbarrier min mov neg not or pmevent
+    prefetch prefetchu prmt sad selp set setmaxnreg setp shf shl shr slct stackrestore stacksave sub subc suq
+    szext testp txq vabsdiff vabsdiff2 vabsdiff4 vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin
+    vmin2 vmin4 vset vset2 vset4 vshl vshr vsub vsub2 vsub4 xor
+    """.split()
+)
 
 
 def classify(instruction: Instruction) -> str:
@@ -44,7 +56,7 @@ def _class_of(opcode: str) -> str:
             return {"param": "free", "shared": "shared_load", "const": "constant_load"}.get(space, "load")
         case "tex" | "tld4" | "suld":
             return "load"
-        case "sust":
+        case "sust" | "sured":
             return "store"
         case "st" | "red" if _CLUSTER in rest:
             return "cluster_store"
@@ -100,9 +112,9 @@ def _arithmetic(head: str, rest: Sequence[str], kind: str) -> str:
         return "special" if "approx" in rest else "root_float"
     if kind == "f64":
         return "double"
-    if head in ("add", "sub", "mul", "fma", "mad") and kind in ("f32", "f16", "f16x2", "bf16", "bf16x2"):
+    if head in ("add", "sub", "mul", "fma", "mad") and kind in _FLOATS:
         return "float"
-    if head in ("mul", "mad"):
+    if head in ("mul", "mad", "mul24", "mad24"):
         return "multiply_long" if kind.endswith("64") and "wide" not in rest else "multiply"
     if head in ("add", "sub", "addc", "subc") and not kind.endswith("64"):
         return "add"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cudalab.sim.compiler.passes.instruction_classes import classify
+from cudalab.sim.compiler.lowering import TABLE
+from cudalab.sim.compiler.passes.instruction_classes import LOGIC, classify
 from cudalab.sim.compiler.program import Location
 from cudalab.sim.compiler.ptx.nodes import Immediate, Instruction, Register, Special, Symbol
 
@@ -52,9 +53,19 @@ _REGISTERS = (Register("%r1", "b32", 0), Register("%r2", "b32", 1))
         ("mov.u64", (_REGISTERS[0], Special("%clock64")), "clock"),
         ("call.uni", (Symbol("malloc"),), "heap"),
         ("call.uni", (Symbol("f"),), "branch"),
+        ("mad24.lo.s32", (), "multiply"),
+        ("sured.b.add.1d.u32", (), "store"),
         ("cp.async.bulk.wait_group", (Immediate(0),), "async_wait"),
         ("ld.shared::cluster.u32", (), "cluster_load"),
     ],
 )
 def test_what_an_instruction_is(opcode, operands, kind):
     assert classify(Instruction(opcode, operands, 1, Location("", 0))) == kind
+
+
+@pytest.mark.parametrize("row", TABLE.all_rows(), ids=lambda row: row.pattern)
+def test_no_opcode_is_logic_by_default(row):
+    """A new opcode is given a class, or is named with those that are like ``xor``."""
+    opcode = next(iter(row.opcodes()))
+    kind = classify(Instruction(opcode, _REGISTERS, 1, Location("", 0)))
+    assert kind not in ("logic", "long") or opcode.split(".")[0] in LOGIC
