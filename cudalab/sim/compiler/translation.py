@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cudalab.sim import interrupts
 from cudalab.sim.compiler import cache, waiting
 from cudalab.sim.compiler.frontend import headers, includes, signature
 from cudalab.sim.compiler.frontend.diagnostics import (
@@ -182,8 +183,9 @@ def _fetch(program: Program, variant: str, future: Future[bytes]) -> None:
 
 
 def _await(future: Future[bytes]) -> bytes:
-    while not future.done():  # in slices: on Windows a wait without end cannot be interrupted
+    while not future.done():  # in slices: to be interrupted
         wait([future], timeout=0.1)
+        interrupts.check()
     return future.result()
 
 

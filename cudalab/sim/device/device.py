@@ -15,6 +15,7 @@ from typing import Any
 
 from cuda.bindings.runtime import cudaError_t
 
+from cudalab.sim import interrupts
 from cudalab.sim.device.calls.allocator import Allocator
 from cudalab.sim.device.calls.copies import CopyCalls
 from cudalab.sim.device.calls.device import DeviceCalls
@@ -55,6 +56,7 @@ class Device:
         record: bool = False,
         hazards: bool = True,
     ) -> None:
+        interrupts.install()
         self.profile = load(profile) if isinstance(profile, str) else profile
         self.memory = memory if memory is not None else Memory()
         self.settings = settings if settings is not None else Settings()
@@ -217,6 +219,7 @@ class Device:
         with self.state.lock:
             while pending() and (due := self.state.scheduler.loop.next_time) is not None:
                 self.host_work(max(0, due - self.clock_ns))
+                interrupts.check()
 
     @property
     def idle(self) -> bool:

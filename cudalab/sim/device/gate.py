@@ -13,30 +13,48 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from cudalab.sim import interrupts
+
+_SLICE = 0.05
+"""Seconds between two looks for an interrupt, while another thread is inside."""
+
 
 class Gate:
-    """A re-entrant lock for ``with``, and a queue of what is to be done when it is let go."""
+    """A re-entrant lock for ``with``, and a queue of what is to be done when it is let go. Inside, interrupts wait."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._depth = 0
+        self._held = False
+        """Is it this gate that holds the main thread's interrupts?"""
         self._waiting: deque[Callable[[], None]] = deque()
 
     def __enter__(self) -> None:
-        self._lock.acquire()
+        held = interrupts.hold()
+        while not self._lock.acquire(timeout=_SLICE):
+            if held and interrupts.noted():
+                interrupts.release()
         self._depth += 1
+        if self._depth == 1:
+            self._held = held
 
     def __exit__(self, *_: object) -> None:
         self._depth -= 1
         outermost = not self._depth
+        held = outermost and self._held
         self._lock.release()
         if outermost and self._waiting:
             self._do_waiting()
+        if held:
+            interrupts.release()
 
     def later(self, action: Callable[[], None]) -> None:
         """Do ``action`` now, or when whoever is inside has gone. It must not raise."""
+        held = interrupts.hold()
         self._waiting.append(action)
         self._do_waiting()
+        if held:
+            interrupts.release_soon()
 
     def do_waiting(self) -> None:
         """Do what waits although the caller is inside: a point where all it guards is consistent."""

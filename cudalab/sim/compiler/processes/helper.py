@@ -33,6 +33,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cudalab.sim import interrupts
 from cudalab.sim.compiler.frontend import headers
 from cudalab.sim.compiler.processes import codec, jail
 from cudalab.sim.compiler.processes.messages import Limits, Order, Ready, Refusal, Reply, Request
@@ -147,6 +148,7 @@ class _Helper:
             except queue.Empty:
                 if watch and resident_bytes(self.process.pid) > watch:
                     raise HelperFailure("memory", f"more than {memory >> 20} MB") from None
+                interrupts.check()
                 continue
             if message is None:
                 raise self._died()
@@ -308,6 +310,7 @@ class _Pool:
                     self._helpers.append(helper)
                 else:
                     self._changed.wait(_TICK)
+                    interrupts.check()
                     continue
                 helper.busy = True
                 return helper

@@ -37,8 +37,8 @@ class Placed(BaseMemory):
     def __init__(self, size: int, stream: int) -> None:
         self.size = size
         self.stream = stream
-        self.ptr = runtime.mallocAsync(size, stream)
         self._epoch = epoch()
+        self.ptr = runtime.mallocAsync(size, stream)
 
     def __del__(self, _over: list[bool] = shutting_down) -> None:
         if _over:

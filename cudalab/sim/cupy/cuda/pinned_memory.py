@@ -39,8 +39,8 @@ class PinnedMemory:
 
     def __init__(self, size: int, flags: int = 0) -> None:
         self.size = size
-        self.ptr = runtime.hostAlloc(size, flags) if size > 0 else 0
         self._epoch = epoch()
+        self.ptr = runtime.hostAlloc(size, flags) if size > 0 else 0
 
     def __int__(self) -> int:
         return self.ptr

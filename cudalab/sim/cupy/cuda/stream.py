@@ -60,13 +60,14 @@ class Event:
         interprocess: for other processes; needs ``disable_timing``.
     """
 
+    ptr = 0
+
     def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False) -> None:
-        self.ptr = 0
         if interprocess and not disable_timing:
             raise ValueError("Timing must be disabled for interprocess events")
         flags = _BLOCKING_SYNC * bool(block) | _DISABLE_TIMING * bool(disable_timing)
-        self.ptr = runtime.eventCreateWithFlags(flags | _INTERPROCESS * bool(interprocess))
         self._epoch = epoch()
+        self.ptr = runtime.eventCreateWithFlags(flags | _INTERPROCESS * bool(interprocess))
 
     def __del__(self, _over: list[bool] = shutting_down) -> None:
         if _over:
@@ -97,7 +98,7 @@ def get_elapsed_time(start_event: Event, end_event: Event) -> float:
 class _BaseStream:
     """What all streams can do."""
 
-    ptr: int
+    ptr = 0
     device_id: int
 
     def __init__(self, ptr: int, device_id: int) -> None:
@@ -207,8 +208,8 @@ class Stream(_BaseStream):
         elif ptds:
             super().__init__(_PER_THREAD, -1)
         else:
-            super().__init__(runtime.streamCreateWithPriority(int(bool(non_blocking)), priority or 0), 0)
             self._epoch = epoch()  # the default streams are made at import, before anybody has chosen a device
+            super().__init__(runtime.streamCreateWithPriority(int(bool(non_blocking)), priority or 0), 0)
 
     def __del__(self, _over: list[bool] = shutting_down) -> None:
         if _over:

@@ -14,9 +14,11 @@ import threading
 import time
 from collections.abc import Callable
 
+from cudalab.sim import interrupts
+
 _IDLE_SECONDS = 2.0
 _SLICE = 0.05
-"""Seconds between two looks at the clock, and for an interrupt where a wait cannot be interrupted (Windows)."""
+"""Seconds between two looks at the clock, and for an interrupt."""
 
 
 class _Call:
@@ -68,6 +70,7 @@ class HostThread:
         deadline = time.monotonic() + time_limit
         try:
             while not call.done.wait(min(_SLICE, max(0.0, deadline - time.monotonic()))):
+                interrupts.check()
                 if time.monotonic() >= deadline:
                     raise TimeoutError
         finally:

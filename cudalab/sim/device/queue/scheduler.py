@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from cuda.bindings.runtime import cudaError_t
 
+from cudalab.sim import interrupts
 from cudalab.sim.device.caller import Place, place_of_call
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.observer import Observer
@@ -298,11 +299,16 @@ class Scheduler:
 
     def _run_while(self, pending: Callable[[], bool]) -> None:
         """Let the loop run. When it is empty, launches that wait for memory to change wait for ever."""
-        self.loop.run_while(lambda: pending() and self._raised is None)
-        while pending() and self._raised is None and self.polling.waiting:
+
+        def goes_on() -> bool:
+            return pending() and self._raised is None and not interrupts.noted()
+
+        self.loop.run_while(goes_on)
+        while goes_on() and self.polling.waiting:
             self.polling.give_up(self._pending.values())
-            self.loop.run_while(lambda: pending() and self._raised is None)
+            self.loop.run_while(goes_on)
         self._raise()
+        interrupts.check()
 
     def _check_progress(self, done: bool) -> None:
         """A loop that is empty before what is waited for has ended: two operations wait for each other."""

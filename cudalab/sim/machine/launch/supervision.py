@@ -1,9 +1,9 @@
 """Runs native code on worker threads, so that the launching thread can stop it.
 
 Native code checks ``context.stop`` from time to time. The launching thread waits in short slices and sets it on an
-interrupt, or when no block has finished for the time limit. An interrupt is whatever a signal's handler raises in the
-launching thread: ``KeyboardInterrupt``, or the ``TimeoutError`` of a program's own alarm. The launch's memory may only
-be let go when its threads have stopped.
+interrupt, or when no block has finished for the time limit. An interrupt is one that was noted (``sim/interrupts.py``),
+or whatever another signal's handler raises in the launching thread, the ``TimeoutError`` of a program's own alarm, say.
+The launch's memory may only be let go when its threads have stopped.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from cudalab.sim import interrupts
 from cudalab.sim.abi import Status, Stop
 from cudalab.sim.machine.launch import worker_threads as workers_pool
 from cudalab.sim.machine.launch.worker_threads import Job, Worker
@@ -129,6 +130,7 @@ def _wait(jobs: list[Job], spaces: list[Workspace], time_limit: float, interrupt
         try:
             if all(job.wait(SLICE) for job in jobs):
                 return interrupted
+            interrupts.check()
             if any(space.context.stop for space in spaces):
                 _wait_until_stopped(jobs)
                 continue
