@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cudalab.sim.abi import SiteKind, Space
-from cudalab.sim.machine.counters.metrics import SECTOR
+from cudalab.sim.abi import SECTOR, SiteKind, Space
 
 if TYPE_CHECKING:
     from cudalab.sim.machine.launch.module import Launch
