@@ -7,7 +7,7 @@ else. The cells run in one IPython shell in this process; only those that the co
 
 from __future__ import annotations
 
-from tests.notebooks.chapter import Chapter, ComparedCells, Mutation
+from tests.notebooks.chapter import Chapter, ComparedCells, Mutation, Printed, Sentence
 
 LEAST_COMPARED = 6
 
@@ -68,5 +68,138 @@ MUTATIONS = [
 CHAPTER = Chapter("04_device_memory.ipynb", NEEDS)
 
 
+def block_rates(run: Printed) -> dict[int, float]:
+    """Blocks started in a nanosecond, by block size."""
+    return {int(row[0]): float(row[2]) for row in map(str.split, run.text.splitlines()[1:])}
+
+
+def falls_then_rises(run: Printed) -> bool:
+    times = [2**26 / block / rate for block, rate in block_rates(run).items()]
+    halves = all(1.8 < slow / fast < 2.2 for slow, fast in zip(times[:2], times[1:3], strict=True))
+    return halves and times[3] == min(times) and times[3] < times[4] < times[5] < 1.3 * times[3]
+
+
+SENTENCES = [
+    Sentence(
+        "s1-waits",
+        "1024 threads ran, and there are 1000 elements.",
+        "long-way",
+        lambda run: run.after("sum:") == sum(range(1000)) + 500,
+    ),
+    Sentence(
+        "s2",
+        "The two results are equal to the last bit",
+        "cupy-way",
+        lambda run: run.after("difference to the long way:") == 0,
+    ),
+    Sentence(
+        "s2",
+        "The first array cost one call of `cudaMalloc`; the second and third cost none.",
+        "pool",
+        lambda run: [run.after(f"array {turn}:") for turn in (1, 2, 3)] == [1, 1, 1],
+    ),
+    Sentence(
+        "s2-list", "four bytes of padding follow `value`", "walk-list", lambda run: run.after("60.0,") == 4 + 4 + 8
+    ),
+    Sentence(
+        "s3-why",
+        "From 32 to 64 threads a block the time halves, and again to 128. At 256 it is best, and beyond that it rises "
+        "a little.",
+        "blocks-per-ns",
+        falls_then_rises,
+    ),
+    Sentence(
+        "s3-why",
+        "At 256 it is best",
+        "tuner",
+        lambda run: run.after("so far is") == 256,
+    ),
+    Sentence(
+        "s3-explain",
+        "The first three sizes start about 1.65 blocks a nanosecond.",
+        "blocks-per-ns",
+        lambda run: all(abs(rate - 1.65) < 0.05 for block, rate in block_rates(run).items() if block <= 128),
+    ),
+    Sentence(
+        "s3-explain",
+        "With 32 threads a block that makes 1024 resident threads, half of what fits.",
+        "blocks-per-ns",
+        lambda run: [int(line.split()[-1]) for line in run.text.splitlines()[1:3]] == [1024, 2048],
+    ),
+    Sentence(
+        "s4-explain",
+        "An offset of 1 costs one sector more, 5 instead of 4.",
+        "count-sectors",
+        lambda run: run.after("offset 1:") == run.after("stride 1:") + 1 == 5,
+    ),
+    Sentence(
+        "s4-explain",
+        "At stride 8 each lane needs a sector for itself",
+        "count-sectors",
+        lambda run: run.after("stride 8:") == 32,
+    ),
+    Sentence(
+        "s4-aos",
+        "It takes about five times as long.",
+        "time-stride",
+        lambda run: 4.5 < run.after("stride: ", 2) / run.after("stride: ") < 5.5,
+    ),
+    Sentence(
+        "s4-aos",
+        "4 TB/s against 2.5",
+        "time-stride",
+        lambda run: 3.8 < 1073.7 / run.after("stride: ", 2) < 4.3 and 2.3 < 134.2 / run.after("stride: ") < 2.7,
+    ),
+    Sentence(
+        "s4-aos",
+        "A run of some 50 µs",
+        "time-stride",
+        lambda run: 45 < run.after("stride: ") < 56,
+    ),
+    Sentence(
+        "s4-aos",
+        "The offset costs almost nothing",
+        "time-stride",
+        lambda run: run.after("offset: ") < 1.1 * run.after("stride: "),
+    ),
+    Sentence(
+        "s4-arrays",
+        "stride 4, 16 sectors. The struct of arrays reads at stride 1.",
+        "particles",
+        lambda run: (run.after("structs:"), run.after("arrays:")) == (16, 4),
+    ),
+    Sentence(
+        "s5-rules",
+        "of rows of 100 bytes, four fifths of the memory is padding",
+        "pitches",
+        lambda run: abs(run.after("width  100", 1) / run.after("width  100") - 0.8) < 0.01,
+    ),
+    Sentence(
+        "s5-3d",
+        "every address lies inside the allocation. Only the picture is wrong.",
+        "pitch-ignored",
+        lambda run: run.after("pitch used:") == 0 < run.after("pitch ignored:") <= 510 * 200,
+    ),
+    Sentence(
+        "s6-names",
+        "Three launches saw three sets of weights, and counted themselves",
+        "convolve",
+        lambda run: run.after("launches:") == 3,
+    ),
+    Sentence(
+        "timing-wrong-explain",
+        "No memory is that fast.",
+        "timing-wrong",
+        lambda run: run.after("GB/s,") >= 5,
+    ),
+    Sentence(
+        "timing-mend",
+        "Then the clock sees the kernels, and the launches and the wait as well.",
+        "timing-right",
+        lambda run: run.after("events:") <= run.after("waiting:") < 1.2 * run.after("events:"),
+    ),
+]
+
+
 class TestComparedCells(ComparedCells):
-    chapter, mutations, least = CHAPTER, MUTATIONS, LEAST_COMPARED
+    chapter, mutations, least, sentences = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES

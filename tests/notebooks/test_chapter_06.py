@@ -5,7 +5,7 @@ That each agrees with its stored output as it stands is what the run of the whol
 
 from __future__ import annotations
 
-from tests.notebooks.chapter import Chapter, ComparedCells, Mutation
+from tests.notebooks.chapter import Chapter, ComparedCells, Mutation, Printed, Sentence
 
 LEAST_COMPARED = 12
 CHAPTER = Chapter(
@@ -60,5 +60,180 @@ MUTATIONS = [
 ]
 
 
+def depths(run: Printed) -> list[float]:
+    """Microseconds of each slab, in order of its depth."""
+    return [float(line.split()[-3]) for line in run.text.splitlines()[1:]]
+
+
+def turns(run: Printed, rung: str) -> float:
+    return run.after(f"{rung:9}:")
+
+
+def speedup(run: Printed, slow: str, fast: str) -> float:
+    return run.after(f"{slow:9}:") / run.after(f"{fast:9}:")
+
+
+SENTENCES = [
+    Sentence(
+        "s1-levels",
+        "so it is loaded `B.width` times. Element (k, c) of *B* is loaded `A.height` times.",
+        "naive-count",
+        lambda run: run.text.count("each element 64 times") == 2,
+    ),
+    Sentence(
+        "s1-explain",
+        "the lanes ask for 2 · 64³ loads of 4 bytes. The warps request half of that",
+        "naive-levels",
+        lambda run: 2 * 64**3 * 4 / 1024 == run.after("by threads") == 2 * run.after("all requests"),
+    ),
+    Sentence(
+        "s1-shape",
+        "more than ten times the time of the best",
+        "tune-shape",
+        lambda run: run.after("; 1 takes") > 10,
+    ),
+    Sentence(
+        "s2-explain",
+        "loads by threads are divided by the tile's width, exactly",
+        "tiled-count",
+        lambda run: all(run.after(f"tile {tile:2}:") * tile == 524288 for tile in (4, 8, 16, 32)),
+    ),
+    Sentence(
+        "s2-explain",
+        "The plain kernel's 524,288 loads cost 32,768 sectors, thanks to broadcast. Tiles of 16 request 4,096, an "
+        "eighth. Tiles of 4 request as many as the plain kernel",
+        ("tiled-count", "naive-levels"),
+        lambda run, plain: (
+            run.after("tile  4:", 2) == plain.after("all requests") * 1024 / 32 == 8 * run.after("tile 16:", 2) == 32768
+        ),
+    ),
+    Sentence(
+        "s2-tile",
+        "half a warp, the other half does nothing. At most 32 such blocks fit an SM",
+        "tile-occupancy",
+        lambda run: run.after("128 bytes") == 50 and run.after("128 bytes", 1) == 32,
+    ),
+    Sentence(
+        "s2-tile",
+        "it takes more than five times as long as the best",
+        "tune-tile",
+        lambda run: run.after("; 4 takes") > 5,
+    ),
+    Sentence(
+        "s3-explain",
+        "nearly every element is wrong",
+        "ragged-wrong",
+        lambda run: 2250 < run.after("wrong elements:") < 2500,
+    ),
+    Sentence(
+        "s4-explain",
+        "32 different words, 32 turns.",
+        "banks",
+        lambda run: [run.after(f"rows of {length}:") for length in (32, 33, 34, 36)] == [32, 1, 2, 4],
+    ),
+    Sentence(
+        "s4-times",
+        "saves 31 of 32 turns, and four fifths of the time",
+        "time-banks",
+        lambda run: abs(run.after("rows of 33:  ") / run.after("rows of 32:  ") - 0.2) < 0.03,
+    ),
+    Sentence(
+        "s4-times",
+        "rows of 34 do not take twice, and rows of 36 not four times as long as rows of 33",
+        "time-banks",
+        lambda run: (
+            run.after("rows of 34:  ") < 1.7 * run.after("rows of 33:  ")
+            and run.after("rows of 36:  ") < 1.5 * run.after("rows of 33:  ")
+        ),
+    ),
+    Sentence(
+        "s4-times",
+        "the table finds no bank conflicts in them, though it says two and four wavefronts",
+        "banks",
+        lambda run: all(
+            run.after(f"rows of {length}:") == wavefronts and run.after(f"rows of {length}:", 1) == 0
+            for length, wavefronts in ((34, 2), (36, 4))
+        ),
+    ),
+    Sentence(
+        "s4-wide",
+        "Rows of 32 suffer either way.",
+        ("banks", "time-banks"),
+        lambda counted, timed: (
+            counted.after("rows of 32:", 1) > 0 and timed.after("rows of 32:  ") == max(timed.numbers)
+        ),
+    ),
+    Sentence(
+        "s5-explain",
+        "the times lie within a quarter of each other",
+        "slab-depth",
+        lambda run: max(depths(run)) < 1.25 * min(depths(run)),
+    ),
+    Sentence(
+        "s5-explain",
+        "At the end only one block fits an SM",
+        "slab-depth",
+        lambda run: [run.after(f"{deep} ", 1) for deep in (32, 256, 512)] == [2, 2, 1],
+    ),
+    Sentence(
+        "s6-count",
+        "for the tile of 32 they add 0.06 to the 1.5",
+        "rungs",
+        lambda run: turns(run, "tiled") == 1.56,
+    ),
+    Sentence(
+        "s6",
+        "and a sixth of the peak",
+        "ladder",
+        lambda run: run.after("tiled    :", 2) <= 100 / 6,
+    ),
+    Sentence(
+        "s6",
+        "at best an eighth of the peak",
+        "ladder",
+        lambda run: run.after("naive    :", 2) <= 100 / 8,
+    ),
+    Sentence(
+        "s6-explain",
+        "3.2, 8 and 32 operations a byte",
+        "rungs",
+        lambda run: [run.after(f"{rung:9}:", 1) for rung in ("naive", "tiled", "registers")] == [3.2, 8, 32],
+    ),
+    Sentence(
+        "s6-explain",
+        "All three rungs stay well below even this slope, or the flat roof.",
+        "roofline",
+        lambda run: all(run.after(f"{rung} reaches") < 60 for rung in ("naive", "tiled", "registers")),
+    ),
+    Sentence(
+        "s6-explain",
+        "32 times fewer loads, and not even four times the speed",
+        ("tiled-count", "ladder"),
+        lambda counted, timed: counted.after("tile 32:", 1) == 32 and 1 < speedup(timed, "naive", "tiled") < 4,
+    ),
+    Sentence(
+        "s6-explain",
+        "*Registers* turn 1.56 turns a multiply-add into 0.27, and three times the speed.",
+        ("rungs", "ladder"),
+        lambda counted, timed: (
+            (turns(counted, "tiled"), turns(counted, "registers")) == (1.56, 0.27)
+            and 2.7 < speedup(timed, "tiled", "registers") < 3.5
+        ),
+    ),
+    Sentence(
+        "s7-race",
+        "nothing between them that orders them. A *race*.",
+        "missing-mended",
+        lambda run: run.text.count("found in 16 blocks: race") == 2,
+    ),
+    Sentence(
+        "s7-explain",
+        "224 of 256 threads of such a block never come to it",
+        "early-return",
+        lambda run: "32 of 256 threads wait" in run.text,
+    ),
+]
+
+
 class TestComparedCells(ComparedCells):
-    chapter, mutations, least = CHAPTER, MUTATIONS, LEAST_COMPARED
+    chapter, mutations, least, sentences = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES

@@ -68,7 +68,7 @@ def test_each_byte_bears_the_row_for_which_it_is_read():
 
 def test_rows_says_how_far_a_wrong_step_slips():
     assert "2 bytes" not in plot.rows(6, 8, 4).summary
-    assert "too early: row 1 by 2, row 2 by 4, row 3 by 6." in plot.rows(6, 8, 4, step=6).summary
+    assert "reads too early, in bytes: row 1 by 2, row 2 by 4, row 3 by 6." in plot.rows(6, 8, 4, step=6).summary
     assert "slice *s* at byte 24·*s*" in plot.rows(5, 8, 3, depth=2).summary
 
 

@@ -6,6 +6,7 @@ B stands above C and A to its left, so that a row of A and a column of B meet in
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 import numpy as np
 
@@ -191,16 +192,41 @@ def _matrices(
         parts.append(label(x, y - 10, name, size=11, bold=True))
         if cell < 8:  # too fine for lines between the cells
             parts.append(rect(x, y, cell * columns, cell * rows, FAINT, stroke=RULE))
+            parts += _regions(x, y, rows, columns, cell, fill)
+            continue
         for row in range(rows):
             for column in range(columns):
-                colour = fill(row, column)
-                if cell >= 8 or colour:
-                    edge = RULE if cell >= 8 else ""
-                    parts.append(rect(x + cell * column, y + cell * row, cell, cell, colour or FAINT, stroke=edge))
+                left_of, top_of = x + cell * column, y + cell * row
+                parts.append(rect(left_of, top_of, cell, cell, fill(row, column) or FAINT, stroke=RULE))
                 if text(row, column):
-                    middle = (x + cell * (column + 0.5), y + cell * (row + 0.5))
+                    middle = (left_of + cell / 2, top_of + cell / 2)
                     parts.append(label(*middle, text(row, column), size=10, anchor="middle"))
     return parts, beside + cell * width, top + cell * height
+
+
+def _regions(x: float, y: float, rows: int, columns: int, cell: float, fill: Fill) -> list[str]:
+    """Cells too fine to be told apart: neighbours of one colour as one rectangle."""
+    open_runs: dict[tuple[int, int, str], int] = {}  # first and last column and colour → its first row
+    parts = []
+    for row in range(rows + 1):
+        colours = [fill(row, column) for column in range(columns)] if row < rows else []
+        runs: dict[tuple[int, int, str], int] = {}
+        begin = 0
+        for colour, group_of in groupby(colours):
+            length = len(list(group_of))
+            if colour:
+                runs[begin, begin + length, colour] = row
+            begin += length
+        for run, since in open_runs.items():
+            if run in runs:
+                runs[run] = since
+            else:
+                first, end, colour = run
+                parts.append(
+                    rect(x + cell * first, y + cell * since, cell * (end - first), cell * (row - since), colour)
+                )
+        open_runs = runs
+    return parts
 
 
 def _lines(lines: list[tuple[str, str, bool]], x: float, apart: float = 19) -> list[str]:

@@ -7,7 +7,7 @@ another one the numbers drift. Slices of a volume follow each other without a ga
 
 from __future__ import annotations
 
-from cudalab.plots.drawing import Drawing, group, label, rect
+from cudalab.plots.drawing import Drawing, group, label, rect, text_width
 from cudalab.plots.style import BLUE, FAINT, QUIET, RULE, VERMILLION, tint
 
 MOST_BYTES = 24
@@ -84,15 +84,15 @@ def _legend(y: float, wrong: bool) -> str:
     parts, x = [], _LEFT
     for fill, words in entries:
         parts += [rect(x, y - 6, 12, 12, fill, stroke=RULE), label(x + 18, y, words, size=9.5, fill=QUIET)]
-        x += 40 + 6.2 * len(words)
+        x += 18 + text_width(words, 9.5) + 22
     return "".join(parts)
 
 
 def _sentence(width: int, pitch: int, height: int, step: int, depth: int) -> str:
     if step != pitch:
-        off = [f"row {row} by {abs(row * (step - pitch))}" for row in range(1, min(height * depth, 4))]
-        side = "late" if step > pitch else "early"
-        drift = f", bytes too {side}: {', '.join(off)}" if off else ""
+        off, side = abs(step - pitch), "late" if step > pitch else "early"
+        read = [f"row {row} by {off * row}" for row in range(1, min(height * depth, 4))]
+        drift = f" and reads too {side}, in bytes: {', '.join(read)}" if read else ""
         return f"A kernel that steps by {step} bytes where the pitch is {pitch} slips from row to row{drift}."
     slices = f", and slice *s* at byte {pitch * height}·*s*" if depth > 1 else ""
     padding = f"; {pitch - width} of {pitch} bytes are padding" if pitch > width else ""
