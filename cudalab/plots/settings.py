@@ -19,6 +19,7 @@ def settings(
     last: Point | None = None,
     parameter: str,
     kind: str,
+    quantity: str = "time on the device",
     title: str = "",
     choices: Sequence[float] = (),
 ) -> Picture:
@@ -30,6 +31,7 @@ def settings(
         last: the point that ran last, which is marked.
         parameter: what was varied along the axis, e.g. ``"streams"``.
         kind: ``"measured"`` or ``"modelled"``.
+        quantity: what the points are, in µs.
         title: what ran.
         choices: every value that can be tried; sets the axis before all have been.
     """
@@ -37,7 +39,7 @@ def settings(
     with matplotlib.rc_context(RC):
         figure = blank(6.8, 3.2)
         axes = figure.subplots()
-        label = f"time on the device (µs), {kind}"
+        label = f"{quantity} (µs), {kind}"
         if not latest:
             frame(axes, sorted(choices) or [1], xlabel=parameter, ylabel=label, title=title)
             axes.set_yticks([])
@@ -59,7 +61,7 @@ def settings(
         ring(axes, best.value, best.microseconds, f"best: {number(best.value)} · {number(best.microseconds)} µs")
     named = [name for name in latest if name]
     lines = f" for {', '.join(named)}" if named else ""
-    alt = f"Curve of the time on the device against {parameter}{lines}, {kind}."
+    alt = f"Curve of the {quantity} against {parameter}{lines}, {kind}."
     return Picture(figure, _sentence(latest, where, best, parameter, kind, title), alt)
 
 

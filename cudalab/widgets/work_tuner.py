@@ -61,6 +61,8 @@ class WorkTuner(Controls):
             name: ipywidgets.Dropdown(options=values, description=name, style=LABEL, layout=WIDE)
             for name, values in self.parameters.items()
         }
+        self._quantity = "time on the device"
+        """What the points are: that, or what the function returns, by the function's name."""
         self.last: Point | None = None
         """The point that ran last."""
         self.curve: Picture | None = None
@@ -139,7 +141,10 @@ class WorkTuner(Controls):
         t = given if isinstance(given, Timeline) else t
         t.spans  # noqa: B018
         backend.cudart.cudaDeviceSynchronize()  # the next run begins when this one has ended
-        return t, float(given) if isinstance(given, Real) else t.elapsed
+        if not isinstance(given, Real):
+            return t, t.elapsed
+        self._quantity = getattr(self.run, "__name__", "time").replace("_", " ")
+        return t, float(given)
 
     @property
     def best(self) -> Setting | None:
@@ -161,7 +166,12 @@ class WorkTuner(Controls):
         """Draw the curve, and the timeline of ``setting``, in the place of those before."""
         values = self.parameters[self.name]
         curve = settings(
-            self.points, last=self.last, parameter=self.label, kind=self.kind or "no run yet", choices=values
+            self.points,
+            last=self.last,
+            parameter=self.label,
+            kind=self.kind or "no run yet",
+            quantity=self._quantity,
+            choices=values,
         )
         if self.curve is None:
             curve.show()

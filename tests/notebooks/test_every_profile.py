@@ -19,6 +19,15 @@ from tests.notebooks.test_notebooks import CHAPTERS, run_nbval
 PAIRS = [(name, path) for name in profile.names() for path in CHAPTERS if name != profile.DEFAULT]
 PAIRS_A_RUN = 1
 
+_IN_TURN = {
+    "done-first": ["urgent most urgent:     cudaSuccess"],
+    "one-round": ["higher priority, 10 rounds; the batch, when urgent is done: cudaSuccess"],
+    "wrong-number": ["with the greatest priority:     cudaSuccess"],
+    "forgotten-stream": ["within high:     the batch: cudaSuccess"],
+    "null-between": ["non-blocking streams: cudaSuccess"],
+}
+"""Where an urgent kernel of chapter 12 comes behind the batch."""
+
 DIFFERENT: Mapping[tuple[str, str], Mapping[str, Sequence[str]]] = {
     # NVRTC makes code for compute capability 12.0 in which each way stores for itself and ends: less is left that all
     # lanes do together, 16.3 lanes an instruction instead of 16.5
@@ -29,6 +38,15 @@ DIFFERENT: Mapping[tuple[str, str], Mapping[str, Sequence[str]]] = {
         "explicit": ["after b.wait_event(done) a: cudaSuccess  b: cudaErrorNotReady"],
         "implicit": ["cudaHostAlloc                waits   waits", "cudaMemset                   waits   waits"],
     },
+    # Devices below compute capability 3.5 have no priorities ("Stream Priorities")
+    ("legacy", "12"): {
+        "range": ["least urgent: 0  most urgent: 0"],
+        "clamped": ["asked for -100, got  0"],
+        "defaults": ["changed: 0"],
+        **_IN_TURN,
+    },
+    # One kernel at a time: no block of another gets a place before all of the first have ended (concurrentKernels)
+    ("h200-serial", "12"): _IN_TURN,
 }
 
 

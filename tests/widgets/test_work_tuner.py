@@ -170,11 +170,12 @@ def test_the_curve_names_its_series_and_its_best():
 def test_a_number_that_the_function_returns_counts_instead_of_the_time_on_the_device(page, run):
     latencies = {1: 70.0, 2: 30.0, 4: 50.0}
 
-    def timed(count):
+    def time_to_answer(count):
         run(count, "round")
         return latencies[count]
 
-    tuner = tune(timed, streams=[1, 2, 4])
+    tuner = tune(time_to_answer, streams=[1, 2, 4])
     assert {point.value: point.microseconds for point in tuner.points[""]} == latencies
     assert tuner.best == (2,) and tuner.best_microseconds == 30.0
     assert tuner.timelines[4,].elapsed != 50.0
+    assert "the time to answer against streams" in tuner.curve.alt
