@@ -93,8 +93,12 @@ def _sentence(
     who = f", {where}," if where else ""
     time = f"{number(best.microseconds)} µs, {kind}"
     text = f"{start}**{parameter} {number(best.value)}**{who} is fastest so far with {time}"
-    slowest = max((p for points in latest.values() for p in points.values()), key=lambda point: point.microseconds)
+    series, slowest = max(
+        ((name, point) for name, points in latest.items() for point in points.values()),
+        key=lambda each: each[1].microseconds,
+    )
     ratio = slowest.microseconds / best.microseconds
     if ratio > 1.02:
-        text += f"; the slowest, {parameter} {number(slowest.value)}, takes {number(ratio)} times as long"
+        which = f", {series}" if where else ""
+        text += f"; the slowest, {parameter} {number(slowest.value)}{which}, takes {number(ratio)} times as long"
     return text + "."
