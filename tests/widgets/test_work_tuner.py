@@ -161,7 +161,8 @@ def test_the_curve_names_its_series_and_its_best():
     points = {"depth": [Point(1, 30.0), Point(2, 20.0)], "breadth": [Point(2, 15.0)]}
     picture = settings(points, parameter="streams", kind="modelled", choices=[1, 2, 4])
     assert picture.summary == (
-        "**streams 2**, breadth, is fastest so far with 15 µs, modelled; the slowest, streams 1, depth, takes 2 times as long."
+        "**streams 2**, breadth, is fastest so far with 15 µs, modelled; "
+        "the slowest, streams 1, depth, takes 2 times as long."
     )
     assert "depth, breadth" in picture.alt
     assert settings({"": []}, parameter="streams", kind="no run yet", choices=[1]).summary == "No run yet."
