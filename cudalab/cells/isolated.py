@@ -37,13 +37,16 @@ _DRAIN = 2.0  # seconds that output may still take after the end of the process
 
 @dataclass(frozen=True)
 class IsolatedResult:
-    """How the code ended. Its output has been written to ``sys.stdout`` as it came."""
+    """How the code ended, and its output, which has been written to ``sys.stdout`` as it came."""
 
     error: str | None
     """What went wrong as text: type, message, line of the cell, notes. None when nothing did."""
 
     exit_code: int | None
     """Exit code of the process; None when it was stopped by the time limit."""
+
+    printed: str = ""
+    """What it wrote."""
 
 
 class _Child:
@@ -137,15 +140,16 @@ def run(
             "time_limit": time_limit,
         }
         try:
-            exit_code = _talk(child, json.dumps(request), time_limit)
+            exit_code, printed = _talk(child, json.dumps(request), time_limit)
         finally:
             child.stop()
         warm_up()
-        return IsolatedResult(_error(answer, exit_code, time_limit), exit_code)
+        return IsolatedResult(_error(answer, exit_code, time_limit), exit_code, printed)
 
 
-def _talk(child: _Child, request: str, time_limit: float) -> int | None:
-    """Hand over the request and copy output until the end; None when the time was up."""
+def _talk(child: _Child, request: str, time_limit: float) -> tuple[int | None, str]:
+    """Hand over the request and copy output until the end: the exit code, None when the time was up, and the output."""
+    printed: list[str] = []
     process = child.process
     assert process.stdin is not None and process.stdout is not None
     chunks: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -156,15 +160,15 @@ def _talk(child: _Child, request: str, time_limit: float) -> int | None:
         process.stdin.close()
     deadline = time.monotonic() + time_limit
     while process.poll() is None and time.monotonic() < deadline:
-        _copy(chunks, 0.05)
+        _copy(chunks, 0.05, printed)
     code = process.poll()
     if code is None:
         process.kill()
         process.wait()
     end = time.monotonic() + _DRAIN
     while (reader.is_alive() or not chunks.empty()) and time.monotonic() < end:
-        _copy(chunks, 0.01)
-    return code
+        _copy(chunks, 0.01, printed)
+    return code, "".join(printed)
 
 
 def _read(pipe: Any, chunks: queue.SimpleQueue[str]) -> None:
@@ -173,9 +177,11 @@ def _read(pipe: Any, chunks: queue.SimpleQueue[str]) -> None:
         chunks.put(decoder.decode(chunk))
 
 
-def _copy(chunks: queue.SimpleQueue[str], wait: float) -> None:
+def _copy(chunks: queue.SimpleQueue[str], wait: float, printed: list[str]) -> None:
     with contextlib.suppress(queue.Empty):
-        sys.stdout.write(chunks.get(timeout=wait))
+        text = chunks.get(timeout=wait)
+        sys.stdout.write(text)
+        printed.append(text)
 
 
 def _error(answer: Path, exit_code: int | None, time_limit: float) -> str | None:

@@ -51,6 +51,7 @@ from cudalab.checks.value import compare_value
 from cudalab.sim import cupy
 from cudalab.sim import device as sim_device
 from cudalab.sim.cupy.cuda.pinned_memory import release_done
+from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.observer import Observer
 
 if TYPE_CHECKING:
@@ -197,6 +198,8 @@ class Trial:
         self.device = device
         self.value: Any = None
         """What the function returned."""
+        self.set_up = False
+        """Had the device its primary context when the function returned?"""
         self._watch = _Watch()
         self.order = Order()
         """Which work comes before which, and which the host knows to be done."""
@@ -260,14 +263,22 @@ class Trial:
         before: Callable[[], None] | None = None,
         after: Callable[[], None] | None = None,
         mistakes: Callable[[Trial], str] = lambda trial: "",
+        faults: bool = False,
+        fresh: bool = False,
+        around: Callable[[Callable[..., Any]], Any] | None = None,
     ) -> Any:
         """Call the learner's function ``times`` times, watched, and return what it returned last. Then wait for the
         device, unwatched.
 
         ``before`` and ``after`` enqueue work of the caller's program around it, which has to be ordered as the exercise
-        promises; it is not counted. ``mistakes`` says what a hazard comes from, where the exercise knows.
+        promises; it is not counted. ``mistakes`` says what a hazard comes from, where the exercise knows. ``faults``:
+        the work that is handed to the function may end the device. ``around`` makes the call itself: it gets the
+        function (in a thread, say, or to catch what it should raise). ``fresh``: a device that nobody has used is
+        handed over as it is; ``set_up`` says whether the function has used it.
         """
-        self.device.synchronize()
+        expected: tuple[type[Exception], ...] = (CudaError,) if faults else ()
+        with contextlib.suppress(*expected):
+            self._settle(fresh)
         release_done()  # CuPy asks for what it keeps at its next allocation, and the answer's queries are counted
         try:
             with self.bench.limited():
@@ -277,11 +288,13 @@ class Trial:
                 self._entered = len(self.device.log.entries)
                 self._watch.on = True
                 for _ in range(times):
-                    self.value = function(*arguments)
+                    self.value = function(*arguments) if around is None else around(function)
                 self._watch.on = False
+                self.set_up = self.device.context.active
                 if after is not None:
                     after()
-                self.device.synchronize()
+                with contextlib.suppress(*expected):
+                    self._settle(fresh)
             self.hazards = list(self.device.hazards)
         except Stop:
             raise
@@ -363,6 +376,11 @@ class Trial:
         """Compare what the function returned with what it should: equal, or within ``tolerance``."""
         what = f"{self.bench.exercise.kernel} returned"
         compare_value(self.bench, what, self.value, expected, tolerance, known, look, tells=True)
+
+    def _settle(self, fresh: bool) -> None:
+        """Wait for the device; one that is ``fresh`` only if anybody has used it."""
+        if self.device.context.active or not fresh:
+            self.device.synchronize()
 
     def close(self) -> None:
         """The case is over: the device is no longer watched."""

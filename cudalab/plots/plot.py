@@ -11,6 +11,7 @@ from cudalab.plots.curve import curve
 from cudalab.plots.heat_map import heat_map
 from cudalab.plots.image import image
 from cudalab.plots.layouts.bank_layout import bank_layout
+from cudalab.plots.layouts.context import context
 from cudalab.plots.layouts.grid import grid
 from cudalab.plots.layouts.lanes import lanes
 from cudalab.plots.layouts.levels import levels
@@ -38,6 +39,7 @@ __all__ = [
     "bank_layout",
     "banks",
     "barriers",
+    "context",
     "curve",
     "grid",
     "heat_map",

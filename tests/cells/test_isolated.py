@@ -19,7 +19,7 @@ cp.cuda.Device().synchronize()
 def test_output_comes_through_in_order(capfd):
     result = isolated.run("import os\nprint('one', flush=True)\nos.write(1, b'two\\n')\nprint('drei ü')")
     assert (result.error, result.exit_code) == (None, 0)
-    assert capfd.readouterr().out == "one\ntwo\ndrei ü\n"
+    assert capfd.readouterr().out == result.printed == "one\ntwo\ndrei ü\n"
 
 
 @pytest.mark.turns(of=3)

@@ -20,6 +20,7 @@ CHAPTERS = rules.course_notebooks(ROOT)
 EXPECTED = (
     "00_start_here.ipynb",
     "01_programming_model.ipynb",
+    "03_initialization.ipynb",
     "04_device_memory.ipynb",
     "06_shared_memory_matmul.ipynb",
     "08_pinned_memory.ipynb",

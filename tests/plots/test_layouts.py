@@ -35,6 +35,7 @@ DRAWINGS = {
     "pending blocks": lambda: plot.pending(),
     "pending blocks, and urgent ones": lambda: plot.pending(4, 16, 3, urgent=2, called=4, priority=True),
     "scopes": lambda: plot.scopes("device"),
+    "context": lambda: plot.context(threads=("main", "a thread with a very long name, which is cut"), destroyed=True),
     "message": lambda: plot.message(writer_fence=False),
 }
 
@@ -184,6 +185,15 @@ def test_pending_blocks_get_a_place_that_comes_free(blocks, length, priority, be
 def test_scopes_marks_the_threads_that_an_operation_counts_for(scope, marked):
     svg = plot.scopes(scope).svg()
     assert svg.count("✓") + svg.count("●") == marked
+
+
+def test_context_says_who_shares_it_and_what_a_reset_leaves():
+    assert plot.context(threads=["main"]).summary.startswith("1 host thread of one process has one")
+    assert "3 host threads of one process share" in plot.context(threads=["a", "b", "c"]).summary
+    gone = plot.context(destroyed=True)
+    assert "gone" in gone.summary and "primary context, destroyed" in gone.svg()
+    with pytest.raises(ValueError, match="at least one thread"):
+        plot.context(threads=[])
 
 
 def test_message_says_which_steps_may_swap():

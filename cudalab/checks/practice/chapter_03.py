@@ -1,0 +1,146 @@
+"""What chapter 03 asks in between: devices set up, chosen and checked, contexts of threads, and first calls."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+from cuda.bindings.runtime import cudaError_t
+
+from cudalab.checks.bench import Known
+from cudalab.checks.exercise import Exercise
+from cudalab.checks.streams import StreamBench, Trial
+
+# --- set the device up -----------------------------------------------------------------------------------------------
+
+
+def _warm_up(bench: StreamBench) -> None:
+    with bench.case("a device that nobody has used") as trial:
+        trial.call(fresh=True)
+        _is_code(bench, trial.value)
+        if not trial.set_up:
+            text = "the device is not set up when the function returns"
+            bench.find("correctness", "not set up", text, look="which calls need the device, and which only ask")
+        if kept := [one for one in trial.device.memory if one.kind != "heap"]:
+            bench.find(
+                "correctness", "left behind", f"{len(kept)} allocations are left", look="a call without any effect"
+            )
+        if trial.operations:
+            bench.find("correctness", "left behind", "work was put into a stream", look="a call without any effect")
+
+
+def _is_code(bench: StreamBench, value: object) -> None:
+    if value != cudaError_t.cudaSuccess:
+        mistake = "every call returns a tuple, of which the error code is the first" if isinstance(value, tuple) else ""
+        text = f"the function returned {value!r}; wanted is the error code, cudaSuccess here"
+        bench.find("correctness", "wrong values", text, look="what the call returns", mistake=mistake)
+
+
+# --- choose a device -------------------------------------------------------------------------------------------------
+
+
+def _pick(bench: StreamBench) -> None:
+    for share, wanted in ((0.25, 0), (1.0, 0), (1.5, None)):
+        with bench.case(f"{share:g} of the memory of device 0") as trial:
+            trial.call(int(share * int(trial.device.properties["totalGlobalMem"])), fresh=True)
+            if trial.value != wanted or isinstance(trial.value, bool):
+                text = f"the function returned {trial.value!r}; {wanted!r} is right, for there is one device"
+                bench.find("correctness", "wrong values", text, look="the field totalGlobalMem of the properties")
+            if trial.set_up:
+                text = "the function set a device up, only to look at it"
+                bench.find("correctness", "set up", text, look="cudaGetDeviceProperties needs no context")
+
+
+# --- check a result --------------------------------------------------------------------------------------------------
+
+
+def _use(bench: StreamBench) -> None:
+    with bench.case("device 0") as trial:
+        trial.call(0, fresh=True)
+        if not trial.set_up:
+            bench.find("correctness", "not set up", "device 0 is not set up", look="cudaSetDevice(number)")
+    missing = bench.between(1, 9)
+    with bench.case(f"device {missing}, which there is not") as trial:
+        said = _raised(trial, missing)
+        if "cudaErrorInvalidDevice" not in said:
+            text = f"the function raised {said or 'nothing'}; wanted is RuntimeError('cudaErrorInvalidDevice')"
+            bench.find("correctness", "not raised", text, look="the error code that cudaSetDevice returns; its .name")
+
+
+def _raised(trial: Trial, *arguments: Any) -> str:
+    """What the learner's function raises, where it is a ``RuntimeError``."""
+    said = []
+
+    def attempt(function: Any) -> None:
+        try:
+            function(*arguments)
+        except RuntimeError as error:
+            said.append(f"{type(error).__name__}({str(error)!r})")
+
+    trial.call(around=attempt, fresh=True)
+    return "".join(said)
+
+
+# --- the driver in a thread ------------------------------------------------------------------------------------------
+
+
+def _in_thread(bench: StreamBench) -> None:
+    with bench.case("a thread of a program that uses only the driver") as trial:
+        found: list[Any] = []
+        failed: list[BaseException] = []
+
+        def attempt(function: Any) -> None:
+            def run() -> None:
+                try:
+                    found.append(function())
+                except Exception as error:
+                    failed.append(error)
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+            if failed:
+                raise failed[0]
+
+        trial.call(around=attempt, fresh=True)
+        right, _ = trial.device.memory_info()
+        if found != [right]:
+            text = f"the function returned {found[0]!r}; {right:,} bytes are free"
+            bench.find(
+                "correctness", "wrong values", text, look="the thread's current context, before the driver is asked"
+            )
+
+
+# --- leave the first call out ----------------------------------------------------------------------------------------
+
+
+def _call_time(bench: StreamBench) -> None:
+    for cold in (True, False):
+        with bench.case("nobody has used the device" if cold else "the device is set up") as trial:
+            made: list[int] = []
+            microseconds = bench.between(200, 900)
+            if not cold:
+                trial.device.set_device()
+
+            def call(trial: Trial = trial, made: list[int] = made, microseconds: int = microseconds) -> None:
+                made.append(1)
+                trial.device.memory_info()
+                trial.device.host_work(1000 * microseconds)
+
+            trial.call(call, fresh=True)
+            if len(made) != 1:
+                text = f"call() was made {len(made)} times; it may be made only once"
+                bench.find("correctness", "wrong calls", text, look="a call without effect for the setting up")
+            initialize = trial.device.profile.host["initialize"] / 1000
+            known = (Known("the setting up is in the time", np.asarray(initialize + microseconds)),)
+            trial.expect_value(float(microseconds), tolerance=0.05, known=known, look="what stands before the clock")
+
+
+EXERCISES = (
+    Exercise("03.warm", "Set the device up", "warm_up", _warm_up, answer="function"),
+    Exercise("03.pick", "Choose a device without setting it up", "pick_device", _pick, answer="function"),
+    Exercise("03.use", "Check what cudaSetDevice returns", "use_device", _use, answer="function"),
+    Exercise("03.thread", "Make a context current in a thread", "free_bytes", _in_thread, answer="function"),
+    Exercise("03.time", "Leave the first call out", "call_time", _call_time, answer="function"),
+)

@@ -1,0 +1,68 @@
+"""Chapter 03."""
+
+from __future__ import annotations
+
+from tests.checks.answers.answer import Wrong, table
+
+WRONG = (
+    *table(
+        "03.warm",
+        Wrong("asks for the version", (("cudaFree(0)", "cudaRuntimeGetVersion()"),), "correctness", "not set up"),
+        Wrong("the whole tuple", (("cudaFree(0)[0]", "cudaFree(0)"),), "correctness", "wrong values", mistake="tuple"),
+        Wrong("allocates, and keeps it", (("cudaFree(0)", "cudaMalloc(4)"),), "correctness", "left behind"),
+        Wrong("wrong device", (("cudaFree(0)", "cudaSetDevice(1)"),), "correctness", "not set up"),
+    ),
+    *table(
+        "03.pick",
+        Wrong("more than needed", ((">= needed", "> needed"),), "correctness", "wrong values"),
+        Wrong("never none", (("return None", "return 0"),), "correctness", "wrong values"),
+        Wrong(
+            "sets each up",
+            (("        if cudart", "        cudart.cudaSetDevice(number)\n        if cudart"),),
+            "correctness",
+            "set up",
+        ),
+    ),
+    *table(
+        "03.use",
+        Wrong("compares the tuple", (("(error,) = ", "error = "),), "soundness", "AttributeError"),
+        Wrong(
+            "returns the name", (("raise RuntimeError(error.name)", "return error.name"),), "correctness", "not raised"
+        ),
+        Wrong("any error", (("error.name", "'no device'"),), "correctness", "not raised"),
+        Wrong("never sets up", (("cudaSetDevice(number)", "cudaGetLastError()"),), "correctness", "not set up"),
+    ),
+    *table(
+        "03.thread",
+        Wrong(
+            "makes it, and does not make it current",
+            (("    driver.cuCtxSetCurrent(context)\n", ""),),
+            "correctness",
+            "wrong values",
+        ),
+        Wrong("the whole memory", (("return free", "return total"),), "correctness", "wrong values"),
+        Wrong(
+            "only asks",
+            (("driver.cuDevicePrimaryCtxRetain(0)", "driver.cuCtxGetCurrent()"),),
+            "correctness",
+            "wrong values",
+        ),
+    ),
+    *table(
+        "03.time",
+        Wrong("calls it twice", (("cudart.cudaFree(0)", "call()"),), "correctness", "wrong calls"),
+        Wrong(
+            "counts the devices first",
+            (("cudaFree(0)", "cudaGetDeviceCount()"),),
+            "correctness",
+            "wrong values",
+            mistake="setting up",
+        ),
+        Wrong(
+            "milliseconds",
+            (("    return cudalab.clock() - begin", "    return (cudalab.clock() - begin) / 1000"),),
+            "correctness",
+            "wrong values",
+        ),
+    ),
+)
