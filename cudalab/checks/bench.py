@@ -197,17 +197,21 @@ class Bench:
         if not wrong.any():
             return
         first = tuple(int(i) for i in np.argwhere(wrong)[0])
-        value = "not written" if is_poison(got[first]) else f"{got[first]:.6g}"
+        value = "not written" if is_poison(got[first]) else _figure(got[first])
         self.find(
             "correctness",
             "wrong values",
-            f"{name}[{', '.join(map(str, first))}] is {value}, expected {expected[first]:.6g}; {int(wrong.sum())} of "
-            f"{wrong.size} elements differ",
+            f"{name}[{', '.join(map(str, first))}] is {value}, expected {_figure(expected[first])}; "
+            f"{int(wrong.sum())} of {wrong.size} elements differ",
             look=look,
             mistake=next(
                 (k.mistake for k in known if bool(agree(got, k.values.astype(got.dtype), tolerance).all())), ""
             ),
         )
+
+
+def _figure(value: np.generic) -> str:
+    return str(value) if isinstance(value, np.integer) else f"{value:.6g}"
 
 
 def agree(got: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarray:

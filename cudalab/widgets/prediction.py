@@ -64,6 +64,11 @@ class Choice:
         except ValueError:
             return None
 
+    @property
+    def said(self) -> str:
+        """The words that a run says where this is the answer."""
+        return self.value if isinstance(self.value, str) else self.text
+
     def is_said_by(self, found: str) -> bool:
         return found == self.text or (isinstance(self.value, str) and self.value in found)
 
@@ -231,9 +236,9 @@ class Prediction(Shown):
             values = {place: value for place in places if (value := self.choices[place].number) is not None}
             if values:
                 return min(values, key=lambda place: _distance(values[place], float(found)))
-        for place in places:
-            if self.choices[place].is_said_by(_text(found)):
-                return place
+        said = [place for place in places if self.choices[place].is_said_by(_text(found))]
+        if said:  # "own and all" says "all" as well
+            return max(said, key=lambda place: len(self.choices[place].said))
         raise ValueError(f"compare: the run found {found!r}, and no choice of {[c.text for c in self.choices]} says so")
 
     def _verdict(self, right: int) -> str:

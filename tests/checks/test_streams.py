@@ -213,6 +213,17 @@ def test_whole_arrays_are_compared_and_a_known_mistake_is_named():
     assert "out[3] is not written, expected 1; 1 of 4" in finding.text
 
 
+def test_integers_are_shown_whole():
+    def examine(bench):
+        with bench.case("a case") as trial:
+            out = trial.empty((1,), np.int32)
+            trial.call(out)
+            trial.expect("out", out, np.array([2_139_062_144]))
+
+    (finding,) = tried("def answer(out):\n    out[:] = 2139062143", examine).findings
+    assert "out[0] is 2139062143, expected 2139062144" in finding.text
+
+
 def test_a_named_input_must_stay_as_it_was():
     def examine(bench):
         with bench.case("a case") as trial:

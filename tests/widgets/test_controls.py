@@ -130,6 +130,12 @@ def test_a_wrong_choice_has_its_reason_and_words_of_the_run_decide():
         prediction.compare("something else")
 
 
+def test_of_two_choices_whose_words_the_run_says_the_longer_counts(page):
+    prediction = Prediction("Who?", [Choice("everybody", "", "all"), Choice("its own block", "", "own and all")])
+    prediction.compare("own and all")
+    assert "its own block" in texts(page)[-1]
+
+
 def test_numbers_are_compared_one_by_one(page):
     prediction = Prediction("Sectors?", [], {"stride 1": "128 bytes", "stride 2": "twice as many"})
     prediction.show()
