@@ -30,8 +30,8 @@ def context(
     """
     if not threads or not holds:
         raise ValueError("context: needs at least one thread and one thing that the context holds")
-    height = _TOP + _ROW * max(len(threads), len(holds)) + 24
-    middle = _TOP + (height - _TOP - 24) / 2
+    height = _TOP + _ROW * max(len(threads), len(holds)) + 32
+    middle = _TOP + (height - _TOP - 32) / 2
     parts = [
         rect(8, 20, _CONTEXT + _CONTEXT_WIDE + 10, height - 26, "#FFFFFF", stroke=RULE, radius=6),
         label(18, 10, "one process", size=10.5, bold=True),
