@@ -20,15 +20,21 @@ from cudalab.sim.machine.memory.arena import Arena
 
 
 class Model:
-    """Modelled times of microbenchmarks, for any constants."""
+    """Modelled times of microbenchmarks, for any constants.
 
-    def __init__(self, profile: Profile, benchmarks: Iterable[Microbenchmark]) -> None:
+    By the PTX, whose terms the fit is about; what the simulation by the machine code needs beside them is the same on
+    the devices that were measured."""
+
+    def __init__(
+        self, profile: Profile, benchmarks: Iterable[Microbenchmark], *, by_machine_code: bool = False
+    ) -> None:
         from cudalab.sim.device.timing.launch_time import Timer
 
         self.profile = profile
         self._work: dict[str, Workload] = {}
         memory = Memory(1 << 42, arena=Arena())
         timer = Timer(profile)
+        timer.by_machine_code = by_machine_code
         chosen = list(benchmarks)
         wanted = {each.module for each in chosen}
         modules = {

@@ -207,7 +207,7 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     partial = work.partial_sectors * c["partial_store"] * 1e-3 * (1.0 + _crowding(profile, work, capacity))
     exchanged = work.sectors * SECTOR / (busy * c["sm_port"])
     machine = _on_sm(profile, work, max(memory, partial) / an_sm, max(memory, exchanged))
-    fill = machine.block if machine else path + stored
+    fill = path + stored
     pipes = pipe_cycles(work.kinds, c)
     terms = {
         "dispatch": work.blocks * c["block_dispatch"],
@@ -240,14 +240,16 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     }
     if machine:
         terms |= {**machine.busy, "loops": an_sm * work.shared_loops * c["shared_loop"]}
-    first = min(fill, _round(profile, work))
-    ends = {"dispatch": fill, "memory": first, "bus": first, "L2": first, "atomics": first, "heap": fill}
-    taken = {name: term + ends.get(name, 0.0) for name, term in terms.items() if term > 0.0 or name == "latency"}
+    taken = _until_the_end(terms, fill, _round(profile, work))
     bound = max(taken, key=lambda name: taken[name])
+    alone = machine.block if machine else fill
     if machine:
-        known = machine.busy.keys() | {"latency"}
-        others = {name: term for name, term in taken.items() if name not in known}
+        others = _until_the_end(terms, alone, _round(profile, work))
+        for name in (*machine.busy, "latency"):
+            others.pop(name, None)
         launch = max(machine.launch + tail, _together(others, c["interference"], tail))
+        if taken[bound] < _BINDS * launch:
+            bound = "latency"
     else:
         launch = _together(taken, c["interference"], tail)
     exact = c["kernel_start"] + launch
@@ -263,7 +265,7 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     return KernelTime(
         ns=ns,
         exact_ns=exact,
-        terms={name: float(term) for name, term in {"start": c["kernel_start"], "fill": fill, **terms}.items()},
+        terms={name: float(term) for name, term in {"start": c["kernel_start"], "fill": alone, **terms}.items()},
         bound=bound,
         peak_fraction=_fraction(profile, work, bound, ns),
         uses={name: use * part if name in _OF_EACH_SM else use for name, use in used.items()},
@@ -273,7 +275,16 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     )
 
 
+_BINDS = 0.5
+"""Part of a launch's time that a resource is at least used for, if it is to bind."""
 _TOO_DEEP = "timed by the PTX: there are too many loops in one another"
+
+
+def _until_the_end(terms: Mapping[str, float], fill: float, first: float) -> dict[str, float]:
+    """The terms, some with what comes behind the last block that starts (``fill``) or the last bytes (``first``)."""
+    first = min(fill, first)
+    ends = {"dispatch": fill, "memory": first, "bus": first, "L2": first, "atomics": first, "heap": fill}
+    return {name: term + ends.get(name, 0.0) for name, term in terms.items() if term > 0.0 or name == "latency"}
 
 
 def _crowding(profile: Profile, work: Workload, capacity: int) -> float:

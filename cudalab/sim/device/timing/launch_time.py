@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -104,7 +104,7 @@ class _Known(NamedTuple):
 class Timer:
     """Times launches on one device."""
 
-    by_machine_code: ClassVar[bool] = False
+    by_machine_code = False
     """Whether the work of an SM is simulated by the machine code. Off: terms from the PTX (docs/dev/time-model.md)."""
 
     def __init__(self, profile: Profile) -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import struct
 
 import pytest
 
 from bench.fidelity.ablation import MICROBENCHMARKS
 from cudalab.dev.calibrate.model import Model
 from cudalab.dev.calibrate.suite import microbenchmarks
+from cudalab.sim.compiler import compile
+from cudalab.sim.compiler.timed_code import TimedCode
+from cudalab.sim.device import Device
 from cudalab.sim.device.profile import load
+from cudalab.sim.device.timing.cost import KernelTime, Workload, in_l2
 from cudalab.sim.device.timing.launch_time import Timer
+from cudalab.sim.device.timing.warp_path import Path
 
 NAMES = (
     "plain loop 1 warps",
@@ -45,9 +51,8 @@ NAMES = (
 
 @pytest.fixture(scope="module")
 def modelled() -> dict[str, float]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Timer, "by_machine_code", True)
-        model = Model(load("h200"), [each for each in microbenchmarks() if each.name in NAMES])
+    chosen = [each for each in microbenchmarks() if each.name in NAMES]
+    model = Model(load("h200"), chosen, by_machine_code=True)
     return {name: model.microseconds(name, {}) for name in model.names}
 
 
@@ -55,6 +60,57 @@ def modelled() -> dict[str, float]:
 def test_microbenchmark_takes_what_an_h200_took(name: str, modelled: dict[str, float]) -> None:
     measured = json.loads(MICROBENCHMARKS.read_text(encoding="utf-8"))["kernels"]
     assert modelled[name] == pytest.approx(measured[name], rel=0.06)
+
+
+SOURCE = r"""
+extern "C" {
+__global__ void banks(float *out, int stride) {
+    __shared__ float t[2048];
+    t[threadIdx.x] = 0;
+    __syncthreads();
+    float sum = 0;
+    int j = threadIdx.x * stride & 2047;
+    for (int k = 0; k < 1024; k++) sum += ((volatile float *)t)[j];
+    out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+__global__ void wait(float *out, int ns) {
+    __nanosleep(ns);
+    out[threadIdx.x] = ns;
+}
+}
+"""
+
+
+def timed(monkeypatch: pytest.MonkeyPatch, name: str, blocks: int, threads: int, number: int) -> KernelTime:
+    monkeypatch.setattr(Timer, "by_machine_code", True)
+    device = Device()
+    function = device.get_function(device.load_module(compile(SOURCE)), name)
+    args = struct.pack("Qi", device.malloc(4 * blocks * threads), number)
+    return device.time_launch(function, (blocks, 1, 1), (threads, 1, 1), args)
+
+
+def test_what_binds_is_what_is_used_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the simulated warps wait for one another in the queue of the load/store unit."""
+    time = timed(monkeypatch, "banks", 132, 1024, 32)
+    assert time.bound == "shared"
+    assert "PTX" not in time.extrapolated
+    assert time.ns == pytest.approx(533_500, rel=0.03)
+
+
+def test_where_the_ptx_tells_the_time_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = timed(monkeypatch, "wait", 1, 32, 1000)
+    assert time.extrapolated == "timed by the PTX: waits of nanosleep are not simulated by the machine code"
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "blocks", "part"),
+    [(8, 10_000, 1.0), (40, 1000, 1.0), (40, 10_000, 0.6), (50, 10_000, 0.1), (60, 1000, 0.0)],
+)
+def test_many_waves_keep_half_of_the_l2(megabytes: int, blocks: int, part: float) -> None:
+    """Blocks come to other SMs in each launch, and each half of the L2 keeps what its own SMs load. An H200 takes as
+    long for 50 MB as if they came from DRAM, but 48 MB that each SM sweeps again stay."""
+    work = Workload(blocks, 256, 8, {}, Path(TimedCode(), {}), touched=megabytes * 2.0**20)
+    assert in_l2(load("h200"), work) == pytest.approx(part, abs=0.1)
 
 
 def test_it_is_not_the_default() -> None:
