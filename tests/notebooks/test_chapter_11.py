@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.notebooks.chapter import Chapter, ComparedCells, Mutation
+from tests.notebooks.chapter import Chapter, ComparedCells, Mutation, Printed, Sentence
 
 LEAST_COMPARED = 9
 BASE = ["ok", "kernel-spin"]
@@ -49,6 +49,64 @@ MUTATIONS = [
 ]
 
 
+def _times(run: Printed) -> dict[int, float]:
+    """By number of streams, from the rows of the table: streams, time, ideal."""
+    numbers = run.numbers
+    return {int(streams): time for streams, time in zip(numbers[::3], numbers[1::3], strict=True)}
+
+
+SENTENCES = [
+    Sentence(
+        "s2-kernel",
+        "That makes it take more than half as long as a copy",
+        "bounds",
+        lambda run: run.after("K") > 0.5 * max(run.after("H"), run.after("D")),
+    ),
+    Sentence(
+        "s2-rules",
+        "The results are equal to the last bit.",
+        "right-values",
+        lambda run: run.after("differ from NumPy's:") == 0,
+    ),
+    Sentence(
+        "s3",
+        "so nothing gets below *H* or *D*",
+        ("why-not", "bounds"),
+        lambda run, bounds: min(_times(run).values()) > max(bounds.after("H"), bounds.after("D")),
+    ),
+    Sentence(
+        "s3-explain",
+        "from four on, each doubling gains less than a tenth, or loses",
+        "why-not",
+        lambda run: _times(run)[8] > 0.9 * _times(run)[4] and _times(run)[16] > 0.9 * _times(run)[8],
+    ),
+    Sentence(
+        "s4-explain",
+        "With one engine, depth-first order gives no overlap at all, and breadth-first order does.",
+        "one-engine",
+        lambda run: run.after("depth-first:", 1) == 0 < run.after("breadth-first:", 1),
+    ),
+    Sentence(
+        "s5-rules",
+        "So one forgotten stream argument, somewhere in the middle, takes all overlap away.",
+        "sandwich",
+        lambda run: run.after("kernels overlap for") == 0 and run.after("times as fast), kernels overlap for") > 50,
+    ),
+    Sentence(
+        "s9-hazard",
+        "The result is wrong, and no call failed.",
+        "forgotten",
+        lambda run: run.after("sum:") != run.after("expected:"),
+    ),
+    Sentence(
+        "s9-pageable-explain",
+        "The copies no longer overlap with anything",
+        "pageable",
+        lambda run: "Copies and kernels never overlap" in run.text,
+    ),
+]
+
+
 class TestComparedCells(ComparedCells):
-    chapter, mutations, least = CHAPTER, MUTATIONS, LEAST_COMPARED
+    chapter, mutations, least, sentences = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES
     in_words = ("host-function",)

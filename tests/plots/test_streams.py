@@ -31,7 +31,7 @@ def test_a_fork_and_a_join() -> None:
         *hovers(drawing)
     }
     assert "Stream b waits for ready, recorded behind prepare; stream a waits for done" in drawing.summary
-    assert drawing.summary.endswith("all is done after 3; one after the other it would take 4.")
+    assert drawing.summary.endswith("all is done after 3 instead of 4.")
 
 
 def test_a_wait_refers_to_the_last_record_at_the_time_of_the_call() -> None:

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from cudalab.plots.drawing import WIDTH, Drawing, group, label, line, rect, shorten
-from cudalab.plots.style import BLUE, GREEN, INK, PURPLE, QUIET, VERMILLION, number, tint
+from cudalab.plots.style import BLUE, GREEN, INK, QUIET, VERMILLION, number, tint
 
 HOST = "host"
 _LEFT, _TOP, _ROW, _HIGH = 74.0, 30.0, 62.0, 28.0
-_COPIES = {"copy in": BLUE, "copy out": PURPLE}
+_COPIES = {"copy in": BLUE, "copy out": GREEN}
+"""Colours as on a timeline, where kernels are vermilion."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def streams(
     if not schedule.work:
         raise ValueError("streams: there is no work to draw")
     picture = _Picture(rows, (WIDTH - _LEFT - 30) / schedule.length)
-    parts = [label(_LEFT - 12, picture.middle(row), row, anchor="end", bold=True) for row in rows]
+    parts = [label(_LEFT - 12, picture.middle(row), row, size=13, anchor="end", bold=True) for row in rows]
     parts += [picture.work(each) for each in schedule.work]
     parts += [picture.mark(each) for each in schedule.marks]
     parts += [part for each in schedule.waits for part in picture.wait(each)]
@@ -175,9 +176,9 @@ class _Picture:
         if work.row == HOST:
             colour = QUIET
         else:
-            colour = next((colour for kind, colour in _COPIES.items() if work.name.startswith(kind)), GREEN)
+            colour = next((colour for kind, colour in _COPIES.items() if work.name.startswith(kind)), VERMILLION)
         x, width = self.x(work.begin) + 1, self.scale * (work.end - work.begin) - 2
-        name = label(x + width / 2, self.middle(work.row), shorten(work.name, width - 6), anchor="middle")
+        name = label(x + width / 2, self.middle(work.row), shorten(work.name, width - 6, 13), size=13, anchor="middle")
         box = rect(x, self.top(work.row), width, _HIGH, tint(colour, 0.3), stroke=colour, radius=3)
         return group([box, name], f"{work.name}: from {number(work.begin)} to {number(work.end)}")
 
@@ -185,14 +186,14 @@ class _Picture:
         x, y = self.x(mark.at), self.top(mark.row) - 5
         diamond = f'<path d="M{x:.1f} {y - 6:.1f}l5 6l-5 6l-5 -6z" fill="{INK}"/>'
         side = -1 if mark.at > 0 else 1  # the name stands over the work before the mark
-        name = label(x + 9 * side, y - 3, mark.event, size=10, anchor="end" if side < 0 else "start")
+        name = label(x + 9 * side, y - 3, mark.event, size=12, anchor="end" if side < 0 else "start")
         return group([diamond, name], f"{mark.event}, recorded in {mark.row}: complete at {number(mark.at)}")
 
     def wait(self, wait: _Wait) -> list[str]:
         x, row = self.x(wait.at), self.rows.index(wait.row)
         if wait.mark is None:
             text = f"wait {wait.event}: no record yet, nothing to wait for"
-            return [label(x + 2, self.top(wait.row) + _HIGH + 11, text, size=10, fill=VERMILLION)]
+            return [label(x + 2, self.top(wait.row) + _HIGH + 11, text, size=12, fill=VERMILLION)]
         if wait.mark.row == wait.row:
             return []  # its own order says it already
         down = row > self.rows.index(wait.mark.row)
@@ -201,8 +202,8 @@ class _Picture:
         tip = -6 if down else 6
         left = self.x(wait.mark.at)
         return [
-            line(left, start, x, end, VERMILLION, width=1.6),
-            f'<path d="M{x:.1f} {end:.1f}l-4 {tip}h8z" fill="{VERMILLION}"/>',
+            line(left, start, x, end, INK, width=1.6),
+            f'<path d="M{x:.1f} {end:.1f}l-4 {tip}h8z" fill="{INK}"/>',
         ]
 
     def distance(self, first: _Mark, last: _Mark, y: float) -> list[str]:
@@ -210,7 +211,7 @@ class _Picture:
         left, right = sorted((self.x(first.at), self.x(last.at)))
         ends = [line(x, y - 4, x, y + 10, INK) for x in (left, right)]
         text = f"{first.event} to {last.event}: {number(last.at - first.at)}"
-        name = label((left + right) / 2, y + 15, text, size=11, anchor="middle", bold=True)
+        name = label((left + right) / 2, y + 15, text, size=12, anchor="middle", bold=True)
         return [*ends, line(left, y + 3, right, y + 3, INK), name]
 
 
@@ -222,8 +223,10 @@ def _sentence(schedule: _Schedule, between: Sequence[str]) -> str:
         else f"stream {each.row} waits for nothing, because {each.event} was not recorded yet"
         for each in waits
     ]
+    told = told or [f"{each.event} is complete when {each.behind} has ended" for each in schedule.marks if each.behind]
     alone = sum(each.end - each.begin for each in schedule.work)
-    told.append(f"all is done after {number(schedule.length)}; one after the other it would take {number(alone)}")
+    whole = f"all is done after {number(schedule.length)}"
+    told.append(f"{whole}, and nothing overlaps" if alone <= schedule.length else f"{whole} instead of {number(alone)}")
     if between:
         first, last = (_last(schedule, event) for event in between)
         told.append(f"between {first.event} and {last.event} lie {number(last.at - first.at)}")

@@ -1,0 +1,59 @@
+"""Chapter 11."""
+
+from __future__ import annotations
+
+from tests.checks.answers.answer import Wrong, table
+
+_WAITS = "waits and queries of the host"
+_APART = "pairs of kernels that nothing orders (%)"
+
+WRONG = (
+    *table(
+        "11.together",
+        Wrong("both in a", (("second(b)", "second(a)"),), "efficiency", _APART),
+        Wrong(
+            "one waits for the other",
+            (("    second", "    b.wait_event(a.record())\n    second"),),
+            "efficiency",
+            _APART,
+        ),
+        Wrong("waits at the end", (("second(b)", "second(b)\n    b.synchronize()"),), "efficiency", _WAITS),
+        Wrong("only one", (("    second(b)", ""),), "correctness", "wrong launches"),
+    ),
+    *table(
+        "11.bytes",
+        Wrong("the size in elements", (("4 * (end - begin)", "end - begin"),), "correctness", "wrong values"),
+        Wrong("the addresses in elements", (("4 * begin", "begin"),), "correctness", "wrong values"),
+        Wrong("the host waits", (("cudaMemcpyAsync(", "cudaMemcpy("), (", stream.ptr", "")), "efficiency", _WAITS),
+    ),
+    *table(
+        "11.ideal",
+        Wrong(
+            "divided by the pieces",
+            (("h + k + d + (pieces - 1) * max(h, k, d)", "h + k + d"),),
+            "correctness",
+            "wrong values",
+            mistake="one piece at a time",
+        ),
+        Wrong("one piece too many", (("pieces - 1", "pieces"),), "correctness", "wrong values"),
+    ),
+    *table(
+        "11.apart",
+        Wrong("plain streams", (("(non_blocking=True)", "()"),), "efficiency", _APART),
+        Wrong(
+            "one of them plain",
+            (("a = cp.cuda.Stream(non_blocking=True)", "a = cp.cuda.Stream()"),),
+            "efficiency",
+            _APART,
+        ),
+        Wrong("all in one stream", (("third(b)", "third(a)"),), "efficiency", _APART),
+    ),
+    *table(
+        "11.tell",
+        Wrong(
+            "at once", (("stream.launch_host_func(lines.append, ", "lines.append("),), "correctness", "no host function"
+        ),
+        Wrong("another word", (('"done"', '"ready"'),), "correctness", "wrong values"),
+        Wrong("the host waits as well", (('"done")', '"done")\n    stream.synchronize()'),), "efficiency", _WAITS),
+    ),
+)
