@@ -58,6 +58,12 @@ SENTENCES = [
         lambda run: run.text.splitlines()[0].endswith(": -5, 5, 0"),
     ),
     Sentence(
+        "s3-equal",
+        "`urgent` itself runs for about 10 µs",
+        ("both-tables", "alone"),
+        lambda run, alone: 8 < run.after(" urgent ", 1) < min(12, alone.after("urgent:")),
+    ),
+    Sentence(
         "s3-why",
         "The later you call it, the less of the batch is left to wait for.",
         "equal",
