@@ -60,9 +60,8 @@ class Event:
         interprocess: for other processes; needs ``disable_timing``.
     """
 
-    ptr = 0
-
     def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False) -> None:
+        self.ptr = 0
         if interprocess and not disable_timing:
             raise ValueError("Timing must be disabled for interprocess events")
         flags = _BLOCKING_SYNC * bool(block) | _DISABLE_TIMING * bool(disable_timing)
@@ -70,10 +69,8 @@ class Event:
         self.ptr = runtime.eventCreateWithFlags(flags | _INTERPROCESS * bool(interprocess))
 
     def __del__(self, _over: list[bool] = shutting_down) -> None:
-        if _over:
-            return
-        if self.ptr:
-            pointer = self.ptr
+        pointer = getattr(self, "ptr", 0)  # an interrupt may have come first
+        if pointer and not _over:
             from_destructor(lambda: runtime.eventDestroy(pointer), self._epoch)
 
     @property
@@ -98,7 +95,7 @@ def get_elapsed_time(start_event: Event, end_event: Event) -> float:
 class _BaseStream:
     """What all streams can do."""
 
-    ptr = 0
+    ptr: int
     device_id: int
 
     def __init__(self, ptr: int, device_id: int) -> None:
@@ -200,9 +197,9 @@ class Stream(_BaseStream):
     def __init__(
         self, null: bool = False, non_blocking: bool = False, ptds: bool = False, priority: int | None = None
     ) -> None:
-        self._foreign: Any = None
-        self._epoch: Any = None
         self.ptr = 0
+        self._epoch: Any = None
+        self._foreign: Any = None  # the last of the three: the destructor looks for it
         if null:
             super().__init__(0, -1)
         elif ptds:

@@ -111,6 +111,8 @@ def take_back(memory: Memory, before: Snapshot) -> Callable[[], None]:
     """Put the bytes of a snapshot back, and return what makes the changes again."""
     held: list[tuple[int, np.ndarray, np.ndarray]] = []
     for start, old in before:
+        if not _is_live(memory, start, old.size):  # the kernel has freed it
+            continue
         now = memory.array(start, old.size)
         changed = now != old
         if changed.any():
@@ -119,20 +121,19 @@ def take_back(memory: Memory, before: Snapshot) -> Callable[[], None]:
 
     def apply() -> None:
         for start, changed, new in held:
-            allocation = memory.find(start)
-            if allocation is not None and start + new.size <= allocation.end:  # not freed meanwhile
+            if _is_live(memory, start, new.size):  # not freed meanwhile
                 np.copyto(memory.array(start, new.size), new, where=changed)
 
     return apply
+
+
+def _is_live(memory: Memory, start: int, size: int) -> bool:
+    allocation = memory.find(start)
+    return allocation is not None and start + size <= allocation.end
 
 
 def live(memory: Memory, reach: Reach) -> list[Range]:
     """The part of ``reach`` that lies in live allocations."""
     if reach is None:
         return [(allocation.pointer, allocation.size) for allocation in memory]
-    kept = []
-    for start, size in reach:
-        allocation = memory.find(start)
-        if allocation is not None and start + size <= allocation.end:
-            kept.append((start, size))
-    return kept
+    return [(start, size) for start, size in reach if _is_live(memory, start, size)]

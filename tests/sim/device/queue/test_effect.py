@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from cudalab.sim.compiler import compile
+from cudalab.sim.device.queue.effect import hold_by_comparison
 from tests.sim.device.conftest import Bench
 
 N = 1 << 16
@@ -205,3 +206,18 @@ def test_launches_that_share_few_sms_take_little_time():
     device.synchronize()
     assert time.process_time() - start < 4.0
     assert [set(bench.download(target, count, np.float32).tolist()) for target in targets] == [{3.0}] * 2
+
+
+def test_what_a_kernel_frees_is_not_taken_back(bench):
+    """Memory from a kernel's `malloc`, freed by a kernel whose stores are held back for a copy that began before."""
+    memory = bench.device.memory
+    node, kept = memory.heap.malloc(16), bench.upload(np.zeros(4, np.float32))
+
+    def run():
+        memory.array(kept, 4, np.float32)[:] = 1
+        assert memory.heap.free(node)
+
+    apply = hold_by_comparison(memory, ((node, 16), (kept, 16)), run)
+    assert not memory.array(kept, 4, np.float32).any()
+    apply()
+    assert memory.array(kept, 4, np.float32).all() and memory.find(node) is None
