@@ -22,6 +22,7 @@ from traitlets.config import Config
 
 import cudalab
 from cudalab.dev import notebook_format as rules
+from cudalab.sim.machine.reports import card
 from tests import slices
 
 ROOT = Path(__file__).parents[2]
@@ -161,7 +162,9 @@ class Chapter:
 
 @contextmanager
 def fresh_shell() -> Iterator[InteractiveShell]:
-    """A fresh notebook, and a simulated device without what earlier mistakes left behind."""
+    """A fresh notebook, and a simulated device without what earlier mistakes left behind. Afterwards messages know its
+    cells and its streams' names no more."""
+    named = card.cell_of_file, card.stream_names
     cudalab.reset()
     InteractiveShell.clear_instance()
     shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
@@ -170,6 +173,7 @@ def fresh_shell() -> Iterator[InteractiveShell]:
         yield shell
     finally:
         InteractiveShell.clear_instance()
+        card.cell_of_file, card.stream_names = named
         cudalab.reset()
 
 

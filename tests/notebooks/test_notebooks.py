@@ -12,8 +12,9 @@ import nbformat
 import pytest
 
 from cudalab.dev import notebook_format as rules
+from cudalab.sim.machine.reports import card
 from tests import slices
-from tests.notebooks.chapter import Printed
+from tests.notebooks.chapter import Printed, fresh_shell
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = rules.course_notebooks(ROOT)
@@ -136,3 +137,11 @@ def test_what_nbval_skips_in_silence_is_seen(tmp_path):
     ended, witness = run_nbval(path, tmp_path)
     assert ended.returncode == 0
     assert (witness["collected"], witness["compared"]) == ([0, 1], [])
+
+
+def test_a_notebook_leaves_no_names_behind():
+    """Else the messages of another test call its streams by them."""
+    with fresh_shell() as shell:
+        assert shell.run_cell("from cudalab import cp\nurgent = cp.cuda.Stream()").success
+        assert "urgent" in card.stream_names().values()
+    assert "urgent" not in card.stream_names().values()
