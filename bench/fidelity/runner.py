@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterable
 
@@ -14,6 +15,15 @@ Figures = dict[str, dict[str, float]]
 
 def run(experiments: Iterable[Experiment], report: Callable[[str], None] = lambda line: None) -> Figures:
     """The figures of the experiments; ``report`` is called as each ends."""
+    gc.collect()
+    gc.disable()  # the calls of somebody's destructors would take time in the middle of a measurement
+    try:
+        return _run(experiments, report)
+    finally:
+        gc.enable()
+
+
+def _run(experiments: Iterable[Experiment], report: Callable[[str], None]) -> Figures:
     laboratory = Laboratory()
     found: Figures = {}
     topic = ""
