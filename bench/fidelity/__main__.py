@@ -1,7 +1,7 @@
 """Compare the time model with the stored figures of an H200, or record figures of this machine's GPU.
 
-python -m bench.fidelity [--topic TOPIC] [--held-out] [--machine-code] [--figures] [--ablate] [--document FILE]
-CUDALAB_DEVICE=gpu python -m bench.fidelity --record FILE [--runs 3] [--topic TOPIC] [--held-out]
+python -m bench.fidelity [--topic TOPIC] [--held-out [SET]] [--machine-code] [--figures] [--ablate] [--document FILE]
+CUDALAB_DEVICE=gpu python -m bench.fidelity --record FILE [--runs 3] [--topic TOPIC] [--held-out [SET]]
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bench.fidelity.catalogue import HeldOut, catalogue
 from bench.fidelity.stored import HELD_OUT, Stored, everything, read, write
 
 
@@ -22,9 +23,8 @@ def _git_commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def record(path: Path, runs: int, topic: str, *, held_out: bool) -> int:
+def record(path: Path, runs: int, topic: str, held_out: HeldOut | None) -> int:
     """Run experiments on the GPU of this machine, several times, and store the medians."""
-    from bench.fidelity.catalogue import catalogue
     from bench.fidelity.runner import run
     from cudalab import backend
     from cudalab.device import device
@@ -33,7 +33,7 @@ def record(path: Path, runs: int, topic: str, *, held_out: bool) -> int:
         print(f"--record needs a GPU. {backend.choice().reason}", file=sys.stderr)
         return 1
     banner = device()
-    chosen = [each for each in catalogue(held_out=held_out) if topic in ("", each.topic)]
+    chosen = [each for each in catalogue(held_out) if topic in ("", each.topic)]
     found = [run(chosen, print) for _ in range(runs)]
     figures = {
         name: {variant: round(statistics.median(each[name][variant] for each in found), 3) for variant in variants}
@@ -51,15 +51,14 @@ def record(path: Path, runs: int, topic: str, *, held_out: bool) -> int:
     return 0
 
 
-def compare(topic: str, *, held_out: bool, figures: bool, ablate: bool, document: Path | None) -> int:
+def compare(topic: str, held_out: HeldOut | None, *, figures: bool, ablate: bool, document: Path | None) -> int:
     """Run all experiments on the simulated device and print how far they are from the stored figures."""
     from bench.fidelity import ablation, comparison
     from bench.fidelity import document as page
-    from bench.fidelity.catalogue import catalogue
     from bench.fidelity.runner import run
 
-    stored = read(HELD_OUT) if held_out else everything()
-    chosen = [each for each in catalogue(held_out=held_out) if topic in ("", each.topic)]
+    stored = read(HELD_OUT[held_out]) if held_out else everything()
+    chosen = [each for each in catalogue(held_out) if topic in ("", each.topic)]
     found = comparison.Comparison(stored.figures, run(chosen, lambda line: print(line, file=sys.stderr)))
     print(comparison.summary(found), comparison.per_experiment(found), comparison.wrong_pairs(found), sep="\n\n")
     if figures:
@@ -76,7 +75,14 @@ def compare(topic: str, *, held_out: bool, figures: bool, ablate: bool, document
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.fidelity", description=__doc__)
     parser.add_argument("--topic", default="", help="only experiments of one topic")
-    parser.add_argument("--held-out", action="store_true", help="the launches that never fit the model, only judge it")
+    parser.add_argument(
+        "--held-out",
+        metavar="SET",
+        nargs="?",
+        const="second",
+        choices=HELD_OUT,
+        help="the launches that never fit the model, only judge it: second (default) or third",
+    )
     parser.add_argument("--machine-code", action="store_true", help="simulate SMs by the machine code")
     parser.add_argument("--figures", action="store_true", help="print every figure")
     parser.add_argument("--ablate", action="store_true", help="take out each constant in turn (minutes)")
@@ -85,13 +91,13 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3, help="with --record: how often (default: 3)")
     args = parser.parse_args()
     if args.record is not None:
-        return record(args.record, args.runs, args.topic, held_out=args.held_out)
+        return record(args.record, args.runs, args.topic, args.held_out)
     os.environ.setdefault("CUDALAB_DEVICE", "sim")
     if args.machine_code:
         from cudalab.sim.device.timing.launch_time import Timer
 
         Timer.by_machine_code = True
-    return compare(args.topic, held_out=args.held_out, figures=args.figures, ablate=args.ablate, document=args.document)
+    return compare(args.topic, args.held_out, figures=args.figures, ablate=args.ablate, document=args.document)
 
 
 if __name__ == "__main__":

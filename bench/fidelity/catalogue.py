@@ -1,20 +1,30 @@
 """All experiments, by name, in the order of their topics; and the held-out ones, which judge the model and never fit
 it."""
 
+from types import ModuleType
+from typing import Literal
+
 from bench.fidelity import algorithms, arithmetic, cooperation, copies, launches, memory, streams
 from bench.fidelity.experiment import EXPERIMENTS, Experiment
-from bench.fidelity.held_out import bandwidth, data, latency
+from bench.fidelity.held_out import bandwidth, data, latency, third_bandwidth, third_data, third_latency
 
-TOPICS = tuple(
-    module.__name__.rsplit(".", 1)[-1]
-    for module in (copies, launches, memory, arithmetic, algorithms, cooperation, streams)
-)
-HELD_OUT = tuple(module.__name__.rsplit(".", 1)[-1] for module in (latency, data, bandwidth))
+HeldOut = Literal["second", "third"]
 
 
-def catalogue(*, held_out: bool = False) -> list[Experiment]:
-    """All experiments of one kind, topic by topic."""
-    topics = HELD_OUT if held_out else TOPICS
+def _topics(*modules: ModuleType) -> tuple[str, ...]:
+    return tuple(module.__name__.rsplit(".", 1)[-1] for module in modules)
+
+
+TOPICS = _topics(copies, launches, memory, arithmetic, algorithms, cooperation, streams)
+HELD_OUT: dict[HeldOut, tuple[str, ...]] = {
+    "second": _topics(latency, data, bandwidth),
+    "third": _topics(third_latency, third_data, third_bandwidth),
+}
+
+
+def catalogue(held_out: HeldOut | None = None) -> list[Experiment]:
+    """All experiments that are not held out, or those of one held-out set, topic by topic."""
+    topics = TOPICS if held_out is None else HELD_OUT[held_out]
     return sorted(
         (each for each in EXPERIMENTS.values() if each.topic in topics), key=lambda each: topics.index(each.topic)
     )

@@ -9,7 +9,10 @@ from pathlib import Path
 from bench.fidelity.runner import Figures
 
 H200 = Path(__file__).parent / "data" / "h200.json"
-HELD_OUT = Path(__file__).parent / "data" / "held-out-h200.json"
+HELD_OUT = {
+    "second": Path(__file__).parent / "data" / "held-out-h200.json",
+    "third": Path(__file__).parent / "data" / "third-h200.json",
+}
 LATER = (Path(__file__).parent / "data" / "h200-cooperation.json",)
 """Experiments that were added later, each file with the commit that was measured."""
 

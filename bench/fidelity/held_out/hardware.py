@@ -1,24 +1,30 @@
 """What Nsight Compute reads for each held-out launch: instructions, pipes, cycles, traffic.
 
-    python -m bench.fidelity.held_out.hardware OUTPUT.json
+    python -m bench.fidelity.held_out.hardware OUTPUT.json [--held-out SET] [--instructions] [--seconds 90]
 
 runs itself under ``ncu`` on a machine with a GPU. Caches and clocks are left alone, and each launch is made twice, of
-which the second counts: so what may lie in the L2 does.
+which the second counts: so what may lie in the L2 does. Executed instructions alone (``--instructions``), which do not
+depend on caches, take one launch and few passes. With ``--seconds`` no launch begins later than that; the topics take
+turns, so that each has its part of those that did.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import datetime
 import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from bench.fidelity.catalogue import catalogue
+from bench.fidelity.catalogue import HELD_OUT, HeldOut, catalogue
+from bench.fidelity.experiment import Experiment
 from bench.fidelity.laboratory import Laboratory
 
 _PIPES = ("alu", "fma", "fmaheavy", "fp64", "xu", "lsu", "cbu", "adu", "uniform", "fp16")
@@ -27,14 +33,17 @@ _ACCESSES = (
     *(f"shared_{kind}" for kind in ("ld", "st", "atom")),
     *(f"local_{kind}" for kind in ("ld", "st")),
 )
+INSTRUCTIONS = (
+    "smsp__inst_executed.sum",
+    *(f"smsp__inst_executed_op_{access}.sum" for access in _ACCESSES),
+)
 METRICS = (
+    *INSTRUCTIONS,
     "gpu__time_duration.sum",
     "sm__cycles_elapsed.max",
     "sm__cycles_active.sum",
-    "smsp__inst_executed.sum",
     "smsp__inst_issued.sum",
     "smsp__thread_inst_executed.sum",
-    *(f"smsp__inst_executed_op_{access}.sum" for access in _ACCESSES),
     *(f"smsp__inst_executed_pipe_{pipe}.sum" for pipe in _PIPES),
     "smsp__warps_launched.sum",
     "smsp__cycles_active.sum",
@@ -53,30 +62,57 @@ METRICS = (
 )
 
 
+_SOURCES = {"second": "held_out_*.cu", "third": "third_*.cu"}
+
+
+class _TimeIsUp(Exception):
+    """The next launch would begin too late."""
+
+
 class _Launches(Laboratory):
-    """Makes each launch twice and measures nothing."""
+    """Makes each launch so many times and measures nothing."""
+
+    def __init__(self, times: int, seconds: float) -> None:
+        super().__init__()
+        self._times, self._end = times, time.monotonic() + seconds
 
     def kernel(
         self, topic: str, name: str, grid: Sequence[int] | int, block: Sequence[int] | int, *args: Any, shared: int = 0
     ) -> float:
+        if time.monotonic() > self._end:
+            raise _TimeIsUp
         kernel = self.large_shared(topic, name, shared) if shared > 48 << 10 else self.kernel_of(topic, name)
         sizes = ((size,) if isinstance(size, int) else tuple(size) for size in (grid, block))
         grid_, block_ = sizes
-        for _ in range(2):
+        for _ in range(self._times):
             kernel(grid_, block_, args, shared_mem=shared)
         return 0.0
 
 
-def launch_all() -> list[str]:
-    """Launch everything; the names of experiment and variant, in order."""
-    laboratory = _Launches()
-    return [f"{each.name}: {variant}" for each in catalogue(held_out=True) for variant in each.run(laboratory)]
+def in_turns(experiments: Sequence[Experiment]) -> list[Experiment]:
+    """The first of each topic, then the second of each, and so on."""
+    topics: dict[str, list[Experiment]] = {}
+    for each in experiments:
+        topics.setdefault(each.topic, []).append(each)
+    return [each for each in chain(*zip_longest(*topics.values())) if each is not None]
 
 
-def kernel_names() -> list[str]:
-    """The kernels of the held-out sources, as ncu takes them."""
+def launch_all(held_out: HeldOut, times: int, seconds: float) -> list[str]:
+    """Launch everything for which there is time; the names of experiment and variant, in order."""
+    laboratory, names = _Launches(times, seconds), []
+    try:
+        for each in in_turns(catalogue(held_out)):
+            for variant, _ in each.program(laboratory):
+                names.append(f"{each.name}: {variant}")
+    except _TimeIsUp:
+        pass
+    return names
+
+
+def kernel_names(held_out: HeldOut) -> list[str]:
+    """The kernels of the sources of a held-out set, as ncu takes them."""
     sources = Path(__file__).parent.parent / "kernels"
-    text = "".join(path.read_text(encoding="utf-8") for path in sources.glob("held_out_*.cu"))
+    text = "".join(path.read_text(encoding="utf-8") for path in sources.glob(_SOURCES[held_out]))
     return [part.split("(")[0].strip() for part in text.split("__global__ void ")[1:]]
 
 
@@ -92,15 +128,23 @@ def read_csv(text: str) -> list[dict[str, float]]:
     return [found[key] for key in sorted(found, key=int)]
 
 
-def main(output: str) -> None:
+def main(output: str, held_out: HeldOut, metrics: Sequence[str], times: int, seconds: float) -> None:
     names_file = Path(output).with_suffix(".names")
-    command = ["ncu", "--csv", "--kernel-name", f"regex:^({'|'.join(kernel_names())})$", "--print-units", "base"]
-    command += ["--cache-control", "none", "--clock-control", "none", "--metrics", ",".join(METRICS)]
-    command += [sys.executable, "-m", "bench.fidelity.held_out.hardware", "--launch", str(names_file)]
+    command = [
+        "ncu",
+        "--csv",
+        "--kernel-name",
+        f"regex:^({'|'.join(kernel_names(held_out))})$",
+        "--print-units",
+        "base",
+    ]
+    command += ["--cache-control", "none", "--clock-control", "none", "--metrics", ",".join(metrics)]
+    command += [sys.executable, "-m", "bench.fidelity.held_out.hardware", str(names_file), "--launch"]
+    command += ["--held-out", held_out, "--times", str(times), "--seconds", str(seconds)]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env=os.environ | {"CUDALAB_DEVICE": "gpu"}
     )
-    counters = read_csv(done.stdout)[1::2]
+    counters = read_csv(done.stdout)[times - 1 :: times]
     names = json.loads(names_file.read_text())
     names_file.unlink()
     if len(counters) != len(names):
@@ -116,7 +160,17 @@ def main(output: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--launch":
-        Path(sys.argv[2]).write_text(json.dumps(launch_all()))
+    parser = argparse.ArgumentParser(prog="python -m bench.fidelity.held_out.hardware", description=__doc__)
+    parser.add_argument("output")
+    parser.add_argument("--held-out", choices=HELD_OUT, default="second")
+    parser.add_argument("--instructions", action="store_true", help="count executed instructions alone")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="no launch begins later")
+    parser.add_argument("--launch", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--times", type=int, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.launch:
+        Path(args.output).write_text(json.dumps(launch_all(args.held_out, args.times, args.seconds)))
+    elif args.instructions:
+        main(args.output, args.held_out, INSTRUCTIONS, 1, args.seconds)
     else:
-        main(sys.argv[1])
+        main(args.output, args.held_out, METRICS, 2, args.seconds)
