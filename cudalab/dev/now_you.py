@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cudalab.dev.dataflow import names_of
+from cudalab.dev.cell_names import names_of
 
 PREFIX = "now-"
 PARTS = {"": "markdown", "-answer": "code", "-check": "code", "-solution": "markdown"}
@@ -63,8 +63,7 @@ def broken(notebook: Any, chapter: str) -> Iterator[tuple[str, str]]:
         bound = names_of(task.starter).binds | names_of(task.solution).binds
         for cell in notebook.cells:
             if cell.cell_type == "code" and cell not in cells:
-                names = names_of(cell.source)
-                if shared := bound & (names.binds | names.reads):
+                if shared := bound & names_of(cell.source).uses:
                     yield cell.id, f"it uses {', '.join(sorted(shared))}, which the learner binds in {cells[1].id!r}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cudalab.dev.dataflow import Dataflow, names_of
+from cudalab.dev.dataflow import Dataflow
 
 SETUP = "import numpy as np\nfrom cudalab import cp, cudart"
 
@@ -28,6 +28,14 @@ def led_to(*sources: str) -> list[int]:
         (("n = 1 << 20", "print(n, f(n))", "print(n)"), [0]),
         (("label = name()", "print(f'in {label}')", "print(label)"), [0]),
         (("s = cp.cuda.Stream()", "s.synchronize()", "s.record()"), [0]),
+        # what a cell binds before it reads is its own
+        (("code = 'a'\na = f(code)", "code = 'b'\nb = f(code)", "print(b)"), [1]),
+        (("for i in a: print(i)", "for i in b: print(i)"), []),
+        (("x = 1", "if c:\n    x = 2", "print(x)"), [0, 1]),
+        (("x = 1", "if c:\n    x = 2", "x = 3", "print(x)"), [2]),
+        (("x = [1]", "x.append(2)", "if c:\n    x = 2", "print(x)"), [0, 1, 2]),
+        (("x = [1]", "x = [2]\nx.append(3)", "print(x)"), [1]),
+        (("x = [1]", "del x", "print(x)"), [0, 1]),
     ],
     ids=str,
 )
@@ -39,7 +47,8 @@ def test_names_tie_cells(cells: tuple[str, ...], wanted: list[int]) -> None:
     ("cells", "wanted"),
     [
         # the body of a function reads what stands where it is called
-        (("x = 1", "def f():\n    return x", "x = 2", "f()"), [0, 1, 2]),
+        (("x = 1", "def f():\n    return x", "x = 2", "f()"), [1, 2]),
+        (("x = 1", "def f(y):\n    return x\nn = 1", "print(n)"), [1]),
         (("def f():\n    return g()", "def g():\n    return 1", "f()"), [0, 1]),
         # a cell that calls it may change what it reads
         (("x = [0]", "def add():\n    x.append(1)", "add()", "print(x)"), [0, 1, 2]),
@@ -47,6 +56,8 @@ def test_names_tie_cells(cells: tuple[str, ...], wanted: list[int]) -> None:
         (("def f(a=n):\n    return a", "n = 3", "f()"), [0]),
         (("f = lambda: x", "x = 1", "f()"), [0, 1]),
         (("i = 1", "print([i for i in range(3)])"), []),
+        (("x = 0", "def f():\n    global x\n    x = 1", "f()", "print(x)"), [0, 1, 2]),
+        (("x = [0]", "def f():\n    x.append(1)", "print(x)"), [0]),
     ],
     ids=str,
 )
@@ -68,10 +79,3 @@ def test_functions_bring_along_what_they_read(cells: tuple[str, ...], wanted: li
 )
 def test_magics(cells: tuple[str, ...], wanted: list[int]) -> None:
     assert led_to(*cells) == wanted
-
-
-def test_names_of_a_cell() -> None:
-    names = names_of("import os.path\nfrom a import b as c\nwith open(f) as g:\n    h, (i, *j) = g\nfor k in h: l = k")
-    assert names.binds == {"os", "c", "g", "h", "i", "j", "k", "l"}
-    assert names.reads == {"open", "f", "g", "h", "k"}
-    assert names.fixed == {"os", "c"}
