@@ -1,6 +1,7 @@
 """Compare the time model with the stored figures of an H200, or record figures of this machine's GPU.
 
-python -m bench.fidelity [--topic TOPIC] [--held-out [SET]] [--machine-code] [--figures] [--ablate] [--document FILE]
+python -m bench.fidelity [--topic TOPIC] [--held-out [SET]] [--measured FILE] [--machine-code] [--figures] [--ablate]
+                         [--document FILE]
 CUDALAB_DEVICE=gpu python -m bench.fidelity --record FILE [--runs 3] [--topic TOPIC] [--held-out [SET]]
 """
 
@@ -15,7 +16,7 @@ import sys
 from pathlib import Path
 
 from bench.fidelity.catalogue import HeldOut, catalogue
-from bench.fidelity.stored import HELD_OUT, Stored, everything, read, write
+from bench.fidelity.stored import HELD_OUT, Stored, everything, read, sound, write
 
 
 def _git_commit() -> str:
@@ -51,16 +52,25 @@ def record(path: Path, runs: int, topic: str, held_out: HeldOut | None) -> int:
     return 0
 
 
-def compare(topic: str, held_out: HeldOut | None, *, figures: bool, ablate: bool, document: Path | None) -> int:
+def compare(
+    topic: str,
+    held_out: HeldOut | None,
+    measured: Path | None,
+    *,
+    figures: bool,
+    ablate: bool,
+    document: Path | None,
+) -> int:
     """Run all experiments on the simulated device and print how far they are from the stored figures."""
     from bench.fidelity import ablation, comparison
     from bench.fidelity import document as page
     from bench.fidelity.runner import run
 
-    stored = read(HELD_OUT[held_out]) if held_out else everything()
+    stored = read(measured) if measured else read(HELD_OUT[held_out]) if held_out else everything()
     chosen = [each for each in catalogue(held_out) if topic in ("", each.topic)]
-    found = comparison.Comparison(stored.figures, run(chosen, lambda line: print(line, file=sys.stderr)))
-    print(comparison.summary(found), comparison.per_experiment(found), comparison.wrong_pairs(found), sep="\n\n")
+    found = comparison.Comparison(sound(stored.figures), run(chosen, lambda line: print(line, file=sys.stderr)))
+    overview = comparison.by_topic(found) if held_out else comparison.summary(found)
+    print(overview, comparison.per_experiment(found), comparison.wrong_pairs(found), sep="\n\n")
     if figures:
         print("", comparison.figures(found), sep="\n")
     losses = ablation.ablate(stored.figures, lambda line: print(line, file=sys.stderr)) if ablate else []
@@ -83,6 +93,9 @@ def main() -> int:
         choices=HELD_OUT,
         help="the launches that never fit the model, only judge it: second (default) or third",
     )
+    parser.add_argument(
+        "--measured", type=Path, default=None, help="compare with the figures of this file (another card's)"
+    )
     parser.add_argument("--machine-code", action="store_true", help="simulate SMs by the machine code")
     parser.add_argument("--figures", action="store_true", help="print every figure")
     parser.add_argument("--ablate", action="store_true", help="take out each constant in turn (minutes)")
@@ -97,7 +110,9 @@ def main() -> int:
         from cudalab.sim.device.timing.launch_time import Timer
 
         Timer.by_machine_code = True
-    return compare(args.topic, args.held_out, figures=args.figures, ablate=args.ablate, document=args.document)
+    return compare(
+        args.topic, args.held_out, args.measured, figures=args.figures, ablate=args.ablate, document=args.document
+    )
 
 
 if __name__ == "__main__":

@@ -54,6 +54,12 @@ class Comparison:
         errors = self.all_errors(half)
         return sum(error <= most for error in errors) / len(errors)
 
+    def of(self, topic: str) -> Comparison:
+        """The experiments of one topic alone."""
+        return Comparison(
+            {name: self.measured[name] for name in self.names() if EXPERIMENTS[name].topic == topic}, self.modelled
+        )
+
     def pairs(self, least: float, half: Side | None = None) -> list[Pair]:
         """Pairs of variants that differ by more than ``least`` on the GPU."""
         found = []
@@ -92,6 +98,25 @@ def summary(comparison: Comparison) -> str:
         rows.append(f"| {' | '.join(cells)} |")
     rows.append("| aim | 40 | | 15 % | 90 % | 95 % | 100 % |")
     return "\n".join(rows)
+
+
+def by_topic(comparison: Comparison) -> str:
+    """How far off all figures and those of each topic are, as Markdown."""
+    lines = [
+        "| | figures | median error | mean error | within 15 % | more than 40 % off | wrong pairs over 10 % | "
+        "wrong pairs over 25 % |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    topics = dict.fromkeys(EXPERIMENTS[name].topic for name in comparison.names())
+    for label, part in (("all", comparison), *((topic, comparison.of(topic)) for topic in topics)):
+        errors = part.all_errors()
+        cells = [label, str(len(errors)), f"{part.median_error():.1%}", f"{statistics.mean(errors):.1%}"]
+        cells += [f"{part.within(0.15):.1%}", str(sum(error > 0.4 for error in errors))]
+        for least in (VISIBLE, CLEAR):
+            pairs = part.pairs(least)
+            cells.append(f"{sum(not pair.right for pair in pairs)} of {len(pairs)}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def wrong_pairs(comparison: Comparison, half: Side | None = None) -> str:

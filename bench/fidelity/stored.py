@@ -37,6 +37,12 @@ def read(path: Path = H200) -> Stored:
     return Stored(**json.loads(path.read_text(encoding="utf-8")))
 
 
+def sound(figures: Figures) -> Figures:
+    """The figures without those that no launch can have: a kernel's time is the difference of two measurements
+    (``Laboratory.kernel``), and what disturbs the shorter one can make it negative."""
+    return {name: {variant: time for variant, time in each.items() if time > 0} for name, each in figures.items()}
+
+
 def everything() -> Stored:
     """All stored figures of the H200. Of runs and spread that of the files counts which has most experiments; commits
     and dates are all named."""

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from bench.fidelity.catalogue import HELD_OUT, catalogue
-from bench.fidelity.experiment import DEVELOPMENT, Experiment
+from bench.fidelity.experiment import DEVELOPMENT, EXPERIMENTS, Experiment
 from bench.fidelity.held_out.hardware import in_turns, kernel_names
 from bench.fidelity.laboratory import Laboratory
+from bench.fidelity.stored import HELD_OUT as HELD_OUT_FILES
+from bench.fidelity.stored import read, sound
 from cudalab import cp
 from tests.bench.third import bandwidth, data, latency
 
@@ -37,6 +39,15 @@ def test_topics_take_turns():
     assert tuple(each.topic for each in order[:6]) == 2 * HELD_OUT["third"]
 
 
+@pytest.mark.parametrize(("file", "disturbed"), [("third-h200.json", 0), ("third-h100.json", 1)])
+def test_every_experiment_was_recorded(file: str, disturbed: int):
+    stored = read(HELD_OUT_FILES["third"].with_name(file))
+    assert set(stored.figures) == {each.name for each in catalogue("third")}
+    topics = [EXPERIMENTS[name].topic for name, variants in stored.figures.items() for _ in variants]
+    assert len(topics) >= 120 and min(map(topics.count, HELD_OUT["third"])) >= 0.28 * len(topics)
+    assert sum(map(len, sound(stored.figures).values())) == len(topics) - disturbed
+
+
 class Checking(Laboratory):
     """Launches each kernel once and compares what it leaves with NumPy."""
 
@@ -48,7 +59,8 @@ class Checking(Laboratory):
         self.launches += 1
         before = [cp.asnumpy(each) if isinstance(each, cp.ndarray) else each for each in args]
         sizes = ((size,) if isinstance(size, int) else tuple(size) for size in (grid, block))
-        self.kernel_of(topic, name)(*sizes, args, shared_mem=shared)
+        addresses = tuple(each.data.ptr if isinstance(each, cp.ndarray) else each for each in args)
+        self.kernel_of(topic, name)(*sizes, addresses, shared_mem=shared)
         for number, wanted in REFERENCES[name](*before).items():
             compare(name, cp.asnumpy(args[number]).ravel(), wanted)
         return 0.0
