@@ -16,7 +16,7 @@ from cudalab.checks.streams import StreamBench, Trial
 from cudalab.sim import cupy
 from cudalab.sim.device import CudaError
 from cudalab.sim.device.caller import Place
-from cudalab.sim.device.declaration import Call
+from cudalab.sim.device.declaration import CALLS, Call
 from cudalab.sim.device.observer import Observer
 
 _SUCCESS = cudaError_t.cudaSuccess
@@ -130,7 +130,6 @@ HELD = Gate(
     look="cuDevicePrimaryCtxRelease for each cuDevicePrimaryCtxRetain, when the work is done",
 )
 UNFREED = Gate("allocations not freed", points=1, most=0, look="cuMemFree, before the context is given back")
-_MAKES = ("malloc", "malloc_async", "malloc_pitch", "malloc_managed")
 _FREES = ("free", "free_async")
 
 
@@ -169,7 +168,8 @@ def _fill_once(bench: StreamBench, trial: Trial, number: int, count: int) -> Non
         bench.find("correctness", "wrong threads", text, look="the call that fills stands in each thread's function")
     entries = [entry.name for entry in trial.device.log.entries if not entry.error]
     bench.measure(HELD, held)
-    bench.measure(UNFREED, sum(name in _MAKES for name in entries) - sum(name in _FREES for name in entries))
+    made = sum(CALLS[name].takes_device_memory for name in entries)
+    bench.measure(UNFREED, made - sum(name in _FREES for name in entries))
 
 
 FILL = Exercise(

@@ -133,14 +133,6 @@ extern "C" __global__ void scale(const float* x, float* y, int n, float factor) 
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += threads) y[i] = factor * x[i];
 }
 """
-_BUSY = r"""
-extern "C" __global__ void busy(float* x, int steps) {
-    float v = *x;
-    for (int s = 0; s < steps; s++) v = 0.5f * v + 1.0f;
-    *x = v;
-}
-"""
-_ALLOCATES = frozenset({"malloc", "malloc_async", "malloc_from_pool", "malloc_managed", "malloc_pitch", "malloc_3d"})
 COPIES = Gate(
     "copies between host and device",
     points=1,
@@ -172,7 +164,7 @@ def _total(bench: StreamBench) -> None:
 
 
 def _total_once(bench: StreamBench, trial: Trial, size: int) -> None:
-    scale, busy = trial.kernel(_SCALE, "scale"), trial.kernel(_BUSY, "busy")
+    scale, busy = trial.kernel(_SCALE, "scale"), trial.busy_kernel()
     values, factor = bench.random(size), np.float32(bench.between(2, 9))
     x, y, other = trial.pinned(values), trial.pinned(np.full(size, np.nan, np.float32)), trial.stream("another stream")
     elsewhere = trial.array(np.zeros(1, np.float32))
@@ -197,7 +189,7 @@ def _total_once(bench: StreamBench, trial: Trial, size: int) -> None:
     trial.expect_value(right.sum(dtype=np.float64), tolerance=1e-3, known=known, look="when y is added up")
     if size > 1000:
         bench.measure(COPIES, len(_copies(trial)))
-        bench.measure(ALLOCATIONS, sum(call.name in _ALLOCATES for call in trial.calls))
+        bench.measure(ALLOCATIONS, len(trial.allocations))
         bench.measure(OTHERS, sum(waited))
         bench.measure(LAUNCHES, len(trial.kernels("scale")))
         bench.measure(POLLS, len(trial.polls))
@@ -314,7 +306,7 @@ def _judge_service(bench: StreamBench, trial: Trial, service: _Service, expected
 
 def _desk_mistake(trial: Trial) -> str:
     """What looks like a wait for a desk and is none."""
-    if not any(call.name in ("event_synchronize", "stream_synchronize", "synchronize") for call in trial.calls):
+    if not trial.synchronizes:
         return "the host never waits for a kernel before it touches a desk again"
     return "the host waits, but not for the kernel of the desk that it touches"
 

@@ -216,7 +216,7 @@ def _box_mistake(trial: Trial) -> str:
     """What looks like a wait for a box and is none, when a box was filled while its copy was under way."""
     copies = [one for one in trial.operations if one.kind == "copy"]
     records = [one for one in trial.operations if one.kind == "record"]
-    if not any(call.name in ("event_synchronize", "stream_synchronize", "synchronize") for call in trial.calls):
+    if not trial.synchronizes:
         return "the host never waits before it fills a box again"
     if not records:
         return "the events are never recorded, and an event that was never recorded counts as complete"

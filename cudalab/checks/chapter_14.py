@@ -13,15 +13,6 @@ from cudalab.checks.exercise import Exercise
 from cudalab.checks.gate import Gate
 from cudalab.checks.streams import HOST, StreamBench, Trial
 
-# One thread that takes its time: `steps` dependent multiply-adds, a few clock cycles each.
-_BUSY = r"""
-extern "C" __global__ void busy(float* x, int steps) {
-    float v = *x;
-    for (int s = 0; s < steps; s++) v = 0.5f * v + 1.0f;
-    *x = v;
-}
-"""
-
 # --- 14.1 ------------------------------------------------------------------------------------------------------------
 
 TIMED_RUNS = ((20, False), (1, True), (2, False), (5, True), (20, True))
@@ -46,7 +37,7 @@ def _median_time(bench: StreamBench) -> None:
 
 
 def _time_once(bench: StreamBench, trial: Trial, repeats: int, non_blocking: bool) -> None:
-    kernel, x = trial.kernel(_BUSY, "busy"), trial.array(np.zeros(1, np.float32))
+    kernel, x = trial.busy_kernel(), trial.array(np.zeros(1, np.float32))
     stream = trial.stream("stream", non_blocking=non_blocking)
     # Every run takes its own time, so that only the right runs, and all of them, have the right median.
     # No two take the same, so that the two in the middle of an even number of runs differ.

@@ -51,6 +51,7 @@ from cudalab.checks.value import compare_value
 from cudalab.sim import cupy
 from cudalab.sim import device as sim_device
 from cudalab.sim.cupy.cuda.pinned_memory import release_done
+from cudalab.sim.device.declaration import CALLS, Waits
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.observer import Observer
 
@@ -70,6 +71,13 @@ HOST = Gate(
     most=0,
     look="calls that keep the host until work is done, or ask again and again: let a stream wait for an event instead",
 )
+_BUSY = r"""
+extern "C" __global__ void busy(float* x, int steps) {
+    float v = *x;
+    for (int s = 0; s < steps; s++) v = 0.5f * v + 1.0f;
+    *x = v;
+}
+"""
 _ERROR_NAME = re.compile(r"\b(?:cudaError[A-Z]\w+|CUDA_ERROR_\w+)")
 
 
@@ -239,6 +247,10 @@ class Trial:
         kernel.compile()
         return kernel
 
+    def busy_kernel(self) -> Any:
+        """``busy(x, steps)``: one thread that takes its time, ``steps`` dependent multiply-adds of a few cycles."""
+        return self.kernel(_BUSY, "busy")
+
     def launcher(self, kernel: Any, grid: tuple[int, ...], block: tuple[int, ...], arguments: Sequence[Any]) -> Any:
         """``launch(stream)`` for the learner's function. Findings name the line that calls it."""
 
@@ -331,6 +343,17 @@ class Trial:
     def polls(self) -> list[Call]:
         """The calls that asked whether work had ended."""
         return [call for call in self.calls if call.name in QUERIES]
+
+    @property
+    def allocations(self) -> list[Call]:
+        """The calls that took memory of the device."""
+        return [call for call in self.calls if CALLS[call.name].takes_device_memory]
+
+    @property
+    def synchronizes(self) -> bool:
+        """Is there a call that waits for a stream, an event or the device, were there work or not?"""
+        waits = (Waits.STREAM, Waits.EVENT, Waits.DEVICE)
+        return any(CALLS[call.name].waits in waits for call in self.calls)
 
     @property
     def operations(self) -> list[Operation]:

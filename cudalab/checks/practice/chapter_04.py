@@ -146,13 +146,6 @@ FLATTEN = Exercise("04.flatten", "Find the rows of a pitched array of floats", "
 
 # --- a clock ---------------------------------------------------------------------------------------------------------
 
-_BUSY = r"""
-extern "C" __global__ void busy(float* x, int steps) {
-    float v = *x;
-    for (int s = 0; s < steps; s++) v = 0.5f * v + 1.0f;
-    *x = v;
-}
-"""
 NEARNESS = 0.25
 """How far the answer may be from the kernels' own time: the launches and the wait are in it."""
 
@@ -161,7 +154,7 @@ def _time_work(bench: StreamBench) -> None:
     for launches, busy in ((1, False), (3, False), (1, True)):
         case = f"{launches} launch{'es' * (launches > 1)}" + ", while the device is still busy" * busy
         with bench.case(case) as trial:
-            kernel, x = trial.kernel(_BUSY, "busy"), trial.array(np.zeros(1, np.float32))
+            kernel, x = trial.busy_kernel(), trial.array(np.zeros(1, np.float32))
             steps = np.int32(200_000)
 
             def work(count: int = launches) -> None:

@@ -107,9 +107,7 @@ def _negate(bench: StreamBench) -> None:
             float(-values.sum(dtype=np.float64)), tolerance=1e-3, known=known, look="a wait before y.sum()"
         )
         bench.measure(COPIES, len(_copies(trial)))
-        bench.measure(
-            PLACES, sum(call.name.startswith("malloc") and call.name != "malloc_host" for call in trial.calls)
-        )
+        bench.measure(PLACES, len(trial.allocations))
 
 
 # --- round after round -----------------------------------------------------------------------------------------------

@@ -50,6 +50,11 @@ class Allocates(Enum):
         """Can the host read and write it by plain loads and stores?"""
         return self in (Allocates.MANAGED, Allocates.PAGE_LOCKED, Allocates.REGISTERED)
 
+    @property
+    def on_device(self) -> bool:
+        """Does it take up the device's memory (managed memory, which may move there, included)?"""
+        return self in (Allocates.DEVICE, Allocates.MANAGED, Allocates.POOLED)
+
 
 class Waits(Enum):
     """What the host waits for in a call."""
@@ -114,6 +119,10 @@ class Call:
     @cached_property
     def _hints(self) -> dict[str, Any]:
         return get_type_hints(self._method, include_extras=True)
+
+    @property
+    def takes_device_memory(self) -> bool:
+        return self.allocates is not None and self.allocates.on_device
 
     def __repr__(self) -> str:
         return f"<call {self.name}>"

@@ -205,7 +205,7 @@ class DeviceState:
         for waited in self.on_wait:
             waited()
 
-    # -- what an execution asks (``machine/execution.py``) ------------------------------------------------------
+    # -- what an execution asks (``machine/execution.py``) -------------------------------------------------------------
 
     @property
     def time_limit(self) -> float:
