@@ -148,7 +148,7 @@ SENTENCES = [
     ),
     Sentence(
         "s4-times",
-        "the table finds no bank conflicts in them, though it says two and four wavefronts",
+        "the table find no bank conflicts in rows of 34 and 36, though it says two and four wavefronts",
         "banks",
         lambda run: all(
             run.after(f"rows of {length}:") == wavefronts and run.after(f"rows of {length}:", 1) == 0
@@ -156,7 +156,7 @@ SENTENCES = [
         ),
     ),
     Sentence(
-        "s4-wide",
+        "s4-times",
         "Rows of 32 suffer either way.",
         ("banks", "time-banks"),
         lambda counted, timed: (
@@ -201,7 +201,7 @@ SENTENCES = [
     ),
     Sentence(
         "s6-explain",
-        "All three rungs stay well below even this slope, or the flat roof.",
+        "All three rungs stay well below even this slope, or the flat roof",
         "roofline",
         lambda run: all(run.after(f"{rung} reaches") < 60 for rung in ("naive", "tiled", "registers")),
     ),
