@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ settings.load_profile("cudalab")
 ROOT = Path(__file__).parent.parent
 TESTS = "tests"
 CI = os.environ.get("CI") == "true"
+MISSING = pytest.StashKey[list[str]]()
 # A skip for one of these reasons is right also where everything is installed.
 RIGHTFUL_SKIPS = ("only on Windows", "not on Windows", "a GPU is here", "no clones of the public corpus here")
 
@@ -74,26 +75,29 @@ def bwrap_path() -> str:
 
 
 class Completeness:
-    """Counts what ran; a full run that left a test file out, or in CI skipped something, fails."""
+    """A full run that collected too little or left a test file out, or in CI skipped a test, fails."""
 
     def __init__(self) -> None:
-        self.ran: Counter[str] = Counter()
         self.skipped: list[str] = []
         self.problems: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        path = report.nodeid.split("::")[0]
-        if report.when == "setup":
-            self.ran[path] += 1
         if report.skipped and not hasattr(report, "wasxfail"):
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
             self.skipped.append(f"{report.nodeid}: {reason}")
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.problems += session.config.stash.get(MISSING, [])
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Only the processes that xdist starts have collected; each says the same."""
+        self.problems += [text for text in node.workeroutput.get("missing", []) if text not in self.problems]
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         config = session.config
-        # `--maxfail`, an interrupt or a chosen file leave things out on purpose
-        if config.args_source is not pytest.Config.ArgsSource.TESTPATHS or config.option.keyword or session.shouldstop:
+        if not is_whole(config) or session.shouldstop:  # after `--maxfail` or an interrupt
             return
         if CI:
             self.problems += [
@@ -101,8 +105,6 @@ class Completeness:
                 for text in self.skipped
                 if not any(reason in text for reason in RIGHTFUL_SKIPS)
             ]
-        for path in missing_files(set(self.ran), config.option.markexpr):
-            self.problems.append(f"no test of {path} was collected")
         if self.problems and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -113,15 +115,36 @@ class Completeness:
                 terminalreporter.line(problem, red=True)
 
 
-def missing_files(ran: set[str], markers: str) -> list[str]:
-    """Test files of the suite that took no part, though the marker expression does not rule them out as a whole."""
-    if markers != "not gpu and not long":
-        return []
-    expected = []
-    for file in sorted((ROOT / TESTS).rglob("test_*.py")):
-        if not re.search(r"^pytestmark = .*mark\.(?:gpu|long)", file.read_text(encoding="utf-8"), re.MULTILINE):
-            expected.append(file.relative_to(ROOT).as_posix())
-    return [path for path in expected if path not in ran]
+def is_whole(config: pytest.Config) -> bool:
+    """Is it a run of all tests, in which no file and no name was asked for?"""
+    return config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword
+
+
+def note_what_is_missing(config: pytest.Config, items: Sequence[pytest.Item], expected: Mapping[str, int]) -> None:
+    """Before any selection: test files of which nothing was collected, and folders with too few tests. The processes of
+    xdist tell it to the one that has started them."""
+    if is_whole(config):
+        found = missing_files({item.nodeid.split("::")[0] for item in items})
+        found += too_few(Counter(slices.folder_of(item.nodeid) for item in items), expected)
+        config.stash[MISSING] = found
+        if hasattr(config, "workeroutput"):
+            config.workeroutput["missing"] = found
+
+
+def too_few(collected: Mapping[str, int], expected: Mapping[str, int]) -> list[str]:
+    """Folders in which clearly fewer tests were collected than ``costs.json`` counted."""
+    return [
+        f"{collected.get(folder, 0):,} tests of tests/{folder} were collected, fewer than nine tenths of {count:,}; "
+        "where that is right, `python -m tests.durations --store` counts anew"
+        for folder, count in expected.items()
+        if collected.get(folder, 0) < 0.9 * count
+    ]
+
+
+def missing_files(collected: Set[str]) -> list[str]:
+    """Test files of the suite that no test is of."""
+    files = sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / TESTS).rglob("test_*.py"))
+    return [f"no test of {path} was collected" for path in files if path not in collected]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -130,9 +153,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> scheduling.S
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    slices.take_turns(items)
-    items.sort(key=lambda item: scheduling.rank(item.nodeid))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    costs = slices.Costs.load()
+    note_what_is_missing(config, items, costs.collected)
+    slices.take(items, costs)
+    scheduling.longest_first(items, costs)
 
 
 def pytest_collection(session: pytest.Session) -> None:

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-#: Files whose tests take longest, in this order: they come first, so that no process is left with one at the end.
-LONGEST = (
-    "tests/browser/",
-    "tests/robustness/",
-    "tests/sim/compiler/processes/test_helper.py",
-    "tests/notebooks/",
-    "tests/conformance/test_conformance.py",
-    "tests/fuzz/",
-    "tests/sim/compiler/opcodes/",
-    "tests/checks/",
-    "tests/dev/calibrate/",
-    "tests/planted/",
-    "tests/corpus/",
-    "tests/sim/cupy/test_facts.py",
-    "tests/bench/",
-)
+from tests.slices import Costs
+
 #: Files of which any process takes a part: the tests whose parameter begins with the same word (a chapter, a family).
 SPREAD = (
     "tests/notebooks/",
@@ -46,6 +34,10 @@ def unit_of(nodeid: str) -> str:
     return f"{path}[{parameter[1]}" if parameter and path.startswith(SPREAD) else path
 
 
-def rank(nodeid: str) -> int:
-    """The test's place in the order of ``LONGEST``."""
-    return next((rank for rank, start in enumerate(LONGEST) if nodeid.startswith(start)), len(LONGEST))
+def longest_first(items: list[pytest.Item], costs: Costs) -> None:
+    """Put the units that take longest first, so that no process is left with one at the end."""
+    units: Counter[str] = Counter()
+    for item in items:
+        if item.get_closest_marker("long") is None:
+            units[unit_of(item.nodeid)] += costs.of(item)  # type: ignore[assignment]
+    items.sort(key=lambda item: -units[unit_of(item.nodeid)])

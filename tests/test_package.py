@@ -27,7 +27,6 @@ def test_unknown_name_lists_the_known_ones():
         cudalab.graph  # noqa: B018
 
 
-@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("module", ["benchmark", "device", "analysis.profile", "analysis.sanitize", "analysis.source"])
 def test_importing_a_module_does_not_hide_the_function_of_the_same_name(module):
     name = module.split(".")[-1]

@@ -90,7 +90,6 @@ def line_of(code: str) -> int:
     return next(number for number, text in enumerate(code.split("\n"), start=1) if "HERE" in text)
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("form", OVERRUNS)
 def test_overruns_are_found_with_their_line(form: str) -> None:
     code = OVERRUNS[form]
@@ -184,7 +183,6 @@ extern "C" __global__ void k(const float* a, float* sums) {
 }"""
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [

@@ -93,7 +93,6 @@ def test_kernel_picker_offers_the_devices_that_are_here(server):
     assert specs["cudalab-sim"]["spec"]["env"] == {"CUDALAB_DEVICE": "sim:h200"}
 
 
-@pytest.mark.turns(of=5)
 def test_cuda_cell_is_highlighted_as_cpp_and_back(page):
     page.open("small.ipynb")
     page.run_all()
@@ -110,7 +109,6 @@ def test_cuda_cell_is_highlighted_as_cpp_and_back(page):
     )
 
 
-@pytest.mark.turns(of=5)
 def test_start_page_opens_without_the_network(page):
     page.open("notebooks/00_start_here.ipynb")
     page.run_all()
@@ -120,7 +118,6 @@ def test_start_page_opens_without_the_network(page):
     assert page.page.get_by_text("official Jupyter news").count() == 0
 
 
-@pytest.mark.turns(of=5)
 def test_chapter_04_runs_and_its_tuner_measures_what_a_direct_run_does(page, server):
     page.open(CHAPTER)
     page.run_all()
@@ -141,7 +138,6 @@ def test_chapter_04_runs_and_its_tuner_measures_what_a_direct_run_does(page, ser
     assert page.foreign_requests == []
 
 
-@pytest.mark.turns(of=5)
 def test_stream_tuner_redraws_its_timeline_on_a_press(page, server):
     page.open("tuner.ipynb")
     page.run_all()
@@ -187,7 +183,6 @@ def cut_names(page):
     return page.locator(".jp-DirListing-itemText").evaluate_all(script)
 
 
-@pytest.mark.turns(of=5)
 def test_learner_starts_works_reopens_and_starts_over(copy, browser):
     from tests.browser.notebook_page import notebook_page
     from tests.browser.server import serve

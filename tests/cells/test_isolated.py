@@ -22,13 +22,11 @@ def test_output_comes_through_in_order(capfd):
     assert capfd.readouterr().out == result.printed == "one\ntwo\ndrei ü\n"
 
 
-@pytest.mark.turns(of=3)
 def test_last_expression_is_shown_as_in_a_notebook(capfd):
     isolated.run("x = 20\nx + 1")
     assert capfd.readouterr().out == "21\n"
 
 
-@pytest.mark.turns(of=3)
 def test_names_of_the_course_are_there(capfd):
     isolated.run("print(np.__name__, cp.__name__, cudart.__name__, callable(clock), cudalab.device is device)")
     assert capfd.readouterr().out.split() == ["numpy", "cudalab.sim.cupy", "cudalab.sim.cudart", "True", "True"]
@@ -46,7 +44,6 @@ def test_value_that_cannot_be_handed_over_is_named():
         isolated.run("1", values={"f": lambda: 1})
 
 
-@pytest.mark.turns(of=3)
 def test_exception_is_told_with_type_message_line_and_notes():
     result = isolated.run(
         "\ndef f(x):\n    return 1 / x\ntry:\n    f(0)\nexcept Exception as e:\n    e.add_note('why')\n    raise"
@@ -55,19 +52,16 @@ def test_exception_is_told_with_type_message_line_and_notes():
     assert result.exit_code == 1
 
 
-@pytest.mark.turns(of=3)
 def test_syntax_error_is_told_with_its_line():
     assert isolated.run("x = 1\nif x\n").error.startswith("SyntaxError: expected ':'")
     assert "line 2 of the cell: if x" in isolated.run("x = 1\nif x\n").error
 
 
-@pytest.mark.turns(of=3)
 def test_end_of_the_process_is_told():
     assert isolated.run("import os; os.kill(os.getpid(), 11)").error.startswith("The process was ended by SIGSEGV")
     assert isolated.run("import os; os._exit(3)").error == "The process ended with exit code 3."
 
 
-@pytest.mark.turns(of=3)
 def test_endless_loop_ends_at_the_time_limit():
     start = time.monotonic()
     result = isolated.run("while True: pass", time_limit=1.0)
@@ -75,7 +69,6 @@ def test_endless_loop_ends_at_the_time_limit():
     assert time.monotonic() - start < 15
 
 
-@pytest.mark.turns(of=3)
 def test_interrupt_ends_the_child():
     import _thread
     import threading
@@ -90,7 +83,6 @@ def test_unknown_device_is_an_error_here():
         isolated.run("1", device="sim:nothing")
 
 
-@pytest.mark.turns(of=3)
 def test_fault_stays_in_the_child(capfd):
     result = isolated.run(FAULT)
     assert "cudaErrorIllegalAddress" in result.error
@@ -117,7 +109,6 @@ def test_folder_is_that_of_the_notebook(capfd, tmp_path, monkeypatch):
     assert os.path.samefile(capfd.readouterr().out.strip(), tmp_path)
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("device, engines", [("sim", 3), ("sim:h200-1ce", 1), ("sim:h200-0ce", 0)])
 def test_the_profile_asked_for_is_the_one_that_runs(capfd, device, engines):
     isolated.warm_up()  # imported everything before it knew which device is wanted

@@ -11,13 +11,11 @@ TIMED = {line.name: line.source for line in ANSWERS_14_1 if line.source}
 FORKED = {line.name: line.source for line in ANSWERS_14_2 if line.source}
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_seed_decides_nothing(seed):
     assert check("14.1", TIMED["one mark between two runs"], seed=seed).passed
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize(
     ("change", "mistake"),
     [
@@ -33,7 +31,6 @@ def test_a_known_mistake_is_named(change, mistake):
     assert mistake in finding.mistake
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("value", ["None", "'12 µs'", "[1, 2]"])
 def test_what_is_no_number_is_said(value):
     source = TIMED["one mark between two runs"].replace("return ", "ignored = ") + f"    return {value}\n"
@@ -53,7 +50,6 @@ def test_a_buffer_used_again_needs_its_wait():
     assert any(f.rule == "hazard" and "called twice" in f.text for f in findings)
 
 
-@pytest.mark.turns(of=3)
 def test_same_seed_gives_the_same_text():
     wrong = FORKED["runtime calls"].replace("    cudart.cudaEventRecord(done, side.ptr)\n", "")
     assert str(check("14.2", wrong, seed=5)) == str(check("14.2", wrong, seed=5))

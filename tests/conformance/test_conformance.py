@@ -9,7 +9,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -25,10 +25,10 @@ from .run import HERE, Worker, judge
 
 DEVICE = "gpu" if os.environ["CUDALAB_DEVICE"] == "gpu" else "sim"
 PROGRAMS = load_programs()
-CORE = ("atomics/", "barriers/", "named_barriers/", "warps/")  # one of each is sanitized in every run
+SYNCHRONISED = ("atomics/", "barriers/", "named_barriers/", "warps/")
+"""Programs of which one of each kind is sanitized in every run."""
 #: CUDA's large headers take the compiler two to nine seconds a program; all others together a tenth of a second each.
 LARGE_HEADERS = re.compile(r"#include <(?:cooperative_groups|cuda/)")
-A_RUN, LARGE_A_RUN, SANITIZED_A_RUN = 40, 2, 6
 FEWEST = 80  # programs, spread over all families
 FAMILIES = {
     "arrays", "async_copies", "atomics", "barriers", "callbacks", "clusters", "cooperative_groups",
@@ -39,6 +39,9 @@ FAMILIES = {
     "stream_handles", "stream_values", "streams", "targets", "textures", "vector_atomics", "warps",
 }  # fmt: skip
 
+Run = Callable[[str, bool], tuple[dict[str, Any], Observation]]
+"""Runs a program, under the sanitizer or not."""
+
 
 @cache
 def stored() -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
@@ -46,7 +49,7 @@ def stored() -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
 
 
 @pytest.fixture(scope="session")
-def run_program() -> Iterator[Callable[[str, bool], tuple[dict[str, Any], Observation]]]:
+def run_program() -> Iterator[Run]:
     """Runs a program in a child process that is kept for the next one while it is healthy. A program that runs again
     gets a new one: equal sources are one module there, whose variables and attributes stay."""
     worker: Worker | None = None
@@ -78,31 +81,38 @@ def _includes_large_headers(key: str) -> bool:
     return LARGE_HEADERS.search(inspect.getsource(module)) is not None
 
 
-def _programs() -> Iterator[Any]:
-    """A slice of the programs, and the first of each family but those with large headers; on a GPU and in the long run
-    all, in the latter once more under the sanitizer. What the sanitizer looks at in this run needs no other look."""
-    if DEVICE == "gpu":
-        yield from (pytest.param(key, False, id=key) for key in PROGRAMS)
-        return
-    checked = [key for key in PROGRAMS if not key.startswith(observation.FAULTY)]
-    core = {next(key for key in checked if key.startswith(family)) for family in CORE}
-    sanitized = slices.cases(checked, most=SANITIZED_A_RUN, core=core.__contains__)
-    now = {case.values[0] for case in sanitized if all(mark.name != "long" for mark in case.marks)}
-    large = [key for key in PROGRAMS if _includes_large_headers(key) and key not in now]
-    small = [key for key in PROGRAMS if not _includes_large_headers(key) and key not in now]
-    first = frozenset({key.split("/")[0]: key for key in reversed(small)}.values())
-    for case in (*slices.cases(small, most=A_RUN, core=first.__contains__), *slices.cases(large, most=LARGE_A_RUN)):
-        yield pytest.param(case.values[0], False, marks=case.marks, id=case.values[0])
-    for case in sanitized:
-        yield pytest.param(case.values[0], True, marks=case.marks, id=f"{case.values[0]}-sanitized")
+def _programs(keys: Iterable[str], kind: Callable[[str], str]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("key", slices.cases(keys, kind=kind))
+
+
+def _family(key: str) -> str:
+    return key.split("/")[0]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("key", "sanitize"), [*_programs()])
-def test_program_agrees_with_its_oracle_and_with_an_h200(
-    key: str, sanitize: bool, run_program: Callable[[str, bool], tuple[dict[str, Any], Observation]]
-) -> None:
-    """And the hazard report and the sanitizer say nothing of it but what they should."""
+@_programs((key for key in PROGRAMS if not _includes_large_headers(key)), _family)
+def test_program_agrees_with_its_oracle_and_with_an_h200(key: str, run_program: Run) -> None:
+    """And the hazard report says nothing of it but what it should."""
+    _compare(key, run_program, sanitize=False)
+
+
+@pytest.mark.timeout(300)
+@_programs(filter(_includes_large_headers, PROGRAMS), lambda key: "")
+def test_program_with_large_headers_agrees_with_its_oracle_and_with_an_h200(key: str, run_program: Run) -> None:
+    _compare(key, run_program, sanitize=False)
+
+
+@pytest.mark.skipif(DEVICE == "gpu", reason="a GPU is here")
+@pytest.mark.timeout(300)
+@_programs(
+    (key for key in PROGRAMS if not key.startswith(observation.FAULTY)),
+    lambda key: _family(key) if key.startswith(SYNCHRONISED) else "",
+)
+def test_the_sanitizer_says_of_a_program_what_it_should(key: str, run_program: Run) -> None:
+    _compare(key, run_program, sanitize=True)
+
+
+def _compare(key: str, run_program: Run, *, sanitize: bool) -> None:
     values, seen = run_program(key, sanitize)
     wrong = [f"oracle: {line}" for line in judge(key, values)]
     if key in stored()[1]:
@@ -140,15 +150,13 @@ def test_stored_results_agree_with_the_oracles() -> None:
 
 def test_the_lists_of_what_is_found_name_programs() -> None:
     assert set(observation.WRONG) | observation.LENT_AGAIN | set(observation.UNORDERED) <= set(PROGRAMS)
-    for beginning in (*observation.WAITING, *observation.UNSET, *observation.FAULTY, *CORE):
+    for beginning in (*observation.WAITING, *observation.UNSET, *observation.FAULTY, *SYNCHRONISED):
         assert any(key.startswith(beginning) for key in PROGRAMS), beginning
     assert sum(not program.isolated for program in PROGRAMS.values()) >= 100
 
 
 @pytest.mark.skipif(DEVICE == "gpu", reason="a GPU is here")
-def test_a_copy_that_does_not_wait_is_reported(
-    run_program: Callable[[str, bool], tuple[dict[str, Any], Observation]],
-) -> None:
+def test_a_copy_that_does_not_wait_is_reported(run_program: Run) -> None:
     _, seen = run_program("copy_order/plain_copy_beside_non_blocking", False)
     (text,) = seen.hazards
     assert "non-blocking" in text

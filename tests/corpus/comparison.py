@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from tests import slices
-
 from .kernel import Entry, load_corpus
 from .results import Stored
 from .run import Ran, compare, digest, module_of, run, units, verify
@@ -21,15 +19,6 @@ FOUNDATIONS = (
 def entries(foundations: bool) -> list[Entry]:
     """One half of the corpus or the other: test files run side by side."""
     return [entry for entry in load_corpus().values() if (entry.topic in FOUNDATIONS) == foundations]
-
-
-def sliced(foundations: bool) -> list[Any]:
-    """A half as parameters of a test: one entry of each topic in every run, and a slice of the others."""
-    half = entries(foundations)
-    core = {entry.topic: entry.name for entry in reversed(half)}.values()
-    return slices.cases(
-        half, most=6, core=lambda entry: entry.name in core, ids=lambda entry: f"{entry.topic}-{entry.name}"
-    )
 
 
 @cache

@@ -33,14 +33,12 @@ def test_explanations_name_sites_and_argue() -> None:
     assert [key for key, why in known.items() if len(why.split()) < 12 or not why.endswith(".")] == []
 
 
-@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("deletion", sampled(), ids=lambda deletion: deletion.key.replace(": ", "-"))
 def test_a_slice_is_noticed(deletion: Deletion) -> None:
     verdict = examine(deletion)
     assert verdict.findings and not verdict.refused, (deletion, verdict)
 
 
-@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("form", AWKWARD, ids=lambda form: form.name)
 def test_awkward_data_agrees_with_numpy(form) -> None:  # type: ignore[no-untyped-def]
     verify(form, run(form, module_of([form])))

@@ -31,7 +31,6 @@ def cell(path, name):
     return next(cell for cell in rules.read(path).cells if cell.id == name)
 
 
-@pytest.mark.turns(of=2)
 def test_outputs_are_stored(recorded):
     assert cell(recorded, "device").outputs[0].text == "NVIDIA H200\n"
 
@@ -58,7 +57,6 @@ def test_no_path_of_this_machine_is_stored(recorded):
     assert "~/nothing-here" in error.evalue
 
 
-@pytest.mark.turns(of=2)
 def test_failing_cell_is_an_error_and_leaves_the_file(tmp_path, capsys):
     path = tmp_path / "broken.ipynb"
     path.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 / 0", id="zero")])))
@@ -70,7 +68,6 @@ def test_failing_cell_is_an_error_and_leaves_the_file(tmp_path, capsys):
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
-@pytest.mark.turns(of=2)
 def test_stale_keeps_what_fits_and_runs_nothing_of_the_learner_s(tmp_path):
     path = tmp_path / "small.ipynb"
     made = nbformat.v4.new_notebook(

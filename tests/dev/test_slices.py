@@ -1,42 +1,120 @@
-"""Slices of large families: never empty, the core in each of them, and together they are the whole."""
+"""What a run takes of the tests: within the budget, at least one of each family and kind, in turn all of them."""
 
 from __future__ import annotations
 
 import subprocess
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests import slices
+from tests import conftest, slices
+from tests.slices import Costs
 
 
-def taken(monkeypatch: pytest.MonkeyPatch, commit: int, family: list[int], most: int, core: set[int]) -> list[int]:
-    """The members that a run on a commit takes."""
-    monkeypatch.setenv(slices.VARIABLE, f"{commit:x}")
-    found = slices.cases(family, most=most, core=core.__contains__)
-    assert [parameter.values[0] for parameter in found] == family
-    assert all(any(mark.name == "sliced" for mark in parameter.marks) for parameter in found)
-    return [p.values[0] for p in found if all(mark.name != "long" for mark in p.marks)]
+class Item:
+    """As much of a collected test as slices need."""
+
+    def __init__(self, nodeid: str, *marks: pytest.MarkDecorator) -> None:
+        self.nodeid, self.marks = nodeid, {each.name: each.mark for each in marks}
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        return self.marks.get(name)
+
+    def add_marker(self, name: str) -> None:
+        self.marks[name] = getattr(pytest.mark, name).mark
 
 
-@pytest.mark.parametrize("most", [1, 3, 7, 20, 21, 100])
-@pytest.mark.parametrize("size", [1, 2, 20, 21])
-@pytest.mark.parametrize("core", [set(), {0, 5}], ids=["no core", "core"])
-def test_a_cycle_of_slices_is_the_whole(most: int, size: int, core: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    family = list(range(size))
-    cycle = max(1, -(-len(set(family) - core) // most))
-    runs = [taken(monkeypatch, 0x1234_0000 + n, family, most, core) for n in range(cycle)]
-    assert all(runs) and all(set(run) >= core & set(family) for run in runs)
-    assert all(len(set(run) - core) <= most for run in runs)
-    often = Counter(member for run in runs for member in run)
-    assert often == {member: cycle if member in core else 1 for member in family}
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Which tests a run on a commit takes, of those that are given or of parameters of ``tests/test_a.py::test_b``."""
+
+    def take(
+        commit: int,
+        items: int | Sequence[Item],
+        dear: Mapping[str, float],
+        *,
+        budget: float,
+        changed: str = "",
+    ) -> list[str]:
+        monkeypatch.setenv(slices.VARIABLE, f"{commit:x}")
+        monkeypatch.setenv(slices.CHAPTERS, changed)
+        if isinstance(items, int):
+            items = [Item(f"tests/test_a.py::test_b[{n}]") for n in range(items)]
+        slices.take(items, Costs(dear, 0.01, {}), budget)  # type: ignore[arg-type]
+        return [item.nodeid for item in items if "long" not in item.marks]
+
+    return take
 
 
-def test_an_empty_family_is_refused() -> None:
-    with pytest.raises(ValueError, match="empty"):
-        slices.cases([], most=3)
+B = {"tests/test_a.py::test_b": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("count", "budget", "expected"), [(1, 0.5, 1), (7, 0.5, 1), (7, 3.2, 3), (7, 7.0, 7), (7, 9.0, 7)]
+)
+def test_a_run_stays_within_its_budget_and_takes_at_least_one(
+    count: int, budget: float, expected: int, taken: Callable[..., list[str]]
+) -> None:
+    runs = [set(taken(0x40 + commit, count, B, budget=budget)) for commit in range(count)]
+    assert all(len(run) == expected for run in runs)
+    assert len(set.union(*runs)) == count, "in turn all"
+
+
+def test_more_tests_take_no_more_time(taken: Callable[..., list[str]]) -> None:
+    def seconds(chapters: int) -> int:
+        items = [Item(f"tests/test_chapter_{n:02}.py::test_b[{k}]") for n in range(chapters) for k in range(20)]
+        return len(taken(1, items, {"tests/test_chapter.py::test_b": 1.0}, budget=30.0))
+
+    assert 28 <= seconds(3) <= 30 and 28 <= seconds(60) <= 30
+
+
+def test_cheap_tests_always_run(taken: Callable[..., list[str]]) -> None:
+    assert len(taken(1, 500, {}, budget=0.0)) == 500
+
+
+def test_each_kind_is_in_every_run(taken: Callable[..., list[str]]) -> None:
+    for commit in range(20):
+        items = [Item(f"tests/test_a.py::test_b[{k}{n}]", pytest.mark.kind(k)) for k in "xyz" for n in range(9)]
+        run = taken(commit, items, B, budget=0.0)
+        assert sorted(name.split("[")[1][0] for name in run) == ["x", "y", "z"]
+
+
+def test_functions_of_a_folder_are_one_family(taken: Callable[..., list[str]]) -> None:
+    dear = {f"tests/sim/device/queue/test_{f}.py::test_{n}": 1.0 for f in "ab" for n in range(5)}
+    assert len(taken(1, [Item(name) for name in dear], dear, budget=0.0)) == 1
+    assert len(taken(1, [Item(name) for name in dear], dear, budget=4.0)) == 4
+
+
+def test_different_tests_count_for_more_than_alike_ones(taken: Callable[..., list[str]]) -> None:
+    """Of ten functions and a hundred variants of one a run takes the same part: variants count as their root."""
+    functions = {f"tests/x/test_c.py::test_{n}": 1.0 for n in range(10)}
+    items = [Item(name) for name in functions] + [Item(f"tests/test_a.py::test_b[{n}]") for n in range(100)]
+    run = taken(1, items, functions | B, budget=10.0)
+    assert sum("test_c" in name for name in run) == 5 == sum("test_b" in name for name in run)
+
+
+def test_changed_chapters_come_first(taken: Callable[..., list[str]]) -> None:
+    for commit in range(5):
+        items = [Item(f"tests/test_chapter_{n:02}.py::test_b[{k}]") for n in range(20) for k in range(5)]
+        run = taken(commit, items, {"tests/test_chapter.py::test_b": 1.0}, budget=7.0, changed="04,11")
+        assert len(run) == 7 and all("_04" in name or "_11" in name for name in run)
+        items = [Item(f"tests/test_a.py::test_b[{n:02}_title]") for n in range(20)]
+        assert taken(commit, items, B, budget=1.0, changed="11") == ["tests/test_a.py::test_b[11_title]"]
+
+
+def test_long_tests_and_those_for_gpus_are_not_looked_at(taken: Callable[..., list[str]]) -> None:
+    items = [Item("tests/test_a.py::test_b[0]", pytest.mark.long), Item("tests/test_a.py::test_b[1]", pytest.mark.gpu)]
+    taken(1, items, B, budget=0.0)
+    assert not any("sliced" in item.marks for item in items)
+
+
+def test_the_stored_costs_are_of_tests_and_leave_something_to_choose() -> None:
+    costs = Costs.load()
+    files = {name.split("::")[0].replace("_chapter.py", "_chapter_14.py") for name in costs.dear}
+    gone = [name for name in files if not (slices._ROOT / name).exists()]
+    assert not gone, "renew costs.json: `python -m tests.durations --store`"
+    assert sum(costs.collected.values()) * costs.cheap < slices.BUDGET
 
 
 def test_the_commit_chooses_where_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,48 +129,11 @@ def test_a_slice_of_chosen_members_is_every_nth(monkeypatch: pytest.MonkeyPatch)
     assert [n for n in range(9) if slices.is_in(n, 3)] == [2, 5, 8]
 
 
-class Item:
-    """As much of a collected test as turns need."""
-
-    def __init__(self, nodeid: str, *marks: pytest.MarkDecorator) -> None:
-        self.nodeid, self.marks = nodeid, {each.name: each.mark for each in marks}
-
-    def get_closest_marker(self, name: str) -> pytest.Mark | None:
-        return self.marks.get(name)
-
-    def add_marker(self, name: str) -> None:
-        self.marks[name] = getattr(pytest.mark, name).mark
-
-
-def in_turn(monkeypatch: pytest.MonkeyPatch, commit: int, count: int, of: int) -> list[str]:
-    """Which of a file's so many tests with ``turns(of=…)`` a run on a commit takes; tests without, and of another file,
-    stand between them."""
-    monkeypatch.setenv(slices.VARIABLE, f"{commit:x}")
-    items = [Item(f"tests/test_a.py::test_b[{n}]", pytest.mark.turns(of=of)) for n in range(count)]
-    others = [Item("tests/test_a.py::test_c"), Item("tests/test_d.py::test_b[0]", pytest.mark.turns(of=1))]
-    slices.take_turns([*others[:1], *items, *others[1:]])  # type: ignore[list-item]
-    assert all("long" not in item.marks for item in others) and all("sliced" in item.marks for item in items)
-    return [item.nodeid for item in items if "long" not in item.marks]
-
-
-@pytest.mark.parametrize(("count", "of"), [(1, 3), (2, 5), (7, 3), (12, 4)])
-def test_a_cycle_of_turns_is_each_test_of_a_file_once(count: int, of: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    cycle = min(of, count)
-    runs = [in_turn(monkeypatch, 0x40 + commit, count, of) for commit in range(cycle)]
-    assert all(count // cycle <= len(run) <= -(-count // cycle) for run in runs)
-    assert sorted(sum(runs, [])) == sorted(f"tests/test_a.py::test_b[{n}]" for n in range(count))
-
-
-def test_a_long_test_has_no_turn() -> None:
-    item = Item("tests/test_a.py::test_b", pytest.mark.turns(of=2), pytest.mark.long)
-    slices.take_turns([item])  # type: ignore[list-item]
-    assert "sliced" not in item.marks
-
-
-def test_what_is_of_a_slice_takes_no_turns() -> None:
-    item = Item("tests/test_a.py::test_b", pytest.mark.turns(of=2), pytest.mark.sliced)
-    with pytest.raises(pytest.UsageError, match="test_b is of a slice already"):
-        slices.take_turns([item])  # type: ignore[list-item]
+def test_folders_with_clearly_fewer_tests_are_named() -> None:
+    expected = {"corpus": 100, "sim/cupy": 10}
+    assert conftest.too_few({"corpus": 90, "sim/cupy": 40, "new": 1}, expected) == []
+    (text,) = conftest.too_few({"sim/cupy": 9, "corpus": 89}, expected)
+    assert text.startswith("89 tests of tests/corpus were collected, fewer than nine tenths of 100")
 
 
 @pytest.fixture

@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from cudalab.dev import suite as test_suite
 from cudalab.dev.suite import SELECTIONS
 from tests import scheduling
+from tests.slices import Costs
 
 ROOT = Path(__file__).parents[2]
 CONFTEST = """
@@ -17,6 +19,9 @@ import pathlib
 import tests.conftest as real
 
 real.ROOT = pathlib.Path(__file__).parent.parent
+
+def pytest_collection_modifyitems(config, items):
+    real.note_what_is_missing(config, items, {"(files)": 1})
 
 def pytest_configure(config):
     if not hasattr(config, "workerinput"):
@@ -87,7 +92,7 @@ def test_a_chosen_file_is_no_full_run(suite):
 
 def test_the_schedule_names_files_that_are_there():
     files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")]
-    for start in (*scheduling.LONGEST, *scheduling.SPREAD, *scheduling.TOGETHER):
+    for start in (*scheduling.SPREAD, *scheduling.TOGETHER):
         assert any(file.startswith(start) for file in files), start
 
 
@@ -98,4 +103,15 @@ def test_a_file_stays_together_but_for_chapters_and_families():
     assert same(chapters + "[04_device_memory]") != same(chapters + "[11_streams]")
     programs = "tests/conformance/test_conformance.py::test_program_agrees_with_its_oracle_and_with_an_h200"
     assert same(programs + "[atomics/one]") == same(programs + "[atomics/two]") != same(programs + "[arrays/one]")
-    assert scheduling.rank(chapters) < scheduling.rank("tests/sim/test_driver.py::test_a")
+
+
+def test_what_takes_longest_begins():
+    """What a run leaves out does not count."""
+    costs = Costs({"tests/a.py::test_a": 2.0, "tests/b.py::test_b": 1.5}, 0.1, {})
+    names = ["c.py::test_c", "a.py::test_a[1]", "a.py::test_a[2]", "b.py::test_b[1]", "b.py::test_b[2]"]
+    items = [
+        SimpleNamespace(nodeid=f"tests/{name}", get_closest_marker=lambda mark, name=name: "a[2]" in name or None)
+        for name in names
+    ]
+    scheduling.longest_first(items, costs)
+    assert [item.nodeid[6] for item in items] == ["b", "b", "a", "a", "c"]

@@ -70,7 +70,6 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.mark.turns(of=4)
 @pytest.mark.parametrize("command", ["lab", "test", "record", "exercises", "notebooks", "lock", "setup"])
 def test_commands_that_need_the_course_answer_with_a_sentence(installed: Path, tmp_path: Path, command: str) -> None:
     ended = subprocess.run(

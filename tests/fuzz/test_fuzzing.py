@@ -17,7 +17,6 @@ import pytest
 from cudalab import cp
 from cudalab.analysis.sanitize import sanitize
 from cudalab.sim.compiler import CompileError, compile_ptx, native
-from tests import slices
 from tests.fuzz import campaign, hardware, interpreter, regressions, shrink, simulated, validity
 from tests.fuzz import program as p
 from tests.fuzz.comparison import compare, reference
@@ -45,14 +44,14 @@ PAST_FAILURES = {
 QUARTERS = (48, 80, 52, 84)
 
 
-@pytest.mark.parametrize("first", slices.cases(QUARTERS, most=1))
+@pytest.mark.parametrize("first", QUARTERS)
 def test_random_programs_agree_with_the_interpreter(first: int) -> None:
     programs = [generate(seed) for seed in range(first, first + BATCH // 4)]
     found = simulated.check(programs, *campaign.turn(first))
     assert not found, "\n".join(map(str, found))
 
 
-@pytest.mark.parametrize("seed", slices.cases(PAST_FAILURES, most=1))
+@pytest.mark.parametrize("seed", PAST_FAILURES)
 def test_programs_that_once_failed_stay_right(seed: int) -> None:
     found = simulated.check([generate(seed)], ("plain",))
     assert not found, "\n".join(map(str, found))

@@ -11,7 +11,6 @@ PROGRAMS = programs()
 FEWEST = 100
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name.replace(" ", "-"))
 def test_a_correct_program_is_silent(program: Correct) -> None:
     ran = run(program.text, setup=program.setup)

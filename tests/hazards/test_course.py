@@ -92,7 +92,6 @@ CASES = (
 )
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_each_wait_of_the_course_is_missed_when_it_is_deleted(case: Case) -> None:
     assert len(deletions(case.text)) == case.waits

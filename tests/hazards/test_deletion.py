@@ -14,7 +14,6 @@ from tests.hazards.planted import ARRAYS
 NEEDED = [p for p in programs() if ", 1 " not in p.name and " blocking" not in p.name and deletions(p.text)]
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("program", NEEDED, ids=lambda program: program.name.replace(" ", "-"))
 def test_each_wait_is_missed_when_it_is_deleted(program: Correct) -> None:
     assert undetected(program.text, setup=program.setup) == []

@@ -10,7 +10,6 @@ from tests.hazards.program import run
 FEWEST = 30
 
 
-@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
 def test_bug_is_reported_with_its_lines_and_the_missing_wait(bug: Bug) -> None:
     ran = run(bug.text, setup=bug.setup)

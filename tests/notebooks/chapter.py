@@ -23,22 +23,9 @@ from traitlets.config import Config
 import cudalab
 from cudalab.dev import notebook_format as rules
 from cudalab.sim.machine.reports import card
-from tests import slices
 
 ROOT = Path(__file__).parents[2]
-#: Mistakes made, and cells run by themselves, in one run of the tests, of all chapters together.
-MUTATIONS_A_RUN, CELLS_A_RUN = 12, 12
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
-
-
-def _each(count: int) -> int:
-    """A chapter's part of what one run does."""
-    return max(1, count // len(rules.course_notebooks(ROOT)))
-
-
-def _most(chapter: Chapter, count: int, members: Sequence[Any]) -> int:
-    """How many of a chapter's cells or mistakes a run takes: all of them where a change touches the chapter."""
-    return len(members) if chapter.file[:2] in slices.changed_chapters() else _each(count)
 
 
 @dataclass(frozen=True)
@@ -196,11 +183,9 @@ class ComparedCells:
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "mutation" in metafunc.fixturenames:
-            most = _most(self.chapter, MUTATIONS_A_RUN, self.mutations)
-            metafunc.parametrize("mutation", slices.cases(self.mutations, most=most, ids=str))
+            metafunc.parametrize("mutation", self.mutations, ids=str)
         elif "cell" in metafunc.fixturenames:
-            most = _most(self.chapter, CELLS_A_RUN, self.chapter.compared)
-            metafunc.parametrize("cell", slices.cases(self.chapter.compared, most=most))
+            metafunc.parametrize("cell", self.chapter.compared)
         elif "sentence" in metafunc.fixturenames:
             metafunc.parametrize("sentence", self.sentences, ids=str)
         elif "name" in metafunc.fixturenames:

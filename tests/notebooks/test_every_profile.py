@@ -13,11 +13,9 @@ import pytest
 
 from cudalab.dev import notebook_format as rules
 from cudalab.sim.device import profile
-from tests import slices
 from tests.notebooks.test_notebooks import CHAPTERS, run_nbval
 
 PAIRS = [(name, path) for name in profile.names() for path in CHAPTERS if name != profile.DEFAULT]
-PAIRS_A_RUN = 1
 
 _IN_TURN = {
     "done-first": ["urgent most urgent:     cudaSuccess"],
@@ -57,13 +55,8 @@ def test_what_differs_is_a_compared_cell() -> None:
         assert set(cells) <= set(compared)
 
 
-@pytest.mark.parametrize(
-    ("name", "path"),
-    [
-        pytest.param(*case.values[0], marks=case.marks, id=case.id)
-        for case in slices.cases(PAIRS, most=PAIRS_A_RUN, ids=lambda pair: f"{pair[0]}-{pair[1].stem}")
-    ],
-)
+@pytest.mark.parametrize(("name", "path"), PAIRS, ids=[f"{name}-{path.stem}" for name, path in PAIRS])
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_chapter_runs_and_compared_cells_hold(name: str, path: Path, tmp_path: Path) -> None:
     ended, witness = run_nbval(path, tmp_path, device=f"sim:{name}")

@@ -13,7 +13,6 @@ import pytest
 
 from cudalab.dev import notebook_format as rules
 from cudalab.sim.machine.reports import card
-from tests import slices
 from tests.notebooks.chapter import Printed, fresh_shell
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +29,6 @@ EXPECTED = (
     "12_stream_priorities.ipynb",
     "14_events.ipynb",
 )
-CHAPTERS_A_RUN = 2  # run from top to bottom, besides those that a change touches; all of them keep the rules
 CELL_TIMEOUT = 120  # seconds
 LEAST_COMPARED = 6  # cells a chapter; the start page teaches no chapter of its own
 
@@ -88,13 +86,7 @@ def test_chapters_that_await_a_gpu_say_so():
     assert (said[1].split(", ") if said else []) == [path.name[:2] for path in waiting]
 
 
-def _is_changed(path):
-    return path.name[:2] in slices.changed_chapters()
-
-
-@pytest.mark.parametrize(
-    "path", slices.cases(CHAPTERS, most=CHAPTERS_A_RUN, core=_is_changed, ids=lambda path: path.stem)
-)
+@each_chapter
 @pytest.mark.timeout(900)
 def test_chapter_runs_and_agrees_with_the_record(path, tmp_path):
     ended, witness = run_nbval(path, tmp_path)
@@ -119,14 +111,12 @@ def printing(source, text, count=1):
     return nbformat.v4.new_code_cell(source, outputs=[output], execution_count=count)
 
 
-@pytest.mark.turns(of=2)
 def test_a_wrong_stored_value_is_found(tmp_path):
     path = recorded_notebook(tmp_path, printing("# NBVAL_CHECK_OUTPUT\nprint(6 * 7)", "41\n"))
     ended, witness = run_nbval(path, tmp_path)
     assert ended.returncode == 1 and witness["compared"] == [0]
 
 
-@pytest.mark.turns(of=2)
 def test_what_nbval_skips_in_silence_is_seen(tmp_path):
     """A trailing marker, and a cell without an execution count: nbval passes both, and the witness tells."""
     path = recorded_notebook(

@@ -16,12 +16,9 @@ from cudalab.checks import Result, check, find, practices
 from cudalab.dev import notebook_format as rules
 from cudalab.dev.dataflow import Dataflow
 from cudalab.dev.now_you import NowYou, now_you
-from tests import slices
 from tests.checks.answers.answer import Answer
 from tests.notebooks.chapter import ROOT, fresh_shell
 
-A_RUN = 6
-"""Tasks whose starter and solution are tried in one run, and wrong answers, besides those that a change touches."""
 TASKS: Mapping[str, tuple[Path, NowYou]] = {
     task.exercise: (path, task) for path in rules.course_notebooks(ROOT) for task in now_you(rules.read(path))
 }
@@ -37,10 +34,6 @@ def _wrong_answers() -> list[Answer]:
 
 
 WRONG = _wrong_answers()
-
-
-def _is_changed(exercise: str) -> bool:
-    return exercise[:2] in slices.changed_chapters()
 
 
 def verdict(exercise: str, text: str) -> Result:
@@ -77,7 +70,7 @@ def test_at_least_two_wrong_answers_are_declared(name: str) -> None:
     assert find(name).answer == "value" or bound == TASKS[name][1].name
 
 
-@pytest.mark.parametrize("name", slices.cases(TASKS, most=A_RUN, core=_is_changed) if TASKS else [])
+@pytest.mark.parametrize("name", TASKS)
 def test_the_starter_is_not_yet_right_and_the_solution_is(name: str) -> None:
     _, task = TASKS[name]
     before, after = verdict(name, task.starter), verdict(name, task.solution)
@@ -87,10 +80,7 @@ def test_the_starter_is_not_yet_right_and_the_solution_is(name: str) -> None:
     assert after.passed and str(after).endswith(": done"), str(after)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    slices.cases(WRONG, most=A_RUN, core=lambda answer: _is_changed(answer.exercise), ids=str) if WRONG else [],
-)
+@pytest.mark.parametrize("answer", WRONG, ids=str)
 def test_a_wrong_answer_fails_for_the_stated_reason(answer: Answer) -> None:
     result = verdict(answer.exercise, answer.text)
     assert (answer.part, answer.rule) in {(f.part, f.rule) for f in result.findings}, str(result)

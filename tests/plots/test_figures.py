@@ -28,7 +28,6 @@ PICTURES = {
 }
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("name", PICTURES)
 def test_svg_is_the_same_each_time(name):
     first, second = PICTURES[name](), PICTURES[name]()
@@ -40,7 +39,6 @@ def picture(request: pytest.FixtureRequest) -> Picture:
     return PICTURES[request.param]()
 
 
-@pytest.mark.turns(of=3)
 def test_svg_has_presentation_in_attributes_and_a_description(picture):
     svg = picture.svg()
     root = ElementTree.fromstring(svg)
@@ -50,12 +48,10 @@ def test_svg_has_presentation_in_attributes_and_a_description(picture):
     assert "fill=" in svg and "stroke=" in svg
 
 
-@pytest.mark.turns(of=3)
 def test_svg_has_no_text_that_needs_a_font(picture):
     assert not re.search(r"<text\b", picture.svg())
 
 
-@pytest.mark.turns(of=3)
 def test_png_stands_beside_the_svg_where_it_is_small(picture):
     data, metadata = picture.bundle()
     assert ("image/png" in data) == (len(picture.png()) <= PNG_LIMIT)

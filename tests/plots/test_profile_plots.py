@@ -50,7 +50,6 @@ def test_heat_map_compares_with_the_ideal(strided: Profile) -> None:
     )
 
 
-@pytest.mark.turns(of=3)
 def test_heat_map_of_wavefronts(transpose: tuple[int, Profile]) -> None:
     pad, profile = transpose
     text = plot.heat_map(profile, unit="wavefronts").summary
@@ -133,7 +132,6 @@ PICTURES = {
 }
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_are_the_same_each_time_and_described(name: str, strided: Profile) -> None:
     first, second = PICTURES[name](strided), PICTURES[name](strided)

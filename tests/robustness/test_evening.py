@@ -6,13 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import slices
-
 from . import evening, evening_of_algorithms, evening_of_calls, evening_of_mistakes
 from .notebook import Notebook
 
 PROGRAMS = evening.PROGRAMS | evening_of_algorithms.PROGRAMS | evening_of_calls.PROGRAMS | evening_of_mistakes.PROGRAMS
-PROGRAMS_A_RUN = 16
 
 # A shorter limit than a learner's, so that what has to be stopped is stopped soon.
 SETUP = "import cudalab\nfrom cudalab import backend\ncudalab.device()"
@@ -28,12 +25,11 @@ def notebook() -> Iterator[Notebook]:
     notebook.close()
 
 
-@pytest.mark.turns(of=4)
 def test_there_are_enough() -> None:
     assert len(PROGRAMS) >= 60
 
 
-@pytest.mark.parametrize("name", slices.cases(PROGRAMS, most=PROGRAMS_A_RUN))
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_program_of_an_evening(name: str, notebook: Notebook) -> None:
     program = PROGRAMS[name]
     notebook.run(LIMIT)

@@ -59,7 +59,6 @@ def test_every_microbenchmark_has_a_figure_with_its_origin(measured):
     assert part["date"] and part["commit"] and part["again"].startswith("python -m cudalab calibrate")
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("name", QUICK)
 def test_the_modelled_time_is_that_of_an_h200(model, measured, name):
     assert model.microseconds(name, {}) == pytest.approx(measured["kernels"][name], rel=MOST)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import cudalab.sim.cupy as cp
 from cudalab.sim.cupy._base import catalogue
 from cudalab.sim.cupy._core import derivation
-from tests import slices
 
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
 NUMBERS = st.sampled_from(["?", "i1", "u1", "i2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"])
@@ -46,9 +45,7 @@ def test_a_round_trip_keeps_every_byte(shape: Any, dtype: str, order: Any) -> No
     assert device.tolist() == host.tolist()
 
 
-@pytest.mark.parametrize(
-    "name", slices.cases(["add", "subtract", "multiply", "maximum", "equal", "less", "logical_or"], most=3)
-)
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "maximum", "equal", "less", "logical_or"])
 @given(hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, max_side=4), NUMBERS, NUMBERS)
 def test_two_arrays_broadcast(name: str, shapes: Any, one: str, other: str) -> None:
     a, b = values(shapes.input_shapes[0], one, 1), values(shapes.input_shapes[1], other, 2)
@@ -71,7 +68,7 @@ def test_one_array(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    slices.cases(["sum", "prod", "max", "min", "mean", "any", "all", "argmax", "argmin", "std", "var"], most=4),
+    ["sum", "prod", "max", "min", "mean", "any", "all", "argmax", "argmin", "std", "var"],
 )
 @given(hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=4), st.data())
 def test_reductions(name: str, shape: Any, data: Any) -> None:

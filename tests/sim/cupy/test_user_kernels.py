@@ -16,7 +16,6 @@ def numbers(shape, dtype=np.float32):
     return RANDOM.uniform(-4, 4, shape).astype(dtype)
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint16", "float16", "float32", "float64"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_statement_runs_for_every_element(shape, dtype):
@@ -120,7 +119,6 @@ def test_what_does_not_compile_says_so():
         cp.ElementwiseKernel("T x", "T y", "y = nothing(x)", "k")(cp.zeros(3))
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 2), (0, 1, 2)])
 def test_a_reduction_over_any_axes(axis, keepdims):

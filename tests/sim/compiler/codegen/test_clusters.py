@@ -43,7 +43,6 @@ def code() -> Compiled:
     return cuda(PASS_ROUND)
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("variant", ["plain", "atomic", "traced", "footprint"])
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
 def test_values_passed_round_a_cluster_come_back(code: Compiled, variant: str, size: int) -> None:

@@ -21,7 +21,6 @@ def _random(*shape: int) -> np.ndarray:
 # -- kernels that never wait
 
 
-@pytest.mark.turns(of=3)
 @VARIANTS
 def test_vector_addition_with_a_guard(variant: str) -> None:
     source = """extern "C" __global__ void add(const float *a, const float *b, float *c, int n) {
@@ -132,7 +131,6 @@ def test_parameters_by_index_and_by_pointer(variant: str) -> None:
     assert module.run("beyond", 1, 1, table, 99, out, variant=variant).fault.kind is FaultKind.OUT_OF_BOUNDS
 
 
-@pytest.mark.turns(of=3)
 @VARIANTS
 def test_math_functions(variant: str) -> None:
     source = """extern "C" __global__ void math(const float *x, const double *d, float *f, double *g, int n) {

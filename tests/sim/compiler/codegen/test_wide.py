@@ -106,7 +106,6 @@ PROGRAMS = {
 }  # fmt: skip
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_control_flow(name: str) -> None:
     source = f'extern "C" __global__ void k(const int* x, int* y, int n) {{ {INDEX} {PROGRAMS[name]} }}'
@@ -168,7 +167,6 @@ WAITING = {
 }  # fmt: skip
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("name", WAITING)
 def test_waiting(name: str) -> None:
     head = f"{INDEX} int threads = blockDim.x * blockDim.y * blockDim.z;"
@@ -234,7 +232,6 @@ FAULTS = {
 }
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("name", FAULTS)
 def test_fault_names_the_same_thread(name: str) -> None:
     body, thread = FAULTS[name]

@@ -35,7 +35,6 @@ def _philox(seed: int, sequence: int) -> list[int]:
     return x
 
 
-@pytest.mark.turns(of=3)
 def test_philox_is_that_of_its_paper() -> None:
     seed = 0x1234_5678_9ABC
     bits, uniform = _draw("curandStatePhilox4_32_10_t", seed)
@@ -45,7 +44,6 @@ def test_philox_is_that_of_its_paper() -> None:
     assert np.allclose(uniform, expected, rtol=1e-6)
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("generator", ["curandState", "curandStatePhilox4_32_10_t"])
 def test_each_thread_has_numbers_of_its_own_and_a_seed_repeats_them(generator: str) -> None:
     bits, uniform = _draw(generator, 1234)

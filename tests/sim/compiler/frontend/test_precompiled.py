@@ -53,7 +53,6 @@ class _Stopped:
     log = ""
 
 
-@pytest.mark.turns(of=2)
 def test_the_same_code_from_the_header_and_without(kept: Precompiled) -> None:
     source = SOURCE.replace("VALUE", "22")
     found = kept._with(next(iter(kept._ready.values())), source, "kernel.cu", arguments(), [])
@@ -107,7 +106,6 @@ def test_the_beginning_of_a_source(source: str, expected: str) -> None:
     assert beginning(source, FOLDERS) == expected
 
 
-@pytest.mark.turns(of=2)
 def test_a_file_that_is_gone_or_spoiled_does_no_harm(kept: Precompiled) -> None:
     source, folder = SOURCE.replace("VALUE", "5"), next(iter(kept._ready.values()))
     (file,) = folder.iterdir()

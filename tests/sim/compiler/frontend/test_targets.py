@@ -57,7 +57,6 @@ def _run(name: str) -> tuple[np.ndarray, np.ndarray]:
     return out, reals
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("name", ["compute_75", "compute_80", "compute_120", "compute_100a"])
 def test_code_for_another_target_computes_the_same(name: str) -> None:
     _check(name)
@@ -162,7 +161,6 @@ SLICE = [("compute_75", 11), ("compute_120", 7)]
 """In the fast suite: every so many-th program."""
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize(("name", "step"), SLICE)
 def test_some_conformance_programs_agree_on_another_target(
     name: str, step: int, monkeypatch: pytest.MonkeyPatch

@@ -138,7 +138,6 @@ def _encode(value: Any, kind: str) -> int:
     return value & ((1 << bits) - 1)
 
 
-@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("variant", ["atomic", "traced"])
 def test_every_form_gives_old_values_and_leaves_the_result(variant: str) -> None:
     module = Compiled(HEADER + "".join(_kernel(f"k{number}", opcode) for number, opcode in enumerate(_FORMS)))

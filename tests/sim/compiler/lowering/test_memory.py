@@ -99,7 +99,6 @@ def _forms(*names: str) -> list[str]:
     return [opcode for opcode in found if not set(elsewhere) & set(opcode.split("."))]
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_loads_every_form(variant: str) -> None:
     opcodes = _forms("ld", "ldu")
@@ -155,7 +154,6 @@ def _call_kernel(name: str, body: str, store: str) -> str:
     return function + _ENTRY.format(name=name, body=body + call)
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_stores_every_form(variant: str) -> None:
     opcodes = _forms("st")

@@ -104,7 +104,6 @@ def _by_warp(compute, a: list[int], mask: int) -> list[int]:  # type: ignore[no-
     ]
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("mode", ["up", "down", "bfly", "idx"])
 @pytest.mark.parametrize("literal", [True, False])
 @pytest.mark.parametrize("c", [31, 0, 0x1800 | 31, 0x1C00 | 31, 0x1C00, 0x1F00 | 31, 7])
@@ -177,7 +176,6 @@ def test_matches(opcode: str, mask: int) -> None:
             assert predicates == [int(value != 0) for value in right]
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("opcode", [opcode for row in TABLE.rows["redux"] for opcode in row.opcodes()])
 def test_reductions(opcode: str, mask: int) -> None:
@@ -212,7 +210,6 @@ def test_elect_and_active_mask_and_sync(mask: int) -> None:
     assert found == _by_warp(lambda values, lane: mask, found, mask)
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("variant", ["plain", "atomic", "traced"])
 @pytest.mark.parametrize(
     "opcode", [opcode for name in ("bar", "barrier") for row in TABLE.rows[name] for opcode in row.cover()]

@@ -65,7 +65,6 @@ def bits(ptx: str) -> np.ndarray:
     return out.get()
 
 
-@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("case", [name for name in CASES if name != "factor changed"])
 def test_ptx_operations_are_contracted_as_by_the_assembler(case: str) -> None:
     ptx, first, second = CASES[case]

@@ -29,7 +29,6 @@ from cudalab.sim.compiler import (
     translation,
 )
 from cudalab.sim.compiler.processes import helper
-from tests import slices
 
 KERNEL = 'extern "C" __global__ void k(int *x) { x[0] = 1; }\n'
 SLOW = """
@@ -78,7 +77,7 @@ MEMORY_BOMBS = {
 }
 
 
-@pytest.mark.parametrize("bomb", slices.cases(MEMORY_BOMBS, most=1))
+@pytest.mark.parametrize("bomb", MEMORY_BOMBS)
 def test_memory_limit(bomb: str) -> None:
     with pytest.raises(CompileError, match=r"memory limit of 1,024 MB") as caught:
         compile(MEMORY_BOMBS[bomb], limits=replace(SMALL, seconds=60))
@@ -112,7 +111,7 @@ OTHER_BOMBS = {
 }
 
 
-@pytest.mark.parametrize("bomb", slices.cases(OTHER_BOMBS, most=2))
+@pytest.mark.parametrize("bomb", OTHER_BOMBS)
 def test_other_bombs(bomb: str) -> None:
     with pytest.raises(CompileError):
         compile(OTHER_BOMBS[bomb], limits=SMALL)
@@ -168,7 +167,6 @@ def test_prewarm_returns_at_once(own_helpers: None) -> None:
     assert _works()
 
 
-@pytest.mark.turns(of=2)
 def test_killed_helper_is_replaced(own_helpers: None) -> None:
     _works()
     (pid,) = _processes()
@@ -178,7 +176,6 @@ def test_killed_helper_is_replaced(own_helpers: None) -> None:
     assert pid not in _processes()
 
 
-@pytest.mark.turns(of=2)
 def test_helper_killed_at_work(own_helpers: None) -> None:
     _works()
     (pid,) = _processes()
@@ -188,7 +185,6 @@ def test_helper_killed_at_work(own_helpers: None) -> None:
     assert _works()
 
 
-@pytest.mark.turns(of=2)
 def test_a_request_whose_helper_aborts_is_repeated(own_helpers: None) -> None:
     _works()
     (pid,) = _processes()
@@ -203,7 +199,6 @@ def test_a_request_whose_helper_aborts_is_repeated(own_helpers: None) -> None:
     assert pid not in _processes()
 
 
-@pytest.mark.turns(of=2)
 def test_a_request_whose_helpers_abort_twice_is_refused(own_helpers: None) -> None:
     _works()
 
@@ -224,7 +219,6 @@ def test_a_request_whose_helpers_abort_twice_is_refused(own_helpers: None) -> No
     assert _works()
 
 
-@pytest.mark.turns(of=2)
 def test_two_at_a_time(own_helpers: None) -> None:
     """Two slow requests take one time limit together, not two; a third waits for its turn."""
     prewarm(2)
@@ -248,7 +242,6 @@ def test_two_at_a_time(own_helpers: None) -> None:
     assert most == 2
 
 
-@pytest.mark.turns(of=2)
 def test_requests_of_many_threads_do_not_mix(own_helpers: None) -> None:
     results: dict[int, str] = {}
 
@@ -263,7 +256,6 @@ def test_requests_of_many_threads_do_not_mix(own_helpers: None) -> None:
     assert [str(7000 + number) in results[number] for number in range(12)] == [True] * 12
 
 
-@pytest.mark.turns(of=2)
 def test_prefetch_and_native_agree(own_helpers: None) -> None:
     program = compile(KERNEL)
     prefetch(program, ("plain", "traced"))
@@ -372,7 +364,6 @@ def _gone(pid: int, seconds: float = 10.0) -> bool:
     return False
 
 
-@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("at_work", [False, True])
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGKILL")
 def test_helpers_end_with_their_parent(at_work: bool) -> None:

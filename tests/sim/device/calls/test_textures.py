@@ -116,7 +116,6 @@ def sampled(name: str) -> np.ndarray:
     return found
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize(
     "part", ["t1", "t2", "t3", "a1", "a2", "cube", "acube", "lod2", "fetch", "g0", "g1", "g2", "g3"]
 )

@@ -319,7 +319,6 @@ def assert_replays(device: Device) -> Device:
     return twin
 
 
-@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("name", CALLS)
 def test_replays(name: str) -> None:
     assert name in PROGRAMS, f"the call {name} needs a program here"
@@ -354,7 +353,6 @@ def refusable() -> list[str]:
     ]
 
 
-@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("name", refusable())
 def test_refused_arguments_replay(name: str) -> None:
     """Numbers that name nothing: whatever the call answers, the replay answers, too."""

@@ -232,7 +232,6 @@ SEPARATORS = {
 }
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("what", SEPARATORS)
 @pytest.mark.parametrize("profile", ["h200", "legacy"])
 def test_the_older_list_of_implicit_synchronization(program, profile, what):

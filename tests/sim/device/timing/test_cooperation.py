@@ -34,7 +34,6 @@ def steps():
     return cp.RawKernel(text, "steps", enable_cooperative_groups=True)
 
 
-@pytest.mark.turns(of=3)
 def test_a_grid_that_meets_pays_for_each_meeting(steps):
     x = cp.zeros(132 * 32, dtype=np.float32)
     few, many = (microseconds(steps, 132, 32, x, np.int32(n)) for n in (10, 40))
@@ -74,7 +73,6 @@ extern "C" __global__ void four(const float4* x, float* y, int n) { walk<4>(x, y
 """
 
 
-@pytest.mark.turns(of=3)
 def test_stages_of_a_pipeline_hide_latency():
     """Each stage more lets one more copy be on its way: the wait is shared by as many tiles."""
     module = cp.RawModule(code=PIPELINE)
@@ -99,7 +97,6 @@ def test_threads_of_a_warp_take_turns_at_the_heap():
     assert warp / alone == pytest.approx(6, rel=0.3)
 
 
-@pytest.mark.turns(of=3)
 def test_distributed_shared_memory_is_counted_as_what_it_is():
     """Each thread of two blocks reads one word of the other block's memory and adds to another: no global memory."""
     text = (

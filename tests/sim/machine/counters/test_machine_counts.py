@@ -10,7 +10,6 @@ UNLIKE = ("lanes take turns", "ragged loops")
 """Lanes that go round a loop on different ways: the hardware has them converge later than the counters do."""
 
 
-@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_instructions_are_those_that_the_hardware_executed(name: str) -> None:
     counts, theirs = counts_of(name), RECORDED["counters"][name]["smsp__inst_executed.sum"]
@@ -23,7 +22,6 @@ INDEPENDENT_LANES = ("ragged loops", "histogram")
 """Lanes that go round a loop as often as they have to: which of them are then together is not known."""
 
 
-@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_threads_active_are_those_of_the_hardware(name: str) -> None:
     """By the machine code: a branch that the assembler predicated takes no lanes away."""

@@ -23,7 +23,6 @@ def memory() -> Iterator[Memory]:
     memory.free_all()
 
 
-@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("variant", ["plain", "traced"])
 def test_a_copy_arrives_when_its_group_is_waited_for(memory: Memory, variant: str) -> None:
     x = numbers(128)
@@ -53,7 +52,6 @@ def test_copies_end_with_the_block_and_nothing_is_left_for_the_next(memory: Memo
     np.testing.assert_array_equal(run.result, np.tile(x + 5, 5))
 
 
-@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_tiles_of_several_blocks(memory: Memory, workers: int) -> None:
     x = numbers(9 * 256)
@@ -81,7 +79,6 @@ def test_stores_of_bulk_copies_are_held_back(memory: Memory) -> None:
     np.testing.assert_array_equal(run.result, x + 5)
 
 
-@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("variant", ["footprint", "traced"])
 def test_a_footprint_has_the_bytes_that_copies_touch(memory: Memory, variant: str) -> None:
     x = numbers(3 * 256)

@@ -64,7 +64,6 @@ def test_special_functions(memory: Memory) -> None:
     assert measure(memory, body) > 1000 * PROFILE["latency_special"]
 
 
-@pytest.mark.turns(of=2)
 @pytest.mark.parametrize(
     "kilobytes, latency", [(16, "l1_latency"), (128, "l1_latency"), (1024, "l2_latency"), (128 << 10, "dram_latency")]
 )
@@ -80,7 +79,6 @@ def test_a_pointer_chase_has_the_latency_of_the_level_that_holds_the_data(
     assert each == pytest.approx(PROFILE[latency] * CYCLES, abs=12)  # the address takes two instructions
 
 
-@pytest.mark.turns(of=2)
 @pytest.mark.parametrize("ways", [1, 2, 8, 32])
 def test_bank_conflicts(memory: Memory, ways: int) -> None:
     body = "for (int i = t; i < 2048; i += 32) s[i] = i; __syncthreads(); " + f"int j = t * {ways};"

@@ -58,7 +58,6 @@ def code() -> Compiled:
     return cuda(SOURCE)
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("variant", ["plain", "atomic", "traced"])
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_producer_warp_runs_ahead_by_two_buffers_and_no_more(code: Compiled, variant: str, first: int) -> None:
@@ -91,7 +90,6 @@ def test_what_cannot_complete_is_explained(code: Compiled, kernel: str, number: 
     assert re.search(words, str(fault)), str(fault)
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize(("kernel", "races"), [("pipeline", 0), ("no_order", 1)])
 def test_the_sanitizer_knows_who_took_part(code: Compiled, kernel: str, races: int) -> None:
     x = np.zeros(9 * 32, np.int32)

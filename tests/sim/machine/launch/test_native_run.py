@@ -89,7 +89,6 @@ def endless(memory: Memory, form: str) -> tuple[LoadedKernel, bytes]:
     return load(memory, ENDLESS[form]), pack(put(memory, np.zeros(4, np.int32)))
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("form", ENDLESS)
 def test_endless_loops_meet_the_time_limit(memory: Memory, form: str) -> None:
     kernel, args = endless(memory, form)
@@ -101,7 +100,6 @@ def test_endless_loops_meet_the_time_limit(memory: Memory, form: str) -> None:
     assert time.monotonic() - start < 20
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("form", ["global", "barrier"])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_endless_loops_can_be_interrupted(memory: Memory, form: str, workers: int) -> None:
@@ -168,7 +166,6 @@ def fault_of(memory: Memory, body: str, *, threads: int = 32, setup: str = "") -
     )
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize(
     ("body", "code", "rule"),
     [

@@ -73,7 +73,6 @@ extern "C" __global__ void k(int* lock, int* count) {
 }"""
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("form", LOCKS)
 def test_locks_let_everyone_in(memory: Memory, form: str) -> None:
     """A warp operation inside the lock parts the lanes, so that they, the warps and the blocks contend."""
@@ -165,7 +164,6 @@ HARMLESS = {
 }
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("form", HARMLESS)
 def test_what_changes_nothing_does_not_hide_an_endless_wait(memory: Memory, form: str) -> None:
     run = Run(
@@ -177,7 +175,6 @@ def test_what_changes_nothing_does_not_hide_an_endless_wait(memory: Memory, form
     assert time.process_time() - begin < 3
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize(
     ("loop", "expected"),
     [

@@ -36,7 +36,6 @@ def launch(memory: Memory, kernel: LoadedKernel, racy: Racy, **options: object) 
     return np.r_[found[:1], np.sort(found[1:])[::-1]] if racy.orderless else found
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("racy", KERNELS, ids=lambda racy: racy.name.replace(" ", "_"))
 def test_a_race_is_visible_in_every_launch(racy: Racy) -> None:
     runs = []
@@ -50,7 +49,6 @@ def test_a_race_is_visible_in_every_launch(racy: Racy) -> None:
         np.testing.assert_array_equal(runs[0], other)
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("racy", KERNELS, ids=lambda racy: racy.name.replace(" ", "_"))
 def test_the_race_is_found(racy: Racy) -> None:
     memory = Memory(1 << 28)

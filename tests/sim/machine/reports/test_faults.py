@@ -89,7 +89,6 @@ def _launch(source: str, variant: str) -> Outcome:
         memory().free(cell)
 
 
-@pytest.mark.turns(of=3)
 @VARIANTS
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", ACCESSES)
@@ -180,7 +179,6 @@ LOOPS = {
 }
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("variant", ["plain", "traced"])
 @pytest.mark.parametrize("name", LOOPS)
 def test_endless_loops_are_stopped(name: str, variant: str) -> None:

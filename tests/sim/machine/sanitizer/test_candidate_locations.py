@@ -71,7 +71,6 @@ def kernel():
     return make(lambda block: None, sites=SITES, memory=Memory(1 << 28)).kernel
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("seed", range(30))
 def test_the_same_conflicts_are_found(seed: int, kernel) -> None:
     parts = trace(slices(seed))
@@ -156,7 +155,6 @@ def conflicts_of(kernel, records: np.ndarray, candidates: object) -> list[tuple[
     return sorted((c.address, c.first_site, c.second_site, c.first, c.second) for c in detector.conflicts)
 
 
-@pytest.mark.turns(of=3)
 def test_the_same_conflicts_of_copies_are_found(kernel) -> None:
     followed = found = 0
     for seed in range(60):

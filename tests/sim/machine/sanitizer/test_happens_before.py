@@ -65,7 +65,6 @@ FLAG = (
 )
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
@@ -151,7 +150,6 @@ extern "C" __global__ void k(int* data, int* flag, int* out) {
 }"""
 
 
-@pytest.mark.turns(of=3)
 def test_the_last_block_adds_up(memory: Memory) -> None:
     assert rules(check(memory, LAST_BLOCK, 9, 64)) == set()
     checked = check(memory, LAST_BLOCK.replace("        __threadfence();\n", ""), 9, 64)

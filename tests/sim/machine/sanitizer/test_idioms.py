@@ -43,7 +43,6 @@ extern "C" __global__ void k(double* sum, const double* x) {
 """
 
 
-@pytest.mark.turns(of=4)
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_a_plain_look_before_a_loop_of_compare_and_swap(blocks: int) -> None:
     """The guide's own double-precision atomicAdd."""
@@ -86,7 +85,6 @@ extern "C" __global__ void k(const int* in, int* out) {
 )
 
 
-@pytest.mark.turns(of=4)
 def test_lanes_that_copy_the_same_once_more() -> None:
     """24 elements for 32 lanes: those left over copy the last one again."""
     x, out = cp.arange(32, dtype=cp.int32), cp.zeros(32, cp.int32)
@@ -108,7 +106,6 @@ extern "C" __global__ void k(const int* in, int* out) {
 """
 
 
-@pytest.mark.turns(of=4)
 def test_tiles_of_several_warps() -> None:
     """Their scratch memory belongs to the system."""
     x, out = cp.arange(128, dtype=cp.int32), cp.zeros(128, cp.int32)
@@ -164,7 +161,6 @@ extern "C" __global__ void k(int* out) {
 """
 
 
-@pytest.mark.turns(of=4)
 def test_bulk_reductions_of_several_blocks_are_atomic() -> None:
     out = cp.zeros(32, cp.int32)
     assert rules(BULK.replace("EXTRA", ""), 32, out, blocks=4) == set()

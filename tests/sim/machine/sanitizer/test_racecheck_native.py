@@ -43,7 +43,6 @@ def racing(arena: Arena, drawn: Sample) -> set[str]:
     return {"shared" if shared else "global" for shared in spaces}
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("seed", range(FAST))
 def test_random_kernels(arena: Arena, seed: int) -> None:
     compare(arena, sample(seed, fine=seed % 2 == 1))

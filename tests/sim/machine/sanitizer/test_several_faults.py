@@ -53,7 +53,6 @@ def findings(
     return sorted((f.rule, lines[f.line - 1].rpartition("// ")[2], f.count) for f in report.findings)
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize(
     ("source", "rule", "count"),
     [
@@ -87,7 +86,6 @@ def test_a_trap_ends_its_block_only_where_threads_poll() -> None:
     assert findings(body + "    __syncthreads();\n" + BEYOND) == [("out of bounds", "BEYOND", 2), ("trap", "TRAP", 2)]
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize(
     ("sync", "options"),
     [("this_grid", {"cooperative": True}), ("this_cluster", {"cluster": "__cluster_dims__(2)"})],
@@ -98,7 +96,6 @@ def test_blocks_that_wait_for_one_that_trapped_are_no_finding(sync: str, options
     assert findings(body, GROUPS, **options) == [("out of bounds", "BEYOND", 3), ("trap", "TRAP", 1)]
 
 
-@pytest.mark.turns(of=3)
 def test_a_barrier_object_of_the_block_before_is_none_of_this_one() -> None:
     """Shared memory still holds it."""
     body = """

@@ -54,7 +54,6 @@ DROPPED = {
 }
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("body", DROPPED.values(), ids=DROPPED)
 def test_values_of_absent_lanes_that_are_dropped_are_no_mistake(body: str) -> None:
     assert rules(body) == set()
@@ -76,7 +75,6 @@ USED = {
 }
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("body", USED.values(), ids=USED)
 def test_values_of_absent_lanes_that_are_used_are_found(body: str) -> None:
     before = "__device__ __noinline__ int twice(int v) { return 2 * v; }"
@@ -113,7 +111,6 @@ WRITTEN = {
 }
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("body", WRITTEN.values(), ids=WRITTEN)
 def test_local_arrays_that_were_written_are_no_mistake(body: str) -> None:
     before = (

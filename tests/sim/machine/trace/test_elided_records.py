@@ -123,7 +123,6 @@ def compare_entry(entry: Entry) -> int:
     return compared
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("name", sorted(CORPUS)[:: len(CORPUS) // FAST])
 def test_kernels_of_the_corpus(name: str) -> None:
     compare_entry(CORPUS[name])

@@ -106,7 +106,6 @@ extern "C" __global__ void k(const float* a, const float* b, float* c, int n) {
 }"""
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("n", [1, 31, 256, 5000, 100_000])
 def test_vector_add(memory: Memory, n: int, how: dict) -> None:
     a, b, c = (room(memory, 4 * n) for _ in range(3))
@@ -115,7 +114,6 @@ def test_vector_add(memory: Memory, n: int, how: dict) -> None:
     assert outcome.fault is None
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("stride", [1, 2, 3, 7, 64, 1000])
 @pytest.mark.parametrize("ctype, width", [("char", 1), ("short", 2), ("int", 4), ("double", 8), ("double2", 16)])
 def test_strides_of_all_widths(memory: Memory, stride: int, ctype: str, width: int) -> None:
@@ -537,7 +535,6 @@ def traced_bytes(memory: Memory, kernel: LoadedKernel, grid: tuple, block: tuple
     return [np.concatenate([np.zeros(0, np.int64), *each]) for each in found]
 
 
-@pytest.mark.turns(of=3)
 @pytest.mark.parametrize("name", [n if n in SLICE else pytest.param(n, marks=pytest.mark.long) for n in PROGRAMS])
 def test_footprints_equal_the_trace(memory: Memory, name: str) -> None:
     """Two ways to the same bytes, on the kernels whose counters were compared with hardware."""
