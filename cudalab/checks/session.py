@@ -21,6 +21,7 @@ from cudalab.sim import cudart, cupy, driver
 from cudalab.sim import device as sim_device
 from cudalab.sim.cupy.cuda import pinned_memory
 from cudalab.sim.device.current import set_current_device
+from cudalab.sim.device.profile import Profile
 from cudalab.sim.machine.memory import host_watch
 from cudalab.sim.machine.reports import card
 
@@ -65,7 +66,7 @@ def _pinned_allocator(allocator: Callable[[int], Any]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def simulated(profile: str = "h200") -> Iterator[sim_device.Device]:
+def simulated(profile: str | Profile = "h200") -> Iterator[sim_device.Device]:
     """Use a fresh simulated device in this process; on exit, restore the previous one with its streams and pools."""
     device = sim_device.Device(profile, record=True)
     device.settings.time_limit = TIME_LIMIT

@@ -8,7 +8,7 @@ work with its modelled begin and end, every wait of the host, every hazard. Noth
 An exercise describes its cases like this::
 
     def examine(bench: StreamBench) -> None:
-        with bench.case("4 pieces") as trial:                   # a fresh device; profile="h200-1ce" takes another
+        with bench.case("4 pieces") as trial:                   # a fresh device; profile=… takes another
             kernel = trial.kernel(SOURCE, "scale")              # a cp.RawKernel
             x, y = trial.array(bench.random(1000)), trial.empty((1000,), np.float32)
             launch = trial.launcher(kernel, (4,), (256,), (x, y))   # launch(stream)
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from cudalab.sim.device.caller import Place
     from cudalab.sim.device.declaration import Call as RuntimeCall
     from cudalab.sim.device.hazards import Hazard
+    from cudalab.sim.device.profile import Profile
     from cudalab.sim.device.queue.operation import Operation
 
 FILE = "answer.py"
@@ -133,7 +134,7 @@ class StreamBench(Bench):
         *,
         seed: int | None = None,
         time_limit: float = CHECK_TIME,
-        profile: str = "h200",
+        profile: str | Profile = "h200",
     ) -> None:
         super().__init__(exercise, answer, seed=seed, time_limit=time_limit)
         self._profile = profile
@@ -145,10 +146,11 @@ class StreamBench(Bench):
         self.exercise.examine(self)
 
     @contextlib.contextmanager
-    def case(self, text: str) -> Iterator[Trial]:
-        """A fresh simulated device on which one case runs; ``text`` says which, in words."""
+    def case(self, text: str, *, profile: Profile | None = None) -> Iterator[Trial]:
+        """A fresh simulated device on which one case runs; ``text`` says which, in words. ``profile`` is for a case
+        that is about what a device says of itself; all others run on the bench's."""
         self._case = text
-        with simulated(self._profile) as device:
+        with simulated(profile or self._profile) as device:
             trial = Trial(self, device)
             try:
                 yield trial

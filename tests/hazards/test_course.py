@@ -62,7 +62,7 @@ CASES = (
     ),
     Case(
         "11: a letterbox",
-        STREAMS + streams("data"),
+        STREAMS + streams("kernel-spin") + streams("data"),
         streams("letterbox").rsplit("\n", 2)[0] + "\nprint(send(wait=True))\n",
         waits=3,
     ),
@@ -84,7 +84,7 @@ CASES = (
     ),
     Case(
         "14: record first, then wait",
-        events("kernel-put").replace("2_000_000", "2_000") + events("copy-kernel"),
+        events("kernel-put").replace("2_000_000", "2_000") + events("wait-first").split("x[:], y[:]")[0],
         events("record-first"),
         waits=4,
         unneeded=("b.synchronize()",),  # the copy behind it is in the same stream

@@ -12,8 +12,7 @@ CHAPTER = Chapter(
     {
         "destroy": BASE,
         "right-values": [*BASE, "data", "depth-first", "one-stream"],
-        "null-query": BASE,
-        "per-thread": STREAMS,
+        "per-thread": BASE,
         "explicit": STREAMS,
         "implicit": [*STREAMS, "explicit"],
         "host-function": STREAMS,
@@ -31,9 +30,9 @@ MUTATIONS = [
     Mutation("right-values", "depth-first", "d_out[begin:]", "d_out[: n - begin]"),
     Mutation("right-values", "depth-first", "(copy_in, compute, copy_out)", "(copy_in, copy_out, compute)"),
     Mutation("right-values", "data", "0.25f * v", "0.125f * v"),
-    Mutation("null-query", "null-query", "non_blocking=True", "non_blocking=False"),
-    Mutation("null-query", "null-query", "with cp.cuda.Stream.null", "with cp.cuda.Stream(non_blocking=True)"),
-    Mutation("per-thread", "per-thread", "with a:", "with cp.cuda.Stream.ptds:"),
+    Mutation("per-thread", "per-thread", "non_blocking=True", "non_blocking=False"),
+    Mutation("per-thread", "per-thread", "default.record().synchronize()", "stream.record().synchronize()"),
+    Mutation("per-thread", "per-thread", "cp.cuda.Stream.ptds):", "cp.cuda.Stream.null):"),
     Mutation("explicit", "explicit", "b.wait_event(done)  #", "b.wait_event(b.record())  #"),
     Mutation("explicit", "explicit", "done = a.record()", "done = b.record()"),
     Mutation("explicit", "explicit", "spin_for(100, 1, 2)\nb.synchronize()", "spin_for(100, 1, 2)\na.synchronize()"),
@@ -93,6 +92,18 @@ SENTENCES = [
         lambda run: run.after("kernels overlap for") == 0 and run.after("times as fast), kernels overlap for") > 50,
     ),
     Sentence(
+        "s6",
+        "Only the legacy default stream waits, and only for the plain stream.",
+        "per-thread",
+        lambda run: [line.endswith("cudaSuccess") for line in run.text.splitlines()] == [True, False, False, False],
+    ),
+    Sentence(
+        "s7-explain",
+        "Only `cudaFree` does so with non-blocking streams.",
+        "implicit",
+        lambda run: [line.split()[0] for line in run.text.splitlines() if line.endswith("waits")] == ["cudaFree"],
+    ),
+    Sentence(
         "s9-hazard",
         "The result is wrong, and no call failed.",
         "forgotten",
@@ -103,6 +114,12 @@ SENTENCES = [
         "The copies no longer overlap with anything",
         "pageable",
         lambda run: "Copies and kernels never overlap" in run.text,
+    ),
+    Sentence(
+        "s9-letterbox",
+        "When the first copy began, the last letter lay in the box.",
+        "letterbox",
+        lambda run: [run.after("got [", place) for place in range(4)] == [4, 4, 4, 4],
     ),
 ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from cudalab.checks.bench import Known
@@ -10,27 +12,30 @@ from cudalab.checks.gate import Gate
 from cudalab.checks.places import LONG, Turns, launcher, places, ran
 from cudalab.checks.streams import HOST, StreamBench
 from cudalab.checks.value import ValueBench
+from cudalab.sim.device.profile import load
 
 # --- a stream that goes first ----------------------------------------------------------------------------------------
 
 
 def _most_urgent(bench: StreamBench) -> None:
-    with bench.case("a new stream") as trial:
-        least, greatest = trial.device.stream_priority_range()
-        made = trial.call()
-        if not hasattr(made, "ptr"):
-            bench.find("correctness", "no stream", f"returned {made!r}; wanted is a CuPy stream", look="return")
-        elif (got := trial.device.stream_get_priority(made.ptr)) != greatest:
-            bench.find(
-                "correctness",
-                "wrong priority",
-                f"the stream has priority {got}; the range is {least} to {greatest}",
-                look="which end of the range is the most urgent one",
-            )
-        elif not trial.device.stream_get_flags(made.ptr):
-            bench.find(
-                "correctness", "a blocking stream", "the stream waits for the NULL stream", look="non_blocking=True"
-            )
+    """On devices of two ranges: one number can't be the end of both."""
+    for greatest in (-5, -bench.between(6, 20)):
+        profile = replace(load("h200"), priorities={"least": 0, "greatest": greatest})
+        with bench.case(f"a device whose range is 0 to {greatest}", profile=profile) as trial:
+            made = trial.call()
+            if not hasattr(made, "ptr"):
+                bench.find("correctness", "no stream", f"returned {made!r}; wanted is a CuPy stream", look="return")
+            elif (got := trial.device.stream_get_priority(made.ptr)) != greatest:
+                bench.find(
+                    "correctness",
+                    "wrong priority",
+                    f"the stream has priority {got}; the range is 0 to {greatest}",
+                    look="which end of the device's own range is the most urgent one",
+                )
+            elif not trial.device.stream_get_flags(made.ptr):
+                bench.find(
+                    "correctness", "a blocking stream", "the stream waits for the NULL stream", look="non_blocking=True"
+                )
 
 
 # --- who is first ----------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ WRONG = (
         "12.most-urgent",
         Wrong("the least urgent", (("priority=greatest", "priority=least"),), "correctness", "wrong priority"),
         Wrong("a large number", (("priority=greatest", "priority=100"),), "correctness", "wrong priority"),
+        Wrong("the number of one device", (("priority=greatest", "priority=-5"),), "correctness", "wrong priority"),
         Wrong("blocking", (("non_blocking=True, ", ""),), "correctness", "a blocking stream"),
         Wrong(
             "returns the number", (("    return cp", "    return greatest\n    return cp"),), "correctness", "no stream"
