@@ -80,9 +80,10 @@ def compare(name: str, found: np.ndarray, wanted: Any) -> None:
             differ = np.mean(found != wanted)
             assert differ <= (1e-3 if name in ("march_rays", "inside_polygon", "ising") else 0), (name, differ)
         case _:
-            found = found.view(np.float64 if wanted.dtype == np.float64 and found.dtype == np.float64 else found.dtype)
             tolerance = 1e-2 if name == "cube_root" else 2e-3
-            np.testing.assert_allclose(found[: wanted.size], wanted, rtol=tolerance, atol=tolerance, err_msg=name)
+            np.testing.assert_allclose(
+                found.view(wanted.dtype)[: wanted.size], wanted, rtol=tolerance, atol=tolerance, err_msg=name
+            )
 
 
 @pytest.mark.long

@@ -13,17 +13,18 @@ REFERENCES = References()
 
 @REFERENCES.of()
 def march_rays(steps, width, close, most):
-    at = np.arange(width) - width // 2
-    d = np.stack([*np.broadcast_arrays(at[None] * 1.6 / width, -at[:, None] * 1.6 / width), np.ones((width, width))])
-    d /= np.sqrt((d**2).sum(0))
-    along, count, on = np.zeros((width, width)), np.zeros((width, width), np.int32), np.ones((width, width), bool)
+    across, down = np.meshgrid(np.arange(width) - width // 2, np.arange(width) - width // 2)
+    ray = np.stack([across.ravel() * 1.6 / width, down.ravel() * -1.6 / width, np.ones(width**2)])
+    ray /= np.sqrt((ray**2).sum(0))
+    along, count, on = np.zeros(width**2), np.zeros(width**2, np.int32), np.arange(width**2)
     for _ in range(most):
-        x, y, z = along * d + np.array([0, 0.4, -3])[:, None, None]
+        x, y, z = along[on] * ray[:, on] + np.array([[0], [0.4], [-3]])
         torus = np.hypot(np.hypot(x, z) - 1, y) - 0.3
         far = np.minimum(torus, np.minimum(np.sqrt(x * x + y * y + z * z) - 0.4, y + 0.8))
-        on &= (along < 20) & (far >= close)
-        along, count = along + on * far, count + on
-    return {0: count.ravel()}
+        along[on] += far * (far >= close)
+        count[on] += far >= close
+        on = on[(far >= close) & (along[on] < 20)]
+    return {0: count}
 
 
 @REFERENCES.of()

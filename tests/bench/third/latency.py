@@ -61,7 +61,8 @@ def conjugate_gradients(a, b, out, n, rounds):
 
 @REFERENCES.of()
 def markov_steps(chance, start, end, steps):
-    return {2: (start.reshape(-1, 32) @ np.linalg.matrix_power(chance.astype(np.float64), int(steps))).ravel()}
+    end = start.reshape(-1, 32) @ np.linalg.matrix_power(chance.astype(np.float64), int(steps))
+    return {2: end.astype(np.float32).ravel()}
 
 
 @REFERENCES.of("all_paths_global")
