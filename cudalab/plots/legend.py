@@ -50,8 +50,8 @@ def draw_legend(used: set[SpanStyle], marks: set[str], letters: Letters, y: floa
         width = 26 + text_width(words, 9.5) + 16
         if x + width > WIDTH and x > 12:
             x, y = 12.0, y + 18
-        parts.append(f'<g transform="translate({coordinate(x)} {coordinate(y)})">{shape}</g>')
-        parts.append(label(x + 25, y + 6.5, words, size=9.5, fill=QUIET))
+        place = f'transform="translate({coordinate(x)} {coordinate(y)})" data-width="{coordinate(width)}"'
+        parts.append(f'<g class="tl-entry" {place}>{shape}{label(25, 6.5, words, size=9.5, fill=QUIET)}</g>')
         x += width
     return parts, y + 16 if entries else y
 

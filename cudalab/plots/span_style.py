@@ -105,5 +105,6 @@ class Letters:
     def words(self, style: SpanStyle) -> str:
         """The legend's words for ``style``, the kernels by name where bars carry only their letter."""
         if style is A_KERNEL and self.used & set(self.kernels.values()):
-            return ", ".join(f"{letter} {name}" for name, letter in self.kernels.items() if letter in self.used)
+            named = ", ".join(f"{letter} {name}" for name, letter in self.kernels.items() if letter in self.used)
+            return f"{style.words} ({named})"
         return style.words

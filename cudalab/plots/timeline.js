@@ -12,6 +12,8 @@
   const left = +svg.dataset.left, right = +svg.dataset.right, scale = +svg.dataset.scale;
   const panels = [...svg.querySelectorAll(".tl-time")];
   const bars = panels.flatMap(panel => [...panel.querySelectorAll(".tl-bar")]);
+  // Text keeps its size, a little larger than drawn, on pages from the narrowest to the widest; time gets what is left.
+  const larger = 1.2, narrowest = 500, widest = 1600;
   let wider = 0, zoom = 1, from = 0, chosen = -1;  // `from`: the part of the whole that lies left of the view
   const width = () => right + wider - left;
   const place = x => left + ((x - left) / (right - left) - from) * zoom * width();
@@ -22,6 +24,9 @@
     .map(part => ({ part, at: Object.fromEntries(["x", "x1", "x2", "cx", "width", "d"]
       .filter(name => part.hasAttribute(name)).map(name => [name, part.getAttribute(name)])) }));
   const beside = [...svg.querySelectorAll(".tl-right")].map(part => ({ part, x: +part.getAttribute("x") }));
+  const entries = [...svg.querySelectorAll(".tl-entry")];
+  const line = entry => entry.transform.baseVal[0].matrix.f;  // the height at which a piece of the legend stands
+  const legend = entries.length ? [line(entries[0]), line(entries.at(-1))] : [0, 0];
   const notes = bars.map(bar => {
     const title = bar.querySelector("title");
     const text = title ? title.textContent : "";
@@ -68,8 +73,19 @@
     }
   }
 
+  function flow() {
+    let x = 12, y = legend[0];
+    for (const entry of entries) {
+      const needs = +entry.dataset.width;
+      if (x > 12 && x + needs > drawn + wider) [x, y] = [12, y + 18];
+      entry.setAttribute("transform", `translate(${x} ${y})`);
+      x += needs;
+    }
+    return y - legend[1];
+  }
+
   function draw() {
-    svg.setAttribute("viewBox", `0 0 ${drawn + wider} ${height}`);
+    svg.setAttribute("viewBox", `0 0 ${drawn + wider} ${height + flow()}`);
     svg.setAttribute("width", drawn + wider);  // the height follows from the two
     window_.setAttribute("width", width() + 4);
     for (const { part, at } of parts) {
@@ -80,7 +96,10 @@
       }
       if ("d" in at) part.setAttribute("d", at.d.replace(/(-?[\d.]+) (-?[\d.]+)/g, (_, x, y) => `${place(+x)} ${y}`));
     }
-    for (const { part, x } of beside) part.setAttribute("x", x + wider);
+    for (const { part, x } of beside) {
+      const end = Math.min(x, right);  // of a timeline, which may be shorter than the one above it
+      part.setAttribute("x", left + (end - left) / (right - left) * width() + x - end);
+    }
     bars.forEach(label);
     panels.forEach(axis);
   }
@@ -107,7 +126,9 @@
     const box = bars[which].querySelector("rect").getBoundingClientRect(), frame = root.getBoundingClientRect();
     const x = Math.min(Math.max(box.left, frame.left), frame.right) - frame.left;
     said.style.left = Math.max(0, Math.min(x, frame.width - said.offsetWidth - 8)) + "px";
-    said.style.top = box.bottom - frame.top + 6 + "px";
+    const below = box.bottom - frame.top + 6, above = box.top - frame.top - 6 - said.offsetHeight;
+    const room = frame.height - said.offsetHeight;  // the output hides what stands outside of the figure
+    said.style.top = Math.max(0, below <= room ? below : above >= 0 ? above : room) + "px";
   }
   function choose(step) {
     if (!bars.length) return;
@@ -172,7 +193,7 @@
 
   svg.style.maxWidth = "none";
   new ResizeObserver(() => {
-    const next = Math.min(700, Math.max(0, Math.round(root.clientWidth) - drawn));
+    const next = Math.min(widest, Math.max(narrowest, Math.round(root.clientWidth / larger))) - drawn;
     if (root.clientWidth && next !== wider) { wider = next; look(zoom, from); }
   }).observe(root);
   draw();

@@ -8,7 +8,7 @@ as its grid can fill the SMs: one block leaves all but one of them to others.
 
 On a page with a kernel ``timeline.js`` makes the picture a live one. It works by classes and ``data-`` attributes: what
 moves with the time stands in ``tl-time``, a bar with its label in ``tl-bar``, what keeps to the right edge in
-``tl-right``.
+``tl-right``, a piece of the legend in ``tl-entry``.
 """
 
 from __future__ import annotations
@@ -337,9 +337,8 @@ class _Drawer:
         size = 10.0 if height >= 14 else 8.5
         names = [] if height < 9 else self._labels(span, by_stream=row.kind == "engine" and self.panel.by == "both")
         text = next((name for name in names if text_width(name, size) + 6 <= x2 - x1), "")
-        if text:
-            self.letters.used.add(text)
         if names:
+            self.letters.used.add(text or names[-1])  # there is room for the letter where the page is wider
             halo = style.ground if style.pattern else "#FFFFFF" if part <= 0.99 else ""
             middle = (x1 + x2) / 2, y + height / 2
             parts.append(label(*middle, text, size=size, anchor="middle", halo=halo, kind="tl-label"))

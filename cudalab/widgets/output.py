@@ -30,7 +30,7 @@ _MARKUP = re.compile(r"`([^`]*)`|\*\*?([^*\s](?:[^*]*[^*\s])?)\*\*?")
 RIGHT = ("✔", GREEN)
 WRONG = ("✘", VERMILLION)
 NEUTRAL = ("●", BLUE)
-WAITING = ("○", QUIET)
+WAITING = ("○", f"var(--jp-content-font-color2, {QUIET})")
 
 Look = Literal["", "chosen", "right", "wrong"]
 _ICONS: dict[Look, str] = {"": "circle-o", "chosen": "dot-circle-o", "right": "check", "wrong": "times"}
@@ -120,14 +120,23 @@ class Options:
     def view(self, *below: ipywidgets.Widget) -> ipywidgets.Widget:
         """The buttons, side by side where they fit, and what stands below them."""
         row = ipywidgets.HBox(self.buttons, layout=ipywidgets.Layout(flex_flow="row wrap"))
-        box = ipywidgets.VBox([ipywidgets.HTML(f"<style>{_style_sheet()}</style>"), row, *below])
+        style = ipywidgets.HTML(f"<style>{_style_sheet()}</style>", layout=ipywidgets.Layout(display="none"))
+        box = ipywidgets.VBox([style, row, *below])
         box.add_class("cudalab-options")
         return box
 
 
 def plain(markdown: str) -> str:
-    """One line of Markdown as the text of a button, which shows no markup."""
-    return _MARKUP.sub(lambda found: found[1] if found[1] is not None else found[2], markdown)
+    """One line of Markdown as the text of a button, which shows no markup. A name that could be read as a word of the
+    sentence is put in quotes."""
+
+    def shown(found: re.Match[str]) -> str:
+        code: str | None = found[1]
+        if code is None:
+            return str(found[2])
+        return f"‘{code}’" if code.isalpha() and code.islower() else code
+
+    return _MARKUP.sub(shown, markdown)
 
 
 class Shown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.request
 from pathlib import Path
 
 from jupyter_client.blocking import BlockingKernelClient
@@ -15,6 +16,12 @@ def kernel_of(server: Server, notebook: str) -> str:
     assert isinstance(sessions, list)
     found: str = next(entry["kernel"]["id"] for entry in sessions if entry["path"] == notebook)
     return found
+
+
+def end(server: Server, notebook: str) -> None:
+    """End the notebook's kernel, as a shutdown of the machine would."""
+    address = f"http://127.0.0.1:{server.port}/api/kernels/{kernel_of(server, notebook)}?token={server.token}"
+    urllib.request.urlopen(urllib.request.Request(address, method="DELETE"), timeout=60).close()
 
 
 def ask(server: Server, notebook: str, code: str, *, timeout: float = 120) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, sync_playwright
 
 from tests.browser.chromium import FLAGS, NAMES, find
+from tests.browser.kernel import end
 from tests.browser.server import Server
 
 _PROMPTS = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].map(prompt => prompt.textContent)"
@@ -23,6 +25,7 @@ class NotebookPage:
     def __init__(self, page: Page, server: Server) -> None:
         self.page = page
         self.server = server
+        self.notebook = ""
         self.errors: list[str] = []
         self.requests: list[str] = []
         page.on("pageerror", lambda error: self.errors.append(f"page error: {error}"))
@@ -44,6 +47,7 @@ class NotebookPage:
 
     def open(self, notebook: str, *, timeout: float = 60) -> None:
         """Open ``notebook`` and wait until its kernel is idle."""
+        self.notebook = notebook
         self.page.goto(self.server.address(notebook))
         self.page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=timeout * 1000)
         self._wait_for_kernel(notebook, timeout)
@@ -76,6 +80,31 @@ class NotebookPage:
         # the prompts turn to [*] some time after the click
         self.page.wait_for_function(f"before => {_PROMPTS}.some((text, i) => text !== before[i])", arg=before)
         self.wait_idle(timeout=timeout)
+
+    def choose_theme(self, theme: Literal["light", "dark"]) -> None:
+        """Menu Settings, Theme, as a learner would."""
+        is_light = "true" if theme == "light" else "false"
+        if self.page.locator(f"body[data-jp-theme-light='{is_light}']").count():
+            return
+        self.page.get_by_role("menuitem", name="Settings", exact=True).click()
+        for entry in ("Theme", f"JupyterLab {theme.title()}"):
+            self.page.locator(".lm-Menu-itemLabel").get_by_text(entry, exact=True).click()
+        self.page.locator(f"body[data-jp-theme-light='{is_light}']").wait_for(state="attached")
+        self.page.wait_for_timeout(500)  # the colours fade
+
+    def reopen_without_kernel(self) -> None:
+        """Save, end the kernel, and open the page again: what a learner meets the next morning."""
+        self.page.keyboard.press("Control+s")
+        self.page.wait_for_function("() => !document.querySelector('.jp-mod-dirty')")
+        end(self.server, self.notebook)
+        self.open(self.notebook)
+
+    def cell(self, name: str) -> int:
+        """The place of the cell with this id, or with this number, from 0."""
+        if name.isdecimal():
+            return int(name)
+        cells = json.loads((self.server.root / self.notebook).read_text(encoding="utf-8"))["cells"]
+        return next(place for place, cell in enumerate(cells) if cell["id"] == name)
 
     def prompts(self) -> list[str]:
         """The texts before the code cells: ``[ ]:``, ``[*]:`` while running or waiting, else a number."""

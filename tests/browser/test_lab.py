@@ -269,6 +269,8 @@ def look_at_the_live_timeline(page):
     for key in ("ArrowRight", "+", "+"):
         page.page.keyboard.press(key)
     assert "modelled" in page.page.locator(".tl-note").inner_text()
+    note, frame = page.page.locator(".tl-note").bounding_box(), live.bounding_box()
+    assert frame["y"] <= note["y"] and note["y"] + note["height"] <= frame["y"] + frame["height"] + 1, "a cut note"
     assert page.page.evaluate(width) > 1.5 * whole
     for key in ("0", "0", "Escape"):  # not for the notebook, which would restart its kernel
         page.page.keyboard.press(key)
@@ -281,6 +283,10 @@ def look_at_the_live_timeline(page):
         page.page.wait_for_timeout(300)
         for drawn, figure, output in page.page.evaluate(edges):
             assert drawn <= figure + 1 <= output + 2, f"cut at {size} px"
+        scale = live.locator("svg").evaluate("svg => svg.getBoundingClientRect().width / svg.viewBox.baseVal.width")
+        assert scale == pytest.approx(1.2, abs=0.01), f"the timeline's text is not in its size at {size} px"
+        ends = live.locator(".tl-entry").evaluate_all("all => all.map(each => each.getBoundingClientRect().right)")
+        assert max(ends) <= live.bounding_box()["x"] + live.bounding_box()["width"], f"legend cut at {size} px"
     drawn, figure, _ = page.page.evaluate(edges)[1]
     assert drawn == pytest.approx(figure, abs=2), "the timeline is as wide as the page"
     assert live.locator("svg").evaluate("svg => getComputedStyle(svg).filter") == "none"

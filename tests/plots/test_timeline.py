@@ -113,7 +113,12 @@ def test_nothing_is_told_by_colour_alone():
 def test_several_kernels_get_letters_where_names_do_not_fit():
     spans = [span(name, "kernel", 100 * at, 100 * at + 35) for at, name in enumerate(["transpose_tiled", "reduce_all"])]
     shown = texts(plot.timeline(timeline([*spans, span("x", "memset", 900, 1000)])))
-    assert {"K1", "K2"} <= set(shown) and "K1 transpose_tiled, K2 reduce_all" in shown
+    assert {"K1", "K2"} <= set(shown) and "kernel (K1 transpose_tiled, K2 reduce_all)" in shown
+
+
+def test_a_kernel_that_has_room_for_its_letter_on_a_wider_page_only_is_in_the_legend():
+    shown = texts(plot.timeline(timeline([span("batch", "kernel", 0, 900), span("urgent", "kernel", 900, 908)])))
+    assert "K2" not in shown and "kernel (K2 urgent)" in shown
 
 
 def test_the_svg_is_safe_and_plain():

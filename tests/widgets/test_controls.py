@@ -246,8 +246,10 @@ def test_a_press_brings_the_reason_at_once(place, words):
 
 
 def test_the_options_of_a_question_are_its_buttons():
-    question = Question("How many?", [Option("`n` **more**", True, "because"), Option("5 * 4", False, "no")])
-    assert [button.description for button in question.answers.buttons] == ["A · n more", "B · 5 * 4"]
+    texts = ["`f(n)` **more**", "5 * 4", "`a` of `b`"]
+    options = [Option(text, place == 0, "because") for place, text in enumerate(texts)]
+    buttons = Question("How many?", options).answers.buttons
+    assert [button.description for button in buttons] == ["A · f(n) more", "B · 5 * 4", "C · ‘a’ of ‘b’"]
 
 
 def test_of_several_right_answers_the_missing_ones_are_counted():

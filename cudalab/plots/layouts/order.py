@@ -49,7 +49,8 @@ def barriers(*, first: bool = True, second: bool = True) -> Drawing:
         text = f"{piece.what} {piece.turn}"
         parts.append(group(
             [rect(x, y, scale * (piece.end - piece.begin), _HIGH, fill, stroke=VERMILLION if wrong else base),
-             label(x + scale * (piece.end - piece.begin) / 2, y + _HIGH / 2, text, size=10, anchor="middle")],
+             label(x + scale * (piece.end - piece.begin) / 2, y + _HIGH / 2, f"{text} !" if wrong else text, size=10,
+                   anchor="middle")],
             f"warp {piece.warp}: {text}{'; ' + wrong if wrong else ''}",
         ))  # fmt: skip
     bottom = _TOP + _ROW * len(LOADING)
@@ -62,7 +63,7 @@ def barriers(*, first: bool = True, second: bool = True) -> Drawing:
             )
     for at in sorted({end for _, end, _ in waits}):
         parts.append(line(_LEFT + scale * at, _TOP - 8, _LEFT + scale * at, bottom - 4, INK, width=1.6, dash="5 3"))
-    note = "dashed: a barrier; a number: the tile" + ("; orange: a race" if early else "")
+    note = "dashed: a barrier; a number: the tile" + ("; orange and !: a race" if early else "")
     parts.append(label(_LEFT, bottom + 8, note, size=9.5, fill=QUIET))
     return Drawing(
         "\n".join(parts), WIDTH, bottom + 22, _races(first, second),
