@@ -21,7 +21,7 @@ WIDE = ipywidgets.Layout(width="max-content", margin="2px 10px 2px 2px")
 LABEL = {"description_width": "auto"}
 REPEATS = 3  # of a measured run; the one in the middle counts
 DROPPED = ". The points of an older function, or of older arrays, are gone."
-_PAUSE = 0.01  # seconds in which the kernel hears of a press
+_TURNS, _TURN = 20, 0.0005  # of the kernel's event loop, and seconds for each, in which it hears of a press
 _RUN_ALL, _STOP = ("Run all", "forward"), ("Stop", "stop")
 
 TakenT = TypeVar("TakenT")
@@ -133,7 +133,8 @@ class Controls(Shown, ABC):
         self.all_button.description, self.all_button.icon = _STOP
         try:
             for setting in settings:
-                await asyncio.sleep(_PAUSE)
+                for _ in range(_TURNS):  # time alone is no turn where other programs take the processor
+                    await asyncio.sleep(_TURN)
                 if self._stopping:
                     break
                 self._take(setting)

@@ -35,7 +35,6 @@ from cudalab.widgets.output import (
 )
 
 Answer = str | float
-_WIDE = ipywidgets.Layout(width="max-content")
 _KEY = re.compile(r"^(\d\d)\.([a-z][a-z0-9-]*)$")
 _CLOSE = 0.02  # of a value that is no whole number
 
@@ -141,14 +140,10 @@ class Prediction(Shown):
             )
             for name in self.numbers
         }
-        self.commit_button = ipywidgets.Button(description="Commit", icon="lock", layout=_WIDE)
+        self.commit_button = _button("Commit", "lock")
         self.commit_button.on_click(lambda _button: self._commit_fields())
-        self.skip_button = ipywidgets.Button(
-            description="Skip", icon="forward", layout=_WIDE, tooltip="Run without one"
-        )
+        self.skip_button = _button("Skip", "forward", tooltip="Run without one")
         self.skip_button.on_click(lambda _button: self.skip())
-        for button in (self.commit_button, self.skip_button):
-            button.add_class("cudalab-short")
         self.verdict = ipywidgets.HTML()
         """What stands beside what the run says, once it has."""
         how = "Click what you expect." if self.choices else "Give a number for each, then commit."
@@ -169,7 +164,10 @@ class Prediction(Shown):
         first = [fields] if self.numbers else []
         buttons = [self.commit_button] if self.numbers else []
         row = ipywidgets.HBox([*buttons, self.skip_button, self.feedback])
-        show_live(self.options.view(*first, row), "buttons to predict")
+        view = self.options.view(*first, row)
+        if self.numbers:
+            view.add_class("cudalab-fields")
+        show_live(view, "buttons to predict")
         self._take_up(progress.answer("prediction", self.key))
 
     def commit(self, answer: int | Mapping[str, float]) -> None:
@@ -278,6 +276,12 @@ class Prediction(Shown):
             self.commit({name: float(field.value.replace(",", "")) for name, field in self.fields.items()})
         except ValueError:
             self.feedback.value = message(WAITING, f"Give a number for each of: {', '.join(self.numbers)}.")
+
+
+def _button(text: str, icon: str, tooltip: str = "") -> ipywidgets.Button:
+    """As wide as its text. Its layout is its own, because it is hidden on its own."""
+    layout = ipywidgets.Layout(width="max-content")
+    return ipywidgets.Button(description=text, icon=icon, tooltip=tooltip, layout=layout).add_class("cudalab-short")
 
 
 def _distance(value: float, found: float) -> float:

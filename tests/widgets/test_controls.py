@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import re
+import time
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
@@ -82,6 +83,13 @@ def test_a_click_on_an_option_commits_until_the_run_has_answered(page):
         all(button.disabled for button in prediction.options.buttons)
         and prediction.skip_button.layout.display == "none"
     )
+
+
+def test_a_run_that_has_answered_one_prediction_leaves_the_buttons_of_others():
+    one, other = predict("How many?", [3, 4]), predict("How long?", numbers=["first"])
+    one.compare(4)
+    assert one.skip_button.layout.display == "none"
+    assert all(button.layout.display != "none" for button in (other.skip_button, other.commit_button))
 
 
 @pytest.mark.parametrize(
@@ -418,6 +426,30 @@ def test_run_all_can_be_stopped():
     tuner, ran = asyncio.run(learner())
     assert 2 <= len(ran) < 99 and len(tuner.points["large"]) == len(ran)
     assert "Stopped" in tuner.status.value and tuner.all_button.description == "Run all"
+
+
+def test_a_press_of_stop_is_heard_between_two_settings_on_a_busy_machine():
+    """What brings a message to its handler takes the kernel several turns of its loop, here of 4 ms each."""
+
+    async def learner():
+        ran = []
+
+        def run(n, block):
+            ran.append(block)
+            return Timing(1.0)
+
+        tuner = Tuner(run, sizes=SIZES, block=list(range(1, 20)))
+        tuner.all_button.click()
+        while not ran:
+            await asyncio.sleep(0)
+        for _ in range(12):
+            time.sleep(0.004)
+            await asyncio.sleep(0)
+        tuner.all_button.click()
+        await tuner._task
+        return ran
+
+    assert len(asyncio.run(learner())) <= 2
 
 
 def test_a_measured_point_is_the_median_of_several_runs():

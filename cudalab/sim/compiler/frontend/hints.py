@@ -153,7 +153,8 @@ def _host_function(match: re.Match[str], diagnostic: Diagnostic, source: str) ->
 
 
 def _semicolon(match: re.Match[str], diagnostic: Diagnostic, source: str) -> str:
-    if re.match(r"if\b", _line(source, diagnostic.line)[max(diagnostic.column - 1, 0) :]):
+    line, place = _line(source, diagnostic.line), max(diagnostic.column - 1, 0)
+    if re.match(r"if\b", line[place:]) and line[:place].strip():
         return "in C++ a choice between two values is written condition ? a : b."
     before = _line_before(source, diagnostic.line, diagnostic.column)
     if re.search(r"[\w)\]]\s*//[^;]*;", _line(source, before)):

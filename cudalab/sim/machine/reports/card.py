@@ -36,6 +36,7 @@ _BOX = (
 _CODE = (
     "margin:4px 0;padding:3px 6px;background:rgba(128,128,128,.14);border-radius:3px;overflow-x:auto;text-align:left"
 )
+_BADGE = "color:#fff;border-radius:3px;padding:1px 6px;font-size:85%;white-space:nowrap"
 _FACT = "display:inline-block;margin-right:1.4em;font-variant-numeric:tabular-nums"
 _ADVICE = "margin-top:4px;padding-left:6px;border-left:3px solid #009E73"
 
@@ -70,12 +71,12 @@ def card(
         body: HTML of what has more than one finding, the table of a check.
     """
     sign, colour = _SIGNS[state]
-    badge = f" <span style='color:#fff;border-radius:3px;padding:1px 6px;font-size:85%;background:{colour}'>"
+    badge = f" <span style='{_BADGE};background:{colour}'>"
     parts = [
         f"<div class='cudalab-card' data-state='{state}' role='note' style='{_BOX.format(colour=colour)}'>",
         f"<div><b><span style='color:{colour}'>{sign}</span> {_text(title)}</b>",
         f"{badge}{_text(kind)}</span>" if kind else "",
-        f" <span style='opacity:.75'>{_text(where)}</span></div>" if where else "</div>",
+        f" <span style='display:inline-block;opacity:.75'>{_text(where)}</span></div>" if where else "</div>",
     ]
     if code:
         lines = (f"<span style='opacity:.6'>{number or '':>4} │ </span>{html.escape(line)}" for number, line in code)

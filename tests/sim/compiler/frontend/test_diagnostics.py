@@ -117,6 +117,7 @@ def test_long_lines_are_cut_around_the_column() -> None:
 
 HINTS = {
     'extern "C" __global__ void k(int *x) {\n  int a = 1\n  x[0] = a;\n}\n': "put a ; at the end of line 2",
+    'extern "C" __global__ void k(int *x) {\n  int a = 1\n  if (a) x[0] = a;\n}\n': "put a ; at the end of line 2",
     'extern "C" __global__ void k(int *x) {\n  __syncthread();\n}\n': "did you mean __syncthreads?",
     'extern "C" __global__ void k(int *x, int count) {\n  x[0] = cuont;\n}\n': "did you mean count?",
     'extern "C" __global__ void k(int *x) {\n  x[0] = N;\n}\n': "Python's names do not reach it",
