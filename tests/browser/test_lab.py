@@ -3,7 +3,6 @@
 import re
 import shutil
 import time
-import urllib.request
 from pathlib import Path
 
 import nbformat
@@ -13,7 +12,7 @@ from cudalab.course import edition
 from cudalab.course.working_copy import WorkingCopy
 from cudalab.dev.notebook_format import KERNELSPEC
 from cudalab.installation.gpu_probe import Gpu, probe
-from tests.browser.kernel import ask, kernel_of
+from tests.browser.kernel import ask
 
 ROOT = Path(__file__).parent.parent.parent
 CHAPTER = "notebooks/04_device_memory.ipynb"
@@ -32,8 +31,7 @@ CUDA_CELL = '%%cuda add\nextern "C" __global__ void add(float *a)\n{\n    a[thre
 
 START = "notebooks/00_start_here.ipynb"
 CONTROLS = "notebooks/99_controls.ipynb"
-QUESTION = """import cudalab
-cudalab.quiz("Which?", [("this one", True, "It is."), ("that one", False, "It is not.")])"""
+QUESTION = """cudalab.quiz("Which?", [("this one", True, "It is."), ("that one", False, "It is not.")])"""
 WAIT = """import time
 from cudalab.sim.compiler import waiting
 with waiting.step(waiting.reading("#include <cooperative_groups.h>")):
@@ -168,7 +166,8 @@ def copy(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
     for folder in edition.FOLDERS:
         shutil.copytree(ROOT / folder, tmp_path / "course" / folder)
-    cells = [nbformat.v4.new_code_cell(text, id=name) for name, text in (("question", QUESTION), ("wait", WAIT))]
+    named = {"setup": "import cudalab", "question": QUESTION, "wait": WAIT}
+    cells = [nbformat.v4.new_code_cell(text, id=name) for name, text in named.items()]
     small = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC})
     nbformat.write(small, tmp_path / "course" / CONTROLS)
     made = WorkingCopy(tmp_path / "work")
@@ -211,7 +210,7 @@ def test_learner_starts_works_reopens_and_starts_over(copy, browser):
         page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
 
         # while the compiler works, a line below the cell says what it does; then it is gone
-        line = page.locator(".jp-CodeCell").nth(1).locator(".cudalab-progress")
+        line = page.locator(".jp-CodeCell").nth(2).locator(".cudalab-progress")
         line.get_by_text("NVRTC is compiling, with <cooperative_groups.h>").wait_for(timeout=60_000)
         line.wait_for(state="detached", timeout=60_000)
         page.locator(".cudalab-options button").first.wait_for()
@@ -219,16 +218,16 @@ def test_learner_starts_works_reopens_and_starts_over(copy, browser):
         page.keyboard.press("Control+s")
         stored = copy.folder / CONTROLS
         _wait_until_saved(page, stored)
-        assert not edition.read(stored).cells[1].outputs
-        _restart_kernel(server, kernel_of(server, CONTROLS))
-        page.reload()
-        page.get_by_text("Run this cell again to use its controls.").wait_for(timeout=60_000)
+        assert not edition.read(stored).cells[2].outputs
+        opened.reopen_without_kernel()
         assert page.get_by_text("model not found").count() == 0
-        opened.open(CONTROLS)
-        page.locator(".jp-CodeCell .cm-content").first.click()
-        page.keyboard.press("Control+Enter")
-        page.locator(".cudalab-options button").first.wait_for(timeout=60_000)
-        assert page.get_by_text("Run this cell again").count() == 0
+        _bring_back(page)
+
+        # a control on a page that stays open while the kernel restarts
+        page.get_by_role("menuitem", name="Kernel", exact=True).click()
+        page.locator(".lm-Menu-itemLabel").get_by_text("Restart Kernel…", exact=True).click()
+        page.locator(".jp-Dialog button", has_text="Restart").click()
+        _bring_back(page)
 
         # what has changed, and starting over, with the notebook's text as it stands in the page
         page.goto(f"http://127.0.0.1:{server.port}/lab?token={server.token}")
@@ -246,17 +245,21 @@ def test_learner_starts_works_reopens_and_starts_over(copy, browser):
         assert "widget-view" in backup.read_text()
 
 
+def _bring_back(page):
+    """Controls whose kernel is gone say so; the button beside runs what they need."""
+    page.get_by_text("Run this cell again to use its controls").wait_for(timeout=60_000)
+    assert page.locator(".cudalab-options:visible").count() == 0
+    page.get_by_role("button", name="Run the cells above and this one").click()
+    page.locator(".cudalab-options button").first.wait_for(timeout=60_000)
+    assert page.get_by_text("Run this cell again").count() == 0
+
+
 def _wait_until_saved(page, notebook):
     """Wait until the file holds the view of a control."""
     end = time.monotonic() + 60
     while "widget-view" not in notebook.read_text(encoding="utf-8"):
         assert time.monotonic() < end, "JupyterLab has not saved the notebook"
         page.wait_for_timeout(100)
-
-
-def _restart_kernel(server, kernel):
-    address = f"http://127.0.0.1:{server.port}/api/kernels/{kernel}/restart?token={server.token}"
-    urllib.request.urlopen(urllib.request.Request(address, method="POST"), timeout=60).close()
 
 
 def look_at_the_live_timeline(page):
