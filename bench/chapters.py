@@ -6,7 +6,7 @@ Each chapter runs as JupyterLab runs it in a learner's copy, in a kernel of its 
 of compiled code is empty at first and all chapters share it, as on a learner's machine; ``--warm`` runs everything
 twice and reports the second time. Given are seconds of the clock and of processor time (kernel and compilers together;
 a loaded machine stretches the first and hardly the second), and every cell that took longer than ``--slow`` seconds:
-of the clock, of processor time, and what the page said meanwhile (``cells/compile_progress.py``).
+of the clock, of processor time, and what the page said meanwhile (``cells/progress_line.py``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import psutil
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
-from cudalab.cells.compile_progress import TARGET
+from cudalab.cells.progress_line import TARGET
 from cudalab.course import edition
 from cudalab.course.working_copy import WorkingCopy
 

@@ -99,14 +99,14 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Make ``%%cuda`` and ``%%isolated`` known to an IPython shell (``%load_ext cudalab``), let it say what the
-    compiler does while a cell waits, and let the stop button interrupt the simulated device where that is safe."""
-    from cudalab.cells import compile_progress
+    """Make ``%%cuda`` and ``%%isolated`` known to an IPython shell (``%load_ext cudalab``), let it say what a
+    cell is at while it takes long, and let the stop button interrupt the simulated device where that is safe."""
+    from cudalab.cells import progress_line
     from cudalab.cells.magics import register
     from cudalab.sim import interrupts
 
     register(shell)
-    compile_progress.install(shell)
+    progress_line.install(shell)
     shell.events.register("pre_run_cell", interrupts.before_cell)
 
 

@@ -1,9 +1,9 @@
-// A line below the running cell while the compiler works. The kernel opens a comm for each step, sends how long it has
-// taken, and closes it; nothing of this is part of the notebook.
+// A line below the running cell while it takes long. The kernel opens a comm, sends what the line says, and closes it;
+// nothing of this is part of the notebook.
 
 const TARGET = "cudalab:progress";
 
-function show(panel, { cell, text, seconds }) {
+function show(panel, { cell, text }) {
   const node = panel.content.widgets.find((widget) => widget.model.id === cell)?.node;
   if (!node) {
     return;
@@ -16,7 +16,7 @@ function show(panel, { cell, text, seconds }) {
     line.append(document.createElement("progress"), document.createElement("span"));
     node.querySelector(".jp-Cell-inputWrapper").after(line);
   }
-  line.lastChild.textContent = `${text} … ${seconds} s. The result is kept; the next time is quick.`;
+  line.lastChild.textContent = text;
 }
 
 function hide(panel) {
@@ -40,7 +40,7 @@ export default async function plugin(load) {
   const { INotebookTracker } = await load("@jupyterlab/notebook");
   return {
     id: "cudalab:progress",
-    description: "Says what the compiler does while a cell waits for it.",
+    description: "Says what a cell is at while it takes long.",
     autoStart: true,
     requires: [INotebookTracker],
     activate: (app, tracker) => {
