@@ -231,7 +231,7 @@ class LineTable(Sequence[LineCounts]):
         )
         return (
             f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(body)}</tbody></table>"
-            f"<p style='color:#5F6670'>{html.escape(note)}</p>"
+            f"<p style='opacity:.75'>{html.escape(note)}</p>"
         )
 
 

@@ -259,14 +259,15 @@ class Profile:
         return "\n".join(part for part in (head, body, lines, *(f"  {note}" for note in self.notes)) if part)
 
     def _repr_html_(self) -> str:
-        left = "style='text-align:left'"
+        name_of = "style='text-align:left;white-space:nowrap'"
+        left = "style='text-align:left;overflow-wrap:anywhere'"  # a metric's name is wider than a narrow page
         body = "".join(
-            f"<tr><td {left}>{html.escape(name)}</td><td>{html.escape(value)}</td>"
+            f"<tr><td {name_of}>{html.escape(name)}</td><td>{html.escape(value)}</td>"
             f"<td {left}>{f'<code>{html.escape(metric)}</code>' if metric else ''}</td></tr>"
             for name, value, metric in self.rows()
         )
         lines = "".join(
-            f"<tr><td {left}>{html.escape(str(line.place))}</td><td>{html.escape(line.kind)}: "
+            f"<tr><td {name_of}>{html.escape(str(line.place))}</td><td>{html.escape(line.kind)}: "
             f"{html.escape(line.rate)}</td><td {left}><code>{html.escape(line.place.text)}</code></td></tr>"
             for line in self.lines
         )

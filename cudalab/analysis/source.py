@@ -111,7 +111,7 @@ class KernelSource:
         view = f"cudalab-source-{next(_numbers)}"
         used = sorted({line for line, _ in self.listing if line})
         marks = ",".join(f"#{view}:has(.l{n}:hover) .l{n},#{view}:has(#{view}-{n}:checked) .l{n}" for n in used)
-        style = f"<style>{marks}{{background:#FFE8A3!important}}#{view} .row{{cursor:pointer}}</style>" if marks else ""
+        style = f"<style>{marks}{{background:rgba(230,159,0,.35)!important}}#{view} .row{{cursor:pointer}}</style>" if marks else ""
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         log = f"<details><summary>Compiler log</summary><pre>{html.escape(self.log.strip())}</pre></details>"
         return (
@@ -130,7 +130,7 @@ class KernelSource:
         body = []
         for number, text, _ in self._rows():
             entry = (self.counts or {}).get(number)
-            cells = [f"<td style='{_CELL};text-align:right;color:#5F6670'>{number}</td>"]
+            cells = [f"<td style='{_CELL};text-align:right;opacity:.7'>{number}</td>"]
             for at, cell in enumerate(self._counted(number) if counts else ()):
                 fill = bar(entry.share, "#0072B2") if at == 0 and entry is not None else ""
                 red = ";color:#D55E00;font-weight:bold" if _is_bad(at, cell) else ""
@@ -156,7 +156,7 @@ class KernelSource:
     def _ptx_html(self) -> str:
         rows = [f"<div style='{_CELL};font-weight:bold'>PTX</div>"]
         for line, text in self.listing:
-            number = f"<span style='color:#5F6670;display:inline-block;width:3em'>{line or ''}</span>"
+            number = f"<span style='opacity:.7;display:inline-block;width:3em'>{line or ''}</span>"
             indent = "" if text.endswith(":") else "    "
             rows.append(f"<div class='l{line}' style='{_CELL}'>{number}{indent}{html.escape(text)}</div>")
         return "".join(rows)

@@ -333,7 +333,8 @@ class _Drawer:
         parts.insert(0, rect(x1, y, x2 - x1, height, ground, stroke=style.colour, radius=radius))
         if part <= 0.99:
             filled = max(1.5, part * height)
-            parts.append(rect(x1, y + height - filled, x2 - x1, filled, style.colour))
+            # a thin filling is strong, to be seen; one that the label stands on is as light as other bars
+            parts.append(rect(x1, y + height - filled, x2 - x1, filled, style.colour if part < 0.5 else style.fill))
         size = 10.0 if height >= 14 else 8.5
         names = [] if height < 9 else self._labels(span, by_stream=row.kind == "engine" and self.panel.by == "both")
         text = next((name for name in names if text_width(name, size) + 6 <= x2 - x1), "")
