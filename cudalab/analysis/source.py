@@ -111,7 +111,8 @@ class KernelSource:
         view = f"cudalab-source-{next(_numbers)}"
         used = sorted({line for line, _ in self.listing if line})
         marks = ",".join(f"#{view}:has(.l{n}:hover) .l{n},#{view}:has(#{view}-{n}:checked) .l{n}" for n in used)
-        style = f"<style>{marks}{{background:rgba(230,159,0,.35)!important}}#{view} .row{{cursor:pointer}}</style>" if marks else ""
+        marked = "background:rgba(230,159,0,.35)!important"
+        style = f"<style>{marks}{{{marked}}}#{view} .row{{cursor:pointer}}</style>" if marks else ""
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         log = f"<details><summary>Compiler log</summary><pre>{html.escape(self.log.strip())}</pre></details>"
         return (

@@ -36,6 +36,7 @@ from cudalab.widgets.output import (
 
 Answer = str | float
 _KEY = re.compile(r"^(\d\d)\.([a-z][a-z0-9-]*)$")
+_CELL = "text-align:left;line-height:1.5;padding:2px 16px 2px 0"
 _CLOSE = 0.02  # of a value that is no whole number
 
 
@@ -261,8 +262,8 @@ class Prediction(Shown):
             hit = _agree(self.answer[name], float(found[name]))
             sign = f"{RIGHT[0]} as predicted" if hit else f"{WRONG[0]} not as predicted"
             cells = (name, _text(self.answer[name]), _text(found[name]), sign, "" if hit else why)
-            rows.append("<tr>" + "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in cells))
-        heads = "".join(f"<th style='text-align:left'>{head}</th>" for head in ("", "you", "the run", "", ""))
+            rows.append("<tr>" + "".join(f"<td style='{_CELL}'>{html.escape(cell)}</td>" for cell in cells))
+        heads = "".join(f"<th style='{_CELL}'>{head}</th>" for head in ("", "you", "the run", "", ""))
         return f"<table role='status'><tr>{heads}</tr>{''.join(rows)}</table>"
 
     def _said(self) -> str:
