@@ -47,7 +47,7 @@ CLASSES = {  # cupy.random.Generator is private in CuPy; its members are in the 
 }
 OURS_ONLY = {
     "cupy.RawKernel": {"name_expressions"},  # cudalab.profile needs it; the recording kernels on a GPU have it too
-    "cupy.cuda.memory.PooledMemory": {"exact_size", "free"},
+    "cupy.cuda.memory.PooledMemory": {"free"},
     "cupy.cuda.PinnedMemory": {"ptr"},  # an instance has it in CuPy too
     "cupy.cuda.MemoryPointer": {"address"},  # `ptr`, after a look whether the memory is of a device before a reset
 }

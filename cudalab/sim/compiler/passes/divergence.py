@@ -64,10 +64,6 @@ class Flow:
     def is_back_edge(self, source: int, target: int) -> bool:
         return target in self.loops and source in self.loops[target]
 
-    def in_loop(self, block: int) -> bool:
-        """Whether a block belongs to any loop."""
-        return any(block in body for body in self.loops.values())
-
     def target(self, source: int, successor: int, waiting: Iterable[int], parting: bool) -> int:
         """The position that leads to ``successor``: for a back-edge, the loop's latch if lanes are parked inside."""
         if not self.is_back_edge(source, successor):

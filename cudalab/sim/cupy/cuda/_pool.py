@@ -52,12 +52,11 @@ def cached() -> Iterator[tuple[int, int]]:
 class PooledMemory(BaseMemory):
     """Memory allocated from a pool: it is returned to the pool when the object is destroyed."""
 
-    def __init__(self, block: Block, pool: weakref.ref[SingleDeviceMemoryPool], exact: int) -> None:
+    def __init__(self, block: Block, pool: weakref.ref[SingleDeviceMemoryPool]) -> None:
         self._block = block
         self.pool = pool
         self.ptr = block.memory.ptr
         self.size = block.size
-        self.exact_size = exact
         self.identity = type(block.memory).__name__ if block.memory.__class__ is not Placed else "Memory"
         self._epoch = epoch()
 
@@ -152,7 +151,7 @@ class SingleDeviceMemoryPool:
             device().memory.forget_written(block.memory.ptr)  # its new owner must write it before reading
         self._used += rounded
         self._allocated.add(block)
-        return MemoryPointer(PooledMemory(block, self._reference, size), 0)
+        return MemoryPointer(PooledMemory(block, self._reference), 0)
 
     def _take_from_device(self, size: int, rounded: int) -> MemoryPointer:
         """``cudaMalloc``, for ``size`` bytes that count as ``rounded``; what is free in the pool goes back first when

@@ -176,11 +176,6 @@ def _count_instructions(
     counts.longest_warp = float(by_warp[longest])
     ran = np.bincount(found.request_site[found.request_warp == longest], minlength=len(sites))
     counts.longest_visits = {i: float(ran[i]) for i in np.flatnonzero((kinds == SiteKind.BLOCK) & (ran > 0)).tolist()}
-    loads = np.array(
-        [s.kind == SiteKind.LOAD and s.space in (Space.GLOBAL, Space.GENERIC, Space.TEXTURE) for s in sites]
-    )
-    chain = np.bincount(found.request_warp, loads[found.request_site], traced.warps)
-    counts.longest_warp_accesses = float(chain.max())
     return longest
 
 

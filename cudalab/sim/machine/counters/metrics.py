@@ -199,8 +199,6 @@ class Counts:
     """and store to it."""
     longest_warp: float = 0.0
     """PTX instructions of the warp that executed most."""
-    longest_warp_accesses: float = 0.0
-    """Global load requests of that kind, for the warp with most of them: the chain that latency acts on."""
     hottest_address: float = 0.0
     """Atomic operations of threads on the word of global memory that gets most of them."""
     hottest_unit: float = 0.0
@@ -283,7 +281,7 @@ def add(total: Counts, part: Counts) -> None:
         _add_numbers(total.blocks_entered.setdefault(index, BlockCounts()), block)
     for entry in fields(Counts):
         mine, other = getattr(total, entry.name), getattr(part, entry.name)
-        if entry.name in ("longest_warp", "longest_warp_accesses", "footprint_bytes"):
+        if entry.name in ("longest_warp", "footprint_bytes"):
             setattr(total, entry.name, max(mine, other))
         elif isinstance(mine, float) or entry.name == "sampled":
             setattr(total, entry.name, mine + other)
@@ -315,7 +313,7 @@ def scale(counts: Counts, factor: float) -> None:
     """Multiply every additive counter by `factor`, in place."""
     for entry in fields(counts):
         value = getattr(counts, entry.name)
-        if entry.name in ("longest_warp", "longest_warp_accesses"):
+        if entry.name == "longest_warp":
             continue
         if isinstance(value, float):
             setattr(counts, entry.name, value * factor)
@@ -340,7 +338,6 @@ def snap(counts: Counts) -> None:
 def stretch(counts: Counts, factor: float) -> None:
     """The longest warp ran `factor` times as long as was seen of it."""
     counts.longest_warp *= factor
-    counts.longest_warp_accesses *= factor
     counts.longest_visits = {index: times * factor for index, times in counts.longest_visits.items()}
     counts.longest_flow.scale(factor)
 
