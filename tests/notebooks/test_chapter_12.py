@@ -113,6 +113,12 @@ SENTENCES = [
     ),
     Sentence(
         "s5-copies",
+        "the large one, which takes nearly all of that time",
+        "copies",
+        lambda run: run.after("equal  priority:", 1) > 0.9 * run.after("equal  priority:"),
+    ),
+    Sentence(
+        "s5-copies",
         "They have no effect on copies between host and device.",
         "copies",
         lambda run: abs(run.after("higher priority:") / run.after("equal  priority:") - 1) < 0.05,
