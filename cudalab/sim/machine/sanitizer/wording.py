@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import SHARED_WINDOW, WARP, SiteKind, Space
+from cudalab.sim.compiler.semantics import Scope
 from cudalab.sim.machine.reports.finding import Finding, place_of, triple
 from cudalab.sim.machine.sanitizer.initcheck import UninitialisedRead
 from cudalab.sim.machine.sanitizer.leakcheck import Leak
@@ -74,6 +75,11 @@ class Wording:
             detail = detail.replace("and nothing orders them", "and the copy need not be complete")
             advice = (
                 "wait for the copy (pipeline.consumer_wait, cp.async.wait_group, barrier.wait), then __syncthreads()."
+            )
+        elif between_blocks and _too_narrow(sites[race.first_site], sites[race.second_site]):
+            advice = (
+                "an atomic of the block's scope holds among the threads of its block, not between blocks: take one "
+                "without _block, or cuda::thread_scope_device."
             )
         elif between_blocks:
             advice = (
@@ -281,6 +287,13 @@ class Wording:
             "branch), or move the operation out of the condition, so that all lanes execute it with one mask."
         )
         return "Lanes of a warp wait for others that never come", detail, advice
+
+
+def _too_narrow(*sites: Site) -> bool:
+    """Are all of them atomics, and one of a scope that leaves out other blocks of the grid?"""
+    return all(site.kind is SiteKind.ATOMIC for site in sites) and any(
+        site.semantics.scope < Scope.DEVICE for site in sites
+    )
 
 
 def _verb(site: Site) -> str:

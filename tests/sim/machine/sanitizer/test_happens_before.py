@@ -165,7 +165,8 @@ def test_the_last_block_adds_up(memory: Memory) -> None:
 def test_scopes_of_atomics(memory: Memory) -> None:
     source = HEAD + "    atomicAdd_block(out, 1);\n}"
     assert rules(check(memory, source, 1, 64)) == set()
-    assert rules(check(memory, source, 2, 64)) == {"race"}
+    (finding,) = check(memory, source, 2, 64).findings
+    assert finding.rule == "race" and "not between blocks: take one without _block" in finding.advice
     assert rules(check(memory, source.replace("atomicAdd_block", "atomicAdd"), 2, 64)) == set()
     assert rules(check(memory, source.replace("atomicAdd_block", "atomicAdd_system"), 2, 64)) == set()
 
