@@ -127,23 +127,22 @@ class Result:
             ]
             details += [_told_html(finding) for finding in part.others]
             body = "".join(f"<li>{detail}</li>" for detail in details)
-            shown = f"<ul style='margin:0'>{body}</ul>" if body else ""
             rows.append(
-                f"<tr><td style='color:{_COLOR[state]};text-align:left;white-space:nowrap'>{_MARK[state]} {state}</td>"
-                f"<td style='text-align:left'>{part.name}</td><td style='text-align:left'>{_worth(part)}</td>"
-                f"<td style='text-align:left'>{shown}</td></tr>"
+                f"<div style='margin-top:6px'><b>{part.name}</b>, {_worth(part)}: "
+                f"<span style='{_LOOK[state]}'>{_MARK[state]} {state}</span></div>"
+                + (f"<ul style='margin:2px 0 0'>{body}</ul>" if body else "")
             )
         return card(
             "good" if self.passed else "wrong",
             title,
             kind="check",
             facts=[("seed", str(self.seed))],
-            body=f"<table>{''.join(rows)}</table>",
+            body="".join(rows),
         )
 
 
 _MARK = {"passed": "[+]", "failed": "[x]", "waits for the parts above": "[ ]"}
-_COLOR = {"passed": "#009E73", "failed": "#D55E00", "waits for the parts above": "#000000"}
+_LOOK = {"passed": "color:#009E73", "failed": "color:#D55E00", "waits for the parts above": "opacity:.75"}
 
 
 def _told(finding: Finding) -> list[str]:
