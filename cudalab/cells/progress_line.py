@@ -86,3 +86,4 @@ def install(shell: Any) -> None:
         waiting.listen(line)
         shell.events.register("pre_run_cell", line.cell_begins)
         shell.events.register("post_run_cell", line.cell_ends)
+        line.cell_begins()  # the cell that imports cudalab runs already
