@@ -35,7 +35,13 @@ PLANTED = {
         ("any_size", "barrier after exit"),
         ("any_size", "uninitialised read"),
     },
+    # the checks make an error that stays with the context: a kernel that writes where nothing is
+    ("solutions/03_initialization", "e1-check"): {("wild", "never allocated")},
+    ("solutions/03_initialization", "e3-check"): {("wild", "never allocated")},
 }
+
+#: Launch nothing in the notebook's own process: chapter 03 is about devices and contexts, its one kernel is isolated.
+WITHOUT_LAUNCHES = {"notebooks/03_initialization"}
 
 
 def name_of(path: Path) -> str:
@@ -80,4 +86,4 @@ def test_nothing_is_found_but_what_is_wrong_on_purpose(path: Path) -> None:
     launches, found, words = found_in(path)
     expected = {cell: rules for cell, rules in PLANTED.items() if cell[0] == name_of(path)}
     assert found == expected, "\n".join(words)
-    assert launches > 0
+    assert (launches == 0) == (name_of(path) in WITHOUT_LAUNCHES)
