@@ -113,8 +113,8 @@ def _sentence(points: Sequence[Point], best: Point, parameter: str, kind: str, t
     if best.gigabytes_per_second is not None:
         share = f", {best.gigabytes_per_second / peak:.0%} of the peak" if peak else ""
         rate = f" ({number(best.gigabytes_per_second)} GB/s{share})"
-    fastest = f"**{number(best.value)}** with {number(best.microseconds)} µs{rate}, {kind}"
-    text = f"{where}the best {parameter} so far is {fastest}"
+    fastest = f"{parameter} = **{number(best.value)}** with {number(best.microseconds)} µs{rate}, {kind}"
+    text = f"{where}the best so far is {fastest}"
     worst = max(points, key=lambda point: point.microseconds)
     if worst is not best:
         text += f"; {number(worst.value)} takes {number(worst.microseconds / best.microseconds)} times as long"

@@ -323,7 +323,7 @@ def test_tune_shows_controls_and_then_a_picture_with_its_sentence(page):
     assert calls == [(64_000, 32), (64_000, 64)]
     controls, drawing, sentence = page.shown
     assert WIDGET_VIEW in controls and "image/svg+xml" in drawing
-    assert "best block (threads) so far is **64** with 1000 µs" in sentence["text/markdown"]
+    assert "the best so far is block (threads) = **64** with 1000 µs" in sentence["text/markdown"]
     assert "modelled" in sentence["text/markdown"]
     assert (tuner.best, tuner.best_microseconds) == (64, 1000)
 
