@@ -1,6 +1,6 @@
 """Compare the time model with the stored figures of an H200, or record figures of this machine's GPU.
 
-python -m bench.fidelity [--topic TOPIC] [--held-out [SET]] [--measured FILE] [--machine-code] [--figures] [--ablate]
+python -m bench.fidelity [--topic TOPIC] [--held-out [SET]] [--measured FILE] [--ptx] [--figures] [--ablate]
                          [--document FILE]
 CUDALAB_DEVICE=gpu python -m bench.fidelity --record FILE [--runs 3] [--topic TOPIC] [--held-out [SET]]
 """
@@ -96,7 +96,7 @@ def main() -> int:
     parser.add_argument(
         "--measured", type=Path, default=None, help="compare with the figures of this file (another card's)"
     )
-    parser.add_argument("--machine-code", action="store_true", help="simulate SMs by the machine code")
+    parser.add_argument("--ptx", action="store_true", help="time SMs by the PTX, not by the machine code")
     parser.add_argument("--figures", action="store_true", help="print every figure")
     parser.add_argument("--ablate", action="store_true", help="take out each constant in turn (minutes)")
     parser.add_argument("--document", type=Path, default=None, help="write the page of evidence")
@@ -106,10 +106,10 @@ def main() -> int:
     if args.record is not None:
         return record(args.record, args.runs, args.topic, args.held_out)
     os.environ.setdefault("CUDALAB_DEVICE", "sim")
-    if args.machine_code:
+    if args.ptx:
         from cudalab.sim.device.timing.launch_time import Timer
 
-        Timer.by_machine_code = True
+        Timer.by_machine_code = False
     return compare(
         args.topic, args.held_out, args.measured, figures=args.figures, ablate=args.ablate, document=args.document
     )

@@ -15,7 +15,7 @@ import numpy as np
 
 from cudalab.checks.gate import Gate
 from cudalab.sim.abi import SiteKind, Space
-from cudalab.sim.machine.counters.sampling import Counter, merging_of
+from cudalab.sim.machine.counters.sampling import Counter
 from cudalab.sim.machine.trace.async_records import as_accesses
 from cudalab.sim.machine.trace.recorder import Tracer
 
@@ -71,7 +71,7 @@ def count_work(launch: Launch, needs: Needs, *, time_limit: float) -> Work:
     )
     busiest = 0.0
     with Tracer(launch, records=RECORDS) as tracer:
-        counter = Counter(tracer, merged=merging_of(kernel))
+        counter = Counter(tracer)
         for block in range(config.blocks):
             found = tracer.run(block, time_limit=time_limit)
             counter.take(found, 1.0)

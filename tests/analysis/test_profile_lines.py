@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -63,10 +62,10 @@ def test_merged_loads_are_named_and_counted_as_merged(product: Profile) -> None:
 
 
 def test_machine_code_that_is_missing_is_said(product: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cudalab.sim.compiler.machine_code.assembly._known", OrderedDict())
+    monkeypatch.setenv("CUDALAB_CACHE", "off")
     monkeypatch.setattr("cudalab.sim.compiler.machine_code.assembly.read_cubin", _unreadable)
     a, b, c = (cp.zeros((16, 16), cp.float32) for _ in range(3))
-    found = cudalab.profile(cp.RawKernel(MATMUL, "matmul"), 1, (16, 16), (a, b, c, np.int32(16)))
+    found = cudalab.profile(cp.RawKernel(f"{MATMUL}\n// not read", "matmul"), 1, (16, 16), (a, b, c, np.int32(16)))
     assert found.shared_loads.requests == found.shared_loads.requests_in_ptx == 8 * 32
     assert found.merged == () and "counted as in the PTX: an unknown encoding" in repr(found)
     assert found.lines.at(INNER).machine is None

@@ -8,17 +8,15 @@ was made of; of loads that became one, it names one.
 from __future__ import annotations
 
 import bisect
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from cudalab.sim.compiler.machine_code.control_flow import MachineBlock, machine_blocks
 from cudalab.sim.compiler.machine_code.cubin import CubinError, line_shifts, read_cubin
 from cudalab.sim.compiler.machine_code.instruction import SIZE, MachineInstruction
+from cudalab.sim.compiler.machine_code.remembered import of_each_kernel
 from cudalab.sim.compiler.program import Kernel, Program
-
-_KEPT = 32
-_known: OrderedDict[tuple[str, str], Assembly] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -27,8 +25,6 @@ class Assembly:
 
     instructions: tuple[MachineInstruction, ...] = ()
     """In the order of the code; their ``ptx_line`` counts in the program's own PTX."""
-    of_line: Mapping[int, tuple[MachineInstruction, ...]] = field(default_factory=dict)
-    """PTX line → the instructions that name it."""
     blocks: tuple[MachineBlock, ...] = ()
     """Its basic blocks."""
     routines: Mapping[str, int] = field(default_factory=dict)
@@ -40,22 +36,23 @@ class Assembly:
     def known(self) -> bool:
         return not self.missing
 
+    @cached_property
+    def of_line(self) -> Mapping[int, tuple[MachineInstruction, ...]]:
+        """PTX line → the instructions that name it."""
+        found: dict[int, tuple[MachineInstruction, ...]] = {}
+        for each in self.instructions:
+            if each.ptx_line:
+                found[each.ptx_line] = (*found.get(each.ptx_line, ()), each)
+        return found
 
+
+@of_each_kernel(stored=Assembly)
 def assembly(program: Program, kernel: Kernel) -> Assembly:
     """The machine code of ``kernel``. Never raises: what cannot be read is said in ``missing``."""
-    key = (program.key, kernel.name)
-    if program.key and key in _known:
-        _known.move_to_end(key)
-        return _known[key]
     try:
-        found = _assembly(program, kernel)
+        return _assembly(program, kernel)
     except CubinError as error:
-        found = Assembly(missing=str(error))
-    if program.key:
-        _known[key] = found
-        if len(_known) > _KEPT:
-            _known.popitem(last=False)
-    return found
+        return Assembly(missing=str(error))
 
 
 def _assembly(program: Program, kernel: Kernel) -> Assembly:
@@ -67,17 +64,13 @@ def _assembly(program: Program, kernel: Kernel) -> Assembly:
         raise CubinError("the machine code names no lines of the PTX")
     starts = [start for start, _, _ in heads]
     found = []
-    by_line: dict[int, list[MachineInstruction]] = {}
     for instruction in code.instructions:
         line = instruction.ptx_line
         if line:
             position = bisect.bisect_right(starts, line) - 1
             line = line + heads[position][2] if position >= 0 else 0
-        moved = replace(instruction, ptx_line=line)
-        found.append(moved)
-        if line:
-            by_line.setdefault(line, []).append(moved)
+        found.append(replace(instruction, ptx_line=line))
     blocks = machine_blocks(found)
     starts_at = {block.first * SIZE: index for index, block in enumerate(blocks)}
     routines = {name: starts_at[offset] for name, offset in code.routines.items() if offset in starts_at}
-    return Assembly(tuple(found), {line: tuple(group) for line, group in by_line.items()}, blocks, routines)
+    return Assembly(tuple(found), blocks, routines)

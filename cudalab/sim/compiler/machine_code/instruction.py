@@ -17,6 +17,7 @@ from cudalab.sim.compiler.machine_code.instruction_set import OPERATIONS, Operat
 
 SIZE = 16
 """Bytes of an instruction."""
+_LOWER = (1 << 64) - 1
 
 UNIFORM = 256
 """Registers are numbered through: R0 to R254 are 0 to 254, UR0 to UR62 begin here,"""
@@ -78,8 +79,8 @@ class MachineInstruction:
     stands in a register."""
     ptx_line: int
     """Line of the PTX, 0 where none is named."""
-    word: int
-    """The instruction itself: an integer of 128 bits."""
+    words: tuple[int, int]
+    """The instruction itself: its lower and its upper 64 bits."""
 
     @property
     def guarded(self) -> bool:
@@ -100,13 +101,13 @@ class MachineInstruction:
     def asks_divergence(self) -> bool:
         """``BRA.DIV``: it branches where lanes that the register names are not active, to code that does for each of
         them alone what follows here for all."""
-        return self.name == "BRA" and bool(self.word >> 91 & 1)
+        return self.name == "BRA" and bool(self.words[1] >> 27 & 1)
 
     @property
     def advance(self) -> int:
         """What it adds to its own register, as a counter of a loop does; 0: it is no such instruction."""
-        counts = self.name in _ADDITIONS and self.word >> 9 & 7 == _IMMEDIATE and self.reads == self.writes != ()
-        value = self.word >> 32 & 0xFFFFFFFF
+        counts = self.name in _ADDITIONS and self.words[0] >> 9 & 7 == _IMMEDIATE and self.reads == self.writes != ()
+        value = self.words[0] >> 32
         return (value - (value >> 31 << 32)) if counts else 0
 
 
@@ -143,7 +144,7 @@ def decode(
         if operation is not None and operation.name in _RELATIVE
         else -1,
         ptx_line,
-        word,
+        (word & _LOWER, word >> 64),
     )
 
 

@@ -6,18 +6,16 @@ costs is put together from here: each of its instructions is executed as often a
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from cudalab.sim.abi import SiteKind
+from cudalab.sim.compiler.machine_code.remembered import of_each_kernel
 from cudalab.sim.compiler.program import Kernel, Location, Program
 from cudalab.sim.compiler.ptx.nodes import Address, Immediate, Instruction, Label
 from cudalab.sim.compiler.ptx.parser import parse_ptx
 from cudalab.sim.compiler.semantics import Operation, semantics_of
 
-_KEPT = 32
 _SHOWN = frozenset("@abcdefghijklmnopqrstuvwxyz")
-_known: OrderedDict[tuple[str, str], tuple[Listed, ...]] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -43,45 +41,9 @@ class Listed:
         return semantics_of(self.opcode).operation is Operation.BRANCH
 
 
+@of_each_kernel(stored=tuple[Listed, ...])
 def listing(program: Program, kernel: Kernel) -> tuple[Listed, ...]:
     """The instructions of ``kernel`` that its basic blocks name, in the order of the PTX."""
-    key = (program.key, kernel.name)
-    if program.key and key in _known:
-        _known.move_to_end(key)
-        return _known[key]
-    found = _list(program, kernel)
-    if program.key:
-        _known[key] = found
-        if len(_known) > _KEPT:
-            _known.popitem(last=False)
-    return found
-
-
-def shown_lines(program: Program, kernel: Kernel) -> tuple[tuple[int, str], ...]:
-    """The PTX instructions and labels of ``kernel`` in their order, each with its source line, as the ``.loc`` lines
-    say (PTX ISA, "Debugging Directives: .loc"). Lines of other files count at the place of the call in the kernel's
-    file; without one, and for labels, the line is 0. What stands in one line is shown once, and calls, which take
-    several lines, are left out."""
-    texts = program.ptx.split("\n")
-    file = kernel.location.file
-    found: list[tuple[int, str]] = []
-    last = 0
-    for item in parse_ptx(program.ptx).functions[kernel.name].body or ():
-        if isinstance(item, Label):
-            found.append((0, f"{item.name}:"))
-            continue
-        text = " ".join(texts[item.line - 1].split())
-        if item.line == last or ";" not in text or text[0] not in _SHOWN:
-            continue
-        last = item.line
-        place = item.location
-        if file and place.file != file:
-            place = place.inlined_at or Location("", 0)
-        found.append((place.line, text))
-    return tuple(found)
-
-
-def _list(program: Program, kernel: Kernel) -> tuple[Listed, ...]:
     instructions: list[Instruction] = []
     places: list[Location] = []
     ends: list[int] = []  # of each function, for every instruction in it
@@ -111,6 +73,30 @@ def _list(program: Program, kernel: Kernel) -> tuple[Listed, ...]:
     return tuple(
         _listed(instructions[position], places[position], tuple(blocks[position])) for position in sorted(blocks)
     )
+
+
+def shown_lines(program: Program, kernel: Kernel) -> tuple[tuple[int, str], ...]:
+    """The PTX instructions and labels of ``kernel`` in their order, each with its source line, as the ``.loc`` lines
+    say (PTX ISA, "Debugging Directives: .loc"). Lines of other files count at the place of the call in the kernel's
+    file; without one, and for labels, the line is 0. What stands in one line is shown once, and calls, which take
+    several lines, are left out."""
+    texts = program.ptx.split("\n")
+    file = kernel.location.file
+    found: list[tuple[int, str]] = []
+    last = 0
+    for item in parse_ptx(program.ptx).functions[kernel.name].body or ():
+        if isinstance(item, Label):
+            found.append((0, f"{item.name}:"))
+            continue
+        text = " ".join(texts[item.line - 1].split())
+        if item.line == last or ";" not in text or text[0] not in _SHOWN:
+            continue
+        last = item.line
+        place = item.location
+        if file and place.file != file:
+            place = place.inlined_at or Location("", 0)
+        found.append((place.line, text))
+    return tuple(found)
 
 
 def _listed(instruction: Instruction, place: Location, blocks: tuple[int, ...]) -> Listed:

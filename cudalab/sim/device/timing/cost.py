@@ -181,9 +181,9 @@ class KernelTime:
     sentence; empty when neither holds."""
 
     @property
-    def of_each_sm(self) -> float:
-        """ns for the busiest of the resources that each SM has for itself."""
-        return max(self.terms.get(name, 0.0) for name in _OF_EACH_SM)
+    def shared_by_schedulers(self) -> float:
+        """ns for the busiest of the resources that the schedulers of each SM share."""
+        return max(self.terms.get(name, 0.0) for name in _OF_EACH_SM if name != "issue")
 
 
 _NO_RESOURCES = ("latency", "tail")

@@ -104,7 +104,7 @@ class _Known(NamedTuple):
 class Timer:
     """Times launches on one device."""
 
-    by_machine_code = False
+    by_machine_code = True
     """Whether the work of an SM is simulated by the machine code. Off: terms from the PTX (docs/dev/time-model.md)."""
 
     def __init__(self, profile: Profile) -> None:
@@ -153,13 +153,13 @@ class Timer:
         self, launch: Launch, watch: bool, work: BlockWork
     ) -> tuple[KernelTime, np.ndarray | None]:
         strata, code, profile = sample_strata(launch, work, watch=watch), launch.kernel.kernel.timed, self._profile
-        positions = by_longest(strata)
+        positions, warps = by_longest(strata), work.slots.shape[1]
         weights = shares(work.longest, strata.longest[positions]).mean(axis=0)
         machine, by_ptx = self._machine_code(launch, strata.each)
         path: MachinePath | None = None
         paths: list[MachinePath | None] = [None] * len(strata.each)
         if machine:
-            path = machine.path(strata.whole, weights @ np.array([machine.longest[each] for each in positions]))
+            path = machine.path(strata.whole, None)
             paths = [machine.path(*each) for each in zip(strata.each, machine.longest, strict=True)]
         whole = self._shared_by_blocks(launch, strata.whole, path)
         whole = replace(whole, path=replace(whole.path, visits=_average_visits(strata, positions, weights)))
@@ -167,16 +167,30 @@ class Timer:
             kernel_time(profile, replace(workload(launch, code, counts), touched=whole.touched, machine=path))
             for counts, path in zip(strata.each, paths, strict=True)
         ]
+        fills = np.array([alone[each].terms["fill"] for each in positions])
+        demand, groups = self._demand(work, strata, alone)
         behind = tail(
-            np.interp(
-                work.longest, strata.longest[positions], np.array([alone[each].terms["fill"] for each in positions])
-            ),
-            np.interp(work.total, strata.total, np.array([time.of_each_sm for time in alone])),
-            profile.sms,
-            max(1, whole.blocks_per_sm),
+            np.interp(work.longest, strata.longest[positions], fills),
+            demand,
+            profile.sms * groups,
+            max(1, whole.blocks_per_sm // groups),
+            average=float(np.interp(work.total / warps, strata.longest[positions], fills).mean()),
         )
         note = _sentence(_extrapolated(launch, work, strata.complete), by_ptx)
         return kernel_time(profile, whole, tail=behind, extrapolated=note), strata.whole.words_loaded
+
+    def _demand(self, work: BlockWork, strata: Strata, alone: Sequence[KernelTime]) -> tuple[np.ndarray, int]:
+        """What each block asks of the schedulers that it has warps on, and of what these share; and how many such
+        parts an SM has: blocks with fewer warps than schedulers each have some for themselves."""
+        schedulers = round(self._profile.device["schedulers"])
+        used = min(schedulers, work.slots.shape[1])
+        groups = schedulers // used
+        issue, shared = (
+            np.interp(work.total, strata.total, np.array(times))
+            for times in ([each.terms["issue"] for each in alone], [each.shared_by_schedulers for each in alone])
+        )
+        of_each = schedulers * issue[:, None] * work.shares(used)
+        return np.column_stack([of_each, groups * shared]), groups
 
     def workload(self, launch: Launch) -> Workload:
         """The demand of a launch on the device, from blocks sampled now."""
@@ -365,8 +379,9 @@ class _MachineCode(NamedTuple):
     execution: Execution
     longest: list[tuple[float, ...]]
 
-    def path(self, counts: Counts, longest: Sequence[float]) -> MachinePath:
-        """The paths of a block's warps, of which one executes the blocks of the code ``longest`` times."""
+    def path(self, counts: Counts, longest: Sequence[float] | None) -> MachinePath:
+        """The paths of a block's warps, of which one executes the blocks of the code ``longest`` times; without it all
+        execute the average."""
         return machine_path(self.code, longest, self.execution.counts(ways(counts.visits, counts.flow)).blocks, counts)
 
 

@@ -24,6 +24,8 @@ from cudalab.sim.machine.counters.metrics import Counts, SiteCounts
 
 _ALMOST_NEVER = 1e-6
 _EQUAL = 1e-9
+_TWO = 2.0
+_NEARLY_ALL = 0.9
 
 
 @dataclass(frozen=True)
@@ -88,26 +90,91 @@ class MachinePath:
         )
         return replace(self, instructions=found)
 
-    def shortened(self, factor: float, least: float) -> MachinePath:
-        """The same with so many times fewer rounds of its loops, the outer ones first. ``least``: rounds that are left
-        of a loop before those inside it are shortened."""
-        steps, others = (_shortened(each, factor, least) for each in (self.steps, self.others))
-        return replace(self, steps=steps, others=others)
+    def one_round(self) -> tuple[MachinePath, float]:
+        """The same with one round of the loop around nearly all of it that holds other loops, and how many rounds that
+        has; 1 where there is no such loop."""
+        places = [_around_all(each) for each in (self.steps, self.others)]
+        if min(places) < 0:
+            return self, 1.0
+        loops = [each[place] for each, place in zip((self.steps, self.others), places, strict=True)]
+        rounds = max(1.0, *(each.iterations for each in loops if isinstance(each, Loop)))
+        found = [
+            (*each[:place], replace(loop, iterations=loop.iterations / rounds), *each[place + 1 :])
+            for each, place, loop in zip((self.steps, self.others), places, loops, strict=True)
+            if isinstance(loop, Loop)
+        ]
+        return replace(self, steps=found[0], others=found[1]), rounds
+
+    def in_whole_rounds(self) -> tuple[MachinePath, float]:
+        """The same where a loop around all of it has a whole number of rounds, and what times those are its own."""
+        loop = self.steps[0] if len(self.steps) == 1 else None
+        if not isinstance(loop, Loop) or loop.iterations < _TWO:
+            return self, 1.0
+        times = loop.iterations / round(loop.iterations)
+        found = [
+            tuple(
+                replace(each, iterations=each.iterations / times) if isinstance(each, Loop) else each for each in steps
+            )
+            for steps in (self.steps, self.others)
+        ]
+        return replace(self, steps=found[0], others=found[1]), times
+
+    def in_two_lengths(self, factor: float) -> tuple[MachinePath, MachinePath]:
+        """The same with about so many times fewer rounds of its loops, and with half as many again: what else there is
+        stays the same in both."""
+        pairs = [_in_two_lengths(each, factor) for each in (self.steps, self.others)]
+        few, fewer = zip(*pairs, strict=True)
+        return replace(self, steps=few[0], others=few[1]), replace(self, steps=fewer[0], others=fewer[1])
 
     def issues(self, warps: int) -> float:
         """Instructions that a block of so many warps issues."""
         return _issues(self.steps) + (warps - 1) * _issues(self.others)
 
 
-def _shortened(steps: Sequence[Run | Loop], factor: float, least: float) -> tuple[Run | Loop, ...]:
-    found: list[Run | Loop] = []
-    for step in steps:
-        if isinstance(step, Loop):
-            rounds = max(float(round(step.iterations / factor)), min(step.iterations, least))
-            left = factor * rounds / step.iterations
-            step = Loop(rounds, _shortened(step.body, left, least) if left > 1.0 else step.body)
-        found.append(step)
-    return tuple(found)
+def _around_all(steps: Sequence[Run | Loop]) -> int:
+    """The index of the loop with loops in it that nearly all instructions are in; -1: there is none."""
+    whole = _issues(steps)
+    for index, step in enumerate(steps):
+        outer = isinstance(step, Loop) and any(isinstance(each, Loop) for each in step.body)
+        if outer and _issues((step,)) >= _NEARLY_ALL * whole:
+            return index
+    return -1
+
+
+def _in_two_lengths(
+    steps: Sequence[Run | Loop], factor: float
+) -> tuple[tuple[Run | Loop, ...], tuple[Run | Loop, ...]]:
+    """Loops that together make up no more than what is to be left stay as they are, and leave less to the others."""
+    whole, kept = _issues(steps), set()
+    left = whole / factor
+    same = _issues([each for each in steps if isinstance(each, Run)])
+    for index in sorted(range(len(steps)), key=lambda index: _issues(steps[index : index + 1])):
+        step = steps[index]
+        if isinstance(step, Loop) and same + _issues((step,)) <= left:
+            same += _issues((step,))
+            kept.add(index)
+    if whole > same:
+        factor = (whole - same) / max(left - same, left / _TWO)
+    pairs = [
+        (step, step) if isinstance(step, Run) or index in kept else _loop_in_two_lengths(step, factor)
+        for index, step in enumerate(steps)
+    ]
+    return tuple(few for few, _ in pairs), tuple(fewer for _, fewer in pairs)
+
+
+def _loop_in_two_lengths(loop: Loop, factor: float) -> tuple[Loop, Loop]:
+    """With fewer rounds where there are enough of them; otherwise the loops inside are shortened, or it has two rounds
+    and one."""
+    half = float(round(loop.iterations / factor / _TWO))
+    if half >= 1.0:
+        return Loop(_TWO * half, loop.body), Loop(half, loop.body)
+    few, fewer = _in_two_lengths(loop.body, factor)
+    short = loop.iterations * _issues(few) <= _TWO * _issues((loop,)) / factor
+    if short or loop.iterations < _TWO:
+        return Loop(loop.iterations, few), Loop(loop.iterations, fewer)
+    left = factor * _TWO / loop.iterations
+    body = _in_two_lengths(loop.body, left)[0] if left > 1.0 else loop.body
+    return Loop(_TWO, body), Loop(1.0, body)
 
 
 def _issues(steps: Sequence[Run | Loop]) -> float:
@@ -117,17 +184,21 @@ def _issues(steps: Sequence[Run | Loop]) -> float:
     )
 
 
-def machine_path(code: Assembly, longest: Sequence[float], executed: Sequence[float], counts: Counts) -> MachinePath:
+def machine_path(
+    code: Assembly, longest: Sequence[float] | None, executed: Sequence[float], counts: Counts
+) -> MachinePath:
     """The paths of a block's warps. ``longest`` and ``executed``: how often the warp that executes most, and all warps
-    of the grid, execute each block of the machine code."""
+    of the grid, execute each block of the machine code; without ``longest`` all warps execute the average."""
     warps = math.ceil(counts.threads / WARP)
+    average = [times / (counts.blocks * warps) for times in executed]
+    longest = longest or average
     others = [
         max(0.0, (times / counts.blocks - most) / max(1, warps - 1))
         for times, most in zip(executed, longest, strict=True)
     ]
     if any(abs(others[index] - longest[index]) > _EQUAL * longest[index] for index in _barriers(code)):
         # blocks of the grid differ in their rounds: warps of one block must meet at its barriers
-        longest = others = [times / (counts.blocks * warps) for times in executed]
+        longest = others = average
     by_line: dict[int, SiteCounts] = {}
     for entry in counts.sites:
         by_line.setdefault(entry.site.ptx_line, entry)
@@ -137,8 +208,16 @@ def machine_path(code: Assembly, longest: Sequence[float], executed: Sequence[fl
             _timed(each, by_line.get(each.ptx_line), times) for each in code.instructions[block.first : block.end]
         ]
     end = _end_of_kernel(code)
-    paths = [tuple(_Steps(code, visits).between(0, end, 1.0, _OUTSIDE)) for visits in (longest, others)]
+    paths = [_path(_Steps(code, visits), end, visits[0]) for visits in (longest, others)]
     return MachinePath(tuple(instructions), paths[0], paths[1])
+
+
+def _path(steps: _Steps, end: int, begun: float) -> tuple[Run | Loop, ...]:
+    """The steps of a warp; of a block whose trace was cut short the kernel is entered more than once, in place of the
+    rounds that are missing."""
+    rounds = max(1.0, begun)
+    found = tuple(steps.between(0, end, rounds, _OUTSIDE))
+    return (Loop(rounds, found),) if rounds > 1.0 + _EQUAL else found
 
 
 _OUTSIDE = (-1, -1)
@@ -240,7 +319,7 @@ def _timed(each: MachineInstruction, entry: SiteCounts | None, times: float) -> 
         control.read_barrier,
         control.waits,
         _wavefronts(each, entry, times) if each.pipe is Pipe.LSU else 0.0,
-        each.name == "IMAD" and each.word & 0x1FF in _OF_64_BITS,
+        each.name == "IMAD" and each.words[0] & 0x1FF in _OF_64_BITS,
         *memory,
     )
 

@@ -59,6 +59,8 @@ struct Machine {
     double earliest[SCHEDULERS];         // cycle of the next issue
     int chosen[SCHEDULERS];              // the warp that issues then, -1: none
     bool stale[SCHEDULERS];              // whether that must be found again
+    double ready[MOST_WARPS];            // when each warp could issue if it were alone, NEVER: it waits or has ended
+    int pipe[MOST_WARPS];                // of its next instruction
     int arrived[MOST_WARPS], live[MOST_WARPS];  // warps of each resident block
     double arrival[MOST_WARPS];          // when the barrier unit has taken the last one
     int waiting[MOST_WARPS];             // warps to be brought to their next instruction
@@ -104,24 +106,31 @@ __device__ void advance(Warp &w, const Step *steps, float *shares, double branch
     }
 }
 
+// Note when a warp could issue if it were alone.
+__device__ void settle(Machine &m, const Warp &w, const Instruction *code, int index) {
+    double ready = NEVER;
+    if (w.state == RUNNING) {
+        const Instruction &i = code[w.instruction];
+        ready = w.next;
+#pragma unroll 1
+        for (int waits = i.waits; waits; waits &= waits - 1) ready = fmax(ready, w.ready[__ffs(waits) - 1]);
+        m.pipe[index] = i.pipe;
+    }
+    m.ready[index] = ready;
+    m.stale[index % SCHEDULERS] = true;
+}
+
 // Find the warp of a scheduler that can issue first; of several the one that has been ready for longest.
-__device__ void choose(Machine &m, const Warp *warps, const Instruction *code, int scheduler, int count) {
+__device__ void choose(Machine &m, int scheduler, int count) {
     double best = NEVER, since = NEVER;
     int chosen = -1;
+    const double slot = m.slot_free[scheduler];
+    const double *pipe_free = m.pipe_free + scheduler * PIPES;
 #pragma unroll 1
     for (int index = scheduler; index < count; index += SCHEDULERS) {
-        const Warp &w = warps[index];
-        if (w.state != RUNNING) continue;
-        const Instruction &i = code[w.instruction];
-        double ready = w.next;
-        int waits = i.waits;
-#pragma unroll 1
-        while (waits) {
-            int board = __ffs(waits) - 1;
-            waits &= waits - 1;
-            ready = fmax(ready, w.ready[board]);
-        }
-        double t = fmax(fmax(ready, m.slot_free[scheduler]), m.pipe_free[scheduler * PIPES + i.pipe]);
+        const double ready = m.ready[index];
+        if (ready > best || ready == NEVER) continue;
+        const double t = fmax(fmax(ready, slot), pipe_free[m.pipe[index]]);
         if (t < best || t == best && ready < since) {
             best = t;
             since = ready;
@@ -168,16 +177,16 @@ __device__ double end_of_block(const Warp *warps, int slot, int of_block) {
     return end;
 }
 
-__device__ void release_barrier(Machine &m, Warp *warps, int slot, int of_block, double latency) {
+__device__ void release_barrier(Machine &m, Warp *warps, const Instruction *code, int slot, int of_block,
+                                double latency) {
 #pragma unroll 1
     for (int index = slot * of_block; index < (slot + 1) * of_block; ++index)
         if (warps[index].state == AT_BARRIER) {
             warps[index].state = RUNNING;
             warps[index].next = fmax(warps[index].next, m.arrival[slot] + latency);
+            settle(m, warps[index], code, index);
         }
     m.arrived[slot] = 0;
-#pragma unroll 1
-    for (int s = 0; s < SCHEDULERS; ++s) m.stale[s] = true;
 }
 
 // Issue the next instruction of a warp in cycle t.
@@ -239,7 +248,7 @@ extern "C" __global__ void simulate_sm(const Instruction *code, const Step *step
             int index = m.waiting[--m.waiters];
             Warp &w = warps[index];
             advance(w, steps, shares + index * MOST_STEPS, setting->branch);
-            m.stale[index % SCHEDULERS] = true;
+            settle(m, w, code, index);
             if (w.state == ENDED && --m.live[w.block] == 0) {
                 result->ended++;
                 if (started < setting->blocks) {
@@ -249,12 +258,12 @@ extern "C" __global__ void simulate_sm(const Instruction *code, const Step *step
                 }
             }
             if (m.arrived[w.block] && m.arrived[w.block] == m.live[w.block])
-                release_barrier(m, warps, w.block, of_block, setting->barrier);
+                release_barrier(m, warps, code, w.block, of_block, setting->barrier);
         }
         int s = 0;
 #pragma unroll 1
         for (int other = 0; other < SCHEDULERS; ++other) {
-            if (m.stale[other]) choose(m, warps, code, other, count);
+            if (m.stale[other]) choose(m, other, count);
             if (m.earliest[other] < m.earliest[s]) s = other;
         }
         const int index = m.chosen[s];
@@ -262,10 +271,10 @@ extern "C" __global__ void simulate_sm(const Instruction *code, const Step *step
         Warp &w = warps[index];
         const double t = m.earliest[s];
         issue(m, w, code[w.instruction], s, t, setting->arrival, *result);
-        m.stale[s] = true;
         if (w.left == 0) m.waiting[m.waiters++] = index;
-        else if (w.state == AT_BARRIER && m.arrived[w.block] == m.live[w.block])
-            release_barrier(m, warps, w.block, of_block, setting->barrier);
+        else settle(m, w, code, index);
+        if (w.left > 0 && w.state == AT_BARRIER && m.arrived[w.block] == m.live[w.block])
+            release_barrier(m, warps, code, w.block, of_block, setting->barrier);
         if (++issued == setting->most_issues / 2) {
             result->middle = t;
             result->at_middle = issued;

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
 
@@ -98,9 +98,8 @@ class SmTime:
     cycles: float
     """Until the last block has ended."""
     busy: dict[str, float]
-    """Busy cycles: of the pipes, by name, over the schedulers; ``unit``, of the load/store unit; ``port``, of that to
-    the L2; ``barriers``, of the
-    barrier unit."""
+    """Busy cycles: of the pipes, by name, over the schedulers; ``slots``, in which the schedulers issued; ``unit``, of
+    the load/store unit; ``port``, of that to the L2; ``barriers``, of the barrier unit."""
     extrapolated: bool
     """Whether the simulation was stopped before the end."""
 
@@ -113,14 +112,21 @@ def simulate(path: MachinePath, costs: SmCosts, *, warps: int, resident: int, bl
     resident = max(1, min(resident, blocks, _MOST_WARPS // warps))
     wave = path.issues(warps) * resident
     if wave <= MOST_ISSUES / 2 or path.issues(warps) * blocks <= MOST_ISSUES:
-        return _run(path, costs, warps, resident, blocks)
+        whole, times = path.in_whole_rounds()
+        found = _run(whole, costs, warps, resident, blocks)
+        return replace(
+            found, cycles=times * found.cycles, busy={name: times * busy for name, busy in found.busy.items()}
+        )
     # rounds of loops take the same time each: with few and with half as many of them
-    factor = 2.0 * wave / MOST_ISSUES
-    few, fewer = path.shortened(factor, 2.0), path.shortened(2.0 * factor, 1.0)
+    waves = blocks / resident
+    shorter, rounds = path.one_round()
+    if wave / rounds > MOST_ISSUES / 2:
+        path, wave, waves = shorter, shorter.issues(warps) * resident, waves * rounds
+    factor = max(1.0, 2.0 * wave / MOST_ISSUES)
+    few, fewer = path.in_two_lengths(factor)
     one, other = (_run(each, costs, warps, resident, resident) for each in (few, fewer))
     issued, less = few.issues(warps) * resident, fewer.issues(warps) * resident
     more = (wave - issued) / (issued - less) if issued > less else 0.0
-    waves = blocks / resident
     return SmTime(
         waves * (one.cycles + more * (one.cycles - other.cycles)),
         {name: waves * (busy + more * (busy - other.busy[name])) for name, busy in one.busy.items()},
@@ -156,25 +162,56 @@ def _steps_of(path: MachinePath) -> tuple[np.ndarray, int]:
     return np.array(found, _STEP), others
 
 
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """The instructions of a path as arrays."""
+
+    rows: np.ndarray
+    """``_INSTRUCTION``, without what depends on costs."""
+    latencies: tuple[str, ...]
+    """Classes of latency that occur,"""
+    latency: np.ndarray
+    """and which of them each instruction has."""
+    wavefronts: np.ndarray
+    pipes: np.ndarray
+    """How often each instruction takes its pipe."""
+    missing: np.ndarray
+    sectors: np.ndarray
+    lines: np.ndarray
+
+    def has(self, latency: str) -> np.ndarray:
+        found: np.ndarray = self.latency == (self.latencies.index(latency) if latency in self.latencies else -1)
+        return found
+
+
+@lru_cache(maxsize=64)
+def _columns_of(path: MachinePath) -> _Columns:
+    code, rows = path.instructions, np.zeros(len(path.instructions), _INSTRUCTION)
+    rows["pipe"] = [PIPES.index(each.pipe) for each in code]
+    for name in ("stall", "write_barrier", "read_barrier", "waits"):
+        rows[name] = [getattr(each, name) for each in code]
+    classes: dict[str, int] = {}
+    latency = np.array([classes.setdefault(each.latency, len(classes)) for each in code], int)
+    numbers = [(each.wavefronts, 2.0 if each.wide else 1.0, each.missing, each.sectors, each.lines) for each in code]
+    found = _Columns(rows, tuple(classes), latency, *np.array(numbers, float).reshape(-1, 5).T)
+    rows["kind"] = np.where(found.has("barrier"), _BARRIER, _PLAIN)
+    rows["kind"][found.wavefronts > 0.0] = _MEMORY
+    return found
+
+
 def _code_of(path: MachinePath, costs: SmCosts) -> np.ndarray:
-    latencies, occupancies = dict(costs.latencies), dict(costs.occupancies)
-    number = {pipe: index for index, pipe in enumerate(PIPES)}
-    rows = []
-    for each in path.instructions:
-        uses_unit = each.wavefronts > 0.0
-        occupancy = each.wavefronts * costs.scheduler_wavefront if uses_unit else occupancies[each.pipe]
-        occupancy *= 2.0 if each.wide else 1.0
-        kind = _MEMORY if uses_unit else _BARRIER if each.latency == "barrier" else _PLAIN
-        unit, latency = each.wavefronts * costs.wavefront, latencies[each.latency]
-        unit = max(unit, costs.shared_atomic) if each.latency == "shared_atomic" else unit
-        stall = each.stall + (round(costs.converge) if each.latency == "converge" else 0)
-        latency += each.missing * (latencies["missed"] - latency)
-        rows.append(
-            (number[each.pipe], stall, each.write_barrier, each.read_barrier, each.waits, kind)
-            + (occupancy, latency + max(0.0, each.wavefronts - 1.0) * costs.wavefront, unit, costs.read)
-            + (max(each.sectors * costs.sector, each.lines * costs.line),)
-        )
-    return np.array(rows, _INSTRUCTION)
+    columns, latencies, occupancies = _columns_of(path), dict(costs.latencies), dict(costs.occupancies)
+    rows, wavefronts = columns.rows.copy(), columns.wavefronts
+    occupancy = np.array([occupancies[pipe] for pipe in PIPES])[rows["pipe"]]
+    latency = np.array([latencies[name] for name in columns.latencies])[columns.latency]
+    latency += columns.missing * (latencies["missed"] - latency)
+    rows["occupancy"] = np.where(wavefronts > 0.0, wavefronts * costs.scheduler_wavefront, occupancy) * columns.pipes
+    rows["latency"] = latency + np.maximum(0.0, wavefronts - 1.0) * costs.wavefront
+    rows["unit"] = np.maximum(wavefronts * costs.wavefront, costs.shared_atomic * columns.has("shared_atomic"))
+    rows["stall"][columns.has("converge")] += round(costs.converge)
+    rows["read"] = costs.read
+    rows["port"] = np.maximum(columns.sectors * costs.sector, columns.lines * costs.line)
+    return rows
 
 
 @cache
@@ -245,6 +282,6 @@ def _run(path: MachinePath, costs: SmCosts, warps: int, resident: int, blocks: i
         scale = max(1.0, issues / float(found["issued"]))
         cycles += max(0.0, issues - float(found["issued"])) / rate
     busy = {pipe.value: float(found["pipes"][index]) * scale for index, pipe in enumerate(PIPES)}
-    counters = {"unit": "unit", "port": "port", "barriers": "arrivals"}
+    counters = {"slots": "issued", "unit": "unit", "port": "port", "barriers": "arrivals"}
     busy |= {name: float(found[key]) * scale for name, key in counters.items()}
     return SmTime(cycles, busy, not found["complete"])

@@ -32,8 +32,8 @@ class SmTimes:
     launch: float
     """Of all blocks of the busiest SM."""
     busy: Mapping[str, float]
-    """Of those, how long resources were busy: ``issue`` (the busiest pipe), ``shared`` (the load/store unit) and
-    ``barriers``."""
+    """Of those, how long resources were busy: ``issue`` (the schedulers, or their busiest pipe), ``shared`` (the
+    load/store unit) and ``barriers``."""
     extrapolated: bool
 
 
@@ -93,7 +93,7 @@ _QUEUED = ("missed", "atomic")
 def _busy(profile: Profile, time: SmTime) -> dict[str, float]:
     pipes = [time.busy[pipe.value] for pipe in Pipe if pipe is not Pipe.LSU]
     return {
-        "issue": max(pipes) / profile.device["schedulers"],
+        "issue": max(time.busy["slots"], *pipes) / profile.device["schedulers"],
         "shared": time.busy["unit"],
         "barriers": time.busy["barriers"],
     }

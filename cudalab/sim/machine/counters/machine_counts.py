@@ -7,7 +7,6 @@ are left out: with such data the hardware executes more instructions.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -17,15 +16,13 @@ from cudalab.sim.compiler.machine_code.assembly import assembly
 from cudalab.sim.compiler.machine_code.execution import Execution
 from cudalab.sim.compiler.machine_code.instruction_set import Pipe
 from cudalab.sim.compiler.machine_code.listing import listing
+from cudalab.sim.compiler.machine_code.remembered import of_each_kernel
 from cudalab.sim.compiler.machine_code.ways import Ways
 from cudalab.sim.compiler.program import Kernel, Program
 
 if TYPE_CHECKING:
     from cudalab.sim.machine.counters.block_flow import BlockFlow
     from cudalab.sim.machine.counters.metrics import Counts
-
-_KEPT = 32
-_executions: OrderedDict[tuple[str, str], Execution] = OrderedDict()
 
 _ACCESSES = {
     "global_ld": ("LDG",), "global_st": ("STG",), "global_atom": ("ATOMG",), "global_red": ("REDG",),
@@ -106,15 +103,7 @@ def ways(visits: Mapping[int, float], flow: BlockFlow) -> Ways:
     return Ways(visits, flow.edges, flow.rounds)
 
 
+@of_each_kernel()
 def execution_of(program: Program, kernel: Kernel) -> Execution:
     """The machine code of a kernel, set against its PTX."""
-    key = (program.key, kernel.name)
-    if program.key and key in _executions:
-        _executions.move_to_end(key)
-        return _executions[key]
-    found = Execution(assembly(program, kernel), listing(program, kernel), kernel.timed)
-    if program.key:
-        _executions[key] = found
-        if len(_executions) > _KEPT:
-            _executions.popitem(last=False)
-    return found
+    return Execution(assembly(program, kernel), listing(program, kernel), kernel.timed)

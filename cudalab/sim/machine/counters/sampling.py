@@ -131,13 +131,11 @@ def count_launch(
     launch: Launch,
     *,
     blocks: int | None = None,
-    merged: Merging | None = None,
     work_of: Callable[[Launch], BlockWork] | None = None,
 ) -> Counts:
-    """Count a launch from `blocks` of its blocks, spread evenly; by default all of them, if that is not too many. With
-    ``merged``, shared accesses are counted as the machine code has them. ``work_of`` finds out what each block does:
-    then blocks that differ much are sampled by their work."""
-    counts = _count_launch(launch, blocks, merged, work_of)
+    """Count a launch from `blocks` of its blocks, spread evenly; by default all of them, if that is not too many.
+    ``work_of`` finds out what each block does: then blocks that differ much are sampled by their work."""
+    counts = _count_launch(launch, blocks, work_of)
     counts.blocks = launch.config.blocks
     snap(counts)
     counts.machine = machine_counts(launch.kernel.module.program, launch.kernel.kernel, counts)
@@ -147,32 +145,29 @@ def count_launch(
 def _count_launch(
     launch: Launch,
     blocks: int | None,
-    merged: Merging | None,
     work_of: Callable[[Launch], BlockWork] | None,
 ) -> Counts:
     kernel, config = launch.kernel, launch.config
     total = config.blocks
-    if merged is None:
-        merged = merging_of(kernel)
     if blocks is None and work_of is not None and _may_differ(launch) and not (work := work_of(launch)).even:
         with Tracer(launch, records=RECORDS) as tracer:
-            return _count_by_work(tracer, work, merged)
+            return _count_by_work(tracer, work)
     with Tracer(launch, records=PROFILE_RECORDS) as tracer:
         first = None
         if blocks is None:
             each = _records_expected(_remembered.get(_key(launch)))
             alone = not (config.cooperative or tracer.in_clusters or kernel.kernel.poll_points)
             if alone and 0 < each * total <= ALWAYS_WHOLE / 2:
-                return _count(tracer, range(total), [1.0] * total, PROFILE_SECONDS, merged, at_once=total)
+                return _count(tracer, range(total), [1.0] * total, PROFILE_SECONDS, at_once=total)
             first = tracer.run((total - 1) // 2 if each > WHOLE // 4 else 0, time_limit=PROFILE_SECONDS)
             if first.timed_out or total == 1 and first.status != Status.YIELDED:
                 # an endless loop, of which what it did so far has to do; or this is all there is
-                counter = Counter(tracer, merged=merged)
+                counter = Counter(tracer)
                 counter.take(first, float(total), wanted=True)
                 return counter.finish()
             if first.status == Status.YIELDED:
                 tracer.rollback()
-                return _count_concurrently(tracer, merged)
+                return _count_concurrently(tracer)
             blocks = _profiled_blocks(kernel, first, total)
         chosen = [(total - 1) // 2]
         if blocks > 1:
@@ -180,7 +175,7 @@ def _count_launch(
         if first is not None and (first.block != chosen[0] or first.status != Status.DONE):
             tracer.rollback()  # blocks run in order
             first = None
-        return _count(tracer, chosen, _weights(chosen, total), PROFILE_SECONDS, merged, first)
+        return _count(tracer, chosen, _weights(chosen, total), PROFILE_SECONDS, first)
 
 
 def _may_differ(launch: Launch) -> bool:
@@ -188,7 +183,7 @@ def _may_differ(launch: Launch) -> bool:
     return counts_work(launch) and launch.kernel.kernel.rounds in (Rounds.INDEX, Rounds.DATA)
 
 
-def _count_by_work(tracer: Tracer, work: BlockWork, merged: Merging) -> Counts:
+def _count_by_work(tracer: Tracer, work: BlockWork) -> Counts:
     """Count a launch whose blocks differ from about as many of them as make ``UNEVEN`` records."""
     sizes = _records_by_work(tracer, work.total)
     if sizes.sum() <= UNEVEN:
@@ -196,7 +191,7 @@ def _count_by_work(tracer: Tracer, work: BlockWork, merged: Merging) -> Counts:
     else:
         count = max(FEWEST, int(UNEVEN / min(RECORDS, proportional_sample.cost(sizes))))
         chosen, weights = proportional_sample.choose(sizes, min(len(sizes), MOST_UNEVEN, count))
-    counts = _count(tracer, chosen, weights, PROFILE_SECONDS, merged, slots=work.slots if work.whole else None)
+    counts = _count(tracer, chosen, weights, PROFILE_SECONDS, slots=work.slots if work.whole else None)
     counts.by_work = len(chosen) < len(sizes)
     return counts
 
@@ -234,19 +229,19 @@ def _profiled_blocks(kernel: LoadedKernel, first: BlockTrace, total: int) -> int
     return min(total, max(FEWEST, min(most, int(total * SHARE * instructions))))
 
 
-def merging_of(kernel: LoadedKernel) -> Merging:
-    """The shared accesses of a kernel that are wider in its machine code."""
+def _merging_of(kernel: LoadedKernel) -> Merging:
+    """The shared accesses of a kernel that are wider in its machine code, and so are counted."""
     program, compiled = kernel.module.program, kernel.kernel
     code = assembly(program, compiled)
     return merging(compiled.sites, listing(program, compiled) if code.known else (), code)
 
 
-def _count_concurrently(tracer: Tracer, merged: Merging | None) -> Counts:
+def _count_concurrently(tracer: Tracer) -> Counts:
     """Count a launch whose blocks wait for each other: all of them run, and as many are counted as there is room."""
     total = tracer.launch.config.blocks
     traces = tracer.run_concurrently(range(total), range(total), time_limit=PROFILE_SECONDS, most=PROFILE_RECORDS)
     traces = [trace for trace in traces if len(trace.records)]
-    counter = Counter(tracer, merged=merged)
+    counter = Counter(tracer)
     for index, trace in enumerate(traces):
         counter.take(trace, total / len(traces), wanted=index < PICTURED)
     return counter.finish()
@@ -332,10 +327,11 @@ def _whole_warps(found: BlockTrace, threads: int, work: np.ndarray | None) -> tu
         return records, whole, whole
     if reached == threads - 1:
         # all threads are there up to some barrier, and the first ones up to the next
-        again = np.flatnonzero(thread[1:] < thread[:-1])
-        together = int(again[-1]) + 1 if len(again) else len(records)
+        ends = np.flatnonzero(thread[1:] < thread[:-1]) + 1
+        together, rounds = _in_whole_rounds(ends, records["site"][ends]) if len(ends) else (len(records), 0.0)
         if together > _MOST * len(records):
-            return records[:together], total / together, total / together
+            more = 1.0 + (total - together) / rounds if rounds else total / together
+            return records[:together], more, more
     elif reached > last and reached < WARP:  # the lanes of the first warp are there up to the same shuffle
         return records, whole, max(1.0, whole / warps)
     complete = (last if reached == threads - 1 else reached) // WARP
@@ -353,12 +349,26 @@ def _whole_warps(found: BlockTrace, threads: int, work: np.ndarray | None) -> tu
     return records, warps * longer, longer
 
 
+def _in_whole_rounds(ends: np.ndarray, begins: np.ndarray) -> tuple[int, float]:
+    """Of a trace in parts that barriers end: how many records make whole rounds of a loop, and how many of those belong
+    to the rounds, not to what stands before them; 0 where the trace does not tell. ``begins``: the sites at which the
+    parts behind each end begin; they come again when a round does."""
+    again = np.flatnonzero(begins[1:] == begins[0]) + 1
+    if not len(again):
+        return int(ends[-1]), 0.0
+    period = int(again[0])
+    parts = len(ends) // period * period
+    together = int(ends[parts - 1])
+    each = together - int(ends[parts - 1 - period]) if parts > period else 0
+    return together, float(each * (parts // period))
+
+
 class Counter:
     """Counts traced blocks, some at a time."""
 
-    def __init__(self, tracer: Tracer, watch: bool = False, merged: Merging | None = None) -> None:
+    def __init__(self, tracer: Tracer, watch: bool = False) -> None:
         kernel = tracer.launch.kernel
-        self._kernel, self._tracer, self._merging = kernel, tracer, merged
+        self._kernel, self._tracer, self._merging = kernel, tracer, _merging_of(kernel)
         self._wanted: list[int] = []
         self._loads = _global_loads(kernel) if watch else None
         self._words: list[np.ndarray] = []
@@ -423,7 +433,7 @@ class Counter:
     def _flush(self) -> None:
         if self._kept:
             traced = join(self._kept, self._weights, self._tracer.threads, self._wanted)
-            merges = self._merging.look(traced.site, traced.address) if self._merging is not None else ()
+            merges = self._merging.look(traced.site, traced.address)
             add(self._counts, count(self._kernel.kernel, traced, merges, flow=True, combined=self._combined))
         self._counts.sampled += len(self._kept)
         self._kept, self._weights, self._wanted, self._pending, self._fresh = [], [], [], 0, 0
@@ -431,8 +441,7 @@ class Counter:
     def finish(self, factor: float = 1.0) -> Counts:
         """The counts, times `factor` for blocks that did not run."""
         self._flush()
-        if self._merging is not None:
-            self._counts.merges = list(self._merging.resolved)
+        self._counts.merges = list(self._merging.resolved)
         if factor != 1.0:
             scale(self._counts, factor)
         if self._words:
@@ -448,7 +457,6 @@ def _count(
     chosen: Sequence[int],
     weights: Sequence[float],
     seconds: float,
-    merged: Merging | None,
     first: BlockTrace | None = None,
     at_once: int = 1,
     slots: np.ndarray | None = None,
@@ -456,7 +464,7 @@ def _count(
     """Run the chosen blocks and count; block *i* stands for ``weights[i]`` blocks of the grid. The first block that
     does not come to its end is the last one. ``first``: the first of them, which has run just now. ``at_once``: how
     many may run side by side before it is known how long they are. ``slots``: what the warps of each block did."""
-    counter = Counter(tracer, merged=merged)
+    counter = Counter(tracer)
     pictured = {chosen[len(chosen) * part // PICTURED] for part in range(PICTURED)}
     done, position, size = 0.0, 0, at_once
     while position < len(chosen):

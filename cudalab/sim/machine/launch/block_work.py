@@ -59,6 +59,14 @@ class BlockWork:
         """float64[blocks]: the work of the warp that did most."""
         return self._of_all(self.slots.max(axis=1))
 
+    def shares(self, parts: int) -> np.ndarray:
+        """float64[blocks, parts]: which shares of the work of a block are done by its warps 0, ``parts`` …, by 1,
+        ``parts`` + 1 … and so on."""
+        found = np.stack([self._of_all(self.slots[:, part::parts].sum(axis=1)) for part in range(parts)], axis=1)
+        total = found.sum(axis=1, keepdims=True)
+        shared: np.ndarray = np.divide(found, total, out=np.full_like(found, 1.0 / parts), where=total > 0.0)
+        return shared
+
     def _of_all(self, counted: np.ndarray) -> np.ndarray:
         if self.ran is None:
             return counted.astype(np.float64)

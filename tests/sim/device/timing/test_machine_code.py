@@ -15,7 +15,6 @@ from cudalab.sim.compiler.timed_code import TimedCode
 from cudalab.sim.device import Device
 from cudalab.sim.device.profile import load
 from cudalab.sim.device.timing.cost import KernelTime, Workload, in_l2
-from cudalab.sim.device.timing.launch_time import Timer
 from cudalab.sim.device.timing.warp_path import Path
 
 NAMES = (
@@ -81,24 +80,23 @@ __global__ void wait(float *out, int ns) {
 """
 
 
-def timed(monkeypatch: pytest.MonkeyPatch, name: str, blocks: int, threads: int, number: int) -> KernelTime:
-    monkeypatch.setattr(Timer, "by_machine_code", True)
+def timed(name: str, blocks: int, threads: int, number: int) -> KernelTime:
     device = Device()
     function = device.get_function(device.load_module(compile(SOURCE)), name)
     args = struct.pack("Qi", device.malloc(4 * blocks * threads), number)
     return device.time_launch(function, (blocks, 1, 1), (threads, 1, 1), args)
 
 
-def test_what_binds_is_what_is_used_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_binds_is_what_is_used_most() -> None:
     """Though the simulated warps wait for one another in the queue of the load/store unit."""
-    time = timed(monkeypatch, "banks", 132, 1024, 32)
+    time = timed("banks", 132, 1024, 32)
     assert time.bound == "shared"
     assert "PTX" not in time.extrapolated
     assert time.ns == pytest.approx(533_500, rel=0.03)
 
 
-def test_where_the_ptx_tells_the_time_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    time = timed(monkeypatch, "wait", 1, 32, 1000)
+def test_where_the_ptx_tells_the_time_it_says_why() -> None:
+    time = timed("wait", 1, 32, 1000)
     assert time.extrapolated == "timed by the PTX: waits of nanosleep are not simulated by the machine code"
 
 
@@ -111,7 +109,3 @@ def test_many_waves_keep_half_of_the_l2(megabytes: int, blocks: int, part: float
     long for 50 MB as if they came from DRAM, but 48 MB that each SM sweeps again stay."""
     work = Workload(blocks, 256, 8, {}, Path(TimedCode(), {}), touched=megabytes * 2.0**20)
     assert in_l2(load("h200"), work) == pytest.approx(part, abs=0.1)
-
-
-def test_it_is_not_the_default() -> None:
-    assert not Timer.by_machine_code

@@ -111,6 +111,21 @@ def test_a_path_of_few_long_rounds_takes_what_its_rounds_take() -> None:
     assert part.cycles == pytest.approx(whole, rel=0.03)
 
 
+@pytest.mark.parametrize("outer", [2.0, 3.0, 8.0])
+def test_what_stands_beside_a_long_inner_loop_counts_as_often_as_it_runs(monkeypatch, outer: float) -> None:
+    """Slabs of a product: a wait for the slab, then many rounds. Shortening the rounds alone, not what is beside them,
+    would count the wait too often."""
+    code = (load(kind="load"), plain(waits=1), *[plain(stall=4)] * 10)
+    slab = (Run(0, 2, 1.0), Loop(100.0, (Run(2, 12, 1.0),)))
+    steps: tuple[Run | Loop, ...] = (Loop(outer, slab),)
+    long = MachinePath(code, steps, steps)
+    whole = run(long, warps=4)
+    monkeypatch.setattr(sm_simulation, "MOST_ISSUES", 2000)
+    part = run(long, warps=4)
+    assert part.extrapolated and not whole.extrapolated
+    assert part.cycles == pytest.approx(whole.cycles, rel=0.05)
+
+
 def test_a_barrier_waits_for_the_last_warp() -> None:
     alone = run(path(plain(), BARRIER, plain(), times=20)).cycles / 20
     many = run(path(plain(), BARRIER, plain(), times=20), warps=32).cycles / 20

@@ -317,9 +317,10 @@ def test_a_counter_of_the_whole_warp_gets_one_operation_of_each_warp() -> None:
     assert sample(launch, remember=False).hottest_address == 8
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 5])
-def test_rounds_longer_than_what_is_kept_of_a_block_count_all(rounds: int) -> None:
-    """Between two barriers each thread makes more accesses than its share of the records that are kept."""
+@pytest.mark.parametrize(("rounds", "length"), [(1, 300), (2, 300), (5, 300), (16, 100), (20, 70), (40, 50)])
+def test_rounds_longer_than_what_is_kept_of_a_block_count_all(rounds: int, length: int) -> None:
+    """Between two barriers each thread makes more accesses than its share of the records that are kept; or what is kept
+    ends in the middle of a round."""
     memory = Memory(1 << 20)
     program = compile(
         'extern "C" __global__ void turns(float* x, int rounds, int length) {\n'
@@ -336,6 +337,7 @@ def test_rounds_longer_than_what_is_kept_of_a_block_count_all(rounds: int) -> No
         "}"
     )
     kernel = Module(program, memory, LIMITS).kernel("turns")
-    launch = kernel.launch(1, 1024, struct.pack("Qii", memory.allocate(4096), rounds, 300))
-    loads = sample(launch, remember=False).shared_loads.requests
-    assert loads == pytest.approx(32 * rounds * 300, rel=0.05)
+    launch = kernel.launch(1, 1024, struct.pack("Qii", memory.allocate(4096), rounds, length))
+    counts = sample(launch, remember=False)
+    assert counts.shared_loads.requests == pytest.approx(32 * rounds * length, rel=0.05)
+    assert counts.global_loads.requests == pytest.approx(32 * rounds, rel=0.05)
