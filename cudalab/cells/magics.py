@@ -127,12 +127,17 @@ class CudaMagics(Magics):  # type: ignore[misc]  # IPython is left out, see pypr
         options = compiler_options(line)
         # The magic's line is line 1 of the cell, so the code starts on line 2.
         code, expression = "\n" + cell, args.instance or args.name
-        if args.module:
-            module = bind_module(args.name, code, options, expression)
-            self.shell.user_ns[args.module] = module
-            self.shell.user_ns[args.name] = module.get_function(expression)
-        else:
-            self.shell.user_ns[args.name] = bind_kernel(args.name, code, options, args.instance)
+        try:
+            if args.module:
+                module = bind_module(args.name, code, options, expression)
+                self.shell.user_ns[args.module] = module
+                self.shell.user_ns[args.name] = module.get_function(expression)
+            else:
+                self.shell.user_ns[args.name] = bind_kernel(args.name, code, options, args.instance)
+        except backend.cp.cuda.compiler.CompileException as error:
+            reports.uncompiled.add(args.name)
+            raise error.with_traceback(None) from None  # the way through the libraries says nothing about the source
+        reports.uncompiled.discard(args.name)
         if (number := reports.running_cell()) is not None:
             card.cell_of_kernel[args.name] = number
 

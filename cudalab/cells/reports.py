@@ -28,6 +28,8 @@ from cudalab.timeline import naming
 
 _LIBRARIES = ("cudalab", "cupy", "cupyx", "cuda", "cudart", "cupy_backends")
 _SOURCE_LINE = re.compile(r"^\S+?:(\d+)", re.M)
+uncompiled: set[str] = set()
+"""Names that a ``%%cuda`` was to bind whose cell does not compile."""
 _ONCE = """<style>.jp-OutputArea-child:has(.cudalab-error) + .jp-OutputArea-child:has(
 [data-mime-type="application/vnd.jupyter.stderr"], [data-mime-type="application/vnd.jupyter.error"])
 {display: none}</style>"""
@@ -65,7 +67,10 @@ def _show_error(
     shell: Any, kind: type[BaseException], error: BaseException, trace: TracebackType, tb_offset: int | None = None
 ) -> None:
     """IPython's handler of exceptions."""
-    if is_ours(error):
+    unbound = isinstance(error, NameError) and error.name in uncompiled
+    if unbound:
+        error.add_note(f"Try: the last %%cuda {error.name} did not compile; mend that cell and run it, then this one.")
+    if unbound or is_ours(error):
         display({"text/html": f"<div class='cudalab-error'>{_ONCE}{error_card(error)}</div>"}, raw=True)
     shell.showtraceback((kind, error, trace), tb_offset=tb_offset, running_compiled_code=True)
 

@@ -26,6 +26,7 @@ from cudalab.checks.exercise import PARTS, Finding, PartName, PartResult, Result
 from cudalab.checks.gate import Gate, earned, worse
 from cudalab.checks.work import Needs, Work, count_work
 from cudalab.sim.compiler import CompileError, Program, compile
+from cudalab.sim.compiler.runtime.layout import STALE
 from cudalab.sim.device.profile import load
 from cudalab.sim.machine.execution import Standalone, execute
 from cudalab.sim.machine.launch.module import Module
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from cudalab.checks.answer import Answer
     from cudalab.checks.exercise import Exercise
     from cudalab.sim.machine.launch.module import Launch
+    from cudalab.sim.machine.reports.finding import Finding as Mistake
 
 FILE = "answer.cu"
 TIME_LIMIT = 3.0
@@ -197,17 +199,30 @@ class Bench:
         if not wrong.any():
             return
         first = tuple(int(i) for i in np.argwhere(wrong)[0])
-        value = "not written" if is_poison(got[first]) else _figure(got[first])
         self.find(
             "correctness",
             "wrong values",
-            f"{name}[{', '.join(map(str, first))}] is {value}, expected {_figure(expected[first])}; "
-            f"{int(wrong.sum())} of {wrong.size} elements differ",
+            f"{name}[{', '.join(map(str, first))}] is {_shown(got[first])}, expected {_figure(expected[first])}"
+            + (f"; {int(wrong.sum())} of {wrong.size} elements differ" if wrong.size > 1 else ""),
             look=look,
             mistake=next(
                 (k.mistake for k in known if bool(agree(got, k.values.astype(got.dtype), tolerance).all())), ""
             ),
         )
+
+
+def _shown(value: np.generic) -> str:
+    """A value of the answer's: what the poison has left, a number, or what shared memory holds before it is written."""
+    if is_poison(value):
+        return "not written"
+    if value.tobytes() == bytes([STALE]) * value.dtype.itemsize and value.dtype.itemsize > 1:
+        return f"{_figure(value)} (what memory holds here that nobody has written yet)"
+    return _figure(value)
+
+
+def counted(number: int, what: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _figure(value: np.generic) -> str:
@@ -251,6 +266,8 @@ class Buffer:
     before: np.ndarray
     """Its bytes before the launch, one row of `pitch` bytes a line."""
     is_input: bool
+    owned: bool
+    """An output that held poison: each element is one thread's to write. One that held zeros may be added to."""
 
     @property
     def row_bytes(self) -> int:
@@ -320,8 +337,9 @@ class KernelBench(Bench):
         """Sanitize, count and run a launch; has it come to its end?"""
         checked = check_launch(launch, time_limit=TIME_LIMIT)
         for found in checked.findings:
-            where = f" (line {found.line}: {found.source})" if found.line else ""
-            self.find("soundness", found.rule, f"{found.headline}{where}. {found.detail}", look=found.advice)
+            here = f" (line {found.line}: {found.source})" if found.line and found.source not in found.detail else ""
+            look, mistake = self._owners(found) or (found.advice, "")
+            self.find("soundness", found.rule, f"{found.headline}{here}. {found.detail}", look=look, mistake=mistake)
         stopped = [found for found in checked.findings if found.tool == "memcheck"]
         if stopped:
             self.find("correctness", "no result", f"the launch stops: {stopped[0].rule}")
@@ -334,6 +352,25 @@ class KernelBench(Bench):
         if outcome.fault is not None:  # only possible where the order of blocks matters
             self.find("soundness", outcome.fault.rule, str(outcome.fault))
         return outcome.fault is None
+
+    def _owners(self, found: Mistake) -> tuple[str, str] | None:
+        """What to look at, and the known mistake, where two threads write one element of an output."""
+        if found.hazard != "WAW" or found.address is None or found.other is None:
+            return None
+        owned = [
+            one for one in self._buffers if one.owned and one.pointer <= found.address < one.pointer + one.before.size
+        ]
+        if not owned:
+            return None
+        other_block, other_thread = found.other
+        repeats = found.thread == other_thread and found.block != other_block
+        return (
+            f"which elements of {owned[0].name} a thread takes: each belongs to one thread, which needs no atomic",
+            "a block takes what another has as well; where a thread begins depends on blockIdx, and its step is the "
+            "whole grid (gridDim.x * blockDim.x), not one block"
+            if repeats
+            else "",
+        )
 
     def _measure_all(self, work: Work) -> None:
         for gate in self.exercise.gates:
@@ -398,7 +435,7 @@ class KernelBench(Bench):
         pointer = self._memory.allocate(size, label=name)
         view = self._memory.array(pointer, size, write=values is not None)
         view[:] = content.reshape(-1)[:size]
-        buffer = Buffer(name, pointer, shape, dtype, pitch, content, is_input)
+        buffer = Buffer(name, pointer, shape, dtype, pitch, content, is_input, owned=values is None)
         self._buffers.append(buffer)
         return buffer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cudalab.checks.bench import KernelBench, Known
+from cudalab.checks.bench import KernelBench, Known, counted
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.work import ATOMICS, BUSIEST, LOADED, STORED, Needs
 
@@ -43,8 +43,8 @@ def _mirror_once(
 ) -> None:
     image = bench.bytes((height, width))
     out = bench.output("out", image.shape, np.uint8)
-    sizes = (np.int32(width), np.int32(height))
-    case = f"{height} rows of {width}, grid {grid}, block {block}"
+    sizes = (np.int32(height), np.int32(width))
+    case = f"{counted(height, 'row')} of {width}, grid {grid}, block {block}"
     bench.launch(grid, block, (bench.input("in", image), out, *sizes), case, needs=needs)
     bench.expect(
         out,
@@ -108,7 +108,7 @@ def _count_once(bench: KernelBench, characters: int, blocks: int, threads: int, 
     text = _text(bench, characters)
     held = bench.input("text", text if characters else np.zeros(1, np.int8))
     counts = bench.zeroed("counts", (LETTERS,), np.int32)
-    case = f"{characters} characters, {blocks} blocks of {threads} threads"
+    case = f"{characters} characters, {counted(blocks, 'block')} of {counted(threads, 'thread')}"
     bench.launch((blocks,), (threads,), (held, np.int32(characters), counts), case, needs=needs)
     lower = np.where((text >= ord("A")) & (text <= ord("Z")), text + 32, text)
     bench.expect(

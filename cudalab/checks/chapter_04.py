@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.checks.bench import KernelBench, Known
+from cudalab.checks.bench import KernelBench, Known, counted
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.work import ATOMICS_EACH, BUSIEST, LOADED, SECTORS_LOADED, SECTORS_STORED, STORED, Needs
 
@@ -33,7 +33,7 @@ def _reverse_once(bench: KernelBench, size: int, block: int, needs: Needs | None
     x = bench.random(size)
     source, out = bench.input("x", x), bench.output("y", (size,), np.float32)
     # One block more than needed: a guard has to hold whole blocks back, too.
-    grid, case = (size + block - 1) // block + 1, f"n = {size}, {block} threads a block"
+    grid, case = (size + block - 1) // block + 1, f"n = {size}, {counted(block, 'thread')} per block"
     bench.launch((grid,), (block,), (source, out, np.int32(size)), case, needs=needs)
     bench.expect(
         out,
@@ -88,7 +88,7 @@ def _sum_once(bench: KernelBench, rows: int, columns: int, block: int, needs: Ne
     m, sums = bench.input("m", matrix), bench.zeroed("sums", (columns,), np.float32)
     grid = (max(rows, columns) + block - 1) // block
     arguments = (m, sums, np.int32(rows), np.int32(columns))
-    case = f"{rows} rows x {columns} columns, {block} threads a block"
+    case = f"{counted(rows, 'row')} of {columns}, {counted(block, 'thread')} per block"
     bench.launch((grid,), (block,), arguments, case, needs=needs)
     bench.expect(sums, matrix.sum(axis=0, dtype=np.float64), tolerance=1e-4, known=_sum_mistakes(matrix))
 

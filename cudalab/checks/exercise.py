@@ -94,11 +94,36 @@ class Result:
     def findings(self) -> tuple[Finding, ...]:
         return tuple(f for p in self.parts for f in p.findings)
 
+    @property
+    def causes(self) -> tuple[Finding, ...]:
+        """What to mend first, because it explains the rest: the mistakes that were recognised, or else the first thing
+        that is unsound (values that threads race for are anybody's); otherwise each finding stands for itself."""
+        recognised = tuple(f for f in self.findings if f.mistake)
+        unsound = tuple(f for f in self.findings if f.part == "soundness")
+        return recognised or unsound[:1] or self.findings
+
+    def _by_cause(self) -> list[Finding]:
+        return sorted(self.findings, key=lambda finding: finding not in self.causes)
+
+    def _lines(self, finding: Finding) -> list[str]:
+        """A finding in lines of text; what follows from another has one, without a hint that would lead astray."""
+        lines = _told(finding)
+        return lines if finding in self.causes else lines[:1]
+
+    def _html(self, finding: Finding) -> str:
+        """The same as HTML, with the other lines one click away."""
+        first, *more = (html.escape(line) for line in _told(finding))
+        rule, _, text = first.partition(": ")
+        first = f"<b>{rule}</b>: {text}"
+        if finding in self.causes or not more:
+            return "<br>".join([first, *more])
+        return f"<details><summary>{first}</summary>{'<br>'.join(more)}</details>"
+
     def __str__(self) -> str:
         lines = [f"{self.exercise} {self.title}: {self.verdict}"]
         if not self.maximum:
-            for finding in self.findings:
-                lines += [f"  {line}" for line in _told(finding)]
+            for finding in self._by_cause():
+                lines += [f"  {line}" for line in self._lines(finding)]
             return "\n".join(lines)
         for part in self.parts:
             lines.append(f"  {_MARK[_state(part)]} {part.name} ({_worth(part)}): {_state(part)}")
@@ -106,15 +131,16 @@ class Result:
                 lines.append(f"      {_MARK[gate.state]} {gate} ({gate.worth})")
                 lines += [f"          {line}" for line in gate.advice]
             for finding in part.others:
-                lines += [f"      {line}" for line in _told(finding)]
-        return "\n".join([*lines, f"  Inputs and shapes come from seed {self.seed}; seed={self.seed} repeats them."])
+                lines += [f"      {line}" for line in self._lines(finding)]
+        again = f'cudalab.check("{self.exercise}", …, seed={self.seed}) repeats them'
+        return "\n".join([*lines, f"  Inputs and shapes come from seed {self.seed}; {again}."])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         title = f"{self.exercise} {self.title}: {self.verdict}"
         if not self.maximum:
-            found = "".join(f"<li>{_told_html(finding)}</li>" for finding in self.findings)
+            found = "".join(f"<li>{self._html(finding)}</li>" for finding in self._by_cause())
             return card(
                 "good" if self.passed else "wrong", title, kind="check", body=f"<ul>{found}</ul>" if found else ""
             )
@@ -125,7 +151,7 @@ class Result:
                 "<br>".join(html.escape(line) for line in (f"{_MARK[g.state]} {g} ({g.worth})", *g.advice))
                 for g in part.gates
             ]
-            details += [_told_html(finding) for finding in part.others]
+            details += [self._html(finding) for finding in part.others]
             body = "".join(f"<li>{detail}</li>" for detail in details)
             rows.append(
                 f"<div style='margin-top:6px'><b>{part.name}</b>, {_worth(part)}: "
@@ -153,12 +179,6 @@ def _told(finding: Finding) -> list[str]:
     if finding.look:
         lines.append(f"Look at: {finding.look}")
     return lines
-
-
-def _told_html(finding: Finding) -> str:
-    first, *more = (html.escape(line) for line in _told(finding))
-    rule, _, text = first.partition(": ")
-    return "<br>".join([f"<b>{rule}</b>: {text}", *more])
 
 
 def _state(part: PartResult) -> str:

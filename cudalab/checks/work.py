@@ -37,7 +37,7 @@ class Needs:
     stored: float
     """Bytes of output."""
     share: float
-    """Bytes that the busiest thread loads and stores when the work is dealt out evenly."""
+    """Bytes that a thread loads and stores at most when the work is dealt out evenly."""
     rounds: float = 1
     """Tiles that a block works through, one after the other."""
 
@@ -115,7 +115,7 @@ SECTORS_STORED = Gate(
     measure=lambda work: _sectors(work.counts.global_stores.sectors, work.counts.global_stores.bytes),
 )
 BUSIEST = Gate(
-    "bytes that the busiest thread moves, over an even share",
+    "bytes that the busiest thread moves, over what one thread may need",
     most=4,
     look="how the work is dealt out: every thread of every block should have some, and none much more than others",
     measure=lambda work: work.busiest / work.needs.share,

@@ -2,6 +2,7 @@
 
 import html
 import re
+import traceback
 
 import numpy as np
 import pytest
@@ -62,7 +63,12 @@ def test_a_kernel_that_does_not_compile_is_unbound_and_its_card_says_it_once(she
     assert "twice" not in shell.user_ns, "the old kernel must not be graded in the place of the new one"
     shown = words(reports.error_card(error).split("<details")[0])
     assert shown.count('identifier "k" is undefined') == 1 and "does not compile" in shown
-    assert isinstance(error_of(shell, "cudalab.check('01.1', twice)"), NameError)
+    assert not any("sim/" in frame.filename for frame in traceback.extract_tb(error.__traceback__))
+    unbound = error_of(shell, "cudalab.check('01.1', twice)")
+    reports._show_error(shell, NameError, unbound, unbound.__traceback__)
+    assert "Try: the last %%cuda twice did not compile" in "".join(unbound.__notes__)
+    shell.run_cell("%%cuda twice\n" + TWICE, store_history=True)
+    assert "twice" not in reports.uncompiled
 
 
 def test_a_lost_device_compiles_and_says_once_what_it_was_and_then_how_to_go_on(shell, capsys):

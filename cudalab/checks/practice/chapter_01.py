@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cudalab.checks.bench import KernelBench, Known
+from cudalab.checks.bench import KernelBench, Known, counted
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.work import BUSIEST, Needs
 
@@ -15,7 +15,7 @@ def _frame(bench: KernelBench) -> None:
     for height, width in ((16, 48), (1, 7), (bench.between(30, 40), bench.between(50, 60))):
         image = bench.zeroed("image", (height, width), np.uint8)
         grid, sizes = (-(-width // 16), -(-height // 16)), (np.int32(height), np.int32(width))
-        bench.launch(grid, (16, 16), (image, *sizes), f"{height} rows of {width}")
+        bench.launch(grid, (16, 16), (image, *sizes), f"{counted(height, 'row')} of {width}")
         right = np.full((height, width), 255, np.uint8)
         right[1:-1, 1:-1] = 0
         whole = Known("all pixels are painted", np.full_like(right, 255))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cudalab.checks.bench import KernelBench
+from cudalab.checks.bench import KernelBench, counted
 from cudalab.checks.exercise import Exercise
 
 
@@ -37,7 +37,7 @@ def _total(bench: KernelBench) -> None:
         numbers = np.array(bench.integers(-50, 100, 100 * blocks), np.int32)
         parts, tickets = bench.output("parts", (blocks,), np.int32), bench.zeroed("tickets", (1,), np.int32)
         out = bench.output("out", (1,), np.int32)
-        bench.launch((blocks,), (32,), (bench.input("x", numbers), parts, tickets, out), f"{blocks} blocks")
+        bench.launch((blocks,), (32,), (bench.input("x", numbers), parts, tickets, out), counted(blocks, "block"))
         bench.expect(out, numbers.sum(keepdims=True).astype(np.int32), look="which block adds up, and what it adds")
 
 

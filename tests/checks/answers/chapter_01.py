@@ -44,7 +44,7 @@ ANSWERS_01_1 = table(
     Right(
         "one index over all pixels",
         source="""typedef unsigned char byte;
-        extern "C" __global__ void mirror(const byte* in, byte* out, int width, int height) {
+        extern "C" __global__ void mirror(const byte* in, byte* out, int height, int width) {
             int threads = gridDim.x * gridDim.y * blockDim.x * blockDim.y;
             int me = ((blockIdx.y * gridDim.x + blockIdx.x) * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
             for (int i = me; i < width * height; i += threads) {
@@ -65,7 +65,7 @@ ANSWERS_01_1 = table(
     Right(
         "both loops with while",
         source="""typedef unsigned char byte;
-        extern "C" __global__ void mirror(const byte* in, byte* out, int width, int height) {
+        extern "C" __global__ void mirror(const byte* in, byte* out, int height, int width) {
             unsigned row = blockIdx.y * blockDim.y + threadIdx.y;
             while (row < height) {
                 unsigned column = blockIdx.x * blockDim.x + threadIdx.x;
@@ -213,7 +213,7 @@ ANSWERS_01_2 = table(
         "one thread",
         (),
         "efficiency",
-        "bytes that the busiest thread moves, over an even share",
+        "bytes that the busiest thread moves, over what one thread may need",
         source="""extern "C" __global__ void letters(const char* text, int n, int* counts) {
             if (blockIdx.x || threadIdx.x) return;
             for (int i = 0; i < n; i++) {
@@ -232,7 +232,7 @@ ANSWERS_01_2 = table(
             ),
         ),
         "efficiency",
-        "bytes that the busiest thread moves, over an even share",
+        "bytes that the busiest thread moves, over what one thread may need",
         cheat=True,
     ),
     Wrong(

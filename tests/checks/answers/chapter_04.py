@@ -58,7 +58,7 @@ ANSWERS_04_2 = table(
             ("sums[c] = total;", "sums[c] = total;\n    }"),
         ),
         "efficiency",
-        "bytes that the busiest thread moves, over an even share",
+        "bytes that the busiest thread moves, over what one thread may need",
     ),
     Wrong(
         "a thread for each row, again",

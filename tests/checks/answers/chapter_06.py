@@ -136,7 +136,7 @@ ANSWERS_06_1 = table(
         "one thread",
         (),
         "efficiency",
-        "bytes that the busiest thread moves, over an even share",
+        "bytes that the busiest thread moves, over what one thread may need",
         source="""extern "C" __global__ void transposed_product(const float* A, const float* B, float* C,
                                                           int height, int depth, int width) {
             if (blockIdx.x || blockIdx.y || threadIdx.x || threadIdx.y) return;
@@ -166,7 +166,7 @@ ANSWERS_06_1 = table(
             ),
         ),
         "efficiency",
-        "bytes that the busiest thread moves, over an even share",
+        "bytes that the busiest thread moves, over what one thread may need",
         cheat=True,
     ),
     Wrong(
@@ -338,7 +338,7 @@ ANSWERS_06_2 = table(
         "one thread",
         (),
         "efficiency",
-        "bytes that the busiest thread moves, over an even share",
+        "bytes that the busiest thread moves, over what one thread may need",
         source="""extern "C"
         __global__ void distances(const float* X, const float* Y, float* D, int m, int n, int depth) {
             if (blockIdx.x || blockIdx.y || threadIdx.x || threadIdx.y) return;
@@ -369,7 +369,7 @@ ANSWERS_06_2 = table(
             ),
         ),
         "efficiency",
-        "bytes that the busiest thread moves, over an even share",
+        "bytes that the busiest thread moves, over what one thread may need",
         cheat=True,
     ),
     Wrong(

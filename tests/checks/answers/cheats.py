@@ -7,7 +7,7 @@ import re
 from cudalab.checks import find
 from tests.checks.answers.answer import Wrong, solution_of
 
-BUSIEST = "bytes that the busiest thread moves, over an even share"
+BUSIEST = "bytes that the busiest thread moves, over what one thread may need"
 _LARGE = 300
 """Threads of a grid that counts as large: fewer than those of any launch that is counted."""
 _ALL = ("nothing done in large grids", "one thread", "one block", "doubled traffic")

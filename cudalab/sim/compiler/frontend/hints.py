@@ -220,14 +220,14 @@ def _loop(match: re.Match[str], diagnostic: Diagnostic, source: str) -> str:
 
 def _power(match: re.Match[str], diagnostic: Diagnostic, source: str) -> str:
     if "**" in _line(source, diagnostic.line):
-        return "C++ has no operator for powers: write x * x, or powf(x, y)."
+        return "C++ has no operator for powers: write x * x * x, or powf(x, y) for floats."
     return "* ahead of a name reads what a pointer points to, and this is no pointer."
 
 
 def _integers_only(match: re.Match[str], diagnostic: Diagnostic, source: str) -> str:
     line = _line(source, diagnostic.line)
     if "^" in line:
-        return "^ is the exclusive or of bits: for a power write x * x, or powf(x, y)."
+        return "^ is the exclusive or of bits: for a power write x * x * x, or powf(x, y) for floats."
     if "%" in line:
         return "% is for integers: the remainder of floats is fmodf(x, y)."
     return "operations on bits are for integers; __float_as_int(x) gives a float's bits."

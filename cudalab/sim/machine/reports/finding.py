@@ -51,6 +51,10 @@ class Finding:
     thread: Dim3 | None = None
     address: int | None = None
     size: int = 0
+    hazard: str = ""
+    """Of a race: ``RAW``, ``WAR`` or ``WAW``."""
+    other: tuple[Dim3, Dim3] | None = None
+    """Of a race: block and thread of the other access."""
     detail: str = ""
     """More about this case: the nearest allocation and by how much it was missed, the other thread of a race …"""
     advice: str = ""

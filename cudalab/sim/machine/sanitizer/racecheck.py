@@ -48,6 +48,10 @@ class Race:
     asynchronous: bool = False
     """One of the two is an asynchronous copy that its thread has not waited for."""
 
+    @property
+    def sites(self) -> tuple[int, int]:
+        return self.first_site, self.second_site
+
 
 def find_races(batch: Batch, kernel: Kernel) -> list[Race]:
     """Races of shared and global memory within the blocks of a batch."""

@@ -60,41 +60,19 @@ class Wording:
     def race(self, race: Race, *, between_blocks: bool = False) -> Finding:
         sites = self._kernel.kernel.sites
         space = "__shared__" if race.space == Space.SHARED else "__global__"
-        first, second = (triple(party[1], self._block) for party in (race.first, race.second))
-        in_block = (
-            (f" of block {triple(race.first[0], self._grid)}", f" of block {triple(race.second[0], self._grid)}")
-            if between_blocks
-            else ("", "")
-        )
+        who = [f"thread {_tuple(triple(party[1], self._block))}" for party in (race.first, race.second)]
+        if between_blocks:
+            who = [
+                f"{one} of block {_tuple(triple(party[0], self._grid))}"
+                for one, party in zip(who, (race.first, race.second), strict=True)
+            ]
+        first, second = (f"{one} {_verb(sites[site])}" for one, site in zip(who, race.sites, strict=True))
+        here, there = (self._at(site) for site in race.sites)
+        accesses = f"{first} and {second}, both{here}" if here == there else f"{first}{here}; {second}{there}"
+        order = "the copy need not be complete" if race.asynchronous else "nothing orders them"
         detail = (
-            f"Thread {_tuple(first)}{in_block[0]} {_verb(sites[race.first_site])}{self._at(race.first_site)}; "
-            f"thread {_tuple(second)}{in_block[1]} {_verb(sites[race.second_site])}{self._at(race.second_site)}; "
-            f"both touch {self._memory(race.space, race.address)}, and nothing orders them."
+            f"{_IN_WORDS[race.hazard]}: {accesses}. Both touch {self._memory(race.space, race.address)}, and {order}."
         )
-        if race.asynchronous:
-            detail = detail.replace("and nothing orders them", "and the copy need not be complete")
-            advice = (
-                "wait for the copy (pipeline.consumer_wait, cp.async.wait_group, barrier.wait), then __syncthreads()."
-            )
-        elif between_blocks and _too_narrow(sites[race.first_site], sites[race.second_site]):
-            advice = (
-                "an atomic of the block's scope holds among the threads of its block, not between blocks: take one "
-                "without _block, or cuda::thread_scope_device."
-            )
-        elif between_blocks:
-            advice = (
-                "blocks of one launch are not ordered: use atomics, give each block its own place, or use two launches."
-            )
-        elif SiteKind.SYNC in (sites[race.first_site].kind, sites[race.second_site].kind):
-            advice = "put __syncthreads() behind init (and before mbarrier.inval), before any thread uses the object."
-        elif race.first[1] // 32 == race.second[1] // 32 and race.hazard != "WAW":
-            advice = "put __syncwarp() (lanes of one warp) or __syncthreads() between the two."
-        elif race.hazard == "WAW":
-            advice = "let one thread write, give each its own place, or use an atomic."
-        else:
-            advice = "put __syncthreads() between the two, where all threads of the block reach it; or use an atomic."
-        if race.space == Space.GLOBAL and race.hazard != "WAW" and race.first_site == race.second_site:
-            advice = "let one thread do it, or use an atomic."
         return self._finding(
             "racecheck",
             "race",
@@ -104,10 +82,43 @@ class Wording:
             race.second[1],
             address=race.address,
             size=race.size,
+            hazard=race.hazard,
+            other=(triple(race.first[0], self._grid), triple(race.first[1], self._block)),
             detail=detail,
-            advice=advice,
+            advice=self._against(race, between_blocks),
             count=race.count,
         )
+
+    def _against(self, race: Race, between_blocks: bool) -> str:
+        """What to try against a race."""
+        kinds = [self._kernel.kernel.sites[site].kind for site in race.sites]
+        if race.asynchronous:
+            return (
+                "wait for the copy (pipeline.consumer_wait, cp.async.wait_group, barrier.wait), then __syncthreads()."
+            )
+        if SiteKind.ATOMIC in kinds and SiteKind.LOAD in kinds and race.space == Space.GLOBAL:
+            return (
+                "an atomic is atomic only beside other atomics: leave the plain read out, use the value that the "
+                "atomic returns, or separate the two by a barrier (of blocks: by two launches)."
+            )
+        if between_blocks and _too_narrow(*(self._kernel.kernel.sites[site] for site in race.sites)):
+            return (
+                "an atomic of the block's scope holds among the threads of its block, not between blocks: take one "
+                "without _block, or cuda::thread_scope_device."
+            )
+        if between_blocks:
+            return (
+                "blocks of one launch are not ordered: use atomics, give each block its own place, or use two launches."
+            )
+        if SiteKind.SYNC in kinds:
+            return "put __syncthreads() behind init (and before mbarrier.inval), before any thread uses the object."
+        if race.hazard == "WAW":
+            return "let one thread write, give each its own place, or use an atomic."
+        if race.space == Space.GLOBAL and "" != self._at(race.first_site) == self._at(race.second_site):
+            return "let one thread do it, or use an atomic."  # no barrier fits into one statement
+        if race.first[1] // 32 == race.second[1] // 32:
+            return "put __syncwarp() (lanes of one warp) or __syncthreads() between the two."
+        return "put __syncthreads() between the two, where all threads of the block reach it; or use an atomic."
 
     def uninitialised(self, read: UninitialisedRead) -> Finding:
         space = "__shared__" if read.space == Space.SHARED else "__global__"
@@ -287,6 +298,13 @@ class Wording:
             "branch), or move the operation out of the condition, so that all lanes execute it with one mask."
         )
         return "Lanes of a warp wait for others that never come", detail, advice
+
+
+_IN_WORDS = {
+    "RAW": "One thread reads what another writes",
+    "WAR": "One thread writes what another reads",
+    "WAW": "Two threads write the same place",
+}
 
 
 def _too_narrow(*sites: Site) -> bool:

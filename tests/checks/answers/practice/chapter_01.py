@@ -23,7 +23,7 @@ WRONG = (
             "one thread does it all",
             ((_LOOP, "if (blockIdx.x + threadIdx.x == 0) for (int i = 0; i < n; i++)"),),
             "efficiency",
-            "bytes that the busiest thread moves, over an even share",
+            "bytes that the busiest thread moves, over what one thread may need",
         ),
     ),
     *table(

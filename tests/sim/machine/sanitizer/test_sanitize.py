@@ -219,7 +219,7 @@ def test_blocks_that_share_a_word(memory: Memory) -> None:
     step = 31
     (finding,) = check(body, [GLOBAL_STORE], **launch).findings
     assert finding.headline == "WAW hazard in __global__ memory"
-    assert "of block (0, 0, 0)" in finding.detail and "of block (1, 0, 0)" in finding.detail
+    assert "of block (0,0,0)" in finding.detail and "of block (1,0,0)" in finding.detail
     assert finding.count == 3
     step = 32
     assert check(body, [GLOBAL_STORE], **launch).findings == []

@@ -1,0 +1,83 @@
+"""What a check says first: the mistake that it recognises, or else what explains the rest; and each thing once."""
+
+from __future__ import annotations
+
+import pytest
+
+from cudalab.checks import Result, check, find
+from cudalab.checks.bench import counted
+from tests.checks.answers.answer import solution_of
+from tests.checks.test_exercises import starter_of
+
+WIDE = "gridDim.x * blockDim.x"
+
+
+def checked(exercise: str, *replace: tuple[str, str]) -> Result:
+    text = solution_of(exercise)
+    for old, new in replace:
+        assert old in text
+        text = text.replace(old, new)
+    return check(exercise, text, seed=1)
+
+
+def lines_of(result: Result) -> list[str]:
+    return [line.strip() for line in str(result).split("\n")]
+
+
+@pytest.mark.parametrize(
+    ("exercise", "wrong"),
+    [
+        ("01.axpy", (WIDE, "blockDim.x")),
+        ("01.axpy", ("blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x")),
+        ("01.1", (f"wide = {WIDE}", "wide = blockDim.x")),
+    ],
+)
+def test_blocks_that_repeat_each_others_elements_are_recognised(exercise: str, wrong: tuple[str, str]) -> None:
+    result = checked(exercise, wrong)
+    (finding,) = [f for f in result.findings if f.rule == "race"]
+    assert "its step is the whole grid" in finding.mistake
+    assert "each belongs to one thread" in finding.look and "use atomics" not in str(result)
+
+
+def test_a_sum_of_several_blocks_is_no_element_of_one_thread() -> None:
+    result = checked("01.2", ("atomicAdd(&counts[k], mine[k])", "counts[k] = mine[k]"))
+    (finding,) = [f for f in result.findings if f.rule == "race"]
+    assert not finding.mistake and "use atomics" in finding.look
+
+
+@pytest.mark.parametrize(("exercise", "wait"), [("01.reverse", "__syncthreads();"), ("01.exchange", "__syncwarp();")])
+def test_a_race_comes_before_the_values_that_it_spoils(exercise: str, wait: str) -> None:
+    lines = lines_of(checked(exercise, (wait, "")))
+    assert lines[1].startswith("race: RAW hazard in __shared__ memory")
+    assert sum(line.startswith("Look at: ") for line in lines) == 1
+    assert lines[-1].startswith("wrong values: ") and "nobody has written yet" in lines[-1]
+
+
+def test_a_race_names_its_line_once_and_says_what_it_is() -> None:
+    line = "out[i] = a * x[i] + y[i];"
+    text = str(checked("01.axpy", (WIDE, "blockDim.x")))
+    assert text.count(line) == 1 and "Two threads write the same place" in text
+
+
+def test_a_plain_look_beside_an_atomic_has_its_own_advice() -> None:
+    result = checked("01.largest", ("atomicMax(best", "if (x[i] > *best) atomicMax(best"))
+    (finding,) = result.findings
+    assert "leave the plain read out" in finding.look and "__syncthreads" not in finding.look
+
+
+def test_a_read_and_a_write_in_one_statement_take_no_barrier() -> None:
+    result = checked("01.2", ("atomicAdd(&counts[k], mine[k])", "counts[k] += mine[k]"))
+    (finding,) = [f for f in result.findings if f.rule == "race"]
+    assert "__syncthreads" not in finding.look and "atomic" in finding.look
+
+
+def test_a_result_without_points_gives_one_hint() -> None:
+    result = check("01.1", starter_of(find("01.1")), seed=1)
+    assert sum(line.startswith("Look at: ") for line in lines_of(result)) == 1
+    assert "(1 row of 1, " in str(result) and result._repr_html_().count("<details>") == 3
+
+
+def test_one_of_a_thing_is_singular() -> None:
+    assert (counted(1, "row"), counted(2, "row"), counted(0, "row")) == ("1 row", "2 rows", "0 rows")
+    result = checked("01.largest", ("atomicMax", "atomicAdd"))
+    assert "elements differ" not in str(result)
