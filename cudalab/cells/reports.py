@@ -67,10 +67,10 @@ def _show_error(
     shell: Any, kind: type[BaseException], error: BaseException, trace: TracebackType, tb_offset: int | None = None
 ) -> None:
     """IPython's handler of exceptions."""
-    unbound = isinstance(error, NameError) and error.name in uncompiled
-    if unbound:
-        error.add_note(f"Try: the last %%cuda {error.name} did not compile; mend that cell and run it, then this one.")
-    if unbound or is_ours(error):
+    name = error.name if isinstance(error, NameError) else None
+    if name in uncompiled:
+        error.add_note(f"Try: the last %%cuda {name} did not compile; mend that cell and run it, then this one.")
+    if name in uncompiled or is_ours(error):
         display({"text/html": f"<div class='cudalab-error'>{_ONCE}{error_card(error)}</div>"}, raw=True)
     shell.showtraceback((kind, error, trace), tb_offset=tb_offset, running_compiled_code=True)
 
