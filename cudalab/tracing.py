@@ -81,7 +81,7 @@ def _start() -> Recording:
     if backend.choice().kind == "sim":
         from cudalab.timeline.simulated import SimulatedRecording
 
-        return SimulatedRecording(backend.simulated_device())
+        return SimulatedRecording(backend.simulated_device(), _learners_frame())
     from cudalab.timeline.cupti import CuptiRecording
 
     return CuptiRecording(_learners_frame())

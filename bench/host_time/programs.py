@@ -16,6 +16,7 @@ from bench.host_time.instruments import ONE, Bench, checked, conditions, is_gpu,
 from cudalab import cp, cudart
 
 STREAMS = (1, 2, 4, 8, 16, 32)
+COPY_SIZES = (4, 256, KB, 4 * KB, 16 * KB, 64 * KB, 128 * KB, 256 * KB, MB, 4 * MB)
 
 
 class Pipeline:
@@ -223,7 +224,7 @@ def first_uses(bench: Bench, condition: str) -> dict[str, Any]:
     return found
 
 
-def on_the_device(bench: Bench, condition: str) -> dict[str, Any]:
+def on_the_device(bench: Bench, condition: str, sizes: Sequence[int] = COPY_SIZES) -> dict[str, Any]:
     """µs that copies, memsets, records and empty kernels take on the device, behind a kernel that waits.
 
     ``each`` is what one more in a row of 17 adds to one, ``one`` what one takes between two events, ``done`` the time
@@ -267,7 +268,7 @@ def on_the_device(bench: Bench, condition: str) -> dict[str, Any]:
     found["empty kernel"] = measure(lambda: empty(ONE, ONE, (), stream=stream))
     event = cp.cuda.Event()
     found["event record"] = measure(lambda: event.record(stream))
-    for size in (4, 256, KB, 4 * KB, 16 * KB, 64 * KB, 128 * KB, 256 * KB, MB, 4 * MB):
+    for size in sizes:
         for name, ends, kind in (
             ("to device", (device, host), H2D),
             ("to host", (host, device), D2H),

@@ -9,12 +9,15 @@ lines stay unknown. Only the thread that opened the trace is watched.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 import time
 from bisect import bisect_right
 from types import CodeType, FrameType
 from typing import Any
+
+from cudalab.sim.device.caller import LIBRARIES
 
 _LIBRARIES = frozenset({"cudalab", "cupy", "cupyx", "cupy_backends", "cuda", "cupti", "numpy", "contextlib"})
 
@@ -53,6 +56,8 @@ class LineLog:
             sys.settrace(None)
         for frame in self._watched:
             frame.f_trace = None
+            if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+                frame.f_locals.clear()  # a copy of a function's variables, made for us: it would keep arrays alive
         self._watched.clear()
 
     def clear(self) -> None:
@@ -95,3 +100,27 @@ class LineLog:
             known = package not in _LIBRARIES and not code.co_filename.startswith("<frozen")
             self._known[code] = known
         return known
+
+
+class LineCount(LineLog):
+    """How many lines of the learner's began, and functions were called and returned from: what a :class:`LineLog` would
+    note. What the simulator calls by itself is no call of the learner's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._count = 0
+
+    def taken(self) -> int:
+        """How many since it was asked last."""
+        count, self._count = self._count, 0
+        return count
+
+    def _global(self, frame: FrameType, event: str, argument: Any) -> Any:
+        caller = frame.f_back
+        by_learner = caller is not None and caller.f_trace is not None
+        if not by_learner and frame.f_code.co_filename.startswith(LIBRARIES):
+            return None
+        return super()._global(frame, event, argument)
+
+    def _note(self, frame: FrameType) -> None:
+        self._count += 1

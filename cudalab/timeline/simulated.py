@@ -18,6 +18,7 @@ from cudalab.sim.device.hazards import Hazard
 from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.queue.operation import Operation
 from cudalab.timeline import naming, spans
+from cudalab.timeline.lines import LineCount
 from cudalab.timeline.spans import HOST_WORK, Span, Wait
 
 _KINDS = {
@@ -88,7 +89,7 @@ class SimulatedRecording(Observer):
     label = "modelled"
     hazard_note = ""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, frame: FrameType | None = None) -> None:
         self._device = device
         self._name = f"simulated {device.properties['name']}"
         copies = int(device.profile.engines["copy"])
@@ -117,6 +118,9 @@ class SimulatedRecording(Observer):
             entry = self._entries[operation.sequence] = _Entry(operation, -1, 0)
             entry.start = operation.start
         device.observers.append(self)
+        self._lines = LineCount()
+        self._lines.start(frame)
+        device.state.trace_opened(self._lines.taken)
 
     # -- while the block runs ------------------------------------------------------------------------------------------
 
@@ -180,6 +184,8 @@ class SimulatedRecording(Observer):
 
     def close(self, names: Mapping[int, str]) -> None:
         self._open = False
+        self._lines.stop()
+        self._device.state.trace_closed()
         self._end = self._device.clock_ns
         self._names = dict(names)
 

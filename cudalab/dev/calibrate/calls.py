@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import statistics
+import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -20,6 +22,37 @@ H2D, D2H, D2D = (
     cudart.cudaMemcpyKind.cudaMemcpyDeviceToDevice,
 )
 ONE = (1,)
+_STEPS = """
+def copy(target, source, size, kind, stream):
+    cudart.cudaMemcpyAsync(target, source, size, kind, stream.ptr)
+
+
+def compute(kernel, x, begin, count, stream):
+    with stream:
+        kernel((1,), (1,), ())
+    return x[begin:], np.int32(count)
+
+
+def steps(stream, kernel, x, device, host, to_device, to_host):
+    rows, size = [], 65536
+    for piece in range(16):
+        offset = size * piece
+        times = [clock()]
+        copy(device + offset, host + offset, size, to_device, stream)
+        times.append(clock())
+        compute(kernel, x, offset // 4, size // 4, stream)
+        times.append(clock())
+        copy(host + offset, device + offset, size, to_host, stream)
+        times.append(clock())
+        rows.append([after - before for before, after in zip(times, times[1:])])
+    return rows
+
+
+def run(condition, *things):
+    with condition():
+        return steps(*things)
+"""
+"""A pipeline as chapter 11 has it: what a trace costs depends on the lines around a call."""
 ORDERS = "k u d f kk uu dd ku uk kd dk ud du ukd ukdukd kf kfk kfkfkfk kkkk".split()
 """Chains of kernels (k), copies to the device (u) and to the host (d), and host functions (f)."""
 
@@ -44,6 +77,9 @@ class Calls:
         self._call_costs()
         self._launches()
         self._orders()
+        self._behind()
+        self._in_threads()
+        self._in_a_trace()
         self._allocations()
         cudart.cudaDeviceSynchronize()
         cudart.cudaFreeHost(self._host)
@@ -132,11 +168,12 @@ class Calls:
         other.record()
         self._call("call nothing", lambda: None)
         self._call("call h2d 4", lambda: cudart.cudaMemcpyAsync(device, host, 4, H2D, s))
-        self._call("call h2d 1 MB", lambda: cudart.cudaMemcpyAsync(device, host, MB, H2D, s))
+        self._call("call h2d 1 MB", lambda: cudart.cudaMemcpyAsync(device, host, MB, H2D, s), 16)
         self._call("call h2d 1 MB blocking", lambda: cudart.cudaMemcpy(device, host, MB, H2D))
         self._call("call d2d", lambda: cudart.cudaMemcpy(device, device + MB, 4096, D2D))
-        self._call("call d2d asynchronous", lambda: cudart.cudaMemcpyAsync(device, device + MB, 4096, D2D, s))
+        self._call("call d2d asynchronous", lambda: cudart.cudaMemcpyAsync(device, device + MB, 4096, D2D, s), 16)
         self._call("call memset", lambda: cudart.cudaMemsetAsync(device, 0, 4, s))
+        self._call("call memset 64 KB", lambda: cudart.cudaMemsetAsync(device, 0, 64 * KB, s))
         self._call("call record", lambda: cudart.cudaEventRecord(event.ptr, s))
         self._call("call query event", lambda: cudart.cudaEventQuery(other.ptr))
         self._call("call elapsed", lambda: cudart.cudaEventElapsedTime(other.ptr, other.ptr))
@@ -176,6 +213,13 @@ class Calls:
                 empty(ONE, ONE, ())
 
         launches("in a stream", in_stream)
+        small, result = x[:1024], x[MB : MB + 1024]
+
+        def array_operation() -> None:
+            with self._stream:
+                cp.multiply(small, 2, out=result)
+
+        launches("an array operation in a stream", array_operation)
         self._call("launch from idle", lambda: empty(ONE, ONE, ()))
         self._call("launch 4 arguments from idle", lambda: add(ONE, ONE, (x, x, x, n)))
 
@@ -248,6 +292,88 @@ class Calls:
                 one.synchronize()
 
         self._done("done 10 waited for", waited)
+
+    def _behind(self) -> None:
+        """Work on the device, between events behind a kernel that outlasts the calls: one piece, and 17 in a row."""
+        loop, x = self._module.get_function("plain_loop"), self._device.view(cp.float32)
+        device, host, s = self._pointer + 128 * MB, self._host, self._stream.ptr
+        copy, clear = cudart.cudaMemcpyAsync, cudart.cudaMemsetAsync
+        start, end = cp.cuda.Event(), cp.cuda.Event()
+        pieces: dict[str, Callable[[], Any]] = {
+            "record": partial(cp.cuda.Event().record, self._stream),
+            "h2d 4096": partial(copy, device, host, 4 * KB, H2D, s),
+            "d2h 4096": partial(copy, host, device, 4 * KB, D2H, s),
+            "d2d 4096": partial(copy, device, device + MB, 4 * KB, D2D, s),
+            **{f"memset {size}": partial(clear, device, 0, size, s) for size in (4, 4 * KB, 64 * KB)},
+        }
+
+        def between(count: int, piece: Callable[[], Any]) -> float:
+            cudart.cudaDeviceSynchronize()
+            with self._stream:
+                loop((4,), (32,), (x, np.int32(200_000)))
+            start.record(self._stream)
+            for _ in range(count):
+                piece()
+            end.record(self._stream)
+            end.synchronize()
+            return float(cp.cuda.get_elapsed_time(start, end)) * 1000
+
+        for name, piece in pieces.items():
+            for count in (1, 17):
+                self._take(f"behind {count} {name}", partial(between, count, piece))
+
+    def _in_threads(self) -> None:
+        """Launches from one thread, and from two at the same time, each in a stream of its own."""
+        empty, count = self._module.get_function("empty"), 150
+
+        def launches(several: int) -> float:
+            barrier, begun, ended = threading.Barrier(several), list[float](), list[float]()
+
+            def work() -> None:
+                stream = cp.cuda.Stream(non_blocking=True)
+                barrier.wait()
+                begun.append(cudalab.clock())
+                for _ in range(count):
+                    empty(ONE, ONE, (), stream=stream)
+                ended.append(cudalab.clock())
+
+            cudart.cudaDeviceSynchronize()
+            workers = [threading.Thread(target=work) for _ in range(several)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+            return (max(ended) - min(begun)) / (several * count)
+
+        self._take("launch in one thread", partial(launches, 1))
+        self._take("launch in two threads", partial(launches, 2))
+
+    def _in_a_trace(self) -> None:
+        """Steps of a pipeline, and the same in a trace that follows their lines, and in one that does not; the first
+        two apart."""
+        programs: dict[str, dict[str, Any]] = {}
+        for name in ("learner", "cudalab"):  # a trace follows no line of cudalab's
+            programs[name] = {"__name__": name, "clock": cudalab.clock, "cudart": cudart, "np": np}
+            exec(compile(_STEPS, f"<steps of {name}>", "exec"), programs[name])
+        x = self._device.view(cp.float32)
+        things = self._stream, self._module.get_function("empty"), x, self._pointer, self._host, H2D, D2H
+
+        def rows(whose: str, condition: Any) -> np.ndarray:
+            cudart.cudaDeviceSynchronize()
+            return np.array(programs[whose]["run"](condition, *things))
+
+        def typical(whose: str, condition: Any) -> float:
+            return float(np.median(rows(whose, condition)[1:], axis=0).mean())
+
+        def first(whose: str, condition: Any) -> float:
+            found = rows(whose, condition)
+            return float((found[0, :2] - np.median(found[1:, :2], axis=0)).mean())
+
+        self._take("step", partial(typical, "learner", nullcontext))
+        self._take("step with records", partial(typical, "cudalab", cudalab.trace))
+        self._take("step in a trace", partial(typical, "learner", cudalab.trace))
+        self._take("first step", partial(first, "learner", nullcontext))
+        self._take("first step with records", partial(first, "cudalab", cudalab.trace))
 
     def _allocations(self) -> None:
         held: list[int] = []

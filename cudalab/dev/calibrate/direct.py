@@ -9,12 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 KB, MB = 1 << 10, 1 << 20
+LINES = 28 / 3
+"""Lines that a trace follows in a step of ``calls._STEPS``, on the average, with entering and leaving functions."""
 Measured = Mapping[str, float]
 
 
 def _call(name: str) -> Callable[[Measured], float]:
     """ns of one call."""
     return lambda found: (found[name] - found["call nothing"]) * 1000
+
+
+def _each(name: str) -> Callable[[Measured], float]:
+    """ns on the device of one more in a row."""
+    return lambda found: (found[f"behind 17 {name}"] - found[f"behind 1 {name}"]) / 16 * 1000
+
+
+def _more(name: str, than: str) -> Callable[[Measured], float]:
+    """ns that one takes more than another."""
+    return lambda found: (found[name] - found[than]) * 1000
 
 
 def _bus_byte(found: Measured) -> float:
@@ -40,19 +52,25 @@ HOST: dict[str, Callable[[Measured], float]] = {
     "synchronize": _call("call synchronize stream"),
     "query": _call("call last error"),
     "staging_start": _call("call pageable h2d 4"),
+    "memset_kernel": _more("call memset 64 KB", "call memset"),
+    "array_operation": _more("launch an array operation in a stream", "launch in a stream"),
+    "interpreter_handover": _more("launch in two threads", "launch in one thread"),
+    "trace_call": _more("step with records", "step"),
+    "trace_line": lambda found: _more("step in a trace", "step with records")(found) / LINES,
+    "trace_first": _more("first step with records", "first step"),
 }
 """Constants of the host by name: from measurements to nanoseconds."""
 
 DEVICE: dict[str, Callable[[Measured], float]] = {
     "bus_byte": _bus_byte,
-    "copy_h2d_start": lambda found: (
-        (found["done 128 h2d of 4 KB"] - found["done 1 h2d of 4 KB"]) / 127 * 1000 - 4 * KB * _bus_byte(found)
-    ),
-    "copy_d2h_start": lambda found: (
-        (found["done 128 d2h of 64 KB"] - found["done 1 d2h of 64 KB"]) / 127 * 1000 - 64 * KB * _bus_byte(found)
-    ),
+    "copy_h2d_start": lambda found: _each("h2d 4096")(found) - 4 * KB * _bus_byte(found),
+    "copy_d2h_start": lambda found: _each("d2h 4096")(found) - 4 * KB * _bus_byte(found),
+    "copy_d2d_start": _each("d2d 4096"),
+    "memset_inline": _each("memset 4"),
+    "memset_inline_byte": lambda found: (_each("memset 4096")(found) - _each("memset 4")(found)) / (4 * KB - 4),
+    "memset_start": _each("memset 65536"),
     "bus_contention": lambda found: found["done both ways 64 MB"] / found[f"done h2d {64 * MB}"],
-    "event_record": lambda found: found["events nothing"] * 1000,
+    "event_record": _each("record"),
     "host_function_notice": lambda found: (found["done kfkfkfk"] - found["done kkkk"]) / 3 * 1000,
 }
 """The same of the device; ``bus_contention`` is a ratio."""

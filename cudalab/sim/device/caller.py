@@ -88,7 +88,7 @@ def place_of_call(depth: int = 1) -> Place:
     return UNKNOWN
 
 
-_LIBRARIES = tuple(
+LIBRARIES = tuple(
     {os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
 
@@ -97,7 +97,7 @@ def place_of_frames(frames: Sequence[tuple[str, int]]) -> Place:
     """The line of the learner's program among ``(file, line)`` of a Python stack, innermost first. Lines of installed
     packages are passed over: a touch of memory mostly happens within NumPy."""
     others = [frame for frame in frames if not is_ours(frame[0])]
-    found = next((frame for frame in others if not frame[0].startswith(_LIBRARIES)), others[0] if others else None)
+    found = next((frame for frame in others if not frame[0].startswith(LIBRARIES)), others[0] if others else None)
     return Place(_code_of(found[0]), found[1]) if found is not None else UNKNOWN
 
 

@@ -205,8 +205,8 @@ class Device:
 
     @property
     def clock_ns(self) -> int:
-        """The host's modelled clock, ns since the device was made."""
-        return self.state.scheduler.host_ns
+        """The modelled clock of the calling host thread, ns since the device was made."""
+        return self.state.host_threads.clock()
 
     def view(self, address: int, size: int) -> memoryview:
         """The bytes of one device, pinned or managed allocation as they are now. Takes no modelled time; what the

@@ -24,6 +24,9 @@ class Gate:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self._gone = threading.Condition(self._lock)
+        """Told when somebody goes out, while others wait in :meth:`let_in`."""
+        self._letting = 0
         self._depth = 0
         self._held = False
         """Is it this gate that holds the main thread's interrupts?"""
@@ -42,11 +45,26 @@ class Gate:
         self._depth -= 1
         outermost = not self._depth
         held = outermost and self._held
+        if outermost and self._letting:
+            self._gone.notify_all()
         self._lock.release()
         if outermost and self._waiting:
             self._do_waiting()
         if held:
             interrupts.release()
+
+    def let_in(self, seconds: float) -> None:
+        """The caller is inside and stands aside: others come in until one has gone out again, or ``seconds`` are over.
+        Nothing that the gate guards may be half changed."""
+        depth, held = self._depth, self._held
+        self._depth = 0
+        self._letting += 1
+        try:
+            self._gone.notify_all()
+            self._gone.wait(seconds)
+        finally:
+            self._letting -= 1
+            self._depth, self._held = depth, held
 
     def later(self, action: Callable[[], None]) -> None:
         """Do ``action`` now, or when whoever is inside has gone. It must not raise."""

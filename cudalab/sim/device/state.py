@@ -30,6 +30,7 @@ from cudalab.sim.device.log.recorder import Recorder
 from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.device.queue.host_thread import HostThread
+from cudalab.sim.device.queue.host_threads import HostThreads
 from cudalab.sim.device.queue.operation import Operation, Stream, Work
 from cudalab.sim.device.queue.scheduler import Scheduler
 from cudalab.sim.device.timing.launch_time import Timer
@@ -98,11 +99,16 @@ class DeviceState:
         self.depth = 0
         """How many calls are under way, one within another."""
         self.host_thread = HostThread()
+        self.host_threads = HostThreads(self)
         self.context = PrimaryContext()
         self.errors = LastErrors()
         self._prints: list[str] = []
         self.observers: list[Observer] = []
         """Who is told of calls and operations."""
+        self.traces = 0
+        """How many traces are open."""
+        self._trace_lines: Callable[[], int] = int
+        self._trace_calls = 0
         self.on_enter: list[Callable[[], None]] = []
         """Called at the begin of each outermost call."""
         self.on_end: list[Callable[[Operation], None]] = []
@@ -124,6 +130,7 @@ class DeviceState:
         """Forget everything but settings and the memory, which the caller has freed."""
         self.lost = None
         self.scheduler = Scheduler(self.profile, self.memory, self.fault, self._end, self.observers)
+        self.host_threads.clear()
         self.timer = Timer(self.profile)
         for observer in self.observers:
             observer.reset()
@@ -178,11 +185,31 @@ class DeviceState:
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
-    def spend(self, ns: float, *, even_if_lost: bool = False) -> None:
+    def spend(self, ns: float, *, even_if_lost: bool = False, computes: bool = False) -> None:
         """The call takes this long on the host; the device goes on meanwhile. Raises when it is lost by then."""
-        self.scheduler.advance(ns)
+        self.scheduler.advance(ns, computes=computes)
         if not even_if_lost and self.lost is not None:
             self.raise_if_lost()
+
+    def trace_opened(self, lines: Callable[[], int]) -> None:
+        """From here on a trace follows the calls, and the learner's lines around them, which takes the host time;
+        ``lines()`` says how many there have been since it was asked last."""
+        self.traces += 1
+        if self.traces == 1:
+            self._trace_lines, self._trace_calls = lines, 0
+
+    def trace_closed(self) -> None:
+        self.traces -= 1
+
+    def spend_on_trace(self) -> None:
+        """The host time that an open trace takes for one call and the lines before it; the first two take longer. A
+        recording does without: a replay has no traces."""
+        if self.recorder.on:
+            return
+        host = self.profile.host
+        self._trace_calls += 1
+        ns = host["trace_call"] + self._trace_lines() * host["trace_line"]
+        self.scheduler.advance(ns + (host["trace_first"] if self._trace_calls <= 2 else 0))
 
     def wait(self, operation: Operation | None) -> None:
         """Keep the host until the operation has ended; raises what went wrong on the device."""

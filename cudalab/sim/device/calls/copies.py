@@ -239,7 +239,7 @@ class CopyCalls(CallGroup):
 
     def _memset(self, name: str, region: CopyRegion, value: int, element: int, handle: int, asynchronous: bool) -> None:
         stream = self.state.scheduler.streams.find(handle)
-        self.state.spend(self.state.profile.host["memset"])
+        self.state.spend(transfers.memset_call(self.state.profile, region.bytes))
         if not region.bytes:
             return
         region, kind = placed(self.state, name, region)

@@ -95,7 +95,7 @@ class DeviceCalls(CallGroup):
         """The host computes for ``ns`` of modelled time; the device goes on meanwhile."""
         if ns < 0:
             raise invalid_value(f"host_work takes a time of at least 0 ns (got {ns})")
-        self.state.spend(ns, even_if_lost=True)
+        self.state.spend(ns, even_if_lost=True, computes=True)
 
     # -- errors --------------------------------------------------------------------------------------------------------
 

@@ -67,12 +67,15 @@ def call(
         @functools.wraps(method)
         def run(self: G, /, *args: P.args, **kwargs: P.kwargs) -> R:
             state = self.state
-            if get_ident() in state.host_thread.idents:
+            ident = get_ident()
+            if ident in state.host_thread.idents:
                 state.check_thread(declared.name)
             with state.lock:
                 if state.depth:  # one call made by another
                     return method(self, *args, **kwargs)
                 with _QUIET:
+                    if ident != state.host_threads.alone:
+                        state.host_threads.enter(ident)
                     state.scheduler.place = place_of_call(2)  # the caller of this wrapper, or one of its callers
                     state.enter(declared)
                     began = state.scheduler.host_ns
@@ -81,6 +84,9 @@ def call(
                     if recorder.on:
                         entry = recorder.open(declared, args, kwargs, by_driver=state.errors.in_driver_call)
                     try:
+                        if state.traces and cuda:
+                            state.spend_on_trace()
+                            began = state.scheduler.host_ns
                         if needs_context and not state.context.ready:
                             state.enter_context()
                         if cost is not None:

@@ -334,7 +334,7 @@ class KernelCalls(CallGroup):
         ``flops`` counts arithmetic operations. A recording keeps the bytes written, and a replay applies those.
         """
         host = self.state.profile.host
-        self.state.spend(host["launch"])
+        self.state.spend(host["launch"] + host["array_operation"])
         queue = self.state.scheduler.streams.find(stream)
         reads, writes = tuple(reads), tuple(writes)
         moved = sum(size for _, size in reads) + sum(size for _, size in writes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from cuda.bindings.runtime import cudaError_t
 
@@ -30,6 +30,9 @@ from cudalab.sim.device.queue.polling import Polling
 from cudalab.sim.device.queue.sm_array import SmArray
 from cudalab.sim.device.queue.stream import StreamTable
 from cudalab.sim.machine.memory.allocations import Memory
+
+if TYPE_CHECKING:
+    from cudalab.sim.device.queue.host_threads import HostThreads
 
 RunT = TypeVar("RunT", bound=Operation)
 EVENT_WAIT = EventWait()
@@ -56,6 +59,9 @@ class Scheduler:
         self.effects = Effects(memory)
         self.streams = StreamTable()
         self.host_ns = 0
+        """The clock of the host thread that makes the call."""
+        self.others: HostThreads | None = None
+        """The threads of the host, while there are several at work."""
         self.place: Place | None = None
         """The line that makes the call that is under way, once somebody has asked for it."""
         self._on_fault, self._on_end = on_fault, on_end
@@ -259,21 +265,27 @@ class Scheduler:
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
-    def advance(self, ns: float) -> None:
-        """The host was busy for ``ns``; the device went on meanwhile."""
+    def advance(self, ns: float, *, computes: bool = False) -> None:
+        """The host was busy for ``ns``, with a call or, if it ``computes``, with its own work; the device went on
+        meanwhile."""
         if self.polling.waiting:
             self.polling.look()  # the host may have changed memory since its last call
         self.host_ns = now = self.host_ns + round(ns)
-        self.loop.run_until(now)
+        if self.others is None:
+            self.loop.run_until(now)
+        else:
+            if not computes:
+                self.host_ns = now = self.others.held_interpreter(now - round(ns), now)
+            self.others.run_until(now)
         if self._raised is not None:
             self._raise()
 
     def wait_for(self, operation: Operation | None, *, seen: bool = True) -> None:
         """Block the host until an operation has ended. ``seen``: as for :meth:`wait_for_all`."""
         if operation is not None and not operation.done:
-            self._run_while(lambda: not operation.done)
+            over = self._run_while(lambda: not operation.done)
             self._check_progress(operation.done)
-            self.host_ns = max(self.host_ns, self.loop.now + round(self.profile.host["wake"]))
+            self.host_ns = max(self.host_ns, over + round(self.profile.host["wake"]))
         if operation is not None and seen:
             self.host_saw(operation)
 
@@ -291,24 +303,36 @@ class Scheduler:
         """Block the host until everything has ended. ``seen=False``: by a call that promises no such wait, so that what
         the host does next is not ordered by it."""
         if self._pending:
-            self._run_while(lambda: bool(self._pending))
-            self._check_progress(not self._pending)
-            self.host_ns = max(self.host_ns, self.loop.now + round(self.profile.host["wake"]))
+            until = self._sequence
+
+            def before() -> bool:
+                """What other threads enqueue meanwhile does not count."""
+                return bool(self._pending) and (self.others is None or next(iter(self._pending)) < until)
+
+            over = self._run_while(before)
+            self._check_progress(not before())
+            self.host_ns = max(self.host_ns, over + round(self.profile.host["wake"]))
         if seen:
             self.host_saw(None)
 
-    def _run_while(self, pending: Callable[[], bool]) -> None:
-        """Let the loop run. When it is empty, launches that wait for memory to change wait for ever."""
+    def _run_while(self, pending: Callable[[], bool]) -> int:
+        """Let the loop run; returns when that was over. When it is empty, launches that wait for memory to change wait
+        for ever."""
 
         def goes_on() -> bool:
             return pending() and self._raised is None and not interrupts.noted()
 
-        self.loop.run_while(goes_on)
+        over = None
+        if self.others is None:
+            self.loop.run_while(goes_on)
+        else:
+            over = self.others.run_while(goes_on)
         while goes_on() and self.polling.waiting:
             self.polling.give_up(self._pending.values())
             self.loop.run_while(goes_on)
         self._raise()
         interrupts.check()
+        return self.loop.now if over is None else over
 
     def _check_progress(self, done: bool) -> None:
         """A loop that is empty before what is waited for has ended: two operations wait for each other."""

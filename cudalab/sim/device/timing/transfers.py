@@ -28,8 +28,14 @@ def memset(profile: Profile, size: int) -> int:
     """ns of a memset: small ones are done by the front end, large ones by a kernel."""
     c = profile.device
     if size <= c["memset_inline_limit"]:
-        return round(c["memset_inline"])
+        return round(c["memset_inline"] + size * c["memset_inline_byte"])
     return round(c["memset_start"] + size / (c["memset_bandwidth"] * 1e3))
+
+
+def memset_call(profile: Profile, size: int) -> float:
+    """ns that the call keeps the host: the large ones are a launch."""
+    large = size > profile.device["memset_inline_limit"]
+    return profile.host["memset"] + (profile.host["memset_kernel"] if large else 0)
 
 
 def array_operation(profile: Profile, moved: int, flops: float) -> int:

@@ -390,9 +390,9 @@ class Blocked(Observer):
 def test_calls_wait_as_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     blocked, run_while = Blocked(), Scheduler._run_while
 
-    def observed(scheduler: Scheduler, pending: Callable[[], bool]) -> None:
+    def observed(scheduler: Scheduler, pending: Callable[[], bool]) -> int:
         blocked.blocked = True
-        run_while(scheduler, pending)
+        return run_while(scheduler, pending)
 
     monkeypatch.setattr(Scheduler, "_run_while", observed)
     for program in PROGRAMS.values():
