@@ -201,9 +201,18 @@ SENTENCES = [
     ),
     Sentence(
         "s6-explain",
-        "All three rungs stay well below even this slope, or the flat roof",
+        "There the roof is flat, and all three rungs stay well below it.",
         "roofline",
         lambda run: all(run.after(f"{rung} reaches") < 60 for rung in ("naive", "tiled", "registers")),
+    ),
+    Sentence(
+        "s6-explain",
+        "memory would still allow more than each rung reaches",
+        ("rungs", "ladder", "setup"),
+        lambda counted, timed, device: all(
+            counted.after(f"{rung:9}:", 1) * device.after("memory bandwidth") / 1e3 > timed.after(f"{rung:9}:", 1)
+            for rung in ("naive", "tiled", "registers")
+        ),
     ),
     Sentence(
         "s6-explain",
