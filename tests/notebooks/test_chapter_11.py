@@ -80,6 +80,12 @@ SENTENCES = [
         lambda run: _times(run)[8] > 0.9 * _times(run)[4] and _times(run)[16] > 0.9 * _times(run)[8],
     ),
     Sentence(
+        "s3-explain",
+        "Sixteen streams are slower than four",
+        "why-not",
+        lambda run: _times(run)[16] > 1.3 * _times(run)[4],
+    ),
+    Sentence(
         "s4-explain",
         "With one engine, depth-first order gives no overlap at all, and breadth-first order does.",
         "one-engine",

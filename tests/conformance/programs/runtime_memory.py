@@ -303,7 +303,8 @@ def page_locked():
     result = {
         "out": out,
         "codes": codes,
-        "flags": int(cudart.cudaHostGetFlags(pointer)[1]),
+        # whether it counts as portable, too, differs between processes on one H200 (2026-11-23)
+        "mapped": bool(cudart.cudaHostGetFlags(pointer)[1] & cudart.cudaHostAllocMapped),
         "same address": [error.name, int(seen) == int(pointer)],
         "free": code(cudart.cudaFreeHost(pointer)),
         "free again": code(cudart.cudaFreeHost(pointer)),
