@@ -129,6 +129,7 @@ PITCH = 1024
 
 
 def _flatten(bench: KernelBench) -> None:
+    _flatten_top(bench)
     for height, width in ((1, 5), (4, 100), (bench.between(20, 30), bench.between(90, MOST_WIDTH))):
         image = bench.random((height, width))
         source, out = bench.input("base", image, pitch=PITCH), bench.output("out", (height, width), np.float32)
@@ -140,6 +141,19 @@ def _flatten(bench: KernelBench) -> None:
         known = (Known("rows are taken to be width floats apart, as if there were no padding", slipped),)
         look = "the address of row r: r * pitch bytes behind base, and a byte is a char"
         bench.expect(out, image, known=known if height > 1 else (), look=look)
+
+
+def _flatten_top(bench: KernelBench) -> None:
+    """Only the top quarter of a tall image: a pitch that counts floats leads to every fourth row, not out of the image,
+    and so can be told from other mistakes."""
+    height, width = 4, 24
+    image = bench.random((4 * height, width))
+    source, out = bench.input("base", image, pitch=PITCH), bench.output("out", (height, width), np.float32)
+    arguments = (source, np.uint64(PITCH), out, np.int32(width), np.int32(height))
+    bench.launch((1, 1), (32, 8), arguments, f"the top {height} rows of a taller image, pitch {PITCH} bytes")
+    mistake = "the pitch, which is in bytes, is added to a float*, which counts floats"
+    look = "the address of row r: r * pitch bytes behind base, and a byte is a char"
+    bench.expect(out, image[:height], known=(Known(mistake, image[::4]),), look=look)
 
 
 FLATTEN = Exercise("04.flatten", "Find the rows of a pitched array of floats", "flatten", _flatten)

@@ -96,8 +96,9 @@ WRONG = (
         Wrong(
             "the pitch counts floats",
             (("(const float*)((const char*)base + r * pitch)", "base + r * pitch"),),
-            "soundness",
-            "out of bounds",
+            "correctness",
+            "wrong values",
+            mistake="in bytes, is added to a float*",
         ),
         Wrong(
             "the pitch ignored",
