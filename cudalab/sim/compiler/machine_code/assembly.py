@@ -11,6 +11,7 @@ import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 
 from cudalab.sim.compiler.machine_code.control_flow import MachineBlock, machine_blocks
 from cudalab.sim.compiler.machine_code.cubin import CubinError, line_shifts, read_cubin
@@ -44,6 +45,20 @@ class Assembly:
             if each.ptx_line:
                 found[each.ptx_line] = (*found.get(each.ptx_line, ()), each)
         return found
+
+    @cached_property
+    def recursive(self) -> bool:
+        """Does a function of the kernel call itself, alone or by way of others?"""
+        starts = sorted(self.routines.values())
+        calls = TopologicalSorter[int]()
+        for index, block in enumerate(self.blocks):
+            if block.calls >= 0:
+                calls.add(bisect.bisect(starts, index), bisect.bisect(starts, block.calls))
+        try:
+            calls.prepare()
+        except CycleError:
+            return True
+        return False
 
 
 @of_each_kernel(stored=Assembly)

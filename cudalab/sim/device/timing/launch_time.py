@@ -392,6 +392,8 @@ def _machine_code(launch: Launch, samples: Sequence[Counts]) -> _MachineCode:
     code = assembly(program, kernel)
     if not code.known:
         raise _ByPtx("there is no machine code that can be read")
+    if code.recursive:
+        raise _ByPtx("functions that call themselves are not simulated by the machine code")
     executed = {kind for counts in samples for kind, times in mix(kernel.timed, counts.visits).items() if times}
     for what, kinds in _NOT_SIMULATED.items():
         if not executed.isdisjoint(kinds):

@@ -72,6 +72,10 @@ __global__ void banks(float *out, int stride) {
     for (int k = 0; k < 1024; k++) sum += ((volatile float *)t)[j];
     out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
+__device__ __noinline__ int odd(int n);
+__device__ __noinline__ int even(int n) { return n == 0 ? 1 : odd(n - 1); }
+__device__ __noinline__ int odd(int n) { return n == 0 ? 0 : even(n - 1); }
+__global__ void recursive(int *out, int n) { out[threadIdx.x] = even(n); }
 __global__ void wait(float *out, int ns) {
     __nanosleep(ns);
     out[threadIdx.x] = ns;
@@ -98,6 +102,11 @@ def test_what_binds_is_what_is_used_most() -> None:
 def test_where_the_ptx_tells_the_time_it_says_why() -> None:
     time = timed("wait", 1, 32, 1000)
     assert time.extrapolated == "timed by the PTX: waits of nanosleep are not simulated by the machine code"
+
+
+def test_functions_that_call_themselves_are_timed_by_the_ptx() -> None:
+    time = timed("recursive", 1, 32, 20)
+    assert "timed by the PTX: functions that call themselves are not simulated by the machine code" in time.extrapolated
 
 
 @pytest.mark.parametrize(
