@@ -120,7 +120,7 @@ class Bench:
 
     def limited(self) -> AbstractContextManager[None]:
         """While the answer runs: it is stopped when the check has taken its time."""
-        return deadline(max(0.0, self._until - time.monotonic()), self.file)
+        return deadline(max(0.0, self._until - time.monotonic()))
 
     def _result(self) -> Result:
         """What the exercise gives for what was seen. Points of a part count only when the parts before it hold: an

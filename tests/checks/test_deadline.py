@@ -25,7 +25,7 @@ def test_python_can_be_traced_afterwards(body: str) -> None:
     def swallow():
         with contextlib.suppress(TimeIsUp): loop()
     for _ in range(3):
-        with contextlib.suppress(TimeIsUp), deadline(0.1, "<string>"):
+        with contextlib.suppress(TimeIsUp), deadline(0.1):
             {body}
     seen = []
     def traced(): seen.append(1)

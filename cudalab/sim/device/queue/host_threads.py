@@ -19,6 +19,7 @@ calls in the order in which they were made.
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import sys
@@ -76,11 +77,17 @@ class _HostThread:
         """Does it wait for another thread, as far as its innermost function tells?"""
         if self.inside:
             return False
-        frame = sys._current_frames().get(self.thread.ident or 0)
-        waits = False
-        while frame is not None and frame.f_code.co_filename in _WAITING_MODULES:
-            waits, frame = True, frame.f_back
-        return waits and (frame is None or not is_ours(frame.f_code.co_filename))  # ours wait within a call
+        collects = gc.isenabled()
+        gc.disable()  # Python 3.11 may collect while it makes a frame: the thread goes on, and its frame goes away
+        try:
+            frame = sys._current_frames().get(self.thread.ident or 0)
+            waits = False
+            while frame is not None and frame.f_code.co_filename in _WAITING_MODULES:
+                waits, frame = True, frame.f_back
+            return waits and (frame is None or not is_ours(frame.f_code.co_filename))  # ours wait within a call
+        finally:
+            if collects:
+                gc.enable()
 
 
 class HostThreads:
