@@ -60,6 +60,7 @@ class Stop(IntEnum):
     RUN = 0
     INTERRUPT = 1
     TIMEOUT = 2
+    LENGTH = 3  # its trace is longer than `record_limit`
 
 
 class Progress(IntFlag):
@@ -492,4 +493,5 @@ class Context(ctypes.Structure):
         ("heap_malloc", ctypes.c_uint64),  # u64 (*)(Context *, u64 size, u64 alignment, u32 site): a pointer or 0
         ("work", ctypes.c_uint64),  # uint64[blocks x warps], added to, or 0: what each warp did (codegen/work.py)
         ("heap_free", ctypes.c_uint64),  # u32 (*)(Context *, u64 pointer, u32 site): 0, or 1 when it cannot be freed
+        ("record_limit", ctypes.c_int64),  # records that may get lost until the run is stopped
     ]

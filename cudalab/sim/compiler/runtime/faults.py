@@ -230,7 +230,7 @@ def _inside(f: Function, offset: str, size: str, length: str) -> str:
 
 
 def _poll(library: Library) -> None:
-    """New fuel, or 0 if the host has requested a stop; the site is then recorded."""
+    """New fuel, or 0 if a stop was requested; the site is then recorded."""
     f = library.function("cl_poll", "i32", "ptr ctx, ptr blk, i32 thread, i32 site", "cold noinline")
     stop = f.load("i32", "%ctx", layout.field("stop"), volatile=True)
     with f.if_(f.compare("ne", "i32", stop, 0)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 
 from cudalab.sim import abi
+from cudalab.sim.abi import Stop
 from cudalab.sim.compiler.runtime import layout
 from cudalab.sim.compiler.runtime.assembler import Function, Library
 
@@ -100,13 +101,17 @@ def _record(library: Library) -> None:
 
 def _full(library: Library) -> None:
     """``cl_trace_full``: there is no space for ``count`` records. They are counted as lost, and the buffer is closed;
-    returns a scratch area for them, followed by a dummy word for the used size."""
+    when more than ``record_limit`` are lost, the run is to stop. Returns a scratch area for them, followed by a dummy
+    word for the used size."""
     size = _RECORD * layout.RECORDS_AT_ONCE + 8
     library.raw.append(f"@cl_spare = internal global [{size} x i8] zeroinitializer, align 16")
     f = library.function("cl_trace_full", "ptr", "ptr ctx, i64 count", "cold noinline")
     base = f.at("%ctx", layout.field("trace"))
     f.store("i64", f.load("i64", base, 16), base, 8)
-    f.store("i64", f.op(f"add i64 {f.load('i64', base, 24)}, %count"), base, 24)
+    lost = f.op(f"add i64 {f.load('i64', base, 24)}, %count")
+    f.store("i64", lost, base, 24)
+    with f.if_(f.compare("sgt", "i64", lost, f.load("i64", "%ctx", layout.field("record_limit")))):
+        f.store("i32", Stop.LENGTH, "%ctx", layout.field("stop"))
     f.ret("@cl_spare")
 
 

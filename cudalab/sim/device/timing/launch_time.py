@@ -142,9 +142,9 @@ class Timer:
     def _of_equal_blocks(
         self, launch: Launch, watch: bool, work: BlockWork | None
     ) -> tuple[KernelTime, np.ndarray | None]:
-        counts = sample(launch, remember=False, watch=watch)
+        counts = sample(launch, remember=False, watch=watch, work=work)
         machine, by_ptx = self._machine_code(launch, [counts])
-        note = _sentence(_extrapolated(launch, work, counts.complete), by_ptx)
+        note = _sentence(_extrapolated(launch, work, counts), by_ptx)
         path = machine.path(counts, machine.longest[0]) if machine else None
         time = kernel_time(self._profile, self._shared_by_blocks(launch, counts, path), extrapolated=note)
         return time, counts.words_loaded
@@ -176,7 +176,7 @@ class Timer:
             max(1, whole.blocks_per_sm // groups),
             average=float(np.interp(work.total / warps, strata.longest[positions], fills).mean()),
         )
-        note = _sentence(_extrapolated(launch, work, strata.complete), by_ptx)
+        note = _sentence(_extrapolated(launch, work, strata.whole), by_ptx)
         return kernel_time(profile, whole, tail=behind, extrapolated=note), strata.whole.words_loaded
 
     def _demand(self, work: BlockWork, strata: Strata, alone: Sequence[KernelTime]) -> tuple[np.ndarray, int]:
@@ -256,18 +256,21 @@ def _sentence(*parts: str) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _extrapolated(launch: Launch, work: BlockWork | None, complete: bool) -> str:
-    """What nobody counted of a launch, as a sentence. A trace that was cut short says what the rest costs; how often
-    that ran is known where the launch has counted its work."""
+def _extrapolated(launch: Launch, work: BlockWork | None, counts: Counts) -> str:
+    """What nobody counted of a launch, as a sentence. A trace of which not all was kept says what the rest costs; how
+    often that ran is known where the launch has counted its work."""
+    part = "extrapolated from the first part of a block"
+    if counts.stopped and work is not None:
+        part = f"{part} by the work of its loops"
     blocks = launch.config.blocks
     varies = launch.kernel.kernel.rounds in (Rounds.INDEX, Rounds.DATA)
     if work is not None and work.whole:
-        return ""
+        return part if counts.stopped else ""
     if work is not None and (varies or not work.even):
         return f"extrapolated from {len(work.ran)} of {blocks} blocks" if work.ran is not None else ""
     if work is None and blocks > 1 and varies:
         return f"extrapolated from one of {blocks} blocks"
-    return "" if complete else "extrapolated from the first part of a block"
+    return "" if counts.complete else part
 
 
 def workload(launch: Launch, code: TimedCode, counts: Counts) -> Workload:

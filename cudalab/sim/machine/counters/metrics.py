@@ -141,6 +141,8 @@ class Counts:
     complete: bool = True
     """False when a sampled block was cut short, or faulted: the counts are then too low or extrapolated."""
 
+    stopped: bool = False
+    """Whether a sampled block made more records than were waited for."""
     by_work: bool = False
     """Whether the sampled blocks were chosen by their work, because blocks differ."""
 
@@ -288,6 +290,7 @@ def add(total: Counts, part: Counts) -> None:
         elif isinstance(mine, (AccessCounts, SharedCounts)):
             _add_numbers(mine, other)
     total.complete = total.complete and part.complete
+    total.stopped = total.stopped or part.stopped
     total.kept += part.kept
     total.copy_waits |= part.copy_waits
     total.flow.add(part.flow)

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cudalab.sim.abi import SECTOR, WARP, SiteKind, Space, Status
+from cudalab.sim.abi import SECTOR, SiteKind, Space, Status
 from cudalab.sim.compiler.machine_code.assembly import assembly
 from cudalab.sim.compiler.machine_code.listing import listing
 from cudalab.sim.compiler.program import Rounds
 from cudalab.sim.compiler.semantics import Operation
-from cudalab.sim.machine.counters import proportional_sample
+from cudalab.sim.machine.counters import cut_trace, proportional_sample
 from cudalab.sim.machine.counters.collection import count, join
 from cudalab.sim.machine.counters.combined_atomics import combined_atomics
 from cudalab.sim.machine.counters.host_traffic import host_traffic
@@ -52,10 +52,13 @@ WATCHED = 2048
 """Minimum number of words watched for a sample, if there are that many."""
 NEARBY = 1 << 14
 """Records of each block that are compared for what blocks of one SM load in common."""
-SECONDS = 1.0
-"""A sampled block that runs longer is stopped: it waits for another block, or is very long."""
+LONGEST = 1 << 24
+"""Records after which a sampled block is stopped, a quarter of a second to a second; the launch's own count of its
+loops says what is missing. Not a time, so that the result is always the same."""
+UNKNOWN_LONGEST = 1 << 25
+"""The same where a launch does not count its loops, and in a profile: what it did so far then has to do."""
 CONCURRENT_SECONDS = 10.0
-"""The same for blocks that wait for each other: they have to run to their ends to be counted."""
+"""Blocks that wait for each other are stopped after that; they have to run to their ends to be counted."""
 MEMORY = 512
 """Capacity of the sample cache."""
 BATCH = 1 << 19
@@ -77,9 +80,7 @@ MOST_UNEVEN = 128
 """Blocks of such a sample at most."""
 PROFILE_RECORDS = 1 << 21
 PROFILE_SECONDS = 2.0
-"""A block of a profile that runs longer is stopped: then what it did so far has to do."""
-_MOST = 0.5
-"""Of a trace cut short that has more than this part up to a barrier that all threads reached, only that is counted."""
+"""Blocks of a profile that wait for each other are stopped after that: then what they did so far has to do."""
 PICTURED = 4
 """Blocks of a profile whose requests are kept for figures."""
 
@@ -91,13 +92,15 @@ def sample(
     *,
     remember: bool = True,
     watch: bool = False,
+    work: BlockWork | None = None,
 ) -> Counts:
     """Estimate the counters of a launch from one or two of its blocks.
 
     Results are remembered by kernel, configuration and
     parameters, so a kernel whose work depends on the data is sampled once for the same pointers; with
     ``remember=False`` it is sampled again. With ``watch=True`` the counts name words that the sampled blocks loaded
-    (``words_loaded``): while those are the same, so are the counts.
+    (``words_loaded``): while those are the same, so are the counts. ``work``: what the blocks of the launch did, much
+    the same; it tells what is missing of a long one.
 
     Returns:
         Counts scaled to the grid. ``complete`` is False where a block was cut short or faulted. Never raises for
@@ -108,7 +111,7 @@ def sample(
         _remembered.move_to_end(key)
         return _remembered[key]
     with Tracer(launch, records=RECORDS) as tracer:
-        counts = _sampled(tracer, watch)
+        counts = _sampled(tracer, watch, work)
     counts.blocks = launch.config.blocks
     if remember:
         _remembered[key] = counts
@@ -158,9 +161,9 @@ def _count_launch(
             each = _records_expected(_remembered.get(_key(launch)))
             alone = not (config.cooperative or tracer.in_clusters or kernel.kernel.poll_points)
             if alone and 0 < each * total <= ALWAYS_WHOLE / 2:
-                return _count(tracer, range(total), [1.0] * total, PROFILE_SECONDS, at_once=total)
-            first = tracer.run((total - 1) // 2 if each > WHOLE // 4 else 0, time_limit=PROFILE_SECONDS)
-            if first.timed_out or total == 1 and first.status != Status.YIELDED:
+                return _count(tracer, range(total), [1.0] * total, at_once=total)
+            first = tracer.run((total - 1) // 2 if each > WHOLE // 4 else 0, most=UNKNOWN_LONGEST)
+            if first.status == Status.STOPPED or total == 1 and first.status != Status.YIELDED:
                 # an endless loop, of which what it did so far has to do; or this is all there is
                 counter = Counter(tracer)
                 counter.take(first, float(total), wanted=True)
@@ -175,7 +178,7 @@ def _count_launch(
         if first is not None and (first.block != chosen[0] or first.status != Status.DONE):
             tracer.rollback()  # blocks run in order
             first = None
-        return _count(tracer, chosen, _weights(chosen, total), PROFILE_SECONDS, first)
+        return _count(tracer, chosen, _weights(chosen, total), first)
 
 
 def _may_differ(launch: Launch) -> bool:
@@ -191,7 +194,7 @@ def _count_by_work(tracer: Tracer, work: BlockWork) -> Counts:
     else:
         count = max(FEWEST, int(UNEVEN / min(RECORDS, proportional_sample.cost(sizes))))
         chosen, weights = proportional_sample.choose(sizes, min(len(sizes), MOST_UNEVEN, count))
-    counts = _count(tracer, chosen, weights, PROFILE_SECONDS, slots=work.slots if work.whole else None)
+    counts = _count(tracer, chosen, weights, slots=work.slots if work.whole else None)
     counts.by_work = len(chosen) < len(sizes)
     return counts
 
@@ -201,7 +204,7 @@ def _records_by_work(tracer: Tracer, work: np.ndarray) -> np.ndarray:
     order = np.argsort(work, kind="stable")
     light = int(order[0])
     typical = int(order[np.searchsorted(np.cumsum(work[order]), work.sum() / 2)])
-    made = [tracer.run(block, time_limit=PROFILE_SECONDS).total for block in (light, typical)]
+    made = [tracer.run(block, most=UNKNOWN_LONGEST).total for block in (light, typical)]
     tracer.rollback()
     each = max(0.0, made[1] - made[0]) / max(1.0, float(work[typical] - work[light]))
     found: np.ndarray = max(1.0, float(made[0])) + each * (work - work[light])
@@ -247,12 +250,13 @@ def _count_concurrently(tracer: Tracer) -> Counts:
     return counter.finish()
 
 
-def _sampled(tracer: Tracer, watch: bool) -> Counts:
+def _sampled(tracer: Tracer, watch: bool, work: BlockWork | None) -> Counts:
     """Count a block from the middle for the grid; in a small grid of short blocks the last one for itself. Atomics to
     global memory need a few more blocks, to estimate contention on an address."""
     kernel, blocks = tracer.launch.kernel, tracer.launch.config.blocks
     counter = Counter(tracer, watch)
-    middle = tracer.run((blocks - 1) // 2, time_limit=SECONDS)
+    most = LONGEST if work is not None else UNKNOWN_LONGEST
+    middle = tracer.run((blocks - 1) // 2, most=most)
     if middle.status == Status.YIELDED:  # it polls for other blocks or the host
         tracer.rollback()
         chosen = (blocks - 1) // 2
@@ -262,16 +266,17 @@ def _sampled(tracer: Tracer, watch: bool) -> Counts:
         for trace in found or [middle]:
             counter.take(trace, float(blocks))
         return counter.finish()
+    of_middle = work.of_block(middle.block) if work is not None and middle.stopped is not None else None
     short = len(middle.records) <= SHORT and middle.status == Status.DONE
     if blocks > SMALL_GRID and short and has_global_atomics(kernel):
         counter.take(middle, blocks / MEETING)
         for index in range(1, MEETING):  # at distances that no regular pattern of addresses has
-            counter.take(tracer.run(int(blocks * (index * 0.618034 % 1.0)), time_limit=SECONDS), blocks / MEETING)
+            counter.take(tracer.run(int(blocks * (index * 0.618034 % 1.0)), most=most), blocks / MEETING)
     elif 1 < blocks <= SMALL_GRID and short:
         counter.take(middle, float(blocks - 1))
-        counter.take(tracer.run(blocks - 1, time_limit=SECONDS), 1.0)
+        counter.take(tracer.run(blocks - 1, most=most), 1.0)
     else:
-        counter.take(middle, float(blocks))
+        counter.take(middle, float(blocks), work=of_middle)
     return counter.finish()
 
 
@@ -284,7 +289,7 @@ def loaded_by_all(
     union, total = np.zeros(0, np.uint64), 0
     with Tracer(launch, records=NEARBY) as tracer:
         for index in blocks:
-            records = as_accesses(tracer.run(index, time_limit=SECONDS).records)
+            records = as_accesses(tracer.run(index, most=NEARBY).records)
             sectors = np.unique(records["address"][loads[records["site"]]] // np.uint64(SECTOR))
             union, total = np.union1d(union, sectors), total + len(sectors)
     return len(union) / total if total else 1.0
@@ -307,60 +312,6 @@ def _weights(chosen: list[int], blocks: int) -> list[float]:
         return [blocks / len(chosen)] * len(chosen)
     inner = (blocks - 2) / (len(chosen) - 2)
     return [1.0, *[inner] * (len(chosen) - 2), 1.0]
-
-
-def _whole_warps(found: BlockTrace, threads: int, work: np.ndarray | None) -> tuple[np.ndarray, float, float]:
-    """Records of a block of which not all were kept; how many blocks like them make the whole block; and how much
-    longer a warp runs than they show. ``work``: what each of its warps did, where that is known.
-
-    Code without barriers runs one thread after the other, so the records end in the middle of a warp: what the lanes of
-    a warp do together can only be told of warps that are there as a whole. Of a warp that is longer than what is kept,
-    the first lanes stand for all.
-    """
-    records = found.records
-    if not found.lost or not len(records):
-        return records, 1.0, 1.0
-    thread = records["thread"]
-    total, last, reached = len(records) + found.lost, int(thread[-1]), int(thread.max())
-    whole, warps = total / len(records), -(-threads // WARP)
-    if found.cut_between_runs:  # all threads are there up to the same point
-        return records, whole, whole
-    if reached == threads - 1:
-        # all threads are there up to some barrier, and the first ones up to the next
-        ends = np.flatnonzero(thread[1:] < thread[:-1]) + 1
-        together, rounds = _in_whole_rounds(ends, records["site"][ends]) if len(ends) else (len(records), 0.0)
-        if together > _MOST * len(records):
-            more = 1.0 + (total - together) / rounds if rounds else total / together
-            return records[:together], more, more
-    elif reached > last and reached < WARP:  # the lanes of the first warp are there up to the same shuffle
-        return records, whole, max(1.0, whole / warps)
-    complete = (last if reached == threads - 1 else reached) // WARP
-    parts, stretched = warps / max(1, complete), 1.0
-    if work is not None and (kept := work[: max(1, complete)]).any():
-        parts, stretched = float(work.sum() / kept.sum()), float(work.max() / kept.max())
-    if last or complete:
-        there = complete * WARP or last
-        taken = records[thread < there]
-        if reached == threads - 1 and work is None:  # there up to a barrier, and rounds that follow are not
-            stretched = max(1.0, total / (len(taken) * threads / there))
-            parts *= stretched
-        return taken, parts, stretched
-    longer = max(1.0, whole / threads)
-    return records, warps * longer, longer
-
-
-def _in_whole_rounds(ends: np.ndarray, begins: np.ndarray) -> tuple[int, float]:
-    """Of a trace in parts that barriers end: how many records make whole rounds of a loop, and how many of those belong
-    to the rounds, not to what stands before them; 0 where the trace does not tell. ``begins``: the sites at which the
-    parts behind each end begin; they come again when a round does."""
-    again = np.flatnonzero(begins[1:] == begins[0]) + 1
-    if not len(again):
-        return int(ends[-1]), 0.0
-    period = int(again[0])
-    parts = len(ends) // period * period
-    together = int(ends[parts - 1])
-    each = together - int(ends[parts - 1 - period]) if parts > period else 0
-    return together, float(each * (parts // period))
 
 
 class Counter:
@@ -396,7 +347,9 @@ class Counter:
         """Count a block that stands for `weight` blocks of the grid; keep its requests where they are wanted. Without
         ``copy``, call :meth:`settle` before the tracer runs again. ``work``: what each of its warps did."""
         counts = self._counts
-        records, factor, longer = _whole_warps(found, self._tracer.threads, work)
+        counts.stopped = counts.stopped or found.stopped is not None
+        cut_trace.complete(found, self._kernel.kernel.sites, work)
+        records, factor, longer = cut_trace.whole_warps(found, self._tracer.threads, work)
         if self._sleeps:
             times, nanoseconds = asleep(records)
             counts.sleeps += weight * factor * times
@@ -456,7 +409,6 @@ def _count(
     tracer: Tracer,
     chosen: Sequence[int],
     weights: Sequence[float],
-    seconds: float,
     first: BlockTrace | None = None,
     at_once: int = 1,
     slots: np.ndarray | None = None,
@@ -472,11 +424,11 @@ def _count(
         if first is not None:
             traces, first = [first], None
         else:
-            traces = tracer.run_batch(batch, time_limit=seconds) if len(batch) > 1 else []
+            traces = tracer.run_batch(batch) if len(batch) > 1 else []
         if not traces:
             if len(batch) > 1:  # what was stored before is gone, too, and such kernels are few: one by one
                 size = 1
-            traces = [tracer.run(batch[0], time_limit=seconds)]
+            traces = [tracer.run(batch[0], most=UNKNOWN_LONGEST)]
         for found in traces:
             work = slots[found.block] if slots is not None else None
             counter.take(found, weights[position], found.block in pictured, copy=False, work=work)

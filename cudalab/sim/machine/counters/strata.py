@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cudalab.sim.machine.counters.metrics import Counts, add, scale
-from cudalab.sim.machine.counters.sampling import SECONDS, Counter, has_global_atomics
+from cudalab.sim.machine.counters.sampling import LONGEST, Counter, has_global_atomics
 from cudalab.sim.machine.trace.recorder import Tracer
 
 if TYPE_CHECKING:
@@ -42,10 +42,6 @@ class Strata:
     longest: np.ndarray
     """float64: that of its longest warp."""
 
-    @property
-    def complete(self) -> bool:
-        return self.whole.complete
-
 
 def sample_strata(launch: Launch, work: BlockWork, *, watch: bool = False) -> Strata:
     """Trace blocks of a launch whose work is known, and count."""
@@ -55,7 +51,7 @@ def sample_strata(launch: Launch, work: BlockWork, *, watch: bool = False) -> St
     with Tracer(launch, records=_RECORDS) as tracer:
         together = Counter(tracer) if has_global_atomics(launch.kernel) else None
         for index, weight in zip(chosen, weights.tolist(), strict=True):
-            found = tracer.run(index, time_limit=SECONDS)
+            found = tracer.run(index, most=LONGEST)
             alone = Counter(tracer, watch)
             alone.take(found, 1.0, work=work.slots[index])
             counts = alone.finish()

@@ -49,6 +49,13 @@ class BlockWork:
         """Have all blocks run?"""
         return self.ran is None
 
+    def of_block(self, index: int) -> np.ndarray:
+        """uint64[warps]: of one block; where it has not run, that of the next one that has."""
+        if self.ran is not None:
+            index = int(self.ran[min(int(np.searchsorted(self.ran, index)), len(self.ran) - 1)])
+        found: np.ndarray = self.slots[index]
+        return found
+
     @cached_property
     def total(self) -> np.ndarray:
         """float64[blocks]: the work of all warps of a block."""

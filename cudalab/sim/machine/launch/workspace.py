@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cudalab.sim.abi import GRID_WORKSPACE_BYTES, RESERVED_SHARED_BYTES, SECTOR, WARP, Buffer, Cluster, Context
+from cudalab.sim.abi import GRID_WORKSPACE_BYTES, RESERVED_SHARED_BYTES, SECTOR, WARP, Buffer, Cluster, Context, Stop
 from cudalab.sim.compiler.passes.timing.clocks import KINDS
 from cudalab.sim.compiler.runtime.layout import ASYNC_RINGS, BARRIER_TABLE_BYTES, SCRATCH_BYTES
 from cudalab.sim.machine.launch.printf import FIFO_BYTES, MOST_PRINTED
@@ -60,6 +60,9 @@ class AlignedBuffer:
         return self.address
 
 
+UNLIMITED = (1 << 63) - 1
+_HEAP_CALL = 1 << 11
+"""Records of a trace that take as long as a call of ``malloc`` or ``free``, some 50 us."""
 _HEAP_ROOM = 16
 """Bytes of memory that the device heap takes at most for each byte of its limit: small allocations lie far apart."""
 
@@ -145,7 +148,7 @@ class Workspace:
         context.frames = self.frames.reserve(warps * kernel.frame_bytes)
         context.states = self.states.reserve(4 * warps * WARP + BARRIER_TABLE_BYTES)
         context.scratch = self.scratch.reserve(warps * kernel.scratch_bytes)
-        context.fuel = FUEL
+        context.fuel, context.record_limit = FUEL, UNLIMITED
         context.cluster = ctypes.addressof(self.cluster)
         context.cluster_dims[:] = config.cluster or (1, 1, 1)
         context.cluster_explicit = config.cluster is not None
@@ -190,6 +193,7 @@ class Workspace:
         if loaded is None:
             return 0
         with loaded.module.memory.heap.lock:
+            self._count_heap_call()
             where, label = _line_of(loaded, site), f"malloc in {loaded.name}"
             return loaded.module.memory.heap.malloc(size, alignment, label, where, site)
 
@@ -198,7 +202,14 @@ class Workspace:
         if loaded is None:
             return 1
         with loaded.module.memory.heap.lock:
+            self._count_heap_call()
             return int(not loaded.module.memory.heap.free(pointer, _line_of(loaded, site)))
+
+    def _count_heap_call(self) -> None:
+        context = self.context
+        context.record_limit -= _HEAP_CALL
+        if context.trace.lost > context.record_limit:
+            context.stop = Stop.LENGTH
 
     @property
     def has_printed(self) -> bool:

@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable, Container, Iterator, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,15 @@ _AT_ONCE = 1 << 16
 """Blocks that cannot execute more thread instructions than this, some 0.3 ms, run in the calling thread."""
 
 
+class Stopped(NamedTuple):
+    """How far a block had come when its trace got too long."""
+
+    thread: int
+    """That ran last."""
+    work: np.ndarray
+    """What each of its warps had done (``launch/block_work.py``)."""
+
+
 class BlockTrace:
     """What one block did.
 
@@ -46,6 +55,8 @@ class BlockTrace:
         block: linear index in the grid.
         status: how its run ended.
         timed_out: it was stopped by the time limit.
+        stopped: where it was when its trace got too long, if that stopped it;
+        factor: and how many times as many records the whole block would have made.
         fault: a copy of the native fault when `status` says FAULT.
         explained: the same in words, where it had to be explained at once.
     """
@@ -66,6 +77,8 @@ class BlockTrace:
         what it left out. No more than about ``most`` are kept."""
         self.block, self.status, self.timed_out, self.fault = block, status, timed_out, fault
         self.explained: ExplainedFault | None = None
+        self.stopped: Stopped | None = None
+        self.factor = 1.0
         self.lost_inside = self.cut_between_runs = False
         """Of a block that runs concurrently with others, in slices: were records lost within a slice, or are whole
         slices missing from some point on?"""
@@ -77,17 +90,23 @@ class BlockTrace:
         made from what native code wrote when first asked for: before the tracer runs again."""
         return self._written if self._elided is None else self._elided.restore(self._written, self._most)
 
-    @cached_property
+    @property
     def total(self) -> int:
         """All records, those that are not kept included. Where native code found no room, an estimate."""
+        return round(self.factor * self._made)
+
+    @cached_property
+    def _made(self) -> int:
         here = len(self._written) if self._elided is None else self._elided.restored_length(self._written)
         if not self._missing or not len(self._written):
             return here + self._missing
         return here + round(self._missing * here / len(self._written))
 
-    @cached_property
+    @property
     def lost(self) -> int:
         """Records that are not kept."""
+        if self.stopped is not None:
+            return self.total - len(self.records)
         if self._elided is None or not self._missing and (self._most is None or self.total <= self._most):
             return self._missing
         return self.total - len(self.records)
@@ -167,13 +186,17 @@ class Tracer:
         if not isinstance(error, NotStopped):
             workspaces.give_back(self._space)
 
-    def run(self, index: int, *, time_limit: float = 10.0) -> BlockTrace:
+    def run(self, index: int, *, time_limit: float = 10.0, most: int = workspaces.UNLIMITED) -> BlockTrace:
         """Run block `index` and return what it did. The records are valid until the next run. A block that waits for
-        memory to change, which others would do, ends with ``YIELDED``. In a cluster the blocks beside it run, too."""
+        memory to change, which others would do, ends with ``YIELDED``; one that makes more than ``most`` records is
+        stopped, on every machine at the same place. In a cluster the blocks beside it run, too."""
         if self.in_clusters:
             return self._run_cluster(index, time_limit)
         context = self._space.context
         self._begin()
+        work = np.zeros(context.warps, np.uint64)
+        context.record_limit = most
+        context.work = work.ctypes.data - index * work.nbytes
         if self._skips and self._has_barriers:
             # shared memory is the same for all blocks: what the last one left is no object that this one initialised
             ctypes.memset(context.shared, 0, context.shared_size)
@@ -182,7 +205,7 @@ class Tracer:
             status = Status(self._run_blocks(index, index + 1, time_limit))
         finally:
             self._undo.detach(context)
-        return BlockTrace(
+        found = BlockTrace(
             index,
             self._buffer[: context.trace.used // RECORD.itemsize],
             context.trace.lost,
@@ -192,6 +215,9 @@ class Tracer:
             elided=self._elided,
             most=self._records,
         )
+        if context.stop == Stop.LENGTH:
+            found.stopped = Stopped(context.fault.thread, work)
+        return found
 
     def _run_cluster(self, index: int, time_limit: float) -> BlockTrace:
         found = self.run_concurrently(self._whole_clusters([index]), {index}, time_limit=time_limit, patient=False)
