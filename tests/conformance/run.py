@@ -118,6 +118,8 @@ def serve(connection: Connection, device: str, real: bool) -> None:
         return
     while (request := connection.recv()) is not None:
         key, sanitize = request
+        if not REGISTRY[key].isolated:
+            _make_context()
         start = time.perf_counter()
         with nullcontext(Observation()) if device == "gpu" else observed(key, sanitize) as seen:
             values = outcome(key)
@@ -133,6 +135,13 @@ def outcome(key: str) -> dict[str, Any]:
         last = traceback.extract_tb(error.__traceback__)[-1]
         note = f"{type(error).__name__}: {error}"[:800]
         return {EXCEPTION: note, "at": f"{Path(last.filename).name}:{last.lineno}"}
+
+
+def _make_context() -> None:
+    """Calls of the driver need one that is current. A program finds it after any other; now also as a worker's first."""
+    from cudalab import cudart
+
+    cudart.cudaDeviceSynchronize()
 
 
 def _clean(device: str, isolated: bool) -> bool:

@@ -46,6 +46,7 @@ def test_bytes_from_the_host_come_out_of_the_log():
     bench.device.synchronize()
     twin = again(bench.device)
     assert same(bench.device.log, twin.log)
+    assert {number for number, *_ in twin.log.spans} >= twin.log.delivered.keys() > set()
     (first,) = twin.log.delivered[1]
     assert np.array_equal(np.frombuffer(first[1], np.float32), result)
     (allocation, *_) = list(twin.memory)

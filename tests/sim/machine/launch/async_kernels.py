@@ -176,6 +176,25 @@ KERNEL odd_barrier(int* out, const int* in, int n) {
     __shared__ unsigned long long bar[2];
     init((char*)bar + 4, 1);  // 4 is no multiple of 8
 }
+KERNEL first_block_only(int* out, const int* in, int n) {  // what a block finds in shared memory is of the block before
+    __shared__ unsigned long long bar;
+    if (blockIdx.x == 0 && threadIdx.x == 0) init(&bar, 64);
+    __syncthreads();
+    arrive(&bar);
+}
+KERNEL retired(int* out, const int* in, int n) {  // an arrival comes late, when its object is no more
+    __shared__ int s[256];
+    __shared__ volatile unsigned long long bar;
+    if (threadIdx.x) return;
+    init((void*)&bar, 2);
+    copy(s, in);
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(at((void*)&bar)) : "memory");
+    asm volatile("mbarrier.inval.shared.b64 [%0];" :: "r"(at((void*)&bar)) : "memory");
+    bar = n;
+    for (int i = 1; i < n; ++i) copy(&s[7 * i % 256], &in[i]);  // more than there are places for
+    out[0] = (int)bar;
+    out[1] = (int)(bar >> 32);
+}
 KERNEL no_race(int* out, const int* in, int n) {
     __shared__ unsigned long long full, empty;
     __shared__ int s[32];

@@ -131,6 +131,20 @@ def test_misuse_of_a_barrier_is_explained(memory: Memory, name: str, n: int, rul
     assert fault.finding.advice
 
 
+def test_a_late_arrival_leaves_what_is_no_barrier_any_more(memory: Memory) -> None:
+    """It waits for a copy, and the object was invalidated and its word used again before."""
+    run = Run(memory, "retired", 2, WHOLE, 100)
+    assert run().fault is None
+    assert run.result.tolist() == [100, 0]
+
+
+def test_a_block_that_leaves_initialising_to_the_first_is_found(memory: Memory) -> None:
+    """Though the object of the block before may still lie there."""
+    run = Run(memory, "first_block_only", 64, WHOLE)
+    (finding,) = check_launch(run.kernel.launch(2, 64, run.args)).findings
+    assert (finding.rule, finding.block, finding.count) == ("mbarrier not initialised", (1, 0, 0), 64)
+
+
 def test_a_bulk_copy_of_an_odd_size_is_explained(memory: Memory) -> None:
     fault = Run(memory, "bulk", 64, WHOLE, 100)().fault
     assert fault is not None

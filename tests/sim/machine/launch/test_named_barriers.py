@@ -49,6 +49,14 @@ extern "C" __global__ void missing(const int* x, int* out, int n, int first) { i
 extern "C" __global__ void mixed(const int* x, int* out, int n, int first) {
     if (threadIdx.x < 32) SYNC(3, 96); else SYNC(3, 64);
 }
+extern "C" __global__ void parted(const int* x, int* out, int n, int first) {
+    __shared__ int a[64];
+    int t = threadIdx.x;
+    a[t] = x[t];
+    if (t % 2 == first) asm volatile("barrier.sync 0;" ::: "memory");
+    else { out[t] = 0; asm volatile("barrier.sync 0; // the same from elsewhere" ::: "memory"); }
+    out[t] = a[63 - t];
+}
 extern "C" __global__ void uneven(const int* x, int* out, int n, int first) { SYNC(1, n); }
 """
 
@@ -72,6 +80,12 @@ def test_pairs_of_warps_count_by_themselves(code: Compiled) -> None:
     out = np.zeros(256, np.int32)
     code("sums", 1, 256, x, out, 5, 0)
     assert (out == np.minimum(x, 5).reshape(4, 64).sum(1).repeat(64)).all()
+
+
+def test_lanes_of_a_warp_meet_at_the_blocks_barrier_from_two_places(code: Compiled) -> None:
+    x, out = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+    code("parted", 1, 64, x, out, 0, 1)
+    assert (out == x[::-1]).all()
 
 
 @pytest.mark.parametrize(
