@@ -138,7 +138,7 @@ def outcome(key: str) -> dict[str, Any]:
 
 
 def _make_context() -> None:
-    """Calls of the driver need one that is current. A program finds it after any other; now also as a worker's first."""
+    """The driver's calls need one that is current. A program finds it after any other, and so as the first, too."""
     from cudalab import cudart
 
     cudart.cudaDeviceSynchronize()
