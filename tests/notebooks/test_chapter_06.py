@@ -65,7 +65,7 @@ def depths(run: Printed) -> list[float]:
     return [float(line.split()[-3]) for line in run.text.splitlines()[1:]]
 
 
-def turns(run: Printed, rung: str) -> float:
+def wavefronts(run: Printed, rung: str) -> float:
     return run.after(f"{rung:9}:")
 
 
@@ -91,6 +91,14 @@ SENTENCES = [
         "more than ten times the time of the best",
         "tune-shape",
         lambda run: run.after("; 1 takes") > 10,
+    ),
+    Sentence(
+        "s1-shape",
+        "Blocks 16 wide need only 4 sectors, and are slower all the same.",
+        ("tune-shape", "draw-shapes"),
+        lambda timed, drawn: (
+            timed.after("width (threads) =") == 32 and drawn.after("16 wide:") == drawn.after("16 wide:", 1) == 2
+        ),
     ),
     Sentence(
         "s2-explain",
@@ -148,19 +156,16 @@ SENTENCES = [
     ),
     Sentence(
         "s4-times",
-        "the table find no bank conflicts in rows of 34 and 36, though it says two and four wavefronts",
+        "The table counts the wavefronts of the loads that you wrote, of one word each.",
         "banks",
-        lambda run: all(
-            run.after(f"rows of {length}:") == wavefronts and run.after(f"rows of {length}:", 1) == 0
-            for length, wavefronts in ((34, 2), (36, 4))
-        ),
+        lambda run: all(run.after(f"rows of {length}:") == count for length, count in ((33, 1), (34, 2), (36, 4))),
     ),
     Sentence(
         "s4-times",
         "Rows of 32 suffer either way.",
         ("banks", "time-banks"),
         lambda counted, timed: (
-            counted.after("rows of 32:", 1) > 0 and timed.after("rows of 32:  ") == max(timed.numbers)
+            counted.after("rows of 32:") == 32 and timed.after("rows of 32:  ") == max(timed.numbers)
         ),
     ),
     Sentence(
@@ -179,7 +184,7 @@ SENTENCES = [
         "s6-count",
         "for the tile of 32 they add 0.06 to the 1.5",
         "rungs",
-        lambda run: turns(run, "tiled") == 1.56,
+        lambda run: wavefronts(run, "tiled") == 1.56,
     ),
     Sentence(
         "s6",
@@ -222,18 +227,18 @@ SENTENCES = [
     ),
     Sentence(
         "s6-explain",
-        "*Registers* turn 1.56 turns a multiply-add into 0.27, and more than three times the speed.",
+        "*Registers* turn 1.56 wavefronts a multiply-add into 0.27, and more than three times the speed.",
         ("rungs", "ladder"),
         lambda counted, timed: (
-            (turns(counted, "tiled"), turns(counted, "registers")) == (1.56, 0.27)
+            (wavefronts(counted, "tiled"), wavefronts(counted, "registers")) == (1.56, 0.27)
             and 3.0 < speedup(timed, "tiled", "registers") < 4.0
         ),
     ),
     Sentence(
         "s7-race",
-        "nothing between them that orders them. A *race*.",
+        "nothing between them that orders them. A *race*, here a read after a write (RAW).",
         "missing-mended",
-        lambda run: run.text.count("found in 16 blocks: race") == 2,
+        lambda run: run.text.count("16 blocks looked at, found: race") == 2,
     ),
     Sentence(
         "s7-explain",
