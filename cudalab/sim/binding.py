@@ -16,10 +16,12 @@ from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any, ParamSpec, Protocol
 
+import numpy as np
 from cuda.bindings import driver, runtime
 from cuda.bindings.runtime import cudaError_t
 
-from cudalab.sim.device import current_device
+from cudalab.sim.compiler.program import Kernel
+from cudalab.sim.device import current_device, host_address
 from cudalab.sim.device.error import CudaError, NotSimulated
 from cudalab.sim.device.queue.stream import LEGACY, PER_THREAD
 
@@ -183,13 +185,31 @@ _POOL_SWITCHES = (1, 2, 3)
 _ACCESSED_BY = int(runtime.cudaMemRangeAttribute.cudaMemRangeAttributeAccessedBy)
 
 
+def values_behind(kernel: Kernel, array: int) -> bytes:
+    """The parameter buffer of a kernel from the address of an array with one pointer to each value."""
+    buffer = bytearray(kernel.parameter_bytes)
+    try:
+        pointers = host_address.read(array, 8 * len(kernel.parameters)).view(np.uint64)
+        for parameter, pointer in zip(kernel.parameters, pointers, strict=True):
+            value = host_address.read(int(pointer), parameter.size)
+            buffer[parameter.offset : parameter.offset + parameter.size] = value.tobytes()
+    except host_address.UnmappedAddress as error:
+        raise current_device().fail(cudaError_t.cudaErrorInvalidValue, f"kernelParams: {error}") from None
+    return bytes(buffer)
+
+
 def launch_host_function(name: str, stream: Any, function: Any, user_data: Any) -> None:
     """``cudaLaunchHostFunc`` and ``cuLaunchHostFunc``: the C function at an address is called with the user data."""
-    device, address, data = current_device(), 0 if function is None else int(function), void_pointer(user_data)
+    current_device().launch_host_function(host_call(name, function, user_data), stream_handle(stream))
+
+
+def host_call(name: str, function: Any, user_data: Any) -> Callable[[], None]:
+    """The C function at an address, to be called with the user data."""
+    address, data = 0 if function is None else int(function), void_pointer(user_data)
     if not address:
-        raise device.fail(cudaError_t.cudaErrorInvalidValue, f"{name}: the function is null")
+        raise current_device().fail(cudaError_t.cudaErrorInvalidValue, f"{name}: the function is null")
     host_function = _HOST_FUNCTION(address)
-    device.launch_host_function(lambda: host_function(data or None), stream_handle(stream))
+    return lambda: host_function(data or None)
 
 
 def add_callback(name: str, stream: Any, function: Any, user_data: Any, flags: Any) -> None:

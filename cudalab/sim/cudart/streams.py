@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuda.bindings.runtime import cudaError_t, cudaEvent_t, cudaGraph_t, cudaStream_t, cudaStreamCaptureStatus
+from cuda.bindings.runtime import cudaError_t, cudaEvent_t, cudaStream_t
 
 from cudalab.sim.binding import add_callback, handle, launch_host_function, signed, stream_handle, unsigned
 from cudalab.sim.cudart.answer import api
@@ -66,20 +66,6 @@ def cudaStreamGetId(hStream: Any) -> int:
 def cudaStreamGetDevice(hStream: Any) -> int:
     current_device().stream_get_flags(stream_handle(hStream))
     return 0
-
-
-@api(6)
-def cudaStreamGetCaptureInfo(
-    stream: Any,
-) -> tuple[cudaStreamCaptureStatus, int, cudaGraph_t, list[Any], list[Any], int]:
-    current_device().stream_get_flags(stream_handle(stream))
-    return cudaStreamCaptureStatus.cudaStreamCaptureStatusNone, 0, cudaGraph_t(0), [], [], 0
-
-
-@api(1)
-def cudaStreamIsCapturing(stream: Any) -> cudaStreamCaptureStatus:
-    current_device().stream_get_flags(stream_handle(stream))
-    return cudaStreamCaptureStatus.cudaStreamCaptureStatusNone
 
 
 @api()

@@ -69,6 +69,17 @@ class Waits(Enum):
     """What the call itself enqueues, when its arguments or ``CUDA_LAUNCH_BLOCKING`` say so."""
 
 
+class InCapture(Enum):
+    """What becomes of a call while a stream captures a graph. What it does with a capturing stream of its own is not
+    part of it."""
+
+    ALLOWED = auto()
+    UNSAFE = auto()
+    """Refused where the modes of the captures and of the thread forbid what may be unsafe."""
+    REFUSED = auto()
+    """Refused in every mode: it waits for all streams."""
+
+
 class Call:
     """The declaration of one runtime call."""
 
@@ -83,6 +94,7 @@ class Call:
         allocates: Allocates | None,
         orders_streams: bool,
         needs_context: bool,
+        in_capture: InCapture,
     ) -> None:
         self.name = method.__name__
         """The method of ``Device``."""
@@ -98,6 +110,7 @@ class Call:
         """Does it make later work of one stream wait for work of another?"""
         self.needs_context = needs_context
         """Does the first such call make the device's primary context (``context.py``)?"""
+        self.in_capture = in_capture
         self._method = method
 
     @property

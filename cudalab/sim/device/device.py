@@ -19,11 +19,16 @@ from cudalab.sim import interrupts
 from cudalab.sim.device.calls.allocator import Allocator
 from cudalab.sim.device.calls.copies import CopyCalls
 from cudalab.sim.device.calls.device import DeviceCalls
+from cudalab.sim.device.calls.graph_execution import GraphExecutionCalls
+from cudalab.sim.device.calls.graph_parameters import GraphParameterCalls
+from cudalab.sim.device.calls.graph_work import WorkMaker
+from cudalab.sim.device.calls.graphs import GraphCalls
 from cudalab.sim.device.calls.kernels import FunctionInfo, KernelCalls
 from cudalab.sim.device.calls.managed_memory import ManagedCalls
 from cudalab.sim.device.calls.memory import MemoryCalls
 from cudalab.sim.device.calls.pools import PoolCalls
 from cudalab.sim.device.calls.stream_attributes import StreamAttributeCalls
+from cudalab.sim.device.calls.stream_capture import StreamCaptureCalls
 from cudalab.sim.device.calls.stream_values import StreamValueCalls
 from cudalab.sim.device.calls.streams import StreamCalls
 from cudalab.sim.device.calls.textures import TextureCalls
@@ -196,6 +201,54 @@ class Device:
         self.function_info = kernels.function_info
         self.loaded_kernel = kernels.loaded_kernel
 
+        maker = WorkMaker(state, kernels, streams)
+        graphs = GraphCalls(state, maker)
+        self.graph_create = graphs.graph_create
+        self.graph_destroy = graphs.graph_destroy
+        self.graph_clone = graphs.graph_clone
+        self.graph_get_id = graphs.graph_get_id
+        self.graph_add_node = graphs.graph_add_node
+        self.graph_destroy_node = graphs.graph_destroy_node
+        self.graph_node_type = graphs.graph_node_type
+        self.graph_node_number = graphs.graph_node_number
+        self.graph_of_node = graphs.graph_of_node
+        self.graph_find_in_clone = graphs.graph_find_in_clone
+        self.graph_child = graphs.graph_child
+        self.graph_add_dependencies = graphs.graph_add_dependencies
+        self.graph_remove_dependencies = graphs.graph_remove_dependencies
+        self.graph_nodes = graphs.graph_nodes
+        self.graph_root_nodes = graphs.graph_root_nodes
+        self.graph_edges = graphs.graph_edges
+        self.graph_dependencies = graphs.graph_dependencies
+        self.graph_dependents = graphs.graph_dependents
+        self.graph_dot = graphs.graph_dot
+
+        execution = GraphExecutionCalls(state, graphs)
+        self.graph_instantiate = execution.graph_instantiate
+        self.graph_exec_destroy = execution.graph_exec_destroy
+        self.graph_exec_flags = execution.graph_exec_flags
+        self.graph_exec_get_id = execution.graph_exec_get_id
+        self.graph_upload = execution.graph_upload
+        self.graph_launch = execution.graph_launch
+
+        parameters = GraphParameterCalls(state, graphs, execution, maker)
+        self.graph_node_content = parameters.graph_node_content
+        self.graph_set_content = parameters.graph_set_content
+        self.graph_exec_set_content = parameters.graph_exec_set_content
+        self.graph_exec_update = parameters.graph_exec_update
+        self.graph_set_enabled = parameters.graph_set_enabled
+        self.graph_get_enabled = parameters.graph_get_enabled
+        self.graph_update_result = parameters.graph_update_result
+
+        capture = StreamCaptureCalls(state, graphs)
+        self.capture_begin = capture.capture_begin
+        self.capture_begin_to_graph = capture.capture_begin_to_graph
+        self.capture_end = capture.capture_end
+        self.stream_is_capturing = capture.stream_is_capturing
+        self.capture_info = capture.capture_info
+        self.capture_update_dependencies = capture.capture_update_dependencies
+        self.capture_mode = capture.capture_mode
+
     # -- without a call ------------------------------------------------------------------------------------------------
 
     @property
@@ -225,6 +278,11 @@ class Device:
     def idle(self) -> bool:
         """Has everything that was enqueued ended?"""
         return self.state.scheduler.idle
+
+    @property
+    def capturing(self) -> bool:
+        """Does any stream capture a graph?"""
+        return bool(self.state.captures.active)
 
     @property
     def pending(self) -> list[Operation]:

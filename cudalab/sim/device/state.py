@@ -22,9 +22,10 @@ from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.device.caller import place_of_call, place_of_frames
 from cudalab.sim.device.context import HANDLE, PrimaryContext
-from cudalab.sim.device.declaration import Call
+from cudalab.sim.device.declaration import Call, InCapture
 from cudalab.sim.device.error import CudaError, LastErrors
 from cudalab.sim.device.gate import Gate
+from cudalab.sim.device.graphs.capture import Captures
 from cudalab.sim.device.hazards import HazardReport
 from cudalab.sim.device.log.recorder import Recorder
 from cudalab.sim.device.observer import Observer
@@ -101,6 +102,8 @@ class DeviceState:
         self.host_thread = HostThread()
         self.host_threads = HostThreads(self)
         self.context = PrimaryContext()
+        self.captures = Captures()
+        """The streams that capture graphs."""
         self.errors = LastErrors()
         self._prints: list[str] = []
         self.observers: list[Observer] = []
@@ -131,6 +134,7 @@ class DeviceState:
         self.lost = None
         self.scheduler = Scheduler(self.profile, self.memory, self.fault, self._end, self.observers)
         self.host_threads.clear()
+        self.captures.clear()
         self.timer = Timer(self.profile)
         for observer in self.observers:
             observer.reset()
@@ -153,6 +157,18 @@ class DeviceState:
         place = self.scheduler.place or place_of_call()
         for observer in self.observers:
             observer.called(call, place, began, self.scheduler.host_ns)
+
+    def check_captures(self, call: Call) -> None:
+        """Raise when a capture that is under way forbids a call, which invalidates the capture."""
+        if call.in_capture is InCapture.UNSAFE:
+            self.captures.refuse_unsafe(call.title)
+        elif call.in_capture is InCapture.REFUSED:
+            self.captures.refuse_everything(call.title)
+
+    def captures_changed(self) -> None:
+        """Other streams capture than before: the legacy default stream may be used, or not any more."""
+        captures = self.captures
+        self.scheduler.streams.refuse_legacy = captures.refuse_legacy if captures.forbids_legacy else None
 
     def enter_context(self) -> None:
         """A call of the runtime needs the primary context: make it if there is none, and make it current."""
@@ -270,9 +286,19 @@ class DeviceState:
         for failed in self.on_fault:
             failed(dropped, error)
 
-    def issue(self, work: Work[RunT], stream: Stream, after: Iterable[Operation] = ()) -> RunT:
-        """Hand work of a call to a stream, and let a recording know: all work of the runtime comes by here."""
-        operation = self.scheduler.issue(work, stream, after)
+    def issue(
+        self,
+        work: Work[RunT],
+        stream: Stream,
+        after: Iterable[Operation] = (),
+        rule: str = "event",
+        in_order: bool = True,
+    ) -> RunT:
+        """Hand work of a call to a stream, and let a recording know: all work of the runtime comes by here. A call
+        whose work can be a node of a graph asks first whether the stream captures."""
+        if stream.capture is not None:
+            self.captures.refuse_work(stream, work.title)
+        operation = self.scheduler.issue(work, stream, after, rule, in_order)
         if self.recorder.on:
             self.recorder.issued(operation, self.memory)
         return operation

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 from cuda.bindings.driver import CUlaunchAttribute, CUlaunchAttributeID, CUlaunchConfig, CUresult
 
-from cudalab.sim.binding import handle, launch_host_function, stream_handle, struct, unsigned, void_pointer
+from cudalab.sim.binding import (
+    handle,
+    launch_host_function,
+    stream_handle,
+    struct,
+    unsigned,
+    values_behind,
+    void_pointer,
+)
 from cudalab.sim.compiler.program import Kernel
 from cudalab.sim.device import current_device, host_address
 from cudalab.sim.driver.answer import api, failed
@@ -130,13 +138,7 @@ def _pack(kernel: Kernel, parameters: Any) -> bytes:
         return bytes(buffer)
     array = _array(parameters)
     if array:
-        try:
-            pointers = host_address.read(array, 8 * len(kernel.parameters)).view(np.uint64)
-            for parameter, pointer in zip(kernel.parameters, pointers, strict=True):
-                value = host_address.read(int(pointer), parameter.size)
-                buffer[parameter.offset : parameter.offset + parameter.size] = value.tobytes()
-        except host_address.UnmappedAddress as error:
-            raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, f"kernelParams: {error}") from None
+        return values_behind(kernel, array)
     return bytes(buffer)
 
 

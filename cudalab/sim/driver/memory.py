@@ -184,10 +184,10 @@ def _copy_3d(copy: Any, stream: int, *, asynchronous: bool) -> None:
         copy_box(copy, stream, _base, asynchronous=asynchronous)
         return
     extent = (copy.WidthInBytes, copy.Height, copy.Depth)
-    current_device().memcpy_3d(_side_3d(copy, "dst"), _side_3d(copy, "src"), extent, _DEFAULT, stream, asynchronous)
+    current_device().memcpy_3d(side_3d(copy, "dst"), side_3d(copy, "src"), extent, _DEFAULT, stream, asynchronous)
 
 
-def _side_3d(copy: CUDA_MEMCPY3D, side: str) -> tuple[int, int, int]:
+def side_3d(copy: CUDA_MEMCPY3D, side: str) -> tuple[int, int, int]:
     """First byte, pitch and bytes from slice to slice."""
     pitch = getattr(copy, f"{side}Pitch") or copy.WidthInBytes
     slice_pitch = pitch * (getattr(copy, f"{side}Height") or copy.Height)

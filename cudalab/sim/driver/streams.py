@@ -9,13 +9,11 @@ from cuda.bindings.driver import (
     CUcontext,
     CUdevice,
     CUevent,
-    CUgraph,
     CUlaunchMemSyncDomain,
     CUresult,
     CUstream,
     CUstreamAttrID,
     CUstreamAttrValue,
-    CUstreamCaptureStatus,
     CUsynchronizationPolicy,
 )
 
@@ -82,18 +80,6 @@ def cuStreamGetDevice(hStream: Any) -> CUdevice:
 def cuStreamGetCtx(hStream: Any) -> CUcontext:
     current_device().stream_get_flags(stream_handle(hStream))
     return CUcontext(HANDLE)
-
-
-@api(6)
-def cuStreamGetCaptureInfo(hStream: Any) -> tuple[CUstreamCaptureStatus, int, CUgraph, list[Any], list[Any], int]:
-    current_device().stream_get_flags(stream_handle(hStream))
-    return CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE, 0, CUgraph(0), [], [], 0
-
-
-@api(1)
-def cuStreamIsCapturing(hStream: Any) -> CUstreamCaptureStatus:
-    current_device().stream_get_flags(stream_handle(hStream))
-    return CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
 
 
 @api()

@@ -35,7 +35,6 @@ _INSTEAD = {
     "cupyx.distributed": "There is one simulated device.",
     "cupyx.optimizing": "Time launches with cupyx.profiler.benchmark, or tune with cudalab.tune.",
     "cupyx.time": "Call cupyx.profiler.benchmark.",
-    "cupy.cuda.Graph": "Graphs come with chapter 15.",
     "cupy.cuda.nvrtc": "cp.RawKernel and cp.RawModule compile; cudalab.source shows PTX and the compiler's log.",
 }
 _TYPES = {"bool": bool, "complex": complex, "float": float, "int": int}

@@ -25,7 +25,7 @@ from cudalab.sim.cupy._core.operation import Operand, Work, enqueue
 from cudalab.sim.cupy.cuda import memory, pinned_memory
 from cudalab.sim.cupy.cuda.device import Device
 from cudalab.sim.cupy.cuda.memory import MemoryPointer
-from cudalab.sim.cupy.cuda.stream import current_pointer, get_current_stream
+from cudalab.sim.cupy.cuda.stream import current_pointer, get_current_stream, refuse_capture
 
 _MOST_DIMENSIONS = 64
 _IMPLICIT = (
@@ -210,6 +210,8 @@ class ndarray(DeviceArray):
             out: a NumPy array to copy to.
             blocking: wait for the copy. With False and pinned ``out`` the host goes on, and synchronises by itself.
         """
+        if blocking:
+            refuse_capture(stream)
         order = order_char(order)
         if out is None:
             if order == "A":
@@ -250,6 +252,7 @@ class ndarray(DeviceArray):
             source = np.asfortranarray(arr)
         else:
             raise RuntimeError("Cannot set to non-contiguous array")
+        refuse_capture(stream)
         stream = stream if stream is not None else get_current_stream()
         self.data.copy_from_host_async(source.ctypes.data, self.nbytes, stream)
         if source is not arr:

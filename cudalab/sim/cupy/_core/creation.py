@@ -18,7 +18,7 @@ from cudalab.sim.cupy._core.joining import stack
 from cudalab.sim.cupy._core.operation import Work, enqueue
 from cudalab.sim.cupy.cuda import pinned_memory
 from cudalab.sim.cupy.cuda.memory import MemoryPointer, UnownedMemory
-from cudalab.sim.cupy.cuda.stream import get_current_stream
+from cudalab.sim.cupy.cuda.stream import get_current_stream, refuse_capture
 
 HOST_COPY_BYTES_PER_NS = 17.2  # measured on the reference machine: a host writing page-locked memory
 _COPY_OVERHEAD_NS = 300
@@ -112,6 +112,7 @@ def _from_host(obj: Any, dtype: Any, letter: str, ndmin: int, blocking: bool) ->
 
 
 def _upload(target: ndarray, host: np.ndarray, order: str) -> None:
+    refuse_capture()
     stream = get_current_stream()
     ordered = host.flags.f_contiguous if order == "F" else host.flags.c_contiguous
     if ordered and pinned_memory.is_memory_pinned(host.ctypes.data):

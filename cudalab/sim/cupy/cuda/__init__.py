@@ -13,6 +13,7 @@ from cudalab.sim.cupy.cuda import (
     device,
     driver,
     function,
+    graph,
     memory,
     memory_hook,
     memory_hooks,
@@ -27,6 +28,7 @@ from cudalab.sim.cupy.cuda._allocations import plain_malloc
 from cudalab.sim.cupy.cuda._pool import MemoryAsyncPool, MemoryPool
 from cudalab.sim.cupy.cuda.device import Device, get_device_id
 from cudalab.sim.cupy.cuda.function import Function, Module
+from cudalab.sim.cupy.cuda.graph import Graph
 from cudalab.sim.cupy.cuda.memory import (
     BaseMemory,
     ManagedMemory,
@@ -57,6 +59,7 @@ __all__ = [
     "Event",
     "ExternalStream",
     "Function",
+    "Graph",
     "ManagedMemory",
     "Memory",
     "MemoryAsync",
@@ -81,6 +84,7 @@ __all__ = [
     "get_current_stream",
     "get_device_id",
     "get_elapsed_time",
+    "graph",
     "malloc_async",
     "malloc_managed",
     "memory",

@@ -1,7 +1,7 @@
 """``cupy.cuda.runtime``: the CUDA runtime under CuPy's names, on the simulated device.
 
 CuPy leaves out the prefix ``cuda``, returns results directly and raises :class:`CUDARuntimeError` where C returns a
-code. Not simulated: arrays and textures (``cupy.cuda.texture`` has them), graphs and inter-process handles; each says
+code. Not simulated: arrays and textures (``cupy.cuda.texture`` has them) and inter-process handles; each says
 so by name.
 """
 
@@ -47,6 +47,7 @@ is_hip = False
 _AT_DEVICE, _AT_HOST, _CPU = 1, 2, -1
 _SUCCESS, _INVALID_VALUE, _INVALID_DEVICE, _NOT_READY = 0, 1, 101, 600
 _DEFAULT_DRIVER_VERSION = 13000
+_INVALIDATED = 2
 
 
 def __getattr__(name: str) -> Any:
@@ -427,9 +428,53 @@ def streamWaitEvent(stream: int, event: int, flags: int = 0) -> None:
 
 
 def streamIsCapturing(stream: int) -> bool:
-    """Is the stream capturing a graph?"""
-    ask = getattr(device(), "stream_is_capturing", None)
-    return bool(runtime_call(ask, integer(stream))) if ask is not None else False
+    """Is the stream capturing a graph? ``RuntimeError`` when the capture is not valid any more."""
+    status = runtime_call(device().stream_is_capturing, integer(stream))
+    if status == _INVALIDATED:
+        raise RuntimeError("the stream was capturing, but an error has invalidated the capture sequence")
+    return bool(status)
+
+
+def streamBeginCapture(stream: int, mode: int = 2) -> None:
+    """``cudaStreamBeginCapture``; the mode is relaxed unless given."""
+    runtime_call(device().capture_begin, integer(stream), integer(mode))
+
+
+def streamEndCapture(stream: int) -> int:
+    """``cudaStreamEndCapture``: the graph."""
+    return int(runtime_call(device().capture_end, integer(stream)))
+
+
+def graphInstantiate(graph: int) -> int:
+    """``cudaGraphInstantiate``: the executable graph."""
+    return int(runtime_call(device().graph_instantiate, integer(graph)))
+
+
+def graphLaunch(graphExec: int, stream: int) -> None:
+    """``cudaGraphLaunch``."""
+    runtime_call(device().graph_launch, integer(graphExec), integer(stream))
+
+
+def graphUpload(graphExec: int, stream: int) -> None:
+    """``cudaGraphUpload``."""
+    runtime_call(device().graph_upload, integer(graphExec), integer(stream))
+
+
+def graphDestroy(graph: int) -> None:
+    """``cudaGraphDestroy``."""
+    runtime_call(device().graph_destroy, integer(graph))
+
+
+def graphExecDestroy(graphExec: int) -> None:
+    """``cudaGraphExecDestroy``."""
+    runtime_call(device().graph_exec_destroy, integer(graphExec))
+
+
+def graphDebugDotPrint(graph: int, path: str, flags: int) -> None:
+    """``cudaGraphDebugDotPrint``: writes the graph as text for Graphviz."""
+    text = runtime_call(device().graph_dot, integer(graph), integer(flags))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def launchHostFunc(stream: int, callback: Callable[[Any], None], arg: Any) -> None:

@@ -1,4 +1,4 @@
-"""``cupy.cuda.stream``: streams and events.
+"""``cupy.cuda.stream``: streams, events, and the graphs that are captured from streams.
 
 The current stream belongs to a host thread: ``with stream:`` makes it current for the block, ``stream.use()`` until
 another one is. Array functions and kernels go to the current stream unless told otherwise.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import os
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 from cudalab.sim.cupy._base import catalogue
-from cudalab.sim.cupy._base.call import epoch, from_destructor, shutting_down
+from cudalab.sim.cupy._base.call import device, epoch, from_destructor, shutting_down
 from cudalab.sim.cupy.cuda import runtime
 
 _LEGACY, _PER_THREAD = 1, 2
@@ -51,6 +52,12 @@ def current_pointer(stream: Any = None) -> int:
     return int(_current.stream.ptr if stream is None else stream.ptr)
 
 
+def refuse_capture(stream: Any = None) -> None:
+    """Raise when ``stream``, or the current one, captures a graph: the caller would have to wait for it."""
+    if device().capturing and runtime.streamIsCapturing(current_pointer(stream)):
+        raise RuntimeError("the current stream is capturing, so synchronous API calls are disallowed")
+
+
 class Event:
     """A point in a stream (guide, "Events").
 
@@ -85,6 +92,60 @@ class Event:
     def synchronize(self) -> None:
         """Wait on the host until it is done."""
         runtime.eventSynchronize(self.ptr)
+
+
+class Graph:
+    """A captured graph, instantiated: ``stream.end_capture()`` returns it.
+
+    ``graph`` and ``graphExec`` are the handles of the graph and of the executable graph; ``host_funcargs`` keeps what
+    its host functions need alive.
+    """
+
+    graph: int
+    graphExec: int
+    host_funcargs: list[Any]
+    _epoch: Any
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(
+            "currently this class cannot be initiated by the user and must be created via stream capture"
+        )
+
+    @classmethod
+    def _from_handle(cls, graph: int) -> Graph:
+        """Instantiate a graph, which belongs to the object from now on."""
+        made = cls.__new__(cls)
+        made.graph, made.graphExec, made.host_funcargs, made._epoch = graph, 0, [], epoch()
+        made.graphExec = runtime.graphInstantiate(graph)
+        return made
+
+    def __del__(self, _over: list[bool] = shutting_down) -> None:
+        if _over or not getattr(self, "graph", 0):
+            return
+        graph, executable = self.graph, self.graphExec
+
+        def destroy() -> None:
+            runtime.graphDestroy(graph)
+            if executable:
+                runtime.graphExecDestroy(executable)
+
+        from_destructor(destroy, self._epoch)
+
+    def launch(self, stream: Any = None) -> None:
+        """Launch it in ``stream``, or in the current one."""
+        runtime.graphLaunch(self.graphExec, current_pointer(stream))
+
+    def upload(self, stream: Any = None) -> None:
+        """Bring what a launch needs to the device, in ``stream`` or the current one."""
+        runtime.graphUpload(self.graphExec, current_pointer(stream))
+
+    def debug_dot_str(self, flags: int = 0) -> str:
+        """The graph as text for Graphviz; ``flags`` are ``cudaGraphDebugDotFlags…`` of the runtime."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "graph.dot")
+            runtime.graphDebugDotPrint(self.graph, path, flags)
+            with open(path, encoding="utf-8") as file:
+                return file.read()
 
 
 def get_elapsed_time(start_event: Event, end_event: Event) -> float:
@@ -157,14 +218,15 @@ class _BaseStream:
         runtime.streamWaitEvent(self.ptr, event.ptr)
 
     def begin_capture(self, mode: int | None = None) -> None:
-        """Stream capture comes with the chapter on graphs."""
+        """What is put into the stream from now on becomes a graph, and does not run. The mode is relaxed unless given,
+        so that memory can be allocated meanwhile."""
         if self.ptr in (0, _LEGACY):
             raise RuntimeError("cannot capture on the default (legacy) stream")
-        raise catalogue.missing("cupy.cuda", "Graph")
+        runtime.streamBeginCapture(self.ptr, runtime.streamCaptureModeRelaxed if mode is None else mode)
 
     def end_capture(self) -> Any:
-        """See :meth:`begin_capture`."""
-        raise catalogue.missing("cupy.cuda", "Graph")
+        """The :class:`~cupy.cuda.Graph` of what was put into the stream since :meth:`begin_capture`, instantiated."""
+        return Graph._from_handle(runtime.streamEndCapture(self.ptr))
 
     def is_capturing(self) -> bool:
         """Is a graph being captured from it?"""

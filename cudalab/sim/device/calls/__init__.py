@@ -11,6 +11,9 @@
 ``stream_values.py``       values in memory that streams write or wait for
 ``textures.py``            CUDA arrays, texture and surface objects
 ``kernels.py``             modules, occupancy, launches, array operations
+``graphs.py``              graphs: nodes, edges, clones; ``graph_work.py`` makes work of what a node is to do
+``graph_parameters.py``    what nodes do, and its change; ``graph_execution.py``: instantiation and launch
+``stream_capture.py``      streams whose calls become nodes
 
 Which call waits for what is what an H200 with driver 580 does (``tests/conformance/programs/implicit_waits.py``). Waits
 that CUDA does not promise, by loading a module or for staging memory, take time and order nothing.

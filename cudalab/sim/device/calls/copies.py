@@ -21,9 +21,11 @@ from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.placement import is_managed, placed
 from cudalab.sim.device.declaration import Address, Handle, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
+from cudalab.sim.device.graphs.content import Content, CopyContent, MemsetContent, NodeKind
 from cudalab.sim.device.queue.copy_region import CopyRegion
 from cudalab.sim.device.queue.operation import Stream
 from cudalab.sim.device.queue.transfer import Copy, CopyOperation, Memset
+from cudalab.sim.device.state import DeviceState
 from cudalab.sim.device.timing import transfers
 
 HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, DEFAULT = range(5)
@@ -136,6 +138,8 @@ class CopyCalls(CallGroup):
         stream = self.state.scheduler.streams.find(handle)
         if not dst.bytes:
             return self.state.spend(host["query"])
+        if stream.capture is not None:
+            return self._capture(name, stream, dst, src, kind, asynchronous)
         if not HOST_TO_HOST <= kind <= DEFAULT:
             self.state.spend(host["query"])
             raise CudaError(cudaError_t.cudaErrorInvalidMemcpyDirection, f"{name}: {kind} is no cudaMemcpyKind")
@@ -157,6 +161,24 @@ class CopyCalls(CallGroup):
         copy = self._issue_copy(f"{name} H2H", stream, dst, src, "none", round(src.bytes * host["copy_byte"]))
         self.state.wait(copy)
         return None
+
+    def _capture(
+        self, name: str, stream: Stream, dst: CopyRegion, src: CopyRegion, kind: int, asynchronous: bool
+    ) -> None:
+        """A copy becomes a node of the graph that the stream captures."""
+        if not asynchronous:
+            self.state.captures.refuse_stream(stream, name)
+        self.state.spend(self.state.profile.host["memcpy_async"])
+        assert stream.capture is not None
+        stream.capture.check(name)
+        content = CopyContent(
+            (dst.address, dst.pitch, dst.slice_pitch),
+            (src.address, src.pitch, src.slice_pitch),
+            (src.width, src.height, src.depth),
+            kind,
+        )
+        work = copy_work(self.state, name, dst, src, kind)
+        self.state.captures.add(stream, Content(NodeKind.MEMCPY, copy=content), work)
 
     def _copy_in(
         self, name: str, stream: Stream, dst: CopyRegion, src: CopyRegion, src_kind: str, asynchronous: bool
@@ -247,20 +269,61 @@ class CopyCalls(CallGroup):
             raise invalid_value(f"{name}: {region.address:#x} is host memory; use memset of the host")
         if region.address % element or (region.rows > 1 and region.pitch % element):
             raise invalid_value(f"{name}: {region.address:#x} is not aligned to elements of {element} bytes")
-        bits = value & ((1 << 8 * element) - 1)
-        data = np.frombuffer(bits.to_bytes(element, "little"), np.uint8)
-        work = Memset(self.state.memory, region, data, transfers.memset(self.state.profile, region.bytes))
+        work = memset_work(self.state, region, value, element)
+        if stream.capture is not None:
+            if not asynchronous:
+                self.state.captures.refuse_stream(stream, name)
+            content = MemsetContent(region.address, value, region.width // element, element, region.rows, region.pitch)
+            return self.state.captures.add(stream, Content(NodeKind.MEMSET, memset=content), work)
         operation = self.state.issue(work, stream)
         if not asynchronous and (kind == "pinned" or is_managed(self.state.memory, region)):
             self.state.wait(operation)
+        return None
 
     def _check_direction(self, name: str, kind: int, dst_kind: str, src_kind: str) -> None:
-        wrong = (kind in (HOST_TO_DEVICE, DEVICE_TO_DEVICE) and dst_kind == "pageable") or (
-            kind in (DEVICE_TO_HOST, DEVICE_TO_DEVICE) and src_kind == "pageable"
-        )
-        if wrong:
+        if _contradicts(kind, dst_kind, src_kind):
             self.state.spend(self.state.profile.host["query"])
-            raise invalid_value(
-                f"{name}: the kind is cudaMemcpy{_KIND_NAMES[kind]}, but the destination is {dst_kind} and the source "
-                f"{src_kind} memory. cudaMemcpyDefault takes the direction from the addresses"
-            )
+        check_direction(name, kind, dst_kind, src_kind)
+
+
+# -- for streams and graphs --------------------------------------------------------------------------------------------
+
+
+def _contradicts(kind: int, dst_kind: str, src_kind: str) -> bool:
+    return (kind in (HOST_TO_DEVICE, DEVICE_TO_DEVICE) and dst_kind == "pageable") or (
+        kind in (DEVICE_TO_HOST, DEVICE_TO_DEVICE) and src_kind == "pageable"
+    )
+
+
+def check_direction(name: str, kind: int, dst_kind: str, src_kind: str) -> None:
+    """Raise ``cudaErrorInvalidValue`` when a ``cudaMemcpyKind`` contradicts where the memory lies."""
+    if _contradicts(kind, dst_kind, src_kind):
+        raise invalid_value(
+            f"{name}: the kind is cudaMemcpy{_KIND_NAMES[kind]}, but the destination is {dst_kind} and the source "
+            f"{src_kind} memory. cudaMemcpyDefault takes the direction from the addresses"
+        )
+
+
+def copy_work(state: DeviceState, name: str, dst: CopyRegion, src: CopyRegion, kind: int) -> Copy:
+    """A copy as a node of a graph: it reads its source when it runs, pageable memory too. Raises ``CudaError``."""
+    if not HOST_TO_HOST <= kind <= DEFAULT:
+        raise CudaError(cudaError_t.cudaErrorInvalidMemcpyDirection, f"{name}: {kind} is no cudaMemcpyKind")
+    (dst, to), (src, source) = placed(state, name, dst), placed(state, name, src)
+    check_direction(name, kind, to, source)
+    profile = state.profile
+    if to == source == "device":
+        return Copy(f"{name} D2D", state.memory, src, dst, "sm", transfers.device_copy(profile, src.bytes))
+    if "device" not in (to, source):
+        return Copy(f"{name} H2H", state.memory, src, dst, "none", round(src.bytes * profile.host["copy_byte"]))
+    engine = "h2d" if to == "device" else "d2h"
+    duration = transfers.bus_copy(profile, src.bytes, engine)
+    if "pageable" in (to, source):
+        duration = max(duration, transfers.staged_copy(profile, src.bytes))
+    return Copy(f"{name} {engine.upper()}", state.memory, src, dst, engine, duration)
+
+
+def memset_work(state: DeviceState, region: CopyRegion, value: int, element: int) -> Memset:
+    """A memset of a region whose place is known."""
+    bits = value & ((1 << 8 * element) - 1)
+    data = np.frombuffer(bits.to_bytes(element, "little"), np.uint8)
+    return Memset(state.memory, region, data, transfers.memset(state.profile, region.bytes))

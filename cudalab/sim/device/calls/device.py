@@ -5,7 +5,7 @@ from __future__ import annotations
 from cuda.bindings.runtime import cudaDeviceAttr, cudaError_t, cudaLimit
 
 from cudalab.sim.device.calls.group import CallGroup, call
-from cudalab.sim.device.declaration import Waits
+from cudalab.sim.device.declaration import InCapture, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.machine.memory.heap import DEFAULT, rounded_limit
 
@@ -27,7 +27,13 @@ class DeviceCalls(CallGroup):
 
     # -- the device ----------------------------------------------------------------------------------------------------
 
-    @call("cudaDeviceSynchronize", "cuCtxSynchronize", cost="synchronize", waits=Waits.DEVICE)
+    @call(
+        "cudaDeviceSynchronize",
+        "cuCtxSynchronize",
+        cost="synchronize",
+        waits=Waits.DEVICE,
+        in_capture=InCapture.REFUSED,
+    )
     def synchronize(self) -> None:
         """Wait until everything has ended; raises what went wrong in a kernel."""
         self.state.wait_for_all()
@@ -124,7 +130,7 @@ class DeviceCalls(CallGroup):
         """The value of a ``cudaLimit`` number."""
         return self._limits_now[self._limit_name(limit)]
 
-    @call("cudaDeviceSetLimit", "cuCtxSetLimit", waits=Waits.DEVICE)
+    @call("cudaDeviceSetLimit", "cuCtxSetLimit", waits=Waits.DEVICE, in_capture=InCapture.UNSAFE)
     def set_limit(self, limit: int, value: int) -> None:
         """Set the value of a ``cudaLimit`` number, within what an H200 accepts."""
         name = self._limit_name(limit)

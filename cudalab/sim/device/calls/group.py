@@ -13,7 +13,7 @@ from threading import get_ident
 from typing import Concatenate, ParamSpec, TypeVar
 
 from cudalab.sim.device.caller import place_of_call
-from cudalab.sim.device.declaration import CALLS, Allocates, Call, Waits
+from cudalab.sim.device.declaration import CALLS, Allocates, Call, InCapture, Waits
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.machine.memory import host_watch
@@ -46,6 +46,7 @@ def call(
     allocates: Allocates | None = None,
     orders_streams: bool = False,
     needs_context: bool = True,
+    in_capture: InCapture = InCapture.ALLOWED,
 ) -> Callable[[Callable[Concatenate[G, P], R]], Callable[Concatenate[G, P], R]]:
     """Declare a method to be one runtime call; ``cuda`` are CUDA's names of it. The rest as in :class:`Call`."""
 
@@ -59,6 +60,7 @@ def call(
             allocates=allocates,
             orders_streams=orders_streams,
             needs_context=needs_context,
+            in_capture=in_capture,
         )
         if declared.name in CALLS:
             raise ValueError(f"two runtime calls are named {declared.name}")
@@ -87,6 +89,8 @@ def call(
                         if state.traces and cuda:
                             state.spend_on_trace()
                             began = state.scheduler.host_ns
+                        if state.captures.active:
+                            state.check_captures(declared)
                         if needs_context and not state.context.ready:
                             state.enter_context()
                         if cost is not None:

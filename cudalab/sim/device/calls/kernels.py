@@ -12,8 +12,9 @@ from cudalab.sim.compiler import prefetch
 from cudalab.sim.compiler.program import Kernel, Program
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.textures import TextureCalls
-from cudalab.sim.device.declaration import Address, Handle, HostCallback, PackedBytes, Waits
+from cudalab.sim.device.declaration import Address, Handle, HostCallback, InCapture, PackedBytes, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
+from cudalab.sim.device.graphs.content import Content, KernelContent, NodeKind
 from cudalab.sim.device.queue.array_function import ArrayFunction
 from cudalab.sim.device.queue.byte_ranges import Range, StridedRange
 from cudalab.sim.device.queue.kernel_launch import KernelLaunch, rehearsal
@@ -76,7 +77,7 @@ class KernelCalls(CallGroup):
         prefetch(program)  # object code is made in the background until the first launch asks for it
         return handle
 
-    @call("cuModuleUnload", waits=Waits.DEVICE)
+    @call("cuModuleUnload", waits=Waits.DEVICE, in_capture=InCapture.UNSAFE)
     def unload_module(self, module: Handle) -> None:
         """Wait for the whole device, then free the module's variables."""
         loaded = self._module(module)
@@ -266,13 +267,31 @@ class KernelCalls(CallGroup):
         self.state.spend(host["launch"] + len(kernel.kernel.parameters) * host["launch_argument"])
         self.state.flush_prints()
         queue = self.state.scheduler.streams.find(stream)
-        configured = self._configured(kernel, grid, block, args, shared, cluster, cooperative)
-        work = KernelLaunch(configured, self.state, self._carveouts.get(function, -1))
-        if kernel.kernel.uses_heap:
-            self.state.memory.heap.touched = True
+        work = self.work(function, grid, block, args, shared, cooperative, cluster)
+        if queue.capture is not None:
+            content = KernelContent(function, grid, block, args, shared, cooperative, cluster)
+            return self.state.captures.add(queue, Content(NodeKind.KERNEL, content), work)
         launch = self.state.issue(work, queue)
         if self.state.settings.launch_blocking:
             self.state.wait(launch)
+        return None
+
+    def work(
+        self,
+        function: int,
+        grid: Dim3,
+        block: Dim3,
+        args: bytes,
+        shared: int = 0,
+        cooperative: bool = False,
+        cluster: Dim3 | None = None,
+    ) -> KernelLaunch:
+        """A launch as work, for a stream or a graph; raises when the configuration is not allowed."""
+        kernel = self._function(function)
+        configured = self._configured(kernel, grid, block, args, shared, cluster, cooperative)
+        if kernel.kernel.uses_heap:
+            self.state.memory.heap.touched = True
+        return KernelLaunch(configured, self.state, self._carveouts.get(function, -1))
 
     def _configured(
         self,
@@ -340,6 +359,9 @@ class KernelCalls(CallGroup):
         moved = sum(size for _, size in reads) + sum(size for _, size in writes)
         duration = transfers.array_operation(self.state.profile, moved, flops)
         work = ArrayFunction(name, self.state.memory, run, reads, writes, duration, exact)
+        if queue.capture is not None:
+            return self.state.captures.add(queue, Content(NodeKind.KERNEL), work)
         operation = self.state.issue(work, queue)
         if self.state.settings.launch_blocking:
             self.state.wait(operation)
+        return None

@@ -16,7 +16,7 @@ from cudalab.sim.device import host_address
 from cudalab.sim.device.calls.allocator import Allocator
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.pools import PoolCalls
-from cudalab.sim.device.declaration import Address, Allocates, Waits
+from cudalab.sim.device.declaration import Address, Allocates, InCapture, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.state import DeviceState
 
@@ -51,14 +51,14 @@ class MemoryCalls(CallGroup):
 
     # -- device memory -------------------------------------------------------------------------------------------------
 
-    @call("cudaMalloc", "cuMemAlloc", cost=None, allocates=Allocates.DEVICE)
+    @call("cudaMalloc", "cuMemAlloc", cost=None, allocates=Allocates.DEVICE, in_capture=InCapture.UNSAFE)
     def malloc(self, size: int) -> Address:
         """Allocate ``size`` bytes aligned to 256; address 0 for 0 bytes."""
         host = self.state.profile.host
         self.state.spend(host["malloc_small"] if size < _SMALL else host["malloc"] + size * host["malloc_byte"])
         return self._allocator.allocate(size, "device", "cudaMalloc")
 
-    @call("cudaFree", "cuMemFree", cost=None, waits=Waits.DEVICE)
+    @call("cudaFree", "cuMemFree", cost=None, waits=Waits.DEVICE, in_capture=InCapture.UNSAFE)
     def free(self, pointer: Address) -> None:
         """Wait for the whole device, then free. 0 does nothing. Memory from a pool is freed without a wait."""
         host = self.state.profile.host
@@ -73,12 +73,12 @@ class MemoryCalls(CallGroup):
         self._allocator.release(pointer, "cudaFree")
         return None
 
-    @call("cudaMallocPitch", "cuMemAllocPitch", cost=None, allocates=Allocates.DEVICE)
+    @call("cudaMallocPitch", "cuMemAllocPitch", cost=None, allocates=Allocates.DEVICE, in_capture=InCapture.UNSAFE)
     def malloc_pitch(self, width: int, height: int) -> tuple[Address, int]:
         """Allocate ``height`` rows of ``width`` bytes: ``(pointer, pitch)``."""
         return self._pitched(width, height, 1, "cudaMallocPitch")
 
-    @call("cudaMalloc3D", cost=None, allocates=Allocates.DEVICE)
+    @call("cudaMalloc3D", cost=None, allocates=Allocates.DEVICE, in_capture=InCapture.UNSAFE)
     def malloc_3d(self, width: int, height: int, depth: int) -> tuple[Address, int]:
         """Allocate ``depth`` slices of ``height`` rows of ``width`` bytes: ``(pointer, pitch)``."""
         return self._pitched(width, height, depth, "cudaMalloc3D")
@@ -92,7 +92,7 @@ class MemoryCalls(CallGroup):
         self.state.spend(host["malloc_small"] if size < _SMALL else host["malloc"] + size * host["malloc_byte"])
         return (self._allocator.allocate(size, "device", name), pitch) if size else (0, 0)
 
-    @call("cudaMallocManaged", "cuMemAllocManaged", cost=None, allocates=Allocates.MANAGED)
+    @call("cudaMallocManaged", "cuMemAllocManaged", cost=None, allocates=Allocates.MANAGED, in_capture=InCapture.UNSAFE)
     def malloc_managed(self, size: int, flags: int = 1) -> Address:
         """Allocate memory that host and device use through one address. The host must wait for the device's work before
         it accesses it. Pages do not migrate here, so there are no page faults to time."""
@@ -110,6 +110,7 @@ class MemoryCalls(CallGroup):
         "cuMemAllocHost",
         cost=None,
         allocates=Allocates.PAGE_LOCKED,
+        in_capture=InCapture.UNSAFE,
     )
     def malloc_host(self, size: int, flags: int = 0) -> Address:
         """Allocate page-locked memory, mapped for the device at the same address."""
@@ -125,7 +126,7 @@ class MemoryCalls(CallGroup):
             self._host_flags[pointer] = flags | _MAPPED | (0 if flags & _WRITE_COMBINED else _PORTABLE)
         return pointer
 
-    @call("cudaFreeHost", "cuMemFreeHost", cost=None, waits=Waits.DEVICE)
+    @call("cudaFreeHost", "cuMemFreeHost", cost=None, waits=Waits.DEVICE, in_capture=InCapture.UNSAFE)
     def free_host(self, pointer: Address) -> None:
         """Wait for the whole device, then free page-locked memory. 0 does nothing."""
         host = self.state.profile.host
@@ -138,7 +139,9 @@ class MemoryCalls(CallGroup):
         self._host_flags.pop(pointer, None)
         return None
 
-    @call("cudaHostRegister", "cuMemHostRegister", cost=None, allocates=Allocates.REGISTERED)
+    @call(
+        "cudaHostRegister", "cuMemHostRegister", cost=None, allocates=Allocates.REGISTERED, in_capture=InCapture.UNSAFE
+    )
     def host_register(self, pointer: Address, size: int, flags: int = 0) -> None:
         """Page-lock host memory that CUDA did not allocate, and map it for the device."""
         self.state.spend(self.state.profile.host["malloc_async"] + size * self.state.profile.host["host_register_byte"])
@@ -158,7 +161,7 @@ class MemoryCalls(CallGroup):
         self._registered[pointer] = (size, flags | _MAPPED)
         self.state.recorder.allocated(pointer, size)
 
-    @call("cudaHostUnregister", "cuMemHostUnregister", cost=None, waits=Waits.DEVICE)
+    @call("cudaHostUnregister", "cuMemHostUnregister", cost=None, waits=Waits.DEVICE, in_capture=InCapture.UNSAFE)
     def host_unregister(self, pointer: Address) -> None:
         """Undo a registration; waits for the whole device."""
         self.state.spend(self.state.profile.host["malloc_async"])

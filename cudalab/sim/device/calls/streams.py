@@ -9,15 +9,19 @@ from collections.abc import Callable
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.device.calls.group import CallGroup, call
-from cudalab.sim.device.declaration import Handle, HostCallback, StatusCallback, Waits
+from cudalab.sim.device.declaration import Handle, HostCallback, InCapture, StatusCallback, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
+from cudalab.sim.device.graphs.capture import CaptureSequence
+from cudalab.sim.device.graphs.content import Content, NodeKind
 from cudalab.sim.device.queue.host_function import HostFunction, endless, ignored
-from cudalab.sim.device.queue.operation import NON_BLOCKING, Operation
+from cudalab.sim.device.queue.operation import NON_BLOCKING, Operation, Stream
 from cudalab.sim.device.queue.ordering import EventRecord
-from cudalab.sim.device.queue.stream import DISABLE_TIMING, INTERPROCESS, Event
+from cudalab.sim.device.queue.scheduler import EVENT_WAIT
+from cudalab.sim.device.queue.stream import DISABLE_TIMING, INTERPROCESS, CapturedRecord, Event
 from cudalab.sim.device.state import DeviceState
 
 _SUCCESS = 0
+_UNSAFE = InCapture.UNSAFE
 
 
 class StreamCalls(CallGroup):
@@ -40,14 +44,19 @@ class StreamCalls(CallGroup):
 
     @call("cudaStreamDestroy", "cuStreamDestroy", cost="stream_destroy")
     def stream_destroy(self, stream: Handle) -> None:
-        """Destroy a stream. Returns at once; work in the stream completes."""
+        """Destroy a stream. Returns at once; work in the stream completes. A capture that began in it is over."""
+        capture = self.state.scheduler.streams.find(stream).capture
         self.state.scheduler.streams.destroy(stream)
+        if capture is not None and capture.origin.handle == stream:
+            self.state.captures.end(capture)
+            self.state.captures_changed()
 
-    @call("cudaStreamSynchronize", "cuStreamSynchronize", cost="synchronize", waits=Waits.STREAM)
+    @call("cudaStreamSynchronize", "cuStreamSynchronize", cost="synchronize", waits=Waits.STREAM, in_capture=_UNSAFE)
     def stream_synchronize(self, stream: Handle = 0) -> None:
         """Wait until everything in the stream has ended. The legacy default stream counts as
         busy while any blocking stream is, for whatever comes next there would wait (seen on an H200)."""
         queue = self.state.scheduler.streams.find(stream)
+        self.state.captures.refuse_stream(queue, "cudaStreamSynchronize")
         if queue is not self.state.scheduler.streams.legacy:
             self.state.wait(queue.last)
         else:
@@ -55,10 +64,11 @@ class StreamCalls(CallGroup):
                 self.state.wait(operation)
         self.state.scheduler.host_saw_stream(queue)
 
-    @call("cudaStreamQuery", "cuStreamQuery", cost="stream_query")
+    @call("cudaStreamQuery", "cuStreamQuery", cost="stream_query", in_capture=_UNSAFE)
     def stream_query(self, stream: Handle = 0) -> bool:
         """Has everything in the stream ended?"""
         queue = self.state.scheduler.streams.find(stream)
+        self.state.captures.refuse_stream(queue, "cudaStreamQuery")
         if self.state.scheduler.implicit is not None:
             self.state.scheduler.implicit.queried(queue)
         last = [queue.last] if queue.last is not None else []
@@ -75,12 +85,56 @@ class StreamCalls(CallGroup):
     def stream_wait_event(self, stream: Handle, event: Handle, flags: int = 0) -> None:
         """Later work of the stream waits for the event's last record so far."""
         queue = self.state.scheduler.streams.find(stream)
-        record = self.state.scheduler.streams.find_event(event).record
+        found = self.state.scheduler.streams.find_event(event)
+        if queue.capture is not None or found.captured is not None:
+            return self._wait_in_capture(queue, found, flags)
         self._check_flags("cudaStreamWaitEvent", "cudaEventWaitExternal", flags)
-        if record is not None:
-            self.state.scheduler.order(queue, record)
+        if found.record is not None:
+            self.state.scheduler.order(queue, found.record)
+        return None
 
-    @call("cudaStreamGetFlags", "cuStreamGetFlags")
+    def _wait_in_capture(self, queue: Stream, event: Event, flags: int) -> None:
+        """A capturing stream waits, or a stream waits for what was recorded in one, which takes it into the capture."""
+        name, capture = "cudaStreamWaitEvent", queue.capture
+        if flags & ~1:
+            raise invalid_value(f"{name}: flags must be 0, or cudaEventWaitExternal (1) in a capture; got {flags}")
+        if capture is not None:
+            capture.check(name)
+        if flags == 1:
+            if capture is None:
+                self._check_flags(name, "cudaEventWaitExternal", flags)
+            return self.state.captures.add(queue, Content(NodeKind.WAIT_EVENT, event=event.handle), EVENT_WAIT)
+        recorded = event.captured
+        if recorded is None and event.record is None:
+            return None  # it was never recorded, and counts as complete
+        if recorded is None:
+            assert capture is not None
+            raise capture.refuse(
+                name,
+                cudaError_t.cudaErrorStreamCaptureIsolation,
+                "the event was not recorded in this capture, so the graph would depend on work outside it. Record the "
+                "event in a stream of the capture, or wait with cudaEventWaitExternal, which makes a node of the wait",
+            )
+        if not recorded.capture.active:
+            raise invalid_value(
+                f"{name}: the event was last recorded in a capture that has ended. Record it behind the graph's launch"
+            )
+        recorded.capture.check(name)
+        if queue is self.state.scheduler.streams.legacy:
+            raise self.state.captures.refuse_wait_of_legacy(recorded.capture, name)
+        if capture is not None and capture is not recorded.capture:
+            capture.refuse(name, cudaError_t.cudaErrorStreamCaptureMerge, "")
+            raise recorded.capture.refuse(
+                name,
+                cudaError_t.cudaErrorStreamCaptureMerge,
+                "the stream and the event belong to two captures, and two graphs cannot be merged. Capture both from "
+                "one stream, or make one a child graph of the other",
+            )
+        recorded.capture.join(queue, recorded.nodes)
+        self.state.captures_changed()
+        return None
+
+    @call("cudaStreamGetFlags", "cuStreamGetFlags", in_capture=_UNSAFE)
     def stream_get_flags(self, stream: Handle) -> int:
         """The flags that the stream was created with."""
         return self.state.scheduler.streams.find(stream).flags
@@ -90,7 +144,7 @@ class StreamCalls(CallGroup):
         """The priority of the stream's later work."""
         return self.state.scheduler.streams.find(stream).priority
 
-    @call("cudaStreamGetId", "cuStreamGetId")
+    @call("cudaStreamGetId", "cuStreamGetId", in_capture=_UNSAFE)
     def stream_get_id(self, stream: Handle) -> int:
         """A number that no other stream of the process has."""
         return self.state.scheduler.streams.find(stream).number
@@ -118,7 +172,20 @@ class StreamCalls(CallGroup):
         ended; later work waits for it. It must not call CUDA. An exception that it raises is shown and goes no
         further; one that does not return is left behind at the time limit. After a fault it is not called."""
         queue = self.state.scheduler.streams.find(stream)
-        self.state.issue(HostFunction(lambda: self._call_host(function), self._notice()), queue)
+        work = self.host_work(function)
+        if queue.capture is not None:
+            return self.state.captures.add(queue, Content(NodeKind.HOST), work)
+        self.state.issue(work, queue)
+        return None
+
+    def host_work(self, function: Callable[[], None] | None) -> HostFunction:
+        """A function of the program as work; ``None`` in a replay, which calls none."""
+
+        def call() -> None:
+            if function is not None:
+                self._call_host(function)
+
+        return HostFunction(call, self._notice())
 
     @call("cudaStreamAddCallback", "cuStreamAddCallback", cost="host_function")
     def add_callback(self, function: StatusCallback, stream: Handle = 0) -> None:
@@ -174,26 +241,45 @@ class StreamCalls(CallGroup):
         """The event is complete when the work that is in the stream now has ended."""
         queue = self.state.scheduler.streams.find(stream)
         target = self.state.scheduler.streams.find_event(event)
+        if queue.capture is not None:
+            return self._record_in_capture(queue, queue.capture, target, flags)
         self._check_flags("cudaEventRecordWithFlags", "cudaEventRecordExternal", flags)
-        target.record = self.state.issue(self._record, queue)
+        target.record, target.captured = self.state.issue(self._record, queue), None
+        return None
 
-    @call("cudaEventQuery", "cuEventQuery", cost="event_query")
+    def _record_in_capture(self, queue: Stream, capture: CaptureSequence, event: Event, flags: int) -> None:
+        """The event stands for a place in the graph; with ``cudaEventRecordExternal`` the record is a node."""
+        name = "cudaEventRecord"
+        capture.check(name)
+        if flags == 1:
+            return self.state.captures.add(queue, Content(NodeKind.EVENT_RECORD, event=event.handle), self._record)
+        if flags:
+            raise invalid_value(f"{name}: flags must be 0, or cudaEventRecordExternal (1) in a capture; got {flags}")
+        event.captured = CapturedRecord(capture, tuple(capture.ends[queue]))
+        return None
+
+    @call("cudaEventQuery", "cuEventQuery", cost="event_query", in_capture=_UNSAFE)
     def event_query(self, event: Handle) -> bool:
         """Is the event complete? One that was never recorded is."""
         target = self.state.scheduler.streams.find_event(event)
+        self.state.captures.refuse_event(target, "cudaEventQuery")
         if target.record is not None and target.record.done:
             self.state.scheduler.host_saw(target.record)
         return target.complete
 
-    @call("cudaEventSynchronize", "cuEventSynchronize", cost="synchronize", waits=Waits.EVENT)
+    @call("cudaEventSynchronize", "cuEventSynchronize", cost="synchronize", waits=Waits.EVENT, in_capture=_UNSAFE)
     def event_synchronize(self, event: Handle) -> None:
         """Wait until the event is complete."""
-        self.state.wait(self.state.scheduler.streams.find_event(event).record)
+        target = self.state.scheduler.streams.find_event(event)
+        self.state.captures.refuse_event(target, "cudaEventSynchronize")
+        self.state.wait(target.record)
 
     @call("cudaEventElapsedTime", "cuEventElapsedTime", cost="event_elapsed")
     def event_elapsed(self, start: Handle, end: Handle) -> float:
         """Milliseconds between two recorded events, in steps of 32 ns."""
         events = [self.state.scheduler.streams.find_event(event) for event in (start, end)]
+        for event in events:
+            self.state.captures.refuse_event(event, "cudaEventElapsedTime", invalidates=False)
         if any(event.record is None or not event.timing for event in events):
             raise CudaError(
                 cudaError_t.cudaErrorInvalidResourceHandle,

@@ -21,13 +21,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from cudalab.sim.device.caller import UNKNOWN, Place
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.queue.byte_ranges import NOTHING, Reach, Touched
 from cudalab.sim.device.queue.publication import Publication
 from cudalab.sim.device.timing.cost import KernelTime
+
+if TYPE_CHECKING:
+    from cudalab.sim.device.graphs.capture import CaptureSequence
 
 NO_TERMS: Mapping[str, float] = MappingProxyType({})
 NON_BLOCKING = 1
@@ -45,6 +48,8 @@ class Stream:
         self.priority = priority
         self.last: Operation | None = None
         """Issued last."""
+        self.capture: CaptureSequence | None = None
+        """The capture that makes nodes of its work, instead of running it."""
 
     @property
     def blocking(self) -> bool:

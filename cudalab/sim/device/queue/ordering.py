@@ -35,6 +35,18 @@ class EventWait(Work[Operation]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Empty(Work[Operation]):
+    """A node of a graph that does nothing but order others."""
+
+    kind = "empty"
+    works_on_memory = False
+    name = "empty"
+
+
+EMPTY = Empty()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ValueArrival(Work[Operation]):
     """The stream has come to a wait for a value, which is issued right behind it."""
 

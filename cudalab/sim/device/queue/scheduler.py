@@ -103,8 +103,16 @@ class Scheduler:
 
     # -- enqueueing ----------------------------------------------------------------------------------------------------
 
-    def issue(self, work: Work[RunT], stream: Stream, after: Iterable[Operation] = ()) -> RunT:
-        """Run ``work`` behind what is in the stream, and behind ``after``: the one place where operations are made."""
+    def issue(
+        self,
+        work: Work[RunT],
+        stream: Stream,
+        after: Iterable[Operation] = (),
+        rule: str = "event",
+        in_order: bool = True,
+    ) -> RunT:
+        """Run ``work`` behind what is in the stream, unless ``in_order`` is false, and behind ``after``, by ``rule``.
+        This is the one place where operations are made."""
         operation = work.operation_class(work, stream)
         now = self.host_ns
         operation.sequence = sequence = self._sequence
@@ -121,12 +129,14 @@ class Scheduler:
         if place is None:
             place = self.place = place_of_call()
         operation.place = place
-        if stream.flags & NON_BLOCKING:
+        if not in_order:
+            waits = []
+        elif stream.flags & NON_BLOCKING:
             waits = [] if last is None else [(last, "stream order")]
         else:
             waits = self.streams.dependencies(stream)
         for other in after:
-            waits.append((other, "event"))
+            waits.append((other, rule))
         taker = self._engines[engine]
         if engine != "sm" and taker is self._sm:
             operation.exclusive = True  # a device without copy engines

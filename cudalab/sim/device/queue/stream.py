@@ -14,12 +14,17 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.queue.operation import Operation, Stream
+
+if TYPE_CHECKING:
+    from cudalab.sim.device.graphs.capture import CaptureSequence
+    from cudalab.sim.device.graphs.graph import Node
 
 LEGACY = 0
 LEGACY_HANDLE = 1
@@ -29,6 +34,13 @@ _FIRST_STREAM, _FIRST_EVENT, _STEP = 0x0A00_0000, 0x0B00_0000, 0x40
 BLOCKING_SYNC, DISABLE_TIMING, INTERPROCESS = 1, 2, 4
 
 
+class CapturedRecord(NamedTuple):
+    """An event that was recorded in a capture: it stands for nodes, not for an operation."""
+
+    capture: CaptureSequence
+    nodes: tuple[Node, ...]
+
+
 class Event:
     """One event; ``record`` is the operation that recorded it last."""
 
@@ -36,6 +48,8 @@ class Event:
         self.handle = handle
         self.flags = flags
         self.record: Operation | None = None
+        self.captured: CapturedRecord | None = None
+        """Its last record, if that was in a stream that captures."""
 
     @property
     def timing(self) -> bool:
@@ -58,6 +72,8 @@ class StreamTable:
         self._orphans: list[Stream] = []
         self._next_stream = _FIRST_STREAM
         self._next_event = _FIRST_EVENT
+        self.refuse_legacy: Callable[[], None] | None = None
+        """Called when the legacy default stream is asked for, while streams capture that it would wait for."""
 
     # -- streams -------------------------------------------------------------------------------------------------------
 
@@ -85,6 +101,8 @@ class StreamTable:
         if stream is not None:
             return stream
         if handle in (LEGACY, LEGACY_HANDLE):
+            if self.refuse_legacy is not None:
+                self.refuse_legacy()
             return self.legacy
         if handle == PER_THREAD:
             thread = threading.get_ident()

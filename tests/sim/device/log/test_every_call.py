@@ -20,6 +20,7 @@ from cudalab.sim.device import CudaError, Device, Log, replay
 from cudalab.sim.device.calls import stream_attributes
 from cudalab.sim.device.context import HANDLE
 from cudalab.sim.device.declaration import CALLS, Call, Waits
+from cudalab.sim.device.graphs.content import Content, CopyContent, KernelContent, MemsetContent, NodeKind
 from cudalab.sim.device.log.log import plain, relocated, revived
 from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.queue.scheduler import Scheduler
@@ -122,6 +123,89 @@ class Kit:
         self.device.create_texture(self.memory(), (1, 1, 1), channels=FLOAT_CHANNELS, extent=(SIZE, 0))
         self.device.create_texture(self.array(), (1, 1, 1), linear=True)
 
+    # -- graphs --------------------------------------------------------------------------------------------------------
+
+    def graph(self) -> tuple[int, list[int]]:
+        """A graph with nodes of most kinds, in a chain, and the nodes."""
+        device, pointer, host = self.device, self.memory(), self.host.ctypes.data
+        graph = device.graph_create()
+        row = (SIZE, 1, 1)
+        child = device.graph_create()
+        device.graph_add_node(child, [], Content(NodeKind.MEMSET, memset=MemsetContent(pointer, 5, 16)))
+        nodes: list[int] = []
+        for content, function in (
+            (Content(NodeKind.EMPTY), None),
+            (Content(NodeKind.MEMCPY, copy=CopyContent((pointer, SIZE, SIZE), (host, SIZE, SIZE), row)), None),
+            (self.launch_content(pointer), None),
+            (Content(NodeKind.MEMSET, memset=MemsetContent(pointer + 256, 3, 8, 4)), None),
+            (Content(NodeKind.HOST), lambda: self.kept.append(1)),
+            (Content(NodeKind.EVENT_RECORD, event=device.event_create()), None),
+            (Content(NodeKind.WAIT_EVENT, event=self.recorded_event()), None),
+            (Content(NodeKind.GRAPH, graph=child), None),
+        ):
+            nodes.append(device.graph_add_node(graph, nodes[-1:], content, function))
+        return graph, nodes
+
+    def launch_content(self, pointer: int) -> Content:
+        return Content(
+            NodeKind.KERNEL, KernelContent(self.function(), (1, 1, 1), (32, 1, 1), struct.pack("Q", pointer))
+        )
+
+    def executable(self) -> int:
+        return self.device.graph_instantiate(self.graph()[0])
+
+    def launch_graph(self) -> None:
+        executable, stream = self.executable(), self.device.stream_create(1)
+        self.device.graph_launch(executable, stream)
+        self.device.graph_launch(executable)
+
+    def capture(self) -> tuple[int, int]:
+        """A capturing stream with work of most kinds: the stream, and another one that it was forked to."""
+        device, pointer, function = self.device, self.memory(), self.function()
+        stream, other, event = device.stream_create(1), device.stream_create(1), device.event_create()
+        device.capture_begin(stream, 2)
+        device.launch(function, (1, 1, 1), (32, 1, 1), struct.pack("Q", pointer), 0, stream)
+        device.memcpy(pointer, self.host.ctypes.data, SIZE, 4, stream, True)
+        device.event_record(event, stream)
+        device.stream_wait_event(other, event)
+        device.memset(pointer + 64, 1, 64, other, True)
+        device.launch_host_function(lambda: self.kept.append(1), stream)
+        device.event_record(event, other)
+        device.stream_wait_event(stream, event)
+        return stream, other
+
+    def in_capture(self, call: Callable[[Device, int], Any]) -> None:
+        """A call about a capturing stream."""
+        stream, _ = self.capture()
+        call(self.device, stream)
+        self.device.stream_destroy(stream)
+
+    def captured(self) -> None:
+        device = self.device
+        graph = device.capture_end(self.capture()[0])
+        device.graph_launch(device.graph_instantiate(graph), device.stream_create(1))
+
+    def capture_array_function(self) -> None:
+        device, pointer, stream = self.device, self.memory(64), self.device.stream_create(1)
+
+        def work() -> None:
+            np.frombuffer(device.view(pointer, 64), np.uint8)[:] += 1
+
+        device.capture_begin(stream)
+        device.array_operation("increment", work, [(pointer, 64)], [(pointer, 64)], stream)
+        executable = device.graph_instantiate(device.capture_end(stream))
+        device.synchronize()
+        for _ in range(3):
+            device.graph_launch(executable, stream)
+
+    def update(self) -> None:
+        device = self.device
+        graph, nodes = self.graph()
+        executable = device.graph_instantiate(graph)
+        device.graph_set_content(nodes[2], self.launch_content(self.memory()))
+        device.graph_exec_update(executable, graph)
+        device.graph_launch(executable)
+
 
 def copied(kit: Kit) -> None:
     """Each way that bytes go, blocking and not."""
@@ -155,6 +239,19 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "attribute": lambda kit: kit.device.attribute(int(cudaDeviceAttr.cudaDevAttrWarpSize)),
     "available_shared": lambda kit: kit.device.available_shared(kit.function(), 2, 256),
     "best_block_size": lambda kit: kit.device.best_block_size(kit.function()),
+    "capture_begin": Kit.captured,
+    "capture_begin_to_graph": lambda kit: (
+        made := kit.graph(),
+        stream := kit.device.stream_create(1),
+        kit.device.capture_begin_to_graph(stream, made[0], made[1][-1:]),
+        kit.device.capture_end(stream),
+    ),
+    "capture_end": Kit.capture_array_function,
+    "capture_info": lambda kit: kit.in_capture(lambda device, stream: device.capture_info(stream)),
+    "capture_mode": lambda kit: kit.device.capture_mode(1),
+    "capture_update_dependencies": lambda kit: kit.in_capture(
+        lambda device, stream: device.capture_update_dependencies(stream, [], 1)
+    ),
     "cluster_occupancy": lambda kit: kit.device.cluster_occupancy(kit.function(), (8, 1, 1), (32, 1, 1), 0, (2, 1, 1)),
     "create_surface": lambda kit: kit.device.create_surface(kit.array()),
     "create_texture": Kit.linear_texture,
@@ -183,6 +280,60 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "get_global": lambda kit: kit.device.get_global(kit.device.load_module(compile(SOURCE)), "factor"),
     "get_last_error": lambda kit: (fails(kit), kit.device.get_last_error()),
     "get_limit": lambda kit: kit.device.get_limit(int(cudaLimit.cudaLimitStackSize)),
+    "graph_add_dependencies": lambda kit: (
+        graph := kit.device.graph_create(),
+        nodes := [kit.device.graph_add_node(graph, [], Content(NodeKind.EMPTY)) for _ in range(2)],
+        kit.device.graph_add_dependencies(graph, nodes[:1], nodes[1:]),
+    ),
+    "graph_add_node": Kit.launch_graph,
+    "graph_child": lambda kit: kit.device.graph_child(kit.graph()[1][-1]),
+    "graph_clone": lambda kit: kit.device.graph_clone(kit.graph()[0]),
+    "graph_create": lambda kit: kit.device.graph_create(),
+    "graph_dependencies": lambda kit: kit.device.graph_dependencies(kit.graph()[1][2]),
+    "graph_dependents": lambda kit: kit.device.graph_dependents(kit.graph()[1][2]),
+    "graph_destroy": lambda kit: kit.device.graph_destroy(kit.graph()[0]),
+    "graph_destroy_node": lambda kit: kit.device.graph_destroy_node(kit.graph()[1][-1]),
+    "graph_dot": lambda kit: kit.device.graph_dot(kit.device.graph_create()),
+    "graph_edges": lambda kit: kit.device.graph_edges(kit.graph()[0]),
+    "graph_exec_destroy": lambda kit: kit.device.graph_exec_destroy(kit.executable()),
+    "graph_exec_flags": lambda kit: kit.device.graph_exec_flags(kit.executable()),
+    "graph_exec_get_id": lambda kit: kit.device.graph_exec_get_id(kit.executable()),
+    "graph_exec_set_content": lambda kit: (
+        made := kit.graph(),
+        executable := kit.device.graph_instantiate(made[0]),
+        kit.device.graph_exec_set_content(executable, made[1][2], kit.launch_content(kit.memory())),
+        kit.device.graph_launch(executable),
+    ),
+    "graph_exec_update": Kit.update,
+    "graph_find_in_clone": lambda kit: (
+        made := kit.graph(),
+        kit.device.graph_find_in_clone(made[1][0], kit.device.graph_clone(made[0])),
+    ),
+    "graph_get_enabled": lambda kit: (
+        made := kit.graph(),
+        kit.device.graph_get_enabled(kit.device.graph_instantiate(made[0]), made[1][2]),
+    ),
+    "graph_get_id": lambda kit: kit.device.graph_get_id(kit.graph()[0]),
+    "graph_instantiate": Kit.executable,
+    "graph_launch": Kit.launch_graph,
+    "graph_node_content": lambda kit: kit.device.graph_node_content(kit.graph()[1][2], int(NodeKind.KERNEL)),
+    "graph_node_number": lambda kit: kit.device.graph_node_number(kit.graph()[1][1]),
+    "graph_node_type": lambda kit: kit.device.graph_node_type(kit.graph()[1][1]),
+    "graph_nodes": lambda kit: kit.device.graph_nodes(kit.graph()[0]),
+    "graph_of_node": lambda kit: kit.device.graph_of_node(kit.graph()[1][0]),
+    "graph_remove_dependencies": lambda kit: (
+        made := kit.graph(),
+        kit.device.graph_remove_dependencies(made[0], made[1][:1], made[1][1:2]),
+    ),
+    "graph_root_nodes": lambda kit: kit.device.graph_root_nodes(kit.graph()[0]),
+    "graph_set_content": Kit.update,
+    "graph_set_enabled": lambda kit: (
+        made := kit.graph(),
+        executable := kit.device.graph_instantiate(made[0]),
+        kit.device.graph_set_enabled(executable, made[1][2], False),
+        kit.device.graph_launch(executable),
+    ),
+    "graph_upload": lambda kit: kit.device.graph_upload(kit.executable()),
     "host_get_device_pointer": lambda kit: kit.device.host_get_device_pointer(kit.device.malloc_host(SIZE)),
     "host_get_flags": lambda kit: kit.device.host_get_flags(kit.device.malloc_host(SIZE)),
     "host_register": Kit.register,
@@ -241,6 +392,7 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "stream_get_id": lambda kit: kit.device.stream_get_id(kit.device.stream_create()),
     "stream_get_priority": lambda kit: kit.device.stream_get_priority(kit.device.stream_create(0, -1)),
     "stream_priority_range": lambda kit: kit.device.stream_priority_range(),
+    "stream_is_capturing": lambda kit: kit.in_capture(lambda device, stream: device.stream_is_capturing(stream)),
     "stream_query": lambda kit: (kit.memory(1 << 24), kit.device.stream_query()),
     "stream_set_attribute": Kit.window,
     "stream_synchronize": lambda kit: (kit.memory(1 << 24), kit.device.stream_synchronize()),

@@ -1,0 +1,158 @@
+"""Instantiating graphs and launching them, as runtime calls."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from cuda.bindings.runtime import cudaError_t
+
+from cudalab.sim.device.calls.graphs import GraphCalls
+from cudalab.sim.device.calls.group import CallGroup, call
+from cudalab.sim.device.declaration import Handle
+from cudalab.sim.device.error import CudaError, invalid_value
+from cudalab.sim.device.graphs.content import Content, NodeKind
+from cudalab.sim.device.graphs.executable import EDGE, GRAPH, ExecutableGraph, ExecutableNode, GraphEnd, GraphStart
+from cudalab.sim.device.graphs.graph import Node
+from cudalab.sim.device.queue.operation import Operation
+from cudalab.sim.device.queue.ordering import EMPTY
+from cudalab.sim.device.state import DeviceState
+
+if TYPE_CHECKING:
+    from cudalab.sim.device.queue.operation import Stream
+
+AUTO_FREE, DEVICE_LAUNCH, NODE_PRIORITY = 1, 4, 8
+_FIRST, _STEP = 0x1000_0000, 0x40
+
+
+class GraphExecutionCalls(CallGroup):
+    """Executable graphs."""
+
+    def __init__(self, state: DeviceState, graphs: GraphCalls) -> None:
+        super().__init__(state)
+        self._graphs = graphs
+
+    def clear(self) -> None:
+        self._executables: dict[int, ExecutableGraph] = {}
+        self._handles = itertools.count(_FIRST, _STEP)
+        self._numbers = itertools.count(1)
+
+    @call(
+        "cudaGraphInstantiate",
+        "cudaGraphInstantiateWithFlags",
+        "cudaGraphInstantiateWithParams",
+        "cuGraphInstantiate",
+        "cuGraphInstantiateWithParams",
+        cost=None,
+    )
+    def graph_instantiate(self, graph: Handle, flags: int = 0) -> Handle:
+        """Make an executable graph of what the graph is now: a handle. Later changes of the graph do not reach it."""
+        name = "cudaGraphInstantiate"
+        found = self._graphs.graph(graph, name)
+        if flags & ~(AUTO_FREE | DEVICE_LAUNCH | NODE_PRIORITY):
+            raise invalid_value(
+                f"{name}: flags {flags:#x} are none of cudaGraphInstantiateFlag…; the one for an upload takes "
+                "cudaGraphInstantiateWithParams, which knows the stream"
+            )
+        if flags & DEVICE_LAUNCH:
+            raise CudaError(
+                cudaError_t.cudaErrorNotSupported,
+                f"{name}: graphs that kernels launch (cudaGraphInstantiateFlagDeviceLaunch) are not simulated; launch "
+                "from the host with cudaGraphLaunch",
+            )
+        made = ExecutableGraph(next(self._handles), next(self._numbers), found, flags)
+        host = self.state.profile.host
+        self.state.spend(host["graph_instantiate"] + len(made.nodes) * host["graph_instantiate_node"])
+        self._executables[made.handle] = made
+        return made.handle
+
+    @call("cudaGraphExecDestroy", "cuGraphExecDestroy", cost="graph_create")
+    def graph_exec_destroy(self, executable: Handle) -> None:
+        """Destroy an executable graph. Launches of it that are under way complete."""
+        self.executable(executable, "cudaGraphExecDestroy")
+        del self._executables[executable]
+
+    @call("cudaGraphExecGetFlags", "cuGraphExecGetFlags")
+    def graph_exec_flags(self, executable: Handle) -> int:
+        """The flags that it was instantiated with."""
+        return self.executable(executable, "cudaGraphExecGetFlags").flags & ~NODE_PRIORITY
+
+    @call("cudaGraphExecGetId", "cuGraphExecGetId")
+    def graph_exec_get_id(self, executable: Handle) -> int:
+        """A number that no other executable graph of the process has."""
+        return self.executable(executable, "cudaGraphExecGetId").number
+
+    @call("cudaGraphUpload", "cuGraphUpload", cost="graph_upload")
+    def graph_upload(self, executable: Handle, stream: Handle = 0) -> None:
+        """Bring what a launch needs to the device, so that the first launch is as quick as later ones."""
+        found = self.executable(executable, "cudaGraphUpload")
+        queue = self.state.scheduler.streams.find(stream)
+        if queue.capture is not None:
+            self.state.captures.refuse_work(queue, "cudaGraphUpload")
+        found.uploaded = True
+
+    @call("cudaGraphLaunch", "cuGraphLaunch", cost=None)
+    def graph_launch(self, executable: Handle, stream: Handle = 0) -> None:
+        """Launch an executable graph: behind what is in the stream, and behind its own launch before. In a stream that
+        captures it becomes a child graph node."""
+        found = self.executable(executable, "cudaGraphLaunch")
+        queue = self.state.scheduler.streams.find(stream)
+        host = self.state.profile.host
+        self.state.spend(host["graph_launch"] + len(found.nodes) * host["graph_launch_node"])
+        self.state.flush_prints()
+        if queue.capture is not None:
+            return self._capture(found, queue)
+        self._issue(found, queue)
+        return None
+
+    def _issue(self, graph: ExecutableGraph, stream: Stream) -> None:
+        scheduler, issue = self.state.scheduler, self.state.issue
+        duration = round(self.state.profile.device["graph_start"])
+        before = [graph.last] if graph.last is not None else []
+        start = issue(GraphStart(graph.name, duration), stream, before, GRAPH)
+        place = start.place
+        made: list[Operation] = []
+        for node in graph.nodes:
+            scheduler.place = node.place
+            node.branch.launched_in = stream
+            after = [made[index] for index in node.before] or [start]
+            made.append(self._issue_node(node, after))
+        scheduler.place = place
+        graph.last = issue(GraphEnd(graph.name), stream, [made[index] for index in graph.leaves], GRAPH)
+
+    def _issue_node(self, node: ExecutableNode, after: list[Operation]) -> Operation:
+        if not node.enabled:
+            return self.state.issue(EMPTY, node.branch, after, EDGE, in_order=False)
+        kind, event = node.content.kind, None
+        if kind in (NodeKind.EVENT_RECORD, NodeKind.WAIT_EVENT):
+            event = self.state.scheduler.streams.find_event(node.content.event)
+        if kind is NodeKind.WAIT_EVENT and event is not None and event.record is not None:
+            after = [*after, event.record]
+        operation: Operation = self.state.issue(node.work, node.branch, after, EDGE, in_order=False)
+        if kind is NodeKind.EVENT_RECORD and event is not None:
+            event.record, event.captured = operation, None
+        return operation
+
+    def _capture(self, graph: ExecutableGraph, stream: Stream) -> None:
+        """A launch in a capturing stream: the executable graph as it is now becomes a child graph."""
+        assert stream.capture is not None
+        stream.capture.check("cudaGraphLaunch")
+        child = self._graphs.new_graph()
+        made: list[Node] = []
+        for node in graph.nodes:
+            before = [made[index] for index in node.before]
+            enabled = node.enabled and node.work is not EMPTY
+            content = node.content if enabled else Content(NodeKind.EMPTY)
+            made.append(self._graphs.add(child, before, content, node.work if enabled else EMPTY))
+        owner = self._graphs.add(
+            stream.capture.graph, stream.capture.ends[stream], Content(NodeKind.GRAPH, graph=child.handle), None
+        )
+        child.owner, owner.inner = owner, child
+        stream.capture.ends[stream] = [owner]
+
+    def executable(self, handle: int, name: str) -> ExecutableGraph:
+        """The executable graph that a handle names; ``cudaErrorInvalidValue`` when there is none."""
+        found = self._executables.get(handle)
+        if found is None:
+            raise invalid_value(f"{name}: {handle:#x} is no executable graph of this device; it was destroyed")
+        return found

@@ -1,0 +1,178 @@
+"""What nodes of graphs and of executable graphs do: asked and changed by runtime calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cuda.bindings.runtime import cudaError_t
+
+from cudalab.sim.device.calls.graph_execution import GraphExecutionCalls
+from cudalab.sim.device.calls.graph_work import WorkMaker
+from cudalab.sim.device.calls.graphs import GraphCalls
+from cudalab.sim.device.calls.group import CallGroup, call
+from cudalab.sim.device.declaration import Handle, HostCallback
+from cudalab.sim.device.error import CudaError, invalid_value
+from cudalab.sim.device.graphs.content import Content, NodeKind
+from cudalab.sim.device.graphs.executable import ExecutableGraph, ExecutableNode
+from cudalab.sim.device.graphs.update import UpdateResult, change, difference
+from cudalab.sim.device.queue.ordering import EMPTY
+from cudalab.sim.device.state import DeviceState
+
+_SWITCHED = (NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET)
+
+
+@dataclass(frozen=True)
+class Update:
+    """What ``cudaGraphExecUpdate`` says of the last update."""
+
+    result: int = 0
+    node: Handle = 0
+    other: Handle = 0
+
+
+class GraphParameterCalls(CallGroup):
+    """Parameters of nodes."""
+
+    def __init__(
+        self, state: DeviceState, graphs: GraphCalls, execution: GraphExecutionCalls, maker: WorkMaker
+    ) -> None:
+        super().__init__(state)
+        self._graphs, self._execution, self._maker = graphs, execution, maker
+
+    def clear(self) -> None:
+        self._last_update = Update()
+
+    @call(
+        "cudaGraphKernelNodeGetParams",
+        "cudaGraphMemcpyNodeGetParams",
+        "cudaGraphMemsetNodeGetParams",
+        "cudaGraphEventRecordNodeGetEvent",
+        "cudaGraphEventWaitNodeGetEvent",
+    )
+    def graph_node_content(self, node: Handle, kind: int) -> Content:
+        """What a node of that kind does; an array function of CuPy has parameters that are not simulated."""
+        name = "cudaGraphNodeGetParams"
+        found = self._graphs.node(node, name)
+        if found.kind != kind:
+            raise invalid_value(f"{name}: {found.label} is no {NodeKind(kind).title} node")
+        if found.kind is NodeKind.KERNEL and found.content.kernel is None:
+            raise CudaError(
+                cudaError_t.cudaErrorNotSupported,
+                f"{name}: {found.label} is an array function of CuPy, which is no kernel on the simulated device; put "
+                "a RawKernel into the graph instead",
+            )
+        return found.content
+
+    @call(
+        "cudaGraphNodeSetParams",
+        "cudaGraphKernelNodeSetParams",
+        "cudaGraphMemcpyNodeSetParams",
+        "cudaGraphMemsetNodeSetParams",
+        "cudaGraphHostNodeSetParams",
+        "cudaGraphEventRecordNodeSetEvent",
+        "cudaGraphEventWaitNodeSetEvent",
+        "cuGraphNodeSetParams",
+        cost="graph_add_node",
+    )
+    def graph_set_content(self, node: Handle, content: Content, function: HostCallback | None = None) -> None:
+        """Change what a node does. Executable graphs made from the graph before do not change."""
+        name = "cudaGraphNodeSetParams"
+        found = self._graphs.node(node, name)
+        if found.kind is not content.kind or content.kind is NodeKind.GRAPH:
+            raise invalid_value(f"{name}: {found.label} cannot get the parameters of a {content.kind.title} node")
+        found.work = self._maker.of(name, content, function)
+        found.content = content
+
+    @call(
+        "cudaGraphExecNodeSetParams",
+        "cudaGraphExecKernelNodeSetParams",
+        "cudaGraphExecMemcpyNodeSetParams",
+        "cudaGraphExecMemsetNodeSetParams",
+        "cudaGraphExecHostNodeSetParams",
+        "cudaGraphExecChildGraphNodeSetParams",
+        "cudaGraphExecEventRecordNodeSetEvent",
+        "cudaGraphExecEventWaitNodeSetEvent",
+        "cuGraphExecNodeSetParams",
+        cost="graph_set_node",
+    )
+    def graph_exec_set_content(
+        self, executable: Handle, node: Handle, content: Content, function: HostCallback | None = None
+    ) -> None:
+        """Change what a node of an executable graph does in later launches; ``node`` is that of the graph which was
+        instantiated. The graph itself does not change."""
+        name = "cudaGraphExecNodeSetParams"
+        graph = self._execution.executable(executable, name)
+        target = self._node_of(name, graph, node)
+        if target.content.kind is not content.kind:
+            raise invalid_value(f"{name}: {target.label} cannot get the parameters of a {content.kind.title} node")
+        if content.kind is NodeKind.GRAPH:
+            return self._set_child(name, graph, target, content)
+        work = self._maker.of(name, content, function)
+        assert work is not None
+        wanted = ExecutableNode(target.node, work, target.before)
+        wanted.content = content
+        wrong = change(target, wanted)
+        if wrong is not None:
+            raise invalid_value(f"{name}: {target.label}: {wrong[1]}")
+        target.work, target.content = work, content
+        return None
+
+    def _set_child(self, name: str, graph: ExecutableGraph, target: ExecutableNode, content: Content) -> None:
+        """The nodes of a child graph take over what those of another one do."""
+        inner = target.node.inner
+        assert inner is not None
+        old = ExecutableGraph(0, 0, inner, 0)
+        new = ExecutableGraph(0, 0, self._graphs.graph(content.graph, name), 0)
+        wrong = difference(old, new)
+        if wrong is not None:
+            raise CudaError(cudaError_t.cudaErrorGraphExecUpdateFailure, f"{name}: {wrong.why}")
+        for one, other in zip(old.nodes, new.nodes, strict=True):
+            mine = graph.by_node.get(one.node)
+            if mine is not None:
+                mine.work, mine.content = other.work, other.content
+
+    @call("cudaGraphExecUpdate", "cuGraphExecUpdate", cost=None)
+    def graph_exec_update(self, executable: Handle, graph: Handle) -> None:
+        """Let an executable graph do what another graph of the same shape does. What cannot be taken over is
+        ``cudaErrorGraphExecUpdateFailure``, and then nothing changes."""
+        name = "cudaGraphExecUpdate"
+        old = self._execution.executable(executable, name)
+        new = ExecutableGraph(0, 0, self._graphs.graph(graph, name), 0)
+        host = self.state.profile.host
+        self.state.spend(host["graph_update"] + len(new.nodes) * host["graph_update_node"])
+        wrong = difference(old, new)
+        if wrong is not None:
+            handles = (node.handle if node is not None else 0 for node in (wrong.node, wrong.depends_on))
+            self._last_update = Update(int(wrong.result), *handles)
+            raise CudaError(cudaError_t.cudaErrorGraphExecUpdateFailure, f"{name}: {wrong.why}")
+        self._last_update = Update(int(UpdateResult.SUCCESS))
+        for one, other in zip(old.nodes, new.nodes, strict=True):
+            one.work, one.content = other.work, other.content
+
+    def graph_update_result(self) -> Update:
+        """What the last update came to. No call, takes no modelled time."""
+        return self._last_update
+
+    # -- switching nodes off -------------------------------------------------------------------------------------------
+
+    @call("cudaGraphNodeSetEnabled", "cuGraphNodeSetEnabled", cost="graph_set_node")
+    def graph_set_enabled(self, executable: Handle, node: Handle, enabled: bool) -> None:
+        """A kernel, memcpy or memset node that is switched off does nothing in later launches but order others."""
+        self._switched("cudaGraphNodeSetEnabled", executable, node).enabled = enabled
+
+    @call("cudaGraphNodeGetEnabled", "cuGraphNodeGetEnabled")
+    def graph_get_enabled(self, executable: Handle, node: Handle) -> bool:
+        """Is a node of an executable graph switched on?"""
+        return self._switched("cudaGraphNodeGetEnabled", executable, node).enabled
+
+    def _switched(self, name: str, executable: int, node: int) -> ExecutableNode:
+        found = self._node_of(name, self._execution.executable(executable, name), node)
+        if found.content.kind not in _SWITCHED or found.work is EMPTY:
+            raise invalid_value(f"{name}: only kernel, memcpy and memset nodes can be switched off, not {found.label}")
+        return found
+
+    def _node_of(self, name: str, graph: ExecutableGraph, handle: int) -> ExecutableNode:
+        found = graph.by_node.get(self._graphs.node(handle, name))
+        if found is None:
+            raise invalid_value(f"{name}: the node is of no graph that this executable graph was made from")
+        return found

@@ -1,0 +1,12 @@
+"""CUDA graphs: work and its order as data, made once and launched any number of times.
+
+``content.py``      what a node does, as plain values
+``graph.py``        nodes and edges
+``executable.py``   an instantiated graph, and its launch: one operation to its stream, many to the engines
+``update.py``       what of an executable graph may change
+``capture.py``      streams whose calls become nodes
+``dot.py``          a graph as text for Graphviz
+
+The calls are in ``calls/graphs.py``, ``graph_parameters.py``, ``graph_execution.py`` and ``stream_capture.py``;
+``calls/graph_work.py`` makes of a node's content work that can be issued.
+"""

@@ -1,0 +1,118 @@
+"""What a node of a graph does, as plain values: what its creator said, what a query returns, what a recording keeps.
+
+One :class:`Content` holds the values of one kind of node, as ``cudaGraphNodeParams`` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from cudalab.sim.device.declaration import Address, Handle, PackedBytes
+from cudalab.sim.machine.launch.configuration import Dim3
+
+
+class NodeKind(IntEnum):
+    """``cudaGraphNodeType`` and ``CUgraphNodeType``, which have the same numbers."""
+
+    KERNEL = 0
+    MEMCPY = 1
+    MEMSET = 2
+    HOST = 3
+    GRAPH = 4
+    EMPTY = 5
+    WAIT_EVENT = 6
+    EVENT_RECORD = 7
+    MEM_ALLOC = 10
+    MEM_FREE = 11
+
+    @property
+    def title(self) -> str:
+        """What a report calls a node of it."""
+        return _TITLES[self]
+
+
+_TITLES = {
+    NodeKind.KERNEL: "kernel",
+    NodeKind.MEMCPY: "memcpy",
+    NodeKind.MEMSET: "memset",
+    NodeKind.HOST: "host",
+    NodeKind.GRAPH: "child graph",
+    NodeKind.EMPTY: "empty",
+    NodeKind.WAIT_EVENT: "event wait",
+    NodeKind.EVENT_RECORD: "event record",
+    NodeKind.MEM_ALLOC: "memory allocation",
+    NodeKind.MEM_FREE: "memory free",
+}
+
+Box = tuple[Address, int, int]
+"""One side of a copy: the first byte, the pitch, and bytes from slice to slice."""
+
+
+@dataclass(frozen=True)
+class KernelContent:
+    """A launch. The arguments are copied when the node is made or its parameters are set."""
+
+    function: Handle
+    grid: Dim3
+    block: Dim3
+    args: PackedBytes
+    shared: int = 0
+    cooperative: bool = False
+    cluster: Dim3 | None = None
+
+
+@dataclass(frozen=True)
+class CopyContent:
+    """A copy of a box: ``extent`` is width in bytes, height, depth; ``kind`` a ``cudaMemcpyKind``."""
+
+    destination: Box
+    source: Box
+    extent: tuple[int, int, int]
+    kind: int = 4
+
+
+@dataclass(frozen=True)
+class MemsetContent:
+    """``height`` rows of ``width`` elements of ``element`` bytes, ``pitch`` bytes apart."""
+
+    pointer: Address
+    value: int
+    width: int
+    element: int = 1
+    height: int = 1
+    pitch: int = 0
+
+
+@dataclass(frozen=True)
+class HostContent:
+    """The C function that a host node calls, and its argument, as the program gave them: for questions only."""
+
+    function: int
+    data: int
+
+
+@dataclass(frozen=True)
+class AllocationContent:
+    """Memory of ``size`` bytes at an address that stays the same in every launch."""
+
+    pointer: Address
+    size: int
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a node does: its kind, and the values of that kind. An array function of CuPy is a kernel whose values CUDA
+    would know and the simulated device does not."""
+
+    kind: NodeKind
+    kernel: KernelContent | None = None
+    copy: CopyContent | None = None
+    memset: MemsetContent | None = None
+    host: HostContent | None = None
+    graph: Handle = 0
+    """The graph that a child graph node was made from."""
+    event: Handle = 0
+    allocation: AllocationContent | None = None
+    pointer: Address = 0
+    """What a free frees."""

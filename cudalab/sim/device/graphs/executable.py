@@ -1,0 +1,147 @@
+"""An instantiated graph, and its launch: one operation to its stream, many to the engines.
+
+Instantiation flattens the graph: child graphs become nodes between two markers, and every node belongs to a *branch*, a
+chain of nodes that depend on each other. A launch issues an operation that stands for the whole, which waits for the
+stream as any other, then one operation for each node, which waits for the nodes before it, and one that comes behind
+the last of them. What is issued to the stream later waits for that. A branch is a queue of its own, which the hazard
+report follows as it follows streams; launches of one executable graph never overlap, so its order holds across them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from cudalab.sim.device.caller import Place
+from cudalab.sim.device.graphs.content import Content, NodeKind
+from cudalab.sim.device.graphs.graph import Graph, Node
+from cudalab.sim.device.queue.operation import NON_BLOCKING, Operation, Stream, Work
+from cudalab.sim.device.queue.ordering import EMPTY
+from cudalab.sim.device.queue.stream import Event
+
+EDGE, GRAPH = "graph edge", "graph"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphStart(Work[Operation]):
+    """The launch of a graph has come to its turn in the stream: its first nodes may run after ``duration`` ns."""
+
+    kind = "graph"
+    works_on_memory = False
+
+    name: str
+    duration: int
+
+    def begin(self, operation: Operation) -> int:
+        return self.duration
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphEnd(Work[Operation]):
+    """The last nodes of a graph have ended."""
+
+    kind = "graph end"
+    works_on_memory = False
+
+    name: str
+
+
+class Branch(Stream):
+    """A chain of nodes of an executable graph. Each launch issues every one of them once, in order."""
+
+    def __init__(self, handle: int, graph: int) -> None:
+        super().__init__(handle, flags=NON_BLOCKING)
+        self.graph = graph
+        """The number of the graph."""
+        self.nodes: list[ExecutableNode] = []
+        self.launched_in: Stream = self
+        """The stream of the last launch."""
+
+    def node_of(self, number: int) -> ExecutableNode:
+        """The node of the ``number``-th operation, counted from 1, of this branch."""
+        return self.nodes[(number - 1) % len(self.nodes)]
+
+
+class ExecutableNode:
+    """A node that is ready to run."""
+
+    __slots__ = ("before", "branch", "content", "enabled", "event", "label", "node", "place", "work")
+
+    def __init__(self, node: Node, work: Work[Any], before: list[int]) -> None:
+        self.node = node
+        """The node of the graph that was instantiated."""
+        self.work = work
+        self.content: Content = node.content
+        self.before = before
+        """The nodes that it waits for, by their places in the order of execution."""
+        self.enabled = True
+        self.event: Event | None = None
+        """What it records, or waits for."""
+        self.label = node.label
+        self.place: Place = node.place
+        self.branch: Branch
+
+
+class ExecutableGraph:
+    """What ``cudaGraphInstantiate`` makes. ``name`` is what the timeline calls a launch of it."""
+
+    def __init__(self, handle: int, number: int, graph: Graph, flags: int) -> None:
+        self.handle = handle
+        self.number = number
+        self.flags = flags
+        self.source = graph.number
+        self.name = f"graph {graph.number}"
+        self.nodes: list[ExecutableNode] = []
+        """In the order of execution."""
+        self.by_node: dict[Node, ExecutableNode] = {}
+        self.last: Operation | None = None
+        """The end of its last launch."""
+        self.uploaded = False
+        self._flatten(graph, [])
+        self._leaves = self._find_leaves()
+        self._divide()
+
+    def _flatten(self, graph: Graph, entry: list[int]) -> list[int]:
+        """Append the nodes of ``graph``, whose roots come after ``entry``; returns what its end comes after."""
+        places: dict[Node, int] = {}
+        for node in graph.in_order():
+            before = [places[other] for other in node.before] or entry
+            place = self._append(node, node.work if node.work is not None else EMPTY, before)
+            self.by_node[node] = self.nodes[place]
+            if node.inner is not None:
+                ends = self._flatten(node.inner, [place])
+                place = self._append(node, EMPTY, ends)
+            places[node] = place
+        return [places[node] for node in graph.leaves] or entry
+
+    def _append(self, node: Node, work: Work[Any], before: list[int]) -> int:
+        self.nodes.append(ExecutableNode(node, work, before))
+        return len(self.nodes) - 1
+
+    def _find_leaves(self) -> list[int]:
+        waited_for = {place for node in self.nodes for place in node.before}
+        return [place for place in range(len(self.nodes)) if place not in waited_for]
+
+    def _divide(self) -> None:
+        """Give every node a branch: that of a node it waits for and that nobody else continues, else a new one."""
+        continued: set[int] = set()
+        for place, node in enumerate(self.nodes):
+            before = next((other for other in node.before if other not in continued), None)
+            if before is None:
+                node.branch = Branch(self.handle, self.source)
+            else:
+                continued.add(before)
+                node.branch = self.nodes[before].branch
+            node.branch.nodes.append(self.nodes[place])
+
+    @property
+    def leaves(self) -> Iterable[int]:
+        """Nodes that no other waits for, by their places."""
+        return self._leaves
+
+    @property
+    def events(self) -> list[ExecutableNode]:
+        """Nodes that record an event, or wait for one."""
+        kinds = (NodeKind.EVENT_RECORD, NodeKind.WAIT_EVENT)
+        return [node for node in self.nodes if node.content.kind in kinds]
