@@ -31,13 +31,8 @@ def command(*, which: str, workers: int, arguments: Sequence[str]) -> list[str]:
 
 
 def run(*, which: str = "", workers: int = 1, arguments: Sequence[str] = ()) -> int:
-    """Run the tests; returns pytest's exit code. The default selection runs on the simulated device.
-
-    Python's bytecode is kept in any case: images of containers often switch that off, and then each of the several
-    hundred processes of a run compiles all that it imports, a second and more of processor time each.
-    """
+    """Run the tests; returns pytest's exit code. The default selection runs on the simulated device."""
     surroundings = environment() | {"PYTHONHASHSEED": "0"}
-    surroundings.pop("PYTHONDONTWRITEBYTECODE", None)
     surroundings[VARIABLE] = "gpu" if which == "gpu" else "sim"
     line = command(which=which, workers=workers, arguments=arguments)
     return subprocess.run(line, cwd=project_root(), env=surroundings, check=False).returncode

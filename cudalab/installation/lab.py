@@ -35,10 +35,16 @@ def command(copy: Path, notebook: str | None = None, *, browser: bool, port: int
 
 def environment() -> dict[str, str]:
     """The environment for JupyterLab: this Python's own programs first, so that kernels and nbgrader are found also
-    where the virtual environment is not activated; and ``CONFIGURATION``."""
+    where the virtual environment is not activated; and ``CONFIGURATION``.
+
+    Python's bytecode is kept in any case: images of containers often switch that off, and then each kernel, and each of
+    the several hundred processes of a run of the tests, compiles all that it imports, half a second and more of
+    processor time each.
+    """
     first = {"PATH": Path(sys.executable).parent, "JUPYTER_CONFIG_PATH": CONFIGURATION}
     joined = {name: os.pathsep.join(filter(None, (str(path), os.environ.get(name)))) for name, path in first.items()}
-    return {**os.environ, **joined}
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**inherited, **joined}
 
 
 def list_kernels() -> list[Path]:

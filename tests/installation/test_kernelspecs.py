@@ -170,6 +170,12 @@ def test_lab_environment_finds_programs_and_settings_of_this_python(monkeypatch)
     assert disabled["disabledExtensions"]["@jupyterlab/apputils-extension:announcements"] is True
 
 
+def test_kernels_keep_their_bytecode(monkeypatch):
+    """Where the image of a container says that Python shall not, each would compile all that it imports."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    assert "PYTHONDONTWRITEBYTECODE" not in lab.environment()
+
+
 def test_lab_refuses_a_file_that_is_not_there(capsys):
     assert lab.start("notebooks/99_nothing.ipynb", browser=False) == 1
     assert "there is no file" in capsys.readouterr().err
