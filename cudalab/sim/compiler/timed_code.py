@@ -62,7 +62,8 @@ class TimedCode:
     @property
     def innermost_loops(self) -> tuple[frozenset[int], ...]:
         """The sites of each loop that holds no other one. A block that waits in between, for a barrier, has a site for
-        each of its parts: those up to the next block's."""
+        each of its parts: those up to the next block's. A jump back to the head that stands alone, without instructions
+        of its own here, belongs to the loop."""
         inner = [
             (first, last)
             for first, last in self.loops
@@ -71,6 +72,15 @@ class TimedCode:
         starts = sorted(block.site for block in self.blocks)
         end = dict(zip(starts, [*starts[1:], starts[-1] + 1], strict=True)) if starts else {}
         return tuple(
-            frozenset(site for block in self.blocks[first : last + 1] for site in range(block.site, end[block.site]))
+            frozenset(
+                site
+                for block in self.blocks[first : self._with_jumps(last) + 1]
+                for site in range(block.site, end[block.site])
+            )
             for first, last in inner
         )
+
+    def _with_jumps(self, last: int) -> int:
+        while last + 1 < len(self.blocks) and not self.blocks[last + 1].instructions:
+            last += 1
+        return last

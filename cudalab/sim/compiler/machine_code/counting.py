@@ -13,9 +13,25 @@ from typing import TYPE_CHECKING
 from cudalab.sim.compiler.machine_code.ways import Executed, Ways
 
 if TYPE_CHECKING:
+    Rounds = Mapping[tuple[int, ...], float]
     from cudalab.sim.compiler.machine_code.execution import Execution, Group, Label
 
 _EXACT = 1e-6
+
+
+def _same_rounds(one: Rounds, other: Rounds) -> bool:
+    """Whether lanes ran two blocks of a loop equally often; one of them may stand behind the exit, so that the last
+    round leaves it out."""
+    return one == other or one == _without_last(other) or other == _without_last(one)
+
+
+def _without_last(rounds: Rounds) -> dict[tuple[int, ...], float]:
+    found: dict[tuple[int, ...], float] = {}
+    for numbers, times in rounds.items():
+        fewer = tuple(number - 1 for number in numbers if number > 1)
+        if fewer:
+            found[fewer] = found.get(fewer, 0.0) + times
+    return found
 
 
 class Counting:
@@ -26,10 +42,12 @@ class Counting:
         self._known: dict[int, float] = dict.fromkeys(execution.rare, 0.0)
         self._running: set[int] = set()
         self._out: dict[tuple[int, int], float] = {}
+        self._walked: list[Group] = []
         self._estimated = False
 
     def all(self) -> Executed:
         shared = [self._share(group, blocks) for group, blocks in self._of.sharing.items()]
+        self._arrive_from_elsewhere()
         found = [self.block(index) for index in range(len(self._of.code.blocks))]
         called = self._call(found) and not any(found[index] for index in self._of.repeats)
         accounted = all(self._accounts_for(each, found) for each in self._of.sharing)
@@ -69,7 +87,7 @@ class Counting:
             rounds.update(self._ways.rounds.get(site, {}))
         if rounds:
             others = [self._ways.rounds.get(site) for site in self._of.around(group)]
-            return all(each == rounds for each in others if each) and self._walk(group, rounds)
+            return all(_same_rounds(each, rounds) for each in others if each) and self._walk(group, rounds)
         if not visits:
             self._known.update(dict.fromkeys(blocks, 0.0))
         return True
@@ -103,11 +121,22 @@ class Counting:
                     total[following] += weight
                 else:
                     out[index, following] = out.get((index, following), 0.0) + weight
+        self._walked.append(group)
         times_apart = self._times_apart(group, rounds, total)
         self._known.update((index, times_apart * executed) for index, executed in total.items())
         for way, gone_by in out.items():
             self._out[way] = self._out.get(way, 0.0) + times_apart * gone_by
         return consistent
+
+    def _arrive_from_elsewhere(self) -> None:
+        """Where lanes that leave an unrolled loop converge, those that never came to it arrive, too."""
+        blocks = self._of.code.blocks
+        for group in self._walked:
+            region, start = self._of.regions[group], self._of.start(group)
+            for index in sorted(each for each in region if self._of.converges(each) and each != start):
+                for each in self._of.before(index):
+                    if each not in region and (self._of.branches(each) or start not in blocks[each].successors):
+                        self._known[index] += self._flow(each, index)
 
     def _times_apart(self, group: Group, rounds: Mapping[tuple[int, ...], float], total: Mapping[int, float]) -> float:
         """In how many groups, one after the other, the lanes of a warp go through a loop that they come to at
@@ -157,14 +186,18 @@ class Counting:
             return self._out[start, end]
         if len(blocks[start].successors) < 2:
             return self.block(start)
-        label = self._of.labels[start]
-        wanted = self._next_label(end)
-        if label is not None and wanted is not None:
-            ends = wanted.group if wanted.group == label.group else wanted.sites.difference(label.group)
-            found = sum(self._ways.edges.get((a, b), 0.0) for a in label.group for b in ends)
+        other = next((each for each in blocks[start].successors if each != end), end)
+        label, wanted, unwanted = self._of.labels[start], self._next_label(end), self._next_label(other)
+        if label is not None and wanted is not None and (wanted.group != label.group or self._of.branches(start)):
+            starts = self._of.branching(start) or label.group
+            ends = wanted.sites.difference(starts)
+            if wanted.group == starts:
+                ends = frozenset(wanted.group)
+            elif unwanted is not None and unwanted.group != wanted.group:  # something of that one was moved here
+                ends = ends.difference(unwanted.group)
+            found = sum(self._ways.edges.get((a, b), 0.0) for a in starts for b in ends)
             if found:
                 return found
-        other = next((each for each in blocks[start].successors if each != end), end)
         if other in self._known or len(self._of.before(other)) == 1 and other not in self._running:
             return max(0.0, self.block(start) - self.block(other))
         return self.block(start)

@@ -13,8 +13,9 @@ from, but where the assembler
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from cudalab.sim.compiler.machine_code.assembly import Assembly
 from cudalab.sim.compiler.machine_code.control_flow import CONVERGENCE
@@ -32,6 +33,7 @@ _FAITHFUL = ("ld", "st", "atom", "red", "shfl", "vote", "bar", "barrier", "fma",
 """Operations that the assembler makes one instruction of, and moves to no other block or seldom."""
 _INTEGER = ("mul", "mad", "shl", "shr", "xor", "and", "or", "lop3", "popc", "prmt", "min", "max", "sub", "add")
 """Operations that count where a loop has none of those."""
+_ALWAYS = ".uni"
 _OWN = "$__internal"
 _LONGEST = 1 << 16
 """Blocks of one walk through a loop."""
@@ -60,6 +62,19 @@ def _is_faithful(listed: Listed) -> bool:
     return listed.opcode.split(".")[0] in _FAITHFUL and "param" not in listed.opcode
 
 
+def _completed_branches(lines: Sequence[Listed], middle: Mapping[int, int]) -> dict[int, int]:
+    """Blocks of the PTX that are nothing but the second half of a branch, ``bra.uni`` behind a ``bra`` with a guard,
+    and the block which that ends: in machine code they are one instruction, which may name the line of either."""
+    length = Counter(site for each in lines for site in each.blocks)
+    return {
+        site: middle[branching]
+        for before, each in pairwise(lines)
+        if before.branches and each.branches and each.line == before.line + 1
+        for branching, site in zip(before.blocks, each.blocks, strict=False)
+        if length[site] == 1
+    }
+
+
 class Execution:
     """The machine code of one kernel, set against the basic blocks of its PTX."""
 
@@ -71,6 +86,9 @@ class Execution:
         self._middle = {
             site: (start + end) // 2 for start, end in zip(starts, ends, strict=True) for site in range(start, end)
         }
+        completed = _completed_branches(lines, self._middle)
+        self._middle.update(completed)
+        self._second_halves = {each.line for each in lines if not completed.keys().isdisjoint(each.blocks)}
         self._loops = loops = [frozenset(map(self._whole, loop)) for loop in timed.innermost_loops]
         self._listed = {
             each.line: replace(each, blocks=tuple(sorted({self._whole(site) for site in each.blocks})))
@@ -232,10 +250,13 @@ class Execution:
     def prepares(self, index: int) -> frozenset[int]:
         """The loop that this block stands before and does for once what the PTX has inside; empty if it is none."""
         label = self.labels[index]
-        if label is None or label.lines:
+        body = self._bodies.get(self.around(label.group)) if label is not None else None
+        if label is None or body is None or index in body:
             return frozenset()
-        loop = self.around(label.group)
-        return loop if loop in self._bodies and index not in self._bodies[loop] else frozenset()
+        behind = index > body.start or any(each in body for each in self._before[index])
+        if label.lines and (behind or index in self.sharing.get(label.group, ())):
+            return frozenset()  # another part of the loop, or its first rounds
+        return self.around(label.group)
 
     def leaves(self, index: int) -> bool:
         """Whether lanes that come here group after group end so, too: nothing had them converge before."""
@@ -265,12 +286,31 @@ class Execution:
         label = self.labels[index]
         return label.copies if label is not None and label.group == group and index in self.sharing[group] else 0
 
+    def start(self, group: Group) -> int:
+        """The block by which lanes come to an unrolled loop."""
+        region = self.regions[group]
+        starts = [index for index in region if any(each not in region for each in self._before[index])]
+        return min(starts, default=min(region))
+
+    def branches(self, index: int) -> bool:
+        """Whether the branch at the end of a block is one of the PTX, not the assembler's own."""
+        return self._branches(self._instructions(index)[-1].ptx_line)
+
+    def branching(self, index: int) -> Group:
+        """The block of the PTX that ends in the branch which this block ends in; empty where the PTX does not choose
+        there: a jump that skips a predicated block is always taken."""
+        listed = self._listed.get(self._instructions(index)[-1].ptx_line)
+        chooses = listed is not None and listed.branches and self._chooses(listed)
+        return listed.blocks if listed is not None and chooses else ()
+
+    def _chooses(self, listed: Listed) -> bool:
+        return not listed.opcode.endswith(_ALWAYS) or listed.line in self._second_halves
+
     def walk(self, group: Group, rounds: int) -> tuple[list[int], int]:
         """The blocks that a lane executes that runs so many rounds of an unrolled loop, with the one it goes on to;
         and the rounds that are then left."""
         region, blocks = self.regions[group], self.code.blocks
-        starts = [index for index in region if any(each not in region for each in self._before[index])]
-        path = [min(starts, default=min(region))]
+        path = [self.start(group)]
         while path[-1] in region:
             index = path[-1]
             rounds -= self.copies(group, index)
@@ -316,6 +356,7 @@ class Execution:
         faithful: Counter[Group] = Counter()
         guarded: Counter[Group] = Counter()
         others: Counter[Group] = Counter()
+        unguarded: Counter[Group] = Counter()
         of_line: dict[Group, Counter[tuple[int, str]]] = {}
         behind = True
         for each in self._instructions(index):
@@ -324,6 +365,8 @@ class Execution:
                 continue
             group = listed.blocks
             others[group] += 1
+            if not each.guarded:
+                unguarded[group] += 1
             behind = behind and listed.branches
             bare = not self._bare.isdisjoint(group) and listed.line not in self._control and not listed.branches
             if _is_faithful(listed) and each.name in _KEPT or bare and listed.opcode.split(".")[0] in _INTEGER:
@@ -335,11 +378,14 @@ class Execution:
             group = max(chosen, key=lambda each: chosen[each])
             numbers = sorted(of_line[group].values())
             lines = frozenset(line for line, _ in of_line[group])
-            copies = self._rounds_at_once(index, group) if not self._bare.isdisjoint(group) else 0
-            return Label(group, copies or numbers[len(numbers) // 2], sites, lines, False)
+            if self._bare.isdisjoint(group):
+                return Label(group, numbers[len(numbers) // 2], sites, lines, False)
+            # of 64 bits, one operation takes several instructions
+            return Label(group, self._rounds_at_once(index, group) or numbers[0], sites, lines, False)
         final = self._instructions(index)[-1]
-        if final.ends_block and self._branches(final.ptx_line) and final.conditional:
-            return Label(self._listed[final.ptx_line].blocks, 1, sites, frozenset(), False)
+        if final.ends_block and final.conditional and (group := self.branching(index)):
+            return Label(group, 1, sites, frozenset(), False)
         if not others:
             return None
-        return Label(max(others, key=lambda each: others[each]), 1, sites, frozenset(), behind)
+        always = unguarded or others
+        return Label(max(always, key=lambda each: always[each]), 1, sites, frozenset(), behind)

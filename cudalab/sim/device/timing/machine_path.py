@@ -202,11 +202,15 @@ def machine_path(
     by_line: dict[int, SiteCounts] = {}
     for entry in counts.sites:
         by_line.setdefault(entry.site.ptx_line, entry)
-    instructions = []
-    for block, times in zip(code.blocks, executed, strict=True):
-        instructions += [
-            _timed(each, by_line.get(each.ptx_line), times) for each in code.instructions[block.first : block.end]
-        ]
+    in_all = [times for block, times in zip(code.blocks, executed, strict=True) for _ in range(block.first, block.end)]
+    of_line: dict[int, float] = {}
+    for each, times in zip(code.instructions, in_all, strict=True):
+        if each.name in _TO_L2:
+            of_line[each.ptx_line] = of_line.get(each.ptx_line, 0.0) + times
+    instructions = [
+        _timed(each, by_line.get(each.ptx_line), times, of_line.get(each.ptx_line, 0.0))
+        for each, times in zip(code.instructions, in_all, strict=True)
+    ]
     end = _end_of_kernel(code)
     paths = [_path(_Steps(code, visits), end, visits[0]) for visits in (longest, others)]
     return MachinePath(tuple(instructions), paths[0], paths[1])
@@ -303,13 +307,16 @@ _TO_L2 = frozenset(("LDG", "LD", "STG", "ST", "REDG", "ATOMG", "ATOM"))
 _OF_PIPES = {Pipe.XU: "convert", Pipe.FP64: "double"}
 
 
-def _timed(each: MachineInstruction, entry: SiteCounts | None, times: float) -> PathInstruction:
+def _timed(each: MachineInstruction, entry: SiteCounts | None, times: float, of_line: float) -> PathInstruction:
+    """``times``: how often it executes; ``of_line``: with all others that were made of the same PTX instruction."""
     control, memory = each.control, (0.0, 0.0, 0.0)
     if entry is not None and each.name in _TO_L2:
         asked = (entry.missing, entry.sectors_missing, entry.lines_missing)
         if entry.site.kind != SiteKind.LOAD:
             asked = (0.0, entry.sectors, entry.lines)
         executions = max(entry.requests, times if each.guarded else 0.0)
+        if entry.site.kind == SiteKind.LOAD and not each.guarded:  # moved out of a loop, it loads once for many rounds
+            executions = min(executions, max(of_line, asked[0], 1.0))
         memory = (asked[0] / executions, asked[1] / executions, asked[2] / executions)
     return PathInstruction(
         Pipe.CBU if each.name in _BRANCHES else each.pipe,

@@ -36,6 +36,49 @@ __global__ void long_integers(long long *out, int rounds, int mask) {
     }
     out[threadIdx.x] = x;
 }
+__global__ void quotients(float *out, int rounds, int unused) {
+    float x = threadIdx.x + 1.0f;
+    for (int i = 0; i < rounds; i++) x = 1.5f / x + 0.25f;
+    out[threadIdx.x] = x;
+}
+__global__ void halo(float *out, int radius, int unused) {
+    __shared__ float tile[128];
+    for (int i = threadIdx.x; i < 128; i += 32) tile[i] = out[i];
+    __syncthreads();
+    float sum = 0.0f;
+    for (int k = 0; k <= 2 * radius; k++) sum += tile[threadIdx.x + k];
+    out[threadIdx.x] = sum;
+}
+__global__ void some(int *out, int unused, int none) {
+    __shared__ int part[8];
+    int sum = out[threadIdx.x], warp = threadIdx.x / 32;
+    if (threadIdx.x % 32 == 31) part[warp] = sum;
+    __syncthreads();
+    for (int k = 0; k < warp; k++) sum += part[k];
+    out[threadIdx.x] = sum;
+}
+__global__ void hoisted(float *out, int rounds, int unused) {
+    float best = 1.0f;
+#pragma unroll 1
+    for (int k = 0; k < rounds; k++) {
+        float v = best;
+        for (int j = 0; j < 4; j++) best = fmaxf(best, __shfl_sync(~0u, v, j) + out[j * 32 + threadIdx.x]);
+    }
+    out[threadIdx.x] = best;
+}
+__global__ void insertions(int *out, int n, int unused) {
+    int *own = out + threadIdx.x * n;
+    for (int i = 0; i < n; i++) own[i] = (i * 7 + threadIdx.x) % n;
+    for (int gap = n / 2; gap > 0; gap /= 2)
+        for (int i = gap; i < n; i++) {
+            int value = own[i], j = i;
+            while (j >= gap && own[j - gap] > value) {
+                own[j] = own[j - gap];
+                j -= gap;
+            }
+            own[j] = value;
+        }
+}
 }
 """
 
@@ -45,10 +88,10 @@ def module() -> Module:
     return Module(compile(SOURCE), Memory(1 << 20), LIMITS)
 
 
-def counts_of(name: str, *numbers: int) -> Counts:
+def counts_of(name: str, *numbers: int, threads: int = 32) -> Counts:
     kernel = module().kernel(name)
-    args = struct.pack("<Qii", module().memory.allocate(1024), *numbers)
-    return count_launch(kernel.launch(1, 32, args), blocks=1)
+    args = struct.pack("<Qii", module().memory.allocate(1 << 14), *numbers)
+    return count_launch(kernel.launch(1, threads, args), blocks=1)
 
 
 @pytest.mark.parametrize("ways", [1, 2, 8])
@@ -67,3 +110,25 @@ def test_a_loop_of_integers_is_unrolled_as_its_counter_says() -> None:
 def test_operations_on_64_bits_are_two_instructions_and_no_two_rounds() -> None:
     machine = counts_of("long_integers", 64, 3).machine
     assert machine.by_name["LOP3"] == pytest.approx(2 * 64, abs=8)
+
+
+SINGLE = (
+    ("quotients", 20, "MUFU", 20),
+    ("halo", 4, "LDS", 9),
+    ("halo", 6, "LDS", 13),
+    ("hoisted", 10, "SHFL", 40),
+    ("hoisted", 10, "LDG", 4),
+)
+
+
+@pytest.mark.parametrize(("name", "number", "operation", "times"), SINGLE)
+def test_a_warp_executes_what_its_rounds_take(name: str, number: int, operation: str, times: int) -> None:
+    """Rounds end in a jump of their own; a division has a slow way; loads are moved out of a loop."""
+    machine = counts_of(name, number, 0).machine
+    assert machine.exact
+    assert machine.by_name[operation] == times
+
+
+@pytest.mark.parametrize(("name", "number", "threads"), [("some", 0, 256), ("insertions", 20, 32)])
+def test_lanes_that_leave_a_loop_or_never_came_to_it_meet_behind_it(name: str, number: int, threads: int) -> None:
+    assert counts_of(name, number, 0, threads=threads).machine.exact
