@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import warnings
-from contextlib import redirect_stdout
-
-from IPython.core.interactiveshell import InteractiveShell
-
-import cudalab
-from cudalab.sim.device.hazards import HazardWarning
 from tests.notebooks.chapter import Chapter, ComparedCells, Mutation, Printed, Sentence
 
 LEAST_COMPARED = 11
@@ -139,17 +131,3 @@ SENTENCES = [
 class TestComparedCells(ComparedCells):
     chapter, mutations, least, sentences = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES
     in_words = ("flags",)
-
-    def test_only_the_planted_mistake_is_a_hazard(self, shell: InteractiveShell) -> None:
-        """Run as a learner runs it, the chapter has one hazard in this process: the read before the wait."""
-        lines = []
-        for name, cell in CHAPTER.cells.items():
-            if name.startswith("now-") or name in ("hazards", "quiz", "draw-two-ways", "draw-rates", "draw-mapped"):
-                continue  # no part of the program, in a process of its own, or without a device
-            with warnings.catch_warnings(record=True) as caught, redirect_stdout(io.StringIO()):
-                warnings.simplefilter("always")
-                ended = shell.run_cell(cell.source, store_history=False)
-            assert ended.success, f"{name}: {ended.error_in_exec!r}"
-            lines += [name for warning in caught if issubclass(warning.category, HazardWarning)]
-        cudalab.backend.simulated_device().synchronize()
-        assert set(lines) == {"too-early"}

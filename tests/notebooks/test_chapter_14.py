@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import warnings
-from contextlib import redirect_stdout
-
-from IPython.core.interactiveshell import InteractiveShell
-
-import cudalab
-from cudalab.sim.device.hazards import HazardWarning
 from tests.notebooks.chapter import Chapter, ComparedCells, Mutation, Sentence
 
 LEAST_COMPARED = 6
@@ -149,17 +141,3 @@ SENTENCES = [
 
 class TestComparedCells(ComparedCells):
     chapter, mutations, least, sentences = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES
-
-    def test_only_the_planted_mistake_is_a_hazard(self, shell: InteractiveShell) -> None:
-        """Run as a learner runs it, the chapter has one hazard in this process: the wait before the record."""
-        lines = []
-        for name, cell in CHAPTER.cells.items():
-            if name in ("tuner", "neighbours", "hazard", "quiz", "fresh", "both"):
-                continue  # slow, or in a process of its own; they are compared with what they are made of elsewhere
-            with warnings.catch_warnings(record=True) as caught, redirect_stdout(io.StringIO()):
-                warnings.simplefilter("always")
-                ended = shell.run_cell(cell.source, store_history=False)
-            assert ended.success, f"{name}: {ended.error_in_exec!r}"
-            lines += [name for warning in caught if issubclass(warning.category, HazardWarning)]
-        cudalab.backend.simulated_device().synchronize()
-        assert set(lines) == {"wait-first"}

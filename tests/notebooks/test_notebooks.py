@@ -13,6 +13,7 @@ import pytest
 
 from cudalab.dev import notebook_format as rules
 from cudalab.sim.machine.reports import card
+from tests.notebooks import cell_watch, planted
 from tests.notebooks.chapter import Printed, fresh_shell
 
 ROOT = Path(__file__).parents[2]
@@ -35,8 +36,9 @@ LEAST_COMPARED = 6  # cells a chapter; the start page teaches no chapter of its 
 each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 
 
-def run_nbval(path, folder, device="sim"):
-    """Run one notebook through nbval in its lax mode, on a device; (pytest's result, what nbval did)."""
+def run_nbval(path, folder, device="sim", watched=None):
+    """Run one notebook through nbval in its lax mode, on a device; (pytest's result, what nbval did). To the file
+    ``watched`` the kernel writes what the sanitizer and the hazard report say of each cell."""
     witness = Path(folder) / "witness.json"
     command = [sys.executable, "-m", "pytest", str(path), "--nbval-lax", "--nbval-current-env"]
     command += [
@@ -50,6 +52,8 @@ def run_nbval(path, folder, device="sim"):
     command += ["-o", "verbosity_assertions=2"]  # whole comparisons
     command += ["-o", "addopts=", "-o", "filterwarnings=", "-o", "timeout=0", "--rootdir", str(path.parent)]
     environment = os.environ | {"CUDALAB_DEVICE": device, "CUDALAB_WITNESS": str(witness), "PYTHONPATH": str(ROOT)}
+    if watched is not None:
+        environment["IPYTHONDIR"] = str(cell_watch.startup_folder(Path(folder) / "ipython", watched))
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     return ended, json.loads(witness.read_text()) if witness.exists() else None
 
@@ -89,7 +93,9 @@ def test_chapters_that_await_a_gpu_say_so():
 @each_chapter
 @pytest.mark.timeout(900)
 def test_chapter_runs_and_agrees_with_the_record(path, tmp_path):
-    ended, witness = run_nbval(path, tmp_path)
+    """And nothing is found in it but what is wrong on purpose: each launch runs under all tools of the sanitizer, and
+    hazards are noted."""
+    ended, witness = run_nbval(path, tmp_path, watched=tmp_path / "watched.jsonl")
     assert ended.returncode == 0, ended.stdout[-6000:]
     code = [cell for cell in rules.read(path).cells if cell.cell_type == "code" and cell.source.strip()]
     assert len(witness["collected"]) == len(code)
@@ -98,6 +104,7 @@ def test_chapter_runs_and_agrees_with_the_record(path, tmp_path):
     assert len(marked) >= LEAST_COMPARED or path.name == "00_start_here.ipynb"
     printed = {cell.id: Printed.of(witness["outputs"][str(number)]) for number, cell in enumerate(code)}
     assert [str(sentence) for sentence in sentences_of(path) if not sentence.is_true(printed)] == []
+    planted.compare(path, [cell.id for cell in code], cell_watch.written_to(tmp_path / "watched.jsonl"))
 
 
 def recorded_notebook(tmp_path, *cells):
