@@ -155,7 +155,7 @@ def _fill_once(bench: StreamBench, trial: Trial, number: int, count: int) -> Non
     fills, main = _Fills(), current_thread()
     trial.device.observers.append(fills)
     trial.call(values, count, fresh=True)
-    held = trial.device.context.retained
+    held = trial.device.contexts[0].retained
     right = np.repeat(np.array(values, np.int64), count)
     trial.expect_value(
         right,

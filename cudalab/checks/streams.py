@@ -304,7 +304,7 @@ class Trial:
                 for _ in range(times):
                     self.value = function(*arguments) if around is None else around(function)
                 self._watch.on = False
-                self.set_up = self.device.context.active
+                self.set_up = self.device.contexts[0].active
                 if after is not None:
                     after()
                 with contextlib.suppress(*expected):
@@ -404,7 +404,7 @@ class Trial:
 
     def _settle(self, fresh: bool) -> None:
         """Wait for the device; one that is ``fresh`` only if anybody has used it."""
-        if self.device.context.active or not fresh:
+        if self.device.contexts[0].active or not fresh:
             self.device.synchronize()
 
     def close(self) -> None:

@@ -228,7 +228,7 @@ class _Drawer:
     def _used(self, row: _Row) -> str:
         """The part of the time in which an engine worked; of the SMs, how many of them could on average."""
         busy = 100 - self.panel.idle.get(row.name, 0)
-        if row.name != SMS or not any(span.blocks for span in row.spans):
+        if not row.name.endswith(SMS) or not any(span.blocks for span in row.spans):
             return f"{busy:.0f} % busy"
         load = self.panel.load
         return f"{load:.1f} % load" if load < 10 else f"{load:.0f} % load"
@@ -328,7 +328,7 @@ class _Drawer:
                 parts.append(line(ready, y + height / 2, x1, y + height / 2, QUIET, width=1.4, dash="1.5 2.5"))
         radius = 2 if x2 - x1 > 5 and height > 8 else 0
         fill = style.fill if x2 - x1 > 4 else style.ground
-        part = span.load if row.name == SMS else 1.0
+        part = span.load if row.name.endswith(SMS) else 1.0
         ground = fill if part > 0.99 else "#FFFFFF"
         parts.insert(0, rect(x1, y, x2 - x1, height, ground, stroke=style.colour, radius=radius))
         if part <= 0.99:

@@ -105,6 +105,15 @@ def answering(
     return api
 
 
+def known_device(number: Any, wrong: cudaError_t = cudaError_t.cudaErrorInvalidDevice) -> int:
+    """The number of one of the devices that there are; the error ``wrong`` for others."""
+    device, found = current_device(), signed(number)
+    try:
+        return device.contexts[found].number
+    except CudaError as error:
+        raise device.fail(wrong, error.note) from None
+
+
 # -- arguments ---------------------------------------------------------------------------------------------------------
 
 

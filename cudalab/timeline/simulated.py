@@ -31,7 +31,13 @@ _KINDS = {
     "wait": spans.WAIT,
     "free": spans.FREE,
 }
-_COPY_NAMES = {"h2d": "copy to device", "d2h": "copy to host", "sm": "copy on device", "none": "copy on host"}
+_COPY_NAMES = {
+    "h2d": "copy to device",
+    "d2h": "copy to host",
+    "peer": "copy to another device",
+    "sm": "copy on device",
+    "none": "copy on host",
+}
 Identity = tuple[int, int]
 """Which operation or stream: the number of resets before it, and its number since."""
 
@@ -45,14 +51,15 @@ class _Entry:
     trace must not make them live longer."""
 
     __slots__ = (
-        "asked", "blocker", "blocks", "bound", "bytes", "call", "end", "engine", "handle", "kind", "name", "place",
-        "rule", "sequence", "start", "stream",
+        "asked", "blocker", "blocks", "bound", "bytes", "call", "device", "end", "engine", "handle", "kind", "name",
+        "place", "rule", "sequence", "start", "stream",
     )  # fmt: skip
 
     def __init__(self, operation: Operation, call: int, epoch: int) -> None:
         self.sequence = (epoch, operation.sequence)
         self.name, self.kind, self.engine = operation.name, operation.kind, operation.engine
         self.stream, self.handle = (epoch, operation.stream.number), operation.stream.handle
+        self.device = operation.stream.device
         self.asked, self.place, self.bytes = operation.enqueued, operation.place, operation.bytes
         self.blocks = operation.work.blocks
         self.call = call
@@ -94,8 +101,11 @@ class SimulatedRecording(Observer):
         self._name = f"simulated {device.properties['name']}"
         copies = int(device.profile.engines["copy"])
         pair = {0: (spans.SMS, spans.SMS), 1: (spans.BOTH, spans.BOTH)}.get(copies, (spans.H2D, spans.D2H))
-        self._engine_names = {"h2d": pair[0], "d2h": pair[1], "sm": spans.SMS}
-        self._engines = tuple(dict.fromkeys((*pair, spans.SMS)))
+        self._engine_names = {"h2d": pair[0], "d2h": pair[1], "peer": spans.PEER, "sm": spans.SMS}
+        self._groups = [f"device {number}: " for number in range(device.count)] if device.count > 1 else [""]
+        """By device: what the names of its rows begin with."""
+        kinds = (*pair, spans.PEER, spans.SMS) if device.count > 1 else (*pair, spans.SMS)
+        self._engines = tuple(dict.fromkeys(group + kind for group in self._groups for kind in kinds))
         self._sms = int(device.properties["multiProcessorCount"])
         self._thread = threading.current_thread()
         self._open = True
@@ -129,7 +139,7 @@ class SimulatedRecording(Observer):
             self._entries[operation.sequence] = _Entry(operation, len(self._calls), self._epoch)
 
     def started(self, operation: Operation) -> None:
-        engine = self._engine(operation.engine)
+        engine = self._engine(operation.engine, operation.stream.device)
         before, self._newest_on[engine] = self._newest_on.get(engine, NOBODY), (self._epoch, operation.sequence)
         entry = self._entries.get(operation.sequence)
         if entry is None:
@@ -144,7 +154,10 @@ class SimulatedRecording(Observer):
             entry.blocker = (self._epoch, operation.wait_cause.sequence)
 
     def ended(self, operation: Operation) -> None:
-        self._last_ended = self._last_on[self._engine(operation.engine)] = (self._epoch, operation.sequence)
+        self._last_ended = self._last_on[self._engine(operation.engine, operation.stream.device)] = (
+            self._epoch,
+            operation.sequence,
+        )
         self._ended_at = operation.end
         entry = self._entries.pop(operation.sequence, None)
         if entry is not None:
@@ -177,8 +190,9 @@ class SimulatedRecording(Observer):
         self._newest_on.clear()
         self._epoch += 1
 
-    def _engine(self, name: str) -> str:
-        return self._engine_names.get(name, "")
+    def _engine(self, name: str, device: int) -> str:
+        known = self._engine_names.get(name, "")
+        return self._groups[device] + known if known else ""
 
     # -- afterwards ----------------------------------------------------------------------------------------------------
 
@@ -262,16 +276,17 @@ class SimulatedRecording(Observer):
         self._streams = {}
         taken: set[str] = set()
         number = 0
-        for entry in sorted(self._done, key=lambda entry: entry.sequence):
+        for entry in sorted(self._done, key=lambda entry: (entry.device, entry.sequence)):
             if entry.stream in self._streams:
                 continue
-            number += entry.handle != naming.LEGACY
+            of_first = entry.handle == naming.LEGACY and not entry.device
+            number += not of_first
             default = naming.DEFAULT_NAMES.get(entry.handle, f"stream {number}")
-            name = self._names.get(entry.handle, default)
+            name = self._groups[entry.device] + self._names.get(entry.handle, default)
             if name in taken:
                 name = f"{name} ({number})"
             taken.add(name)
-            self._streams[entry.stream] = (number if entry.handle != naming.LEGACY else 0, name)
+            self._streams[entry.stream] = (0 if of_first else number, name)
 
     def _call_span(self, call: _Call) -> Span:
         return Span(
@@ -300,7 +315,7 @@ class SimulatedRecording(Observer):
             kind=kind,
             stream=stream,
             stream_number=number,
-            engine=self._engine(entry.engine) if kind != spans.HOST_FUNCTION else spans.HOST,
+            engine=self._engine(entry.engine, entry.device) if kind != spans.HOST_FUNCTION else spans.HOST,
             start=self._time(start),
             end=self._time(max(start, entry.end)),
             label=self.label,

@@ -19,6 +19,7 @@ HOST_WORK = "host work"
 H2D = "H2D copy engine"
 D2H = "D2H copy engine"
 BOTH = "copy engine"
+PEER = "P2P copy engine"
 SMS = "SMs"
 HOST = "host"
 

@@ -189,3 +189,35 @@ def waiting(call: Callable[[], Any]) -> dict[str, list[str]]:
                 found[name].append(f"was {before}")
             cudart.cudaDeviceSynchronize()
     return found
+
+
+def attribute(name: str, **values: Any) -> Any:
+    """A launch attribute, such as ``attribute("PRIORITY", priority=-1)``; a nested field is ``clusterDim__x``."""
+    from cudalab import driver
+
+    value = driver.CUlaunchAttributeValue()
+    for path, number in values.items():
+        *outer, field = path.split("__")
+        place = value
+        for part in outer:
+            place = getattr(place, part)
+        setattr(place, field, number)
+    made = driver.CUlaunchAttribute()
+    made.id = getattr(driver.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")
+    made.value = value
+    return made
+
+
+def launched(kernel: Any, attributes: Any, *args: Any, stream: int = 0, grid: int = 1, block: int = 1) -> str:
+    """Launches a ``RawKernel`` with ``cuLaunchKernelEx``: the name of the code. Arguments are integers, 8 bytes each
+    where they are Python's, and 4 where they are NumPy's."""
+    from cudalab import driver
+
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = grid, 1, 1
+    config.blockDimX, config.blockDimY, config.blockDimZ = block, 1, 1
+    config.hStream = driver.CUstream(stream)
+    config.attrs, config.numAttrs = list(attributes), len(attributes)
+    kinds = tuple(ctypes.c_int if isinstance(value, np.int32) else ctypes.c_longlong for value in args)
+    values = tuple(int(value) for value in args)
+    return code(driver.cuLaunchKernelEx(config, driver.CUfunction(kernel.kernel.ptr), (values, kinds), 0))

@@ -24,6 +24,9 @@ WRONG = {
     "device_heap/exhaustion": {"memory leak"},  # they count how often malloc gives something
     "device_heap/limit": {"memory leak"},
     "device_heap/stack_limit": {"stack overflow"},
+    "launch_attributes/cluster_sizes": {"race"},  # all threads of a block write the same number, here and below
+    "launch_attributes/twice": {"race"},
+    "launch_attributes/together": {"race"},
     "grid_sync/not_cooperative": {"grid synchronisation"},
     "named_barriers/uneven_count": {"barrier count"},
     "named_barriers/reduction_mixed_with_sync": {"mixed barrier"},
@@ -32,7 +35,7 @@ WRONG = {
     "vector_atomics/sixteen_bytes": {"race"},  # one thread reads the cell that others still exchange
 }
 #: Their kernels wait for something that the sanitizer keeps away: another kernel, a copy, the host.
-WAITING = ("spinning/",)
+WAITING = ("spinning/", "programmatic_launch/")
 #: They count launches in memory that nobody sets to zero first: a correct finding of initcheck.
 UNSET = ("launch_errors/",)
 #: Whole families of mistakes.
@@ -52,6 +55,12 @@ UNORDERED = {
     "copy_shapes/copies_2d_of_the_driver": "the same",
     "copy_shapes/copies_3d_of_the_driver": "the same",
     "copy_shapes/copies_of_the_driver": "the same, and a copy within the device, which never waits",
+    "contexts/peer_copies_on_one_device": "a copy in a non-blocking stream behind one in the default stream",
+    "launch_attributes/domain_and_map": "zeros of the default stream in a non-blocking one, long after",
+    "launch_attributes/event_behind_work": "the same",
+    "two_devices/with_cupy": "an array of one device used on the other without a wait, as CuPy lets it",
+    "two_devices/mixed_arrays": "the same",
+    "two_devices/crossed_cupy": "the same",
     "spinning/host_sets_a_mapped_flag": "zeros of the default stream in a non-blocking one, long after",
     "spinning/host_sets_a_managed_flag": "the same",
 }

@@ -58,6 +58,8 @@ class Program:
     tolerance: dict[str, Bound] = field(default_factory=dict)
     isolated: bool = False
     timeout: float = 60.0
+    devices: int = 1
+    """How many devices it takes."""
 
     @property
     def source_hash(self) -> str:
@@ -79,6 +81,7 @@ def program(
     tolerance: dict[str, Bound] | None = None,
     isolated: bool = False,
     timeout: float = 60.0,
+    devices: int = 1,
 ) -> Callable[[Callable[[], Values]], Callable[[], Values]]:
     """Registers a program. ``behaviour`` says in a few words what it shows.
 
@@ -90,7 +93,7 @@ def program(
         key = f"{function.__module__.rsplit('.', 1)[-1]}/{function.__name__}"
         if key in REGISTRY and REGISTRY[key].run.__code__.co_filename != function.__code__.co_filename:
             raise ValueError(f"two programs are called {key}")
-        REGISTRY[key] = Program(key, behaviour, function, expect, tolerance or {}, isolated, timeout)
+        REGISTRY[key] = Program(key, behaviour, function, expect, tolerance or {}, isolated, timeout, devices)
         return function
 
     return register

@@ -43,6 +43,8 @@ from .results import EXCEPTION, differences, load, plain, save
 HERE = Path(__file__).parent
 COMPILE_SECONDS = 55.0  # a learner's limit is shorter; a loaded machine is no failure of a program
 PATIENCE = 3  # times a program's own limit: the same
+TWO_DEVICES = "sim:h200-x2"
+"""Simulated, for programs that take two."""
 START_TIMEOUT = 100.0  # seconds for a worker to import everything and touch the device
 
 
@@ -166,6 +168,7 @@ class Worker:
     """One child process that runs programs, replaced when it dies."""
 
     def __init__(self, device: str, real: bool) -> None:
+        self.device = device
         context = multiprocessing.get_context("spawn")
         self._pipe, child = context.Pipe()
         self._process = context.Process(target=serve, args=(child, device, real), daemon=True)
@@ -210,6 +213,11 @@ class Run:
     results: dict[str, dict[str, Any]]
 
 
+def device_for(key: str, device: str) -> str:
+    """The device on which a program runs, when ``device`` is asked for."""
+    return TWO_DEVICES if device == "sim" and REGISTRY[key].devices > 1 else device
+
+
 def run_programs(keys: list[str], device: str, *, real: bool = False, jobs: int = 2, progress: bool = True) -> Run:
     """Runs the programs in ``jobs`` worker processes.
 
@@ -230,10 +238,11 @@ def run_programs(keys: list[str], device: str, *, real: bool = False, jobs: int 
             except queue.Empty:
                 break
             try:
-                if worker is not None and device == "gpu" and REGISTRY[key].isolated:
+                wanted = device_for(key, device)
+                if worker is not None and (wanted != worker.device or wanted == "gpu" and REGISTRY[key].isolated):
                     worker.stop()
                     worker = None
-                worker = worker or Worker(device, real)
+                worker = worker or Worker(wanted, real)
                 values, seconds, healthy, _ = worker.run(key)
             except Exception as error:
                 values, seconds, healthy = {EXCEPTION: f"{type(error).__name__}: {error}"}, 0.0, False

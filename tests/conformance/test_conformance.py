@@ -21,7 +21,7 @@ from . import observation
 from .observation import Observation
 from .program import load_programs
 from .results import differences, load
-from .run import HERE, Worker, judge
+from .run import HERE, Worker, device_for, judge
 
 DEVICE = "gpu" if os.environ["CUDALAB_DEVICE"] == "gpu" else "sim"
 PROGRAMS = load_programs()
@@ -31,12 +31,13 @@ SYNCHRONISED = ("atomics/", "barriers/", "named_barriers/", "warps/")
 LARGE_HEADERS = re.compile(r"#include <(?:cooperative_groups|cuda/)")
 FEWEST = 80  # programs, spread over all families
 FAMILIES = {
-    "arrays", "async_copies", "atomics", "barriers", "callbacks", "clusters", "cooperative_groups",
+    "arrays", "async_copies", "atomics", "barriers", "callbacks", "clusters", "contexts", "cooperative_groups",
     "copy_order", "copy_shapes", "cupy_runtime", "device_heap", "device_memory_calls", "driver_modules",
     "events", "faults", "floats", "functions", "grid_sync", "host_memory", "implicit_waits", "integers",
-    "launch_blocking", "launch_errors", "legacy_default", "managed", "mbarriers", "memory_spaces",
-    "named_barriers", "per_thread", "pool", "pools", "printing", "raw_modules", "runtime_memory", "spinning",
-    "stream_handles", "stream_values", "streams", "targets", "textures", "vector_atomics", "warps",
+    "launch_attributes", "launch_blocking", "launch_errors", "legacy_default", "managed", "mbarriers", "memory_spaces",
+    "named_barriers", "per_thread", "pool", "pools", "printing", "programmatic_launch", "raw_modules",
+    "runtime_memory", "spinning", "stream_handles", "stream_values", "streams", "targets", "textures", "two_devices",
+    "vector_atomics", "warps",
 }  # fmt: skip
 
 Run = Callable[[str, bool], tuple[dict[str, Any], Observation]]
@@ -57,11 +58,13 @@ def run_program() -> Iterator[Run]:
 
     def run(key: str, sanitize: bool) -> tuple[dict[str, Any], Observation]:
         nonlocal worker
-        if worker is not None and (key in ran or DEVICE == "gpu" and PROGRAMS[key].isolated):
+        device = device_for(key, DEVICE)
+        other = worker is not None and worker.device != device
+        if worker is not None and (other or key in ran or DEVICE == "gpu" and PROGRAMS[key].isolated):
             worker.stop()
             worker = None
         if worker is None:
-            worker = Worker(DEVICE, real=False)
+            worker = Worker(device, real=False)
             ran.clear()
         ran.add(key)
         values, _, healthy, seen = worker.run(key, sanitize=sanitize)

@@ -31,10 +31,13 @@ from cudalab.sim.cudart.copies import (
 from cudalab.sim.cudart.devices import (
     cudaChooseDevice,
     cudaDeviceCanAccessPeer,
+    cudaDeviceDisablePeerAccess,
+    cudaDeviceEnablePeerAccess,
     cudaDeviceGetAttribute,
     cudaDeviceGetByPCIBusId,
     cudaDeviceGetCacheConfig,
     cudaDeviceGetLimit,
+    cudaDeviceGetP2PAttribute,
     cudaDeviceGetPCIBusId,
     cudaDeviceGetStreamPriorityRange,
     cudaDeviceReset,

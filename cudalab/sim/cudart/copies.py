@@ -14,7 +14,16 @@ from cuda.bindings.runtime import (
     cudaPos,
 )
 
-from cudalab.sim.binding import default_stream, enumerator, signed, size_t, stream_handle, struct, void_pointer
+from cudalab.sim.binding import (
+    default_stream,
+    enumerator,
+    known_device,
+    signed,
+    size_t,
+    stream_handle,
+    struct,
+    void_pointer,
+)
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.cudart.textures import copy_3d as copy_arrays
 from cudalab.sim.cudart.textures import in_memory_3d
@@ -135,16 +144,12 @@ def cudaMemcpyPeerAsync(dst: Any, dstDevice: Any, src: Any, srcDevice: Any, coun
 def _copy_peer(
     dst: Any, dst_device: Any, src: Any, src_device: Any, count: Any, stream: Any, *, asynchronous: bool
 ) -> None:
-    for device in (dst_device, src_device):
-        if signed(device) != 0:
-            raise current_device().fail(
-                cudaError_t.cudaErrorInvalidDevice, f"there is one device, number 0 (asked for {device})"
-            )
-    current_device().memcpy(
+    current_device().memcpy_peer(
         void_pointer(dst),
+        known_device(dst_device),
         void_pointer(src),
+        known_device(src_device),
         size_t(count),
-        int(cudaMemcpyKind.cudaMemcpyDeviceToDevice),
         stream_handle(stream),
         asynchronous,
     )

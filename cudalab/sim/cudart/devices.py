@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from typing import Any
 
 from cuda.bindings import runtime
 from cuda.bindings.runtime import cudaDeviceProp, cudaError_t, cudaFuncCache, cudaLimit
 
-from cudalab.sim.binding import enumerator, signed, size_t, unsigned
+from cudalab.sim.binding import enumerator, known_device, signed, size_t, unsigned
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import CudaError, current_device
 
@@ -18,41 +19,33 @@ cudaGetErrorString = runtime.cudaGetErrorString
 cudaRuntimeGetVersion = runtime.cudaRuntimeGetVersion
 getLocalRuntimeVersion = runtime.getLocalRuntimeVersion
 
-
-def _only_device(device: Any) -> int:
-    """There is one simulated device, number 0."""
-    number = signed(device)
-    if number != 0:
-        raise current_device().fail(
-            cudaError_t.cudaErrorInvalidDevice, f"there is one device, number 0 (asked for {number})"
-        )
-    return number
+_BUS = re.compile(rb"(?:[0-9a-fA-F]+:)?[0-9a-fA-F]+:[0-9a-fA-F]+(?:\.[0-7])?")
 
 
 @api(1)
 def cudaGetDeviceCount() -> int:
-    return 1
+    return current_device().count
 
 
 @api(1)
 def cudaGetDevice() -> int:
-    current_device().check_thread("cudaGetDevice")
-    return 0
+    device = current_device()
+    device.check_thread("cudaGetDevice")
+    return device.contexts.number
 
 
 @api()
 def cudaSetDevice(device: Any) -> None:
     current_device().check_thread("cudaSetDevice")
-    _only_device(device)
-    current_device().set_device()
+    current_device().set_device(known_device(device))
 
 
 @api()
 def cudaInitDevice(device: Any, deviceFlags: Any, flags: Any) -> None:
-    _only_device(device)
+    number = known_device(device)
     unsigned(deviceFlags)
     unsigned(flags)
-    current_device().initialize()
+    current_device().initialize(number)
 
 
 @api(1)
@@ -62,9 +55,9 @@ def cudaChooseDevice(prop: cudaDeviceProp | None) -> int:
 
 @api(1)
 def cudaGetDeviceProperties(device: Any) -> cudaDeviceProp:
-    _only_device(device)
+    number = known_device(device)
     result = cudaDeviceProp()
-    for name, value in current_device().properties.items():
+    for name, value in current_device().profile.properties_of(number).items():
         if name == "uuid":
             ctypes.memmove(result.uuid.getPtr(), bytes.fromhex(value), 16)  # the field cannot be assigned
         elif isinstance(value, str):
@@ -79,8 +72,7 @@ def cudaGetDeviceProperties(device: Any) -> cudaDeviceProp:
 @api(1)
 def cudaDeviceGetAttribute(attr: runtime.cudaDeviceAttr, device: Any) -> int:
     number = enumerator(attr, "attr")
-    _only_device(device)
-    return current_device().attribute(number)
+    return current_device().attribute(number, known_device(device))
 
 
 @api(1)
@@ -116,8 +108,7 @@ def cudaGetDeviceFlags() -> int:
 @api(1)
 def cudaDeviceGetPCIBusId(length: Any, device: Any) -> bytes:
     size = signed(length)
-    _only_device(device)
-    properties = current_device().properties
+    properties = current_device().profile.properties_of(known_device(device))
     text = "{pciDomainID:04x}:{pciBusID:02x}:{pciDeviceID:02x}.0".format(**properties).encode()
     if size <= len(text):
         raise current_device().fail(
@@ -129,19 +120,23 @@ def cudaDeviceGetPCIBusId(length: Any, device: Any) -> bytes:
 @api(1)
 def cudaDeviceGetByPCIBusId(pciBusId: Any) -> int:
     wanted = bytes(pciBusId).rstrip(b"\0")
-    if wanted != cudaDeviceGetPCIBusId(64, 0)[1].rstrip(b"\0"):
-        raise current_device().fail(cudaError_t.cudaErrorInvalidDevice, f"no device has the identifier {wanted!r}")
-    return 0
+    device = current_device()
+    if not _BUS.fullmatch(wanted):
+        raise device.fail(cudaError_t.cudaErrorInvalidValue, f"{wanted!r} is no bus id, such as 0000:3b:00.0")
+    for number in range(device.count):
+        if wanted == cudaDeviceGetPCIBusId(64, number)[1].rstrip(b"\0"):
+            return number
+    raise device.fail(cudaError_t.cudaErrorInvalidDevice, f"no device has the identifier {wanted!r}")
 
 
 @api(1)
 def cudaDeviceGetCacheConfig() -> cudaFuncCache:
-    return cudaFuncCache.cudaFuncCachePreferNone
+    return cudaFuncCache(current_device().get_cache_config())
 
 
 @api()
 def cudaDeviceSetCacheConfig(cacheConfig: cudaFuncCache) -> None:
-    enumerator(cacheConfig, "cacheConfig")
+    current_device().set_cache_config(enumerator(cacheConfig, "cacheConfig"))
 
 
 @api(2)
@@ -151,9 +146,23 @@ def cudaDeviceGetStreamPriorityRange() -> tuple[int, int]:
 
 @api(1)
 def cudaDeviceCanAccessPeer(device: Any, peerDevice: Any) -> int:
-    _only_device(device)
-    _only_device(peerDevice)
-    return 0
+    return int(current_device().can_access_peer(known_device(device), known_device(peerDevice)))
+
+
+@api(1)
+def cudaDeviceGetP2PAttribute(attr: runtime.cudaDeviceP2PAttr, srcDevice: Any, dstDevice: Any) -> int:
+    number = enumerator(attr, "attr")
+    return current_device().link_attribute(number, known_device(srcDevice), known_device(dstDevice))
+
+
+@api()
+def cudaDeviceEnablePeerAccess(peerDevice: Any, flags: Any) -> None:
+    current_device().enable_peer_access(known_device(peerDevice), unsigned(flags))
+
+
+@api()
+def cudaDeviceDisablePeerAccess(peerDevice: Any) -> None:
+    current_device().disable_peer_access(known_device(peerDevice))
 
 
 @api(1)

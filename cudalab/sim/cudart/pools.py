@@ -19,10 +19,10 @@ from cudalab.sim.binding import (
     create_pool,
     enumerator,
     handle,
+    known_device,
     pool_access,
     pool_attribute,
     set_pool_access,
-    signed,
     size_t,
     stream_handle,
     struct,
@@ -86,55 +86,49 @@ def cudaMemPoolGetAccess(memPool: Any, location: cudaMemLocation | None) -> cuda
 
 @api(1)
 def cudaDeviceGetDefaultMemPool(device: Any) -> cudaMemPool_t:
-    if signed(device) != 0:
-        raise current_device().fail(cudaError_t.cudaErrorInvalidDevice, f"there is one device, number 0, not {device}")
-    return cudaMemPool_t(current_device().default_pool())
+    return cudaMemPool_t(current_device().default_pool(known_device(device)))
+
+
+_WRONG = cudaError_t.cudaErrorInvalidValue
+"""These two have another code for a device that is not there than the default pool's."""
 
 
 @api(1)
 def cudaDeviceGetMemPool(device: Any) -> cudaMemPool_t:
-    _only_device(device)
-    return cudaMemPool_t(current_device().current_pool())
+    return cudaMemPool_t(current_device().current_pool(known_device(device, _WRONG)))
 
 
 @api()
 def cudaDeviceSetMemPool(device: Any, memPool: Any) -> None:
-    _only_device(device)
-    current_device().set_current_pool(handle(memPool))
-
-
-def _only_device(device: Any) -> None:
-    """These two have another code for a device that is not there than the default pool's."""
-    if signed(device) != 0:
-        raise current_device().fail(cudaError_t.cudaErrorInvalidValue, f"there is one device, number 0, not {device}")
+    current_device().set_current_pool(handle(memPool), known_device(device, _WRONG))
 
 
 @api(1)
 def cudaMemGetDefaultMemPool(location: cudaMemLocation | None, typename: cudaMemAllocationType) -> cudaMemPool_t:
-    _check_place(location, typename)
-    return cudaMemPool_t(current_device().default_pool())
+    return cudaMemPool_t(current_device().default_pool(_device_of(location, typename)))
 
 
 @api(1)
 def cudaMemGetMemPool(location: cudaMemLocation | None, typename: cudaMemAllocationType) -> cudaMemPool_t:
-    _check_place(location, typename)
-    return cudaMemPool_t(current_device().current_pool())
+    return cudaMemPool_t(current_device().current_pool(_device_of(location, typename)))
 
 
 @api()
 def cudaMemSetMemPool(location: cudaMemLocation | None, typename: cudaMemAllocationType, memPool: Any) -> None:
-    _check_place(location, typename)
-    current_device().set_current_pool(handle(memPool))
+    number = _device_of(location, typename)
+    current_device().set_current_pool(handle(memPool), number)
 
 
-def _check_place(location: Any, typename: Any) -> None:
+def _device_of(location: Any, typename: Any) -> int:
     device = current_device()
     if location is None:
         raise device.fail(cudaError_t.cudaErrorInvalidValue, "no location (None)")
     place = struct(location, "location", cudaMemLocation)
     pinned = enumerator(typename, "typename") == int(cudaMemAllocationType.cudaMemAllocationTypePinned)
-    if int(place.type) != 1 or int(place.id) != 0 or not pinned:
+    number = int(place.id)
+    if int(place.type) != 1 or not 0 <= number < device.count or not pinned:
         raise device.fail(
             cudaError_t.cudaErrorInvalidValue,
-            "pools here hold memory of the device 0, of type cudaMemAllocationTypePinned",
+            f"a pool holds memory of one of the {device.count} devices, of type cudaMemAllocationTypePinned",
         )
+    return number

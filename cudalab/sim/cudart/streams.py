@@ -64,8 +64,7 @@ def cudaStreamGetId(hStream: Any) -> int:
 
 @api(1)
 def cudaStreamGetDevice(hStream: Any) -> int:
-    current_device().stream_get_flags(stream_handle(hStream))
-    return 0
+    return current_device().stream_get_device(stream_handle(hStream))
 
 
 @api()

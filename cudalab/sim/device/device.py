@@ -1,4 +1,4 @@
-"""The simulated device: its runtime calls, and what can be asked of it without a call.
+"""The simulated machine: its runtime calls, and what can be asked of it without a call.
 
 ``cudalab.sim.cudart``, ``cudalab.sim.driver`` and ``cudalab.sim.cupy`` are thin layers over it. Units: bytes, and ns of
 modelled time. Pointers and handles are plain integers. Errors are :class:`CudaError`, with the code that the real call
@@ -26,6 +26,7 @@ from cudalab.sim.device.calls.graphs import GraphCalls
 from cudalab.sim.device.calls.kernels import FunctionInfo, KernelCalls
 from cudalab.sim.device.calls.managed_memory import ManagedCalls
 from cudalab.sim.device.calls.memory import MemoryCalls
+from cudalab.sim.device.calls.peers import PeerCalls
 from cudalab.sim.device.calls.pools import PoolCalls
 from cudalab.sim.device.calls.stream_attributes import StreamAttributeCalls
 from cudalab.sim.device.calls.stream_capture import StreamCaptureCalls
@@ -46,7 +47,7 @@ __all__ = ["Device", "FunctionInfo", "LaunchTime"]
 
 
 class Device:
-    """One simulated device.
+    """One simulated machine with one device, or as many as the profile says (``context.py``).
 
     ``profile`` names a file in ``profiles/``; ``memory`` is made new unless given; ``record`` switches the recording of
     calls on (``device.log``); ``hazards`` the report of unordered operations on the same bytes.
@@ -78,11 +79,14 @@ class Device:
         self.driver_call = state.errors.driver_call
 
         device = DeviceCalls(state)
-        self.context = state.context
-        """The device's primary context."""
+        self.contexts = state.contexts
+        """The devices' primary contexts, and which are current."""
         self.synchronize = device.synchronize
         self.initialize = device.initialize
         self.set_device = device.set_device
+        self.set_current_context = device.set_current_context
+        self.push_context = device.push_context
+        self.pop_context = device.pop_context
         self.retain_context = device.retain_context
         self.release_context = device.release_context
         self.reset = device.reset
@@ -94,6 +98,8 @@ class Device:
         self.set_limit = device.set_limit
         self.get_flags = device.get_flags
         self.set_flags = device.set_flags
+        self.get_cache_config = device.get_cache_config
+        self.set_cache_config = device.set_cache_config
 
         allocator = Allocator(state)
         pools = PoolCalls(state, allocator)
@@ -142,7 +148,15 @@ class Device:
         self.memset = copies.memset
         self.memset_3d = copies.memset_3d
 
+        peers = PeerCalls(state, copies)
+        self.can_access_peer = peers.can_access_peer
+        self.link_attribute = peers.link_attribute
+        self.enable_peer_access = peers.enable_peer_access
+        self.disable_peer_access = peers.disable_peer_access
+        self.memcpy_peer = peers.memcpy_peer
+
         streams = StreamCalls(state)
+        self.stream_get_device = streams.stream_get_device
         self.stream_create = streams.stream_create
         self.stream_destroy = streams.stream_destroy
         self.stream_synchronize = streams.stream_synchronize
@@ -183,7 +197,7 @@ class Device:
         self.image = textures.image
         self.array_of = textures.array_of
 
-        kernels = KernelCalls(state, textures)
+        kernels = KernelCalls(state, textures, attributes)
         self.load_module = kernels.load_module
         self.unload_module = kernels.unload_module
         self.get_function = kernels.get_function
@@ -252,8 +266,14 @@ class Device:
     # -- without a call ------------------------------------------------------------------------------------------------
 
     @property
+    def count(self) -> int:
+        """How many devices there are."""
+        return self.profile.devices
+
+    @property
     def properties(self) -> Mapping[str, Any]:
-        """Fields of ``cudaDeviceProp`` by name."""
+        """Fields of ``cudaDeviceProp`` by name; the devices of a machine differ in bus and identifier alone
+        (``Profile.properties_of``)."""
         return self.profile.properties
 
     @property

@@ -44,5 +44,8 @@ class Observer:
         :meth:`host_waited` as well, and the events that it waits for. Waiting for the legacy default stream means all
         blocking streams."""
 
+    def host_waited_for_device(self, number: int) -> None:
+        """What the host does from now on comes after everything on that one of several devices so far."""
+
     def reset(self) -> None:
         """The device was reset or lost: nothing that was enqueued before will end."""

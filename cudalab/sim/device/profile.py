@@ -68,6 +68,9 @@ class Profile:
     priorities: Mapping[str, int]
     """``least`` and ``greatest`` stream priority."""
     versions: Mapping[str, int]
+    devices: int
+    """How many of it the machine has; 1 unless the profile says more. Several are linked all to all, which takes the
+    constants ``peer_…`` and ``memcpy_peer…``."""
     host_constants: Mapping[str, Constant]
     device_constants: Mapping[str, Constant]
     host: Mapping[str, float] = field(init=False)
@@ -88,6 +91,15 @@ class Profile:
         """What an SM and a launch may hold."""
         clock_mhz = round(1000 * self.device["clock"])
         return DeviceLimits.of(self.properties, self.sm, clock_mhz, in_kernel_latencies(self.device))
+
+    def properties_of(self, number: int) -> Mapping[str, Any]:
+        """The properties of the device with that number: each has a bus and an identifier of its own."""
+        if not number:
+            return self.properties
+        identifier = bytearray.fromhex(self.properties["uuid"])
+        identifier[-1] = (identifier[-1] + number) & 0xFF
+        bus = self.properties["pciBusID"] + number
+        return {**self.properties, "pciBusID": bus, "uuid": identifier.hex()}
 
     def attribute(self, name: str) -> int:
         return int(self.attributes[name])
@@ -133,6 +145,7 @@ def load(name: str = DEFAULT) -> Profile:
             engines=data["engines"],
             priorities=data["priorities"],
             versions=data["versions"],
+            devices=data.get("devices", 1),
             host_constants=host,
             device_constants=device,
         )

@@ -75,6 +75,8 @@ def _repeat(
         raise ReplayError(f"call {index} of the log is {entry.name!r}, which is no runtime call")
     arguments = _arguments(call, player, index, entry, load)
     error = 0
+    if device.contexts.number != entry.device:  # the log's threads are one here
+        device.contexts.use(entry.device)
     try:
         with device.driver_call() if entry.by_driver else nullcontext():
             getattr(device, call.name)(**arguments)

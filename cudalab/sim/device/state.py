@@ -1,4 +1,4 @@
-"""The state of one simulated device, which all groups of runtime calls share: memory, queues, clock, errors, recording.
+"""The state of the simulated machine, which all groups of calls share: memory, queues, clock, errors, recording.
 
 A group that has to do something when work ends, when the host has waited, or when the device fails or is reset adds a
 function to ``on_end``, ``on_wait``, ``on_fault`` or ``on_reset``. Units: bytes, and ns of modelled time.
@@ -15,13 +15,15 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.device.caller import place_of_call, place_of_frames
-from cudalab.sim.device.context import HANDLE, PrimaryContext
+from cudalab.sim.device.context import Contexts, PrimaryContext
 from cudalab.sim.device.declaration import Call, InCapture
 from cudalab.sim.device.error import CudaError, LastErrors
 from cudalab.sim.device.gate import Gate
@@ -45,6 +47,7 @@ _STAYS = (
 )
 
 RunT = TypeVar("RunT", bound=Operation)
+_ALL: AbstractContextManager[None] = nullcontext()
 
 TIME_LIMIT = "CUDALAB_TIME_LIMIT"
 """The environment variable with the time limit, in seconds."""
@@ -78,7 +81,7 @@ class Settings:
 
 
 class DeviceState:
-    """What one device is and has. ``hazards``: whether unordered operations on the same bytes are looked for."""
+    """What the devices are and have. ``hazards``: whether unordered operations on the same bytes are looked for."""
 
     lost: CudaError | None
     """The error that every call returns now, if a kernel has failed."""
@@ -101,7 +104,7 @@ class DeviceState:
         """How many calls are under way, one within another."""
         self.host_thread = HostThread()
         self.host_threads = HostThreads(self)
-        self.context = PrimaryContext()
+        self.contexts = Contexts(profile.devices)
         self.captures = Captures()
         """The streams that capture graphs."""
         self.errors = LastErrors()
@@ -132,7 +135,8 @@ class DeviceState:
     def reset(self) -> None:
         """Forget everything but settings and the memory, which the caller has freed."""
         self.lost = None
-        self.scheduler = Scheduler(self.profile, self.memory, self.fault, self._end, self.observers)
+        here = partial(getattr, self.contexts, "number") if self.profile.devices > 1 else int
+        self.scheduler = Scheduler(self.profile, self.memory, self.fault, self._end, self.observers, here)
         self.host_threads.clear()
         self.captures.clear()
         self.timer = Timer(self.profile)
@@ -172,15 +176,16 @@ class DeviceState:
 
     def enter_context(self) -> None:
         """A call of the runtime needs the primary context: make it if there is none, and make it current."""
-        if not self.context.active:
-            self.make_context(by_runtime=True)
-        if not self.context.current:
-            self.context.set_current(HANDLE)
+        here = self.contexts.here
+        if not here.active:
+            self.make_context(here, by_runtime=True)
+        if not self.contexts.current:
+            self.contexts.use(here.number)
 
-    def make_context(self, *, by_runtime: bool) -> None:
-        """The context is made, which takes the host long; raises when the device is lost."""
+    def make_context(self, context: PrimaryContext, *, by_runtime: bool) -> None:
+        """A context is made, which takes the host long; raises when its device is lost."""
         self.spend(self.profile.host["initialize"])
-        self.context.active, self.context.made_by_runtime = True, by_runtime
+        context.active, context.made_by_runtime = True, by_runtime
 
     def check_thread(self, name: str) -> None:
         """Raise ``cudaErrorNotPermitted`` in a host function, for the call ``name``."""
@@ -235,10 +240,11 @@ class DeviceState:
             self.flush_prints()
         self._waited()
 
-    def wait_for_all(self, *, seen: bool = True) -> None:
-        """The same for everything that was enqueued. ``seen=False``: by a call that promises no such wait."""
+    def wait_for_all(self, *, seen: bool = True, device: int | None = None) -> None:
+        """The same for everything that was enqueued on a device, by default the current one. ``seen=False``: by a call
+        that promises no such wait."""
         try:
-            self.scheduler.wait_for_all(seen=seen)
+            self.scheduler.wait_for_all(seen=seen, device=device)
         finally:
             self.flush_prints()
         self._waited()
@@ -257,6 +263,12 @@ class DeviceState:
     @property
     def workers(self) -> int:
         return self.settings.workers
+
+    def memory_of(self, number: int) -> AbstractContextManager[None]:
+        """Within it memory is what kernels of a device reach."""
+        if self.profile.devices == 1:
+            return _ALL
+        return self.memory.seen_by(number, self.contexts[number].peers)
 
     def printed(self, text: str) -> None:
         """A kernel printed: shown at the next launch or wait, as CUDA does."""

@@ -30,7 +30,7 @@ def _driver_call() -> AbstractContextManager[None]:
 
 def _in_context() -> AbstractContextManager[None]:
     device = current_device()
-    if not device.context.ready:
+    if not device.contexts.ready:
         with device.driver_call():
             raise _no_context(device)
     return device.driver_call()
@@ -38,7 +38,7 @@ def _in_context() -> AbstractContextManager[None]:
 
 def _no_context(device: Device) -> CudaError:
     """Why a call of the driver API cannot work in this host thread."""
-    if device.context.current:
+    if device.contexts.current:
         return device.fail(
             cudaError_t.cudaErrorContextIsDestroyed,
             "the device's primary context is current in this host thread, but it was reset, or nobody has retained it: "

@@ -1,6 +1,6 @@
 """Initialisation, the device, its primary context, and errors.
 
-One context exists, the device's primary one (``device/context.py``). A learner would notice that calls before
+Each device has one context, its primary one (``device/context.py``). A learner would notice that calls before
 ``cuInit`` do not fail: the driver counts as loaded, as it is on a GPU, where cudalab itself asks it for the devices.
 """
 
@@ -9,12 +9,31 @@ from __future__ import annotations
 from typing import Any
 
 from cuda.bindings import driver, runtime
-from cuda.bindings.driver import CUcontext, CUdevice, CUdevice_attribute, CUlimit, CUresult, CUuuid
+from cuda.bindings.driver import (
+    CUcontext,
+    CUdevice,
+    CUdevice_attribute,
+    CUdevice_P2PAttribute,
+    CUfunc_cache,
+    CUlimit,
+    CUresult,
+    CUuuid,
+)
 
-from cudalab.sim.binding import enumerator, handle, signed, size_t, unsigned
+from cudalab.sim.binding import (
+    default_stream,
+    enumerator,
+    handle,
+    known_device,
+    signed,
+    size_t,
+    stream_handle,
+    unsigned,
+)
 from cudalab.sim.device import current_device
-from cudalab.sim.device.context import HANDLE
 from cudalab.sim.driver.answer import api, api_without_context, failed
+
+_API_VERSION = 3020
 
 
 @api_without_context()
@@ -28,27 +47,25 @@ def cuDriverGetVersion() -> int:
     return int(current_device().profile.versions["driver"])
 
 
-def _only_device(device: Any) -> None:
-    number = signed(int(device) if isinstance(device, CUdevice) else device)
-    if number != 0:
-        raise failed(CUresult.CUDA_ERROR_INVALID_DEVICE, f"there is one device, number 0 (asked for {number})")
+def _number(device: Any) -> int:
+    """The number of one of the devices that there are."""
+    return known_device(int(device) if isinstance(device, CUdevice) else device)
 
 
 @api_without_context(1)
 def cuDeviceGet(ordinal: Any) -> CUdevice:
-    _only_device(ordinal)
-    return CUdevice(0)
+    return CUdevice(_number(ordinal))
 
 
 @api_without_context(1)
 def cuDeviceGetCount() -> int:
-    return 1
+    return current_device().count
 
 
 @api_without_context(1)
 def cuDeviceGetName(length: Any, dev: Any) -> bytes:
     size = signed(length)
-    _only_device(dev)
+    _number(dev)
     return str(current_device().properties["name"]).encode()[: max(0, size - 1)].ljust(size, b"\0")
 
 
@@ -56,22 +73,19 @@ def cuDeviceGetName(length: Any, dev: Any) -> bytes:
 def cuDeviceGetUuid(dev: Any) -> CUuuid:
     import ctypes
 
-    _only_device(dev)
-    result = CUuuid()
-    ctypes.memmove(result.getPtr(), bytes.fromhex(current_device().properties["uuid"]), 16)
+    result, properties = CUuuid(), current_device().profile.properties_of(_number(dev))
+    ctypes.memmove(result.getPtr(), bytes.fromhex(properties["uuid"]), 16)
     return result
 
 
 @api_without_context(1)
 def cuDeviceTotalMem(dev: Any) -> int:
-    _only_device(dev)
-    return int(current_device().properties["totalGlobalMem"])
+    return int(current_device().profile.properties_of(_number(dev))["totalGlobalMem"])
 
 
 @api_without_context(1)
 def cuDeviceGetAttribute(attrib: CUdevice_attribute, dev: Any) -> int:
-    number = enumerator(attrib, "attrib")
-    _only_device(dev)
+    number, of = enumerator(attrib, "attrib"), _number(dev)
     device = current_device()
     try:
         name = CUdevice_attribute(number).name.removeprefix("CU_DEVICE_ATTRIBUTE_")
@@ -79,78 +93,143 @@ def cuDeviceGetAttribute(attrib: CUdevice_attribute, dev: Any) -> int:
         name = ""
     if name in device.profile.driver_attributes:
         return int(device.profile.driver_attributes[name])
-    return device.attribute(number)
+    return device.attribute(number, of)
 
 
 @api_without_context(2)
 def cuDeviceComputeCapability(dev: Any) -> tuple[int, int]:
-    _only_device(dev)
-    properties = current_device().properties
+    properties = current_device().profile.properties_of(_number(dev))
     return int(properties["major"]), int(properties["minor"])
 
 
 @api_without_context(1)
 def cuDevicePrimaryCtxRetain(dev: Any) -> CUcontext:
-    _only_device(dev)
-    current_device().retain_context()
-    return CUcontext(HANDLE)
+    return CUcontext(current_device().retain_context(_number(dev)))
 
 
 @api_without_context()
 def cuDevicePrimaryCtxRelease(dev: Any) -> None:
-    _only_device(dev)
-    current_device().release_context()
+    current_device().release_context(_number(dev))
 
 
 @api_without_context()
 def cuDevicePrimaryCtxReset(dev: Any) -> None:
-    _only_device(dev)
-    current_device().reset()
+    current_device().reset(_number(dev))
+
+
+@api_without_context()
+def cuDevicePrimaryCtxSetFlags(dev: Any, flags: Any) -> None:
+    current_device().set_flags(unsigned(flags), _number(dev))
 
 
 @api_without_context(2)
 def cuDevicePrimaryCtxGetState(dev: Any) -> tuple[int, int]:
-    _only_device(dev)
-    device = current_device()
-    return device.get_flags(), int(device.context.active)
+    number, device = _number(dev), current_device()
+    return device.get_flags(number), int(device.contexts[number].active)
 
 
 @api_without_context(1)
 def cuCtxGetCurrent() -> CUcontext:
-    return CUcontext(current_device().context.current)
+    return CUcontext(current_device().contexts.current)
 
 
 @api_without_context()
 def cuCtxSetCurrent(ctx: Any) -> None:
-    current_device().context.set_current(_known_context(ctx))
+    current_device().set_current_context(handle(ctx))
 
 
 @api_without_context()
 def cuCtxPushCurrent(ctx: Any) -> None:
-    number = _known_context(ctx)
-    if not number:
-        raise failed(CUresult.CUDA_ERROR_INVALID_CONTEXT, "cuCtxPushCurrent: no context (0)")
-    current_device().context.push(number)
+    if not handle(ctx):
+        raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, "cuCtxPushCurrent: no context (0)")
+    current_device().push_context(handle(ctx))
 
 
 @api_without_context(1)
 def cuCtxPopCurrent() -> CUcontext:
-    context = current_device().context
-    if not context.current:
+    device = current_device()
+    if not device.contexts.current:
         raise failed(CUresult.CUDA_ERROR_INVALID_CONTEXT, "cuCtxPopCurrent: no context is current in this host thread")
-    return CUcontext(context.pop())
+    return CUcontext(device.pop_context())
 
 
-def _known_context(ctx: Any) -> int:
-    number = handle(ctx)
-    if number not in (0, HANDLE):
-        raise failed(CUresult.CUDA_ERROR_INVALID_CONTEXT, "the simulated device has its primary context only")
-    return number
+def device_of(ctx: Any) -> int:
+    """The device of a context."""
+    return current_device().contexts.number_of(handle(ctx))
+
+
+def context_of(number: int) -> CUcontext:
+    """The context of a device."""
+    return CUcontext(current_device().contexts[number].handle)
 
 
 @api(1)
 def cuCtxGetDevice() -> CUdevice:
-    return CUdevice(0)
+    return CUdevice(current_device().contexts.number)
+
+
+@api(1)
+def cuCtxGetId(ctx: Any) -> int:
+    device = current_device()
+    return 1 + (device_of(ctx) if handle(ctx) else device.contexts.number)
+
+
+@api(1)
+def cuCtxGetApiVersion(ctx: Any) -> int:
+    device_of(ctx)
+    return _API_VERSION
+
+
+@api(1)
+def cuCtxGetCacheConfig() -> CUfunc_cache:
+    return CUfunc_cache(current_device().get_cache_config())
+
+
+@api()
+def cuCtxSetCacheConfig(config: CUfunc_cache) -> None:
+    current_device().set_cache_config(enumerator(config, "config"))
+
+
+# -- peers -------------------------------------------------------------------------------------------------------------
+
+
+@api_without_context(1)
+def cuDeviceCanAccessPeer(dev: Any, peerDev: Any) -> int:
+    return int(current_device().can_access_peer(_number(dev), _number(peerDev)))
+
+
+@api_without_context(1)
+def cuDeviceGetP2PAttribute(attrib: CUdevice_P2PAttribute, srcDevice: Any, dstDevice: Any) -> int:
+    return current_device().link_attribute(enumerator(attrib, "attrib"), _number(srcDevice), _number(dstDevice))
+
+
+@api()
+def cuCtxEnablePeerAccess(peerContext: Any, Flags: Any) -> None:
+    current_device().enable_peer_access(device_of(peerContext), unsigned(Flags))
+
+
+@api()
+def cuCtxDisablePeerAccess(peerContext: Any) -> None:
+    current_device().disable_peer_access(device_of(peerContext))
+
+
+def _end(ctx: Any) -> int:
+    """The device of a context that a copy names; null stands for the current one (seen on an H200)."""
+    return device_of(ctx) if handle(ctx) else current_device().contexts.number
+
+
+@api()
+def cuMemcpyPeer(dstDevice: Any, dstContext: Any, srcDevice: Any, srcContext: Any, ByteCount: Any) -> None:
+    to, of = _end(dstContext), _end(srcContext)
+    current_device().memcpy_peer(handle(dstDevice), to, handle(srcDevice), of, size_t(ByteCount), default_stream())
+
+
+@api()
+def cuMemcpyPeerAsync(
+    dstDevice: Any, dstContext: Any, srcDevice: Any, srcContext: Any, ByteCount: Any, hStream: Any
+) -> None:
+    to, of, stream = _end(dstContext), _end(srcContext), stream_handle(hStream)
+    current_device().memcpy_peer(handle(dstDevice), to, handle(srcDevice), of, size_t(ByteCount), stream, True)
 
 
 @api()

@@ -21,14 +21,26 @@ from cudalab.sim.binding import (
 )
 from cudalab.sim.compiler.program import Kernel
 from cudalab.sim.device import current_device, host_address
+from cudalab.sim.device.calls.launch_attributes import LaunchAttributes
 from cudalab.sim.driver.answer import api, failed
 
-_TAKEN = frozenset(
+_ID = CUlaunchAttributeID
+_REFUSED = {
+    _ID.CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: (
+        CUresult.CUDA_ERROR_INVALID_VALUE,
+        "is an attribute of streams: set it with cuStreamSetAttribute",
+    ),
+    _ID.CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE: (
+        CUresult.CUDA_ERROR_NOT_SUPPORTED,
+        "is for kernel nodes of graphs, not for a launch into a stream",
+    ),
+}
+"""Attributes that no plain launch takes, the code, and what to do instead."""
+_WITHOUT_EFFECT = frozenset(
     {
-        CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_IGNORE,
-        CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
-        CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-        CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
+        _ID.CU_LAUNCH_ATTRIBUTE_IGNORE,
+        _ID.CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
+        _ID.CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING,
     }
 )
 
@@ -73,21 +85,59 @@ def cuLaunchKernelEx(config: CUlaunchConfig | None, f: Any, kernelParams: Any, e
     if config is None:
         raise failed(CUresult.CUDA_ERROR_INVALID_VALUE, "cuLaunchKernelEx: no configuration (None)")
     struct(config, "config", CUlaunchConfig)
-    cooperative, cluster = False, None
+    wanted, cooperative, cluster = LaunchAttributes(), False, None
     for attribute in list(config.attrs)[: config.numAttrs]:
-        if attribute.id not in _TAKEN:
-            raise failed(
-                CUresult.CUDA_ERROR_NOT_SUPPORTED,
-                f"cuLaunchKernelEx: the launch attribute {attribute.id.name} is not simulated",
-            )
-        if attribute.id == CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        if attribute.id == _ID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
             cooperative = bool(attribute.value.cooperative)
-        elif attribute.id == CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-            cluster = cluster_of(attribute)
+        elif attribute.id == _ID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+            cluster = cluster_of(attribute) if any(cluster_of(attribute)) else None
+        else:
+            _note(attribute, wanted)
     grid = (config.gridDimX, config.gridDimY, config.gridDimZ)
     block = (config.blockDimX, config.blockDimY, config.blockDimZ)
     stream, shared = config.hStream, config.sharedMemBytes
-    _launch(f, grid, block, shared, stream, kernelParams, extra, cooperative=cooperative, cluster=cluster)
+    attributes = wanted if wanted != LaunchAttributes() else None
+    _launch(f, grid, block, shared, stream, kernelParams, extra, cooperative, cluster, attributes)
+
+
+def _note(attribute: CUlaunchAttribute, wanted: LaunchAttributes) -> None:
+    """Put one attribute, but those of the configuration, into ``wanted``. Of two alike the last counts."""
+    kind, value = attribute.id, attribute.value
+    if kind in _REFUSED:
+        code, why = _REFUSED[kind]
+        raise failed(code, f"cuLaunchKernelEx: {kind.name} {why}")
+    if kind in _WITHOUT_EFFECT:
+        return
+    if kind == _ID.CU_LAUNCH_ATTRIBUTE_PRIORITY:
+        wanted.priority = int(value.priority)
+    elif kind == _ID.CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+        wanted.carveout = int(value.sharedMemCarveout)
+    elif kind == _ID.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+        window = value.accessPolicyWindow
+        base, size, ratio = int(window.base_ptr), int(window.num_bytes), float(window.hitRatio)
+        wanted.window = base, size, ratio, int(window.hitProp), int(window.missProp)
+    elif kind == _ID.CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+        wanted.domain = int(value.memSyncDomain)
+    elif kind == _ID.CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+        wanted.domain_map = int(value.memSyncDomainMap.default_), int(value.memSyncDomainMap.remote)
+    elif kind == _ID.CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+        size = value.preferredClusterDim
+        preferred = int(size.x), int(size.y), int(size.z)
+        wanted.preferred_cluster = preferred if any(preferred) else None
+    elif kind == _ID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+        wanted.programmatic = bool(value.programmaticStreamSerializationAllowed)
+    elif kind == _ID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+        event = value.programmaticEvent
+        wanted.event, wanted.event_flags = handle(event.event), int(event.flags)
+        wanted.event_at_start = bool(event.triggerAtBlockStart)
+    elif kind == _ID.CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+        wanted.completion_event = handle(value.launchCompletionEvent.event)
+        wanted.completion_flags = int(value.launchCompletionEvent.flags)
+    else:
+        raise failed(
+            CUresult.CUDA_ERROR_NOT_SUPPORTED,
+            f"cuLaunchKernelEx: the launch attribute {kind.name} is not simulated: launch without it",
+        )
 
 
 def cluster_of(attribute: CUlaunchAttribute) -> tuple[int, int, int]:
@@ -104,9 +154,9 @@ def _launch(
     stream: Any,
     parameters: Any,
     extra: Any,
-    *,
     cooperative: bool = False,
     cluster: tuple[int, int, int] | None = None,
+    attributes: LaunchAttributes | None = None,
 ) -> None:
     device, function = current_device(), handle(f)
     gx, gy, gz = map(unsigned, grid)
@@ -116,10 +166,8 @@ def _launch(
     kernel = device.function_info(function).kernel
     args = _pack(kernel, parameters)
     queue = stream_handle(stream)
-    if cluster is None:
-        device.launch(function, (gx, gy, gz), (bx, by, bz), args, unsigned(shared), queue, cooperative)
-    else:
-        device.launch(function, (gx, gy, gz), (bx, by, bz), args, unsigned(shared), queue, cooperative, cluster)
+    optional = () if cluster is None and attributes is None else (cluster, attributes)
+    device.launch(function, (gx, gy, gz), (bx, by, bz), args, unsigned(shared), queue, cooperative, *optional)
 
 
 def _pack(kernel: Kernel, parameters: Any) -> bytes:

@@ -8,8 +8,8 @@ from cuda.bindings.driver import CUcontext, CUdeviceptr, CUmemoryPool, CUmemoryt
 
 from cudalab.sim.binding import enumerator, handle, unsigned
 from cudalab.sim.device import CudaError, current_device
-from cudalab.sim.device.context import HANDLE
 from cudalab.sim.driver.answer import api, failed
+from cudalab.sim.driver.contexts import context_of
 
 _A = CUpointer_attribute
 _HOST, _MANAGED = 1, 3
@@ -64,7 +64,7 @@ def _attribute(number: int, address: int) -> Any:
     if number == _A.CU_POINTER_ATTRIBUTE_HOST_POINTER and found.host_pointer:
         return found.host_pointer
     values: dict[int, Any] = {
-        int(_A.CU_POINTER_ATTRIBUTE_CONTEXT): CUcontext(HANDLE),
+        int(_A.CU_POINTER_ATTRIBUTE_CONTEXT): context_of(max(0, found.device)),
         int(_A.CU_POINTER_ATTRIBUTE_MEMORY_TYPE): (
             CUmemorytype.CU_MEMORYTYPE_HOST if host else CUmemorytype.CU_MEMORYTYPE_DEVICE
         ),

@@ -21,6 +21,7 @@ from cudalab.sim.binding import (
     create_pool,
     enumerator,
     handle,
+    known_device,
     pool_access,
     pool_attribute,
     range_attribute,
@@ -85,27 +86,19 @@ def cuMemPoolGetAccess(memPool: Any, location: CUmemLocation | None) -> CUmemAcc
     return CUmemAccess_flags(pool_access("cuMemPoolGetAccess", memPool, location, CUmemLocation))
 
 
-def _only_device(device: Any) -> None:
-    if int(device) != 0:
-        raise failed(CUresult.CUDA_ERROR_INVALID_DEVICE, f"there is one device, number 0 (asked for {int(device)})")
-
-
 @api(1)
 def cuDeviceGetDefaultMemPool(dev: Any) -> CUmemoryPool:
-    _only_device(dev)
-    return CUmemoryPool(current_device().default_pool())
+    return CUmemoryPool(current_device().default_pool(known_device(int(dev))))
 
 
 @api(1)
 def cuDeviceGetMemPool(dev: Any) -> CUmemoryPool:
-    _only_device(dev)
-    return CUmemoryPool(current_device().current_pool())
+    return CUmemoryPool(current_device().current_pool(known_device(int(dev))))
 
 
 @api()
 def cuDeviceSetMemPool(dev: Any, pool: Any) -> None:
-    _only_device(dev)
-    current_device().set_current_pool(handle(pool))
+    current_device().set_current_pool(handle(pool), known_device(int(dev)))
 
 
 # -- managed memory ----------------------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@ from cuda.bindings.driver import (
 from cudalab.sim.binding import add_callback, enumerator, handle, signed, size_t, stream_handle, struct, unsigned
 from cudalab.sim.cudart.stream_attributes import fill, numbers_of
 from cudalab.sim.device import current_device
-from cudalab.sim.device.context import HANDLE
 from cudalab.sim.driver.answer import api, failed
+from cudalab.sim.driver.contexts import context_of
 
 
 @api(1)
@@ -72,14 +72,12 @@ def cuStreamGetId(hStream: Any) -> int:
 
 @api(1)
 def cuStreamGetDevice(hStream: Any) -> CUdevice:
-    current_device().stream_get_flags(stream_handle(hStream))
-    return CUdevice(0)
+    return CUdevice(current_device().stream_get_device(stream_handle(hStream)))
 
 
 @api(1)
 def cuStreamGetCtx(hStream: Any) -> CUcontext:
-    current_device().stream_get_flags(stream_handle(hStream))
-    return CUcontext(HANDLE)
+    return context_of(current_device().stream_get_device(stream_handle(hStream)))
 
 
 @api()

@@ -13,8 +13,9 @@ from cuda.bindings.runtime import cudaDeviceAttr, cudaError_t
 from cudalab.sim import cudart, cupy, driver
 from cudalab.sim import device as package
 from cudalab.sim.device import Device
-from cudalab.sim.device.context import HANDLE
 
+HANDLE = 0x0D00_0000
+"""The context of device 0."""
 SUCCESS, DONE = cudaError_t.cudaSuccess, CUresult.CUDA_SUCCESS
 
 QUIET: dict[str, Callable[[], Any]] = {
@@ -161,5 +162,5 @@ def test_what_the_runtime_has_made_outlives_a_release() -> None:
 def test_contexts_that_do_not_exist() -> None:
     for function in (driver.cuCtxSetCurrent, driver.cuCtxPushCurrent):
         assert function(0xBAD) == (CUresult.CUDA_ERROR_INVALID_CONTEXT,)
-    assert driver.cuCtxPushCurrent(0) == (CUresult.CUDA_ERROR_INVALID_CONTEXT,)
+    assert driver.cuCtxPushCurrent(0) == (CUresult.CUDA_ERROR_INVALID_VALUE,)
     assert driver.cuCtxSetCurrent(0) == (DONE,)

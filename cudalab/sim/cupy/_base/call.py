@@ -71,6 +71,21 @@ def from_destructor(call: Callable[[], Any], made_in: Any) -> None:
     device().when_free(make)
 
 
+@contextmanager
+def on_device(number: int) -> Iterator[None]:
+    """Within it a device is current in this host thread, which takes no modelled time."""
+    contexts = device().contexts
+    before = contexts.number
+    if before == number:
+        yield
+        return
+    contexts.use(number)
+    try:
+        yield
+    finally:
+        contexts.use(before)
+
+
 def refuse_former(pointer: int) -> NoReturn:
     """An array from before a reset is used: its address may be another array's by now."""
     note = (

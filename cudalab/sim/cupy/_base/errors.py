@@ -22,6 +22,10 @@ def _runtime_text(status: int) -> tuple[str, str]:
     return code.name, _runtime.cudaGetErrorString(code)[1].decode()
 
 
+class PerformanceWarning(RuntimeWarning):
+    """Something that works, and takes longer than it need."""
+
+
 class CUDARuntimeError(RuntimeError):
     """A call of the CUDA runtime failed; ``status`` is its ``cudaError_t`` number."""
 

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from cudalab.sim.cupy._base import catalogue
+from cudalab.sim.cupy._base.call import on_device
 from cudalab.sim.cupy._base.device_array import DeviceArray
 from cudalab.sim.cupy._core import layout, types
 from cudalab.sim.cupy._core.operation import Operand, Work, enqueue
-from cudalab.sim.cupy.cuda import memory, pinned_memory
+from cudalab.sim.cupy.cuda import memory, pinned_memory, runtime
 from cudalab.sim.cupy.cuda.device import Device
 from cudalab.sim.cupy.cuda.memory import MemoryPointer
 from cudalab.sim.cupy.cuda.stream import current_pointer, get_current_stream, refuse_capture
@@ -220,11 +221,12 @@ class ndarray(DeviceArray):
         else:
             target = self._checked_target(out)
             order = "C" if target.flags.c_contiguous else "F"
-        if self.size:
-            source = self if self._contiguous(order) else self.copy(order=order)
-            source.data.copy_to_host_async(target.ctypes.data, source.nbytes, stream)
-        if blocking:
-            (get_current_stream() if stream is None else stream).synchronize()
+        with on_device(self.data.device_id):
+            if self.size:
+                source = self if self._contiguous(order) else self.copy(order=order)
+                source.data.copy_to_host_async(target.ctypes.data, source.nbytes, stream)
+            if blocking:
+                (get_current_stream() if stream is None else stream).synchronize()
         return target
 
     def _checked_target(self, out: Any) -> np.ndarray:
@@ -253,10 +255,11 @@ class ndarray(DeviceArray):
         else:
             raise RuntimeError("Cannot set to non-contiguous array")
         refuse_capture(stream)
-        stream = stream if stream is not None else get_current_stream()
-        self.data.copy_from_host_async(source.ctypes.data, self.nbytes, stream)
-        if source is not arr:
-            pinned_memory.keep_until(stream.record(), source)
+        with on_device(self.data.device_id):
+            stream = stream if stream is not None else get_current_stream()
+            self.data.copy_from_host_async(source.ctypes.data, self.nbytes, stream)
+            if source is not arr:
+                pinned_memory.keep_until(stream.record(), source)
 
     def item(self) -> Any:
         """The only element as a Python number."""
@@ -383,8 +386,14 @@ class ndarray(DeviceArray):
         return result
 
     def copy(self, order: str = "C") -> ndarray:
-        """A copy."""
-        return self.astype(self._dtype, order=order)
+        """A copy, on the current device."""
+        if self.data.device_id == runtime.getDevice():
+            return self.astype(self._dtype, order=order)
+        with on_device(self.data.device_id):
+            source = self if self._contiguous("C") else self.astype(self._dtype, order="C")
+        result = ndarray(self._shape, self._dtype)
+        result.data.copy_from_device_async(source.data, source.nbytes)
+        return result
 
     def fill(self, value: Any) -> None:
         """Set every element to ``value``, a number or an array without axes."""

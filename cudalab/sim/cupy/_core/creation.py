@@ -16,7 +16,7 @@ from cudalab.sim.cupy._core import layout, types
 from cudalab.sim.cupy._core.array import copy_elements, define, ndarray, order_char, required
 from cudalab.sim.cupy._core.joining import stack
 from cudalab.sim.cupy._core.operation import Work, enqueue
-from cudalab.sim.cupy.cuda import pinned_memory
+from cudalab.sim.cupy.cuda import pinned_memory, runtime
 from cudalab.sim.cupy.cuda.memory import MemoryPointer, UnownedMemory
 from cudalab.sim.cupy.cuda.stream import get_current_stream, refuse_capture
 
@@ -57,6 +57,8 @@ def array(
     if found is None:
         result = _from_host(obj, dtype, letter, ndmin, blocking)
     else:
+        if found.data.device_id != runtime.getDevice():
+            found = found.copy()
         result = found.astype(found.dtype if dtype is None else dtype, order=letter, copy=bool(copy))
         if result.ndim < ndmin:
             result = result.reshape((1,) * (ndmin - result.ndim) + result.shape)

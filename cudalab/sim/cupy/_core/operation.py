@@ -18,6 +18,7 @@ import numpy as np
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.cupy._base.call import device, runtime_call
+from cudalab.sim.cupy._base.errors import PerformanceWarning
 from cudalab.sim.cupy.cuda.stream import current_pointer
 from cudalab.sim.device import CudaError
 from cudalab.sim.device.queue.byte_ranges import StridedRange, strided_range
@@ -149,6 +150,8 @@ def enqueue(name: str, work: Work, inputs: Iterable[Operand], *, flops: float = 
     writes = [span for span in (operand.span() for operand in work.results) if span[1]]
     if not reads and not writes:
         return
+    if device().count > 1:
+        _reach_peers([address for address, _ in reads + writes])
     stream = current_pointer()
     exact = tuple(operand.extent() for operand in inputs), tuple(operand.extent() for operand in work.results)
     strided = any(pairs for ranges in exact for _, _, pairs in ranges)
@@ -157,6 +160,23 @@ def enqueue(name: str, work: Work, inputs: Iterable[Operand], *, flops: float = 
         device().array_operation(name, work, reads, writes, stream, flops=flops, exact=exact if strided else None)
 
     runtime_call(call)
+
+
+def _reach_peers(addresses: Iterable[int]) -> None:
+    """Enable access to the devices that arrays are on, as CuPy does, with a warning."""
+    here = device().contexts.here
+    for allocation in filter(None, map(device().memory.find, addresses)):
+        there = allocation.device
+        if there == here.number or allocation.kind in ("pinned", "managed"):
+            continue
+        if there not in here.peers:
+            runtime_call(device().enable_peer_access, there)
+        warnings.warn(
+            f"The device where the array resides ({there}) is different from the current device ({here.number}). Peer "
+            "access has been activated automatically.",
+            PerformanceWarning,
+            stacklevel=2,
+        )
 
 
 def operands_in(value: Any) -> list[Operand]:

@@ -42,11 +42,11 @@ def load(
     name_expressions: tuple[str, ...] | None,
     log_stream: Any = None,
 ) -> Module:
-    """The loaded module of a source text or a ``.ptx`` file; the same one for the same arguments."""
+    """The loaded module of a source text or a ``.ptx`` file on the current device; the same for the same arguments."""
     if _epoch[0] != epoch():
         _modules.clear()
         _epoch[0] = epoch()
-    key = (code, path, options, backend, name_expressions)
+    key = (code, path, options, backend, name_expressions, device().contexts.number)
     module = _modules.get(key)
     if module is None or log_stream is not None:
         module = Module()
@@ -185,11 +185,12 @@ class RawKernel:
         return self._load(None)
 
     def _load(self, log_stream: Any) -> Function:
-        if self._function is None or self._function_epoch != epoch() or log_stream is not None:
+        made_for = epoch(), device().contexts.number
+        if self._function is None or self._function_epoch != made_for or log_stream is not None:
             expressions = self._name_expressions
             module = load(self.code, self.file_path, self.options, self.backend, expressions, log_stream)
             self._function = module.get_function(self.name)
-            self._function_epoch = epoch()
+            self._function_epoch = made_for
         return self._function
 
     def compile(self, log_stream: Any = None) -> None:

@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from cudalab.sim.cupy._base.call import epoch, from_destructor, refuse_former, shutting_down, size_of
+from cudalab.sim.cupy._base.call import epoch, from_destructor, on_device, refuse_former, shutting_down, size_of
 from cudalab.sim.cupy.cuda import runtime
 from cudalab.sim.cupy.cuda.device import Device
 from cudalab.sim.cupy.cuda.stream import current_pointer, get_current_stream
@@ -62,6 +62,7 @@ class Memory(BaseMemory):
 
     def __init__(self, size: int) -> None:
         self.size = size_of(size)
+        self.device_id = runtime.getDevice()
         self.ptr = runtime.malloc(size) if size > 0 else 0
         self._epoch = epoch()
 
@@ -77,6 +78,7 @@ class MemoryAsync(BaseMemory):
     def __init__(self, size: int, stream: Any) -> None:
         self.size = size
         self.stream_ref = stream
+        self.device_id = runtime.getDevice()
         self.ptr = runtime.mallocAsync(size, stream.ptr) if size > 0 else 0
         self._epoch = epoch()
 
@@ -91,6 +93,7 @@ class ManagedMemory(BaseMemory):
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.device_id = runtime.getDevice()
         self.ptr = runtime.mallocManaged(size) if size > 0 else 0
         self._epoch = epoch()
 
@@ -168,8 +171,14 @@ class PythonFunctionAllocatorMemory(BaseMemory):
 def release(memory: Any, free: Callable[[int], None]) -> None:
     """A destructor's free: nothing after a reset or a lost device, and no error out of a destructor."""
     pointer, memory.ptr = memory.ptr, 0
-    if pointer:
-        from_destructor(lambda: free(pointer), memory._epoch)
+    if not pointer:
+        return
+
+    def free_there() -> None:
+        with on_device(memory.device_id):
+            free(pointer)
+
+    from_destructor(free_there, memory._epoch)
 
 
 class MemoryPointer:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import Any
 
-from cudalab.sim.cupy._base.call import epoch, shutting_down
+from cudalab.sim.cupy._base.call import epoch, on_device, shutting_down
 from cudalab.sim.cupy.cuda import runtime
 from cudalab.sim.cupy.cuda._allocations import BaseMemory, Memory, release
 
@@ -37,6 +37,7 @@ class Placed(BaseMemory):
     def __init__(self, size: int, stream: int) -> None:
         self.size = size
         self.stream = stream
+        self.device_id = runtime.getDevice()
         self._epoch = epoch()
         self.ptr = runtime.mallocAsync(size, stream)
 
@@ -110,7 +111,8 @@ class Block:
             total -= memory.size
             if isinstance(memory, Memory) and memory.ptr:
                 pointer, memory.ptr = memory.ptr, 0
-                free_in(self.stream, pointer)
+                with on_device(memory.device_id):
+                    free_in(self.stream, pointer)
 
 
 class Arena:

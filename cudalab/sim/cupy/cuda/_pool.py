@@ -57,6 +57,7 @@ class PooledMemory(BaseMemory):
         self.pool = pool
         self.ptr = block.memory.ptr
         self.size = block.size
+        self.device_id = block.memory.device_id
         self.identity = type(block.memory).__name__ if block.memory.__class__ is not Placed else "Memory"
         self._epoch = epoch()
 
@@ -66,7 +67,7 @@ class PooledMemory(BaseMemory):
         pool = self.pool()
         if not pointer or pool is None or self._epoch != pool.epoch:
             return
-        details = {"device_id": 0, "mem_size": self.size, "mem_ptr": pointer, "pmem_id": id(self)}
+        details = {"device_id": self.device_id, "mem_size": self.size, "mem_ptr": pointer, "pmem_id": id(self)}
         memory_hook.call_hooks("free_preprocess", **details)
         try:
             pool.free(self._block)
@@ -93,6 +94,7 @@ class SingleDeviceMemoryPool:
         self._plain = self._allocator is plain_malloc
         self._reference = weakref.ref(self)
         self.gate = Gate()
+        self.device_id = runtime.getDevice()
         self._limit = 0
         self.epoch = epoch()
         self._clear()
@@ -124,7 +126,7 @@ class SingleDeviceMemoryPool:
         """
         self._current_epoch()
         rounded = -(-size // UNIT) * UNIT
-        details: dict[str, Any] = {"device_id": 0, "size": size, "mem_size": rounded}
+        details: dict[str, Any] = {"device_id": self.device_id, "size": size, "mem_size": rounded}
         memory_hook.call_hooks("malloc_preprocess", **details)
         pointer = None
         try:
@@ -187,13 +189,14 @@ class SingleDeviceMemoryPool:
         self.free_all_blocks()
 
     def _call_allocator(self, size: int, rounded: int) -> MemoryPointer:
-        memory_hook.call_hooks("alloc_preprocess", device_id=0, mem_size=rounded)
+        memory_hook.call_hooks("alloc_preprocess", device_id=self.device_id, mem_size=rounded)
         pointer = None
         try:
             pointer = self._allocator(self._asked(size, rounded))
         finally:
             address = pointer.ptr if pointer is not None else 0
-            memory_hook.call_hooks("alloc_postprocess", device_id=0, mem_size=rounded, mem_ptr=address)
+            of = self.device_id
+            memory_hook.call_hooks("alloc_postprocess", device_id=of, mem_size=rounded, mem_ptr=address)
         return pointer
 
     def _asked(self, size: int, rounded: int) -> int:
@@ -282,13 +285,15 @@ class MemoryPool:
 
     def __init__(self, allocator: Callable[[int], MemoryPointer] | None = None) -> None:
         self._allocator = allocator
-        self._inner: SingleDeviceMemoryPool | None = None
+        self._inner: dict[int, SingleDeviceMemoryPool] = {}
 
     @property
     def _pool(self) -> SingleDeviceMemoryPool:
-        if self._inner is None:
-            self._inner = SingleDeviceMemoryPool(self._allocator)
-        return self._inner
+        """That of the current device."""
+        number = runtime.getDevice()
+        if number not in self._inner:
+            self._inner[number] = SingleDeviceMemoryPool(self._allocator)
+        return self._inner[number]
 
     def malloc(self, size: int) -> MemoryPointer:
         """Allocate ``size`` bytes; see :class:`SingleDeviceMemoryPool`."""

@@ -1,13 +1,24 @@
-"""``cupy.cuda.device``: the device as an object. The simulated machine has one, number 0."""
+"""``cupy.cuda.device``: a device as an object. The simulated machine has one, or as many as its profile says."""
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from cudalab.sim.cupy._base import catalogue
 from cudalab.sim.cupy.cuda import runtime
 
 _CAPABILITY = (75, 76)  # cudaDevAttrComputeCapabilityMajor and -Minor, which CuPy does not name
+
+
+class _Entered(threading.local):
+    """The devices that ``with`` put aside, in each host thread."""
+
+    def __init__(self) -> None:
+        self.stack: list[int] = []
+
+
+_entered = _Entered()
 
 
 def __getattr__(name: str) -> Any:
@@ -39,11 +50,12 @@ class Device:
         return self.id
 
     def __enter__(self) -> Device:
+        _entered.stack.append(runtime.getDevice())
         self._make_current()
         return self
 
     def __exit__(self, *_: object) -> None:
-        return None
+        Device(_entered.stack.pop())._make_current()
 
     def __repr__(self) -> str:
         return f"<CUDA Device {self.id}>"
@@ -59,8 +71,8 @@ class Device:
 
     def synchronize(self) -> None:
         """Wait for all work on the device."""
-        self._make_current()
-        runtime.deviceSynchronize()
+        with self:
+            runtime.deviceSynchronize()
 
     @property
     def compute_capability(self) -> str:
@@ -70,8 +82,8 @@ class Device:
     @property
     def mem_info(self) -> tuple[int, int]:
         """Free and total bytes of device memory."""
-        self._make_current()
-        return runtime.memGetInfo()
+        with self:
+            return runtime.memGetInfo()
 
     @property
     def attributes(self) -> dict[str, int]:

@@ -86,19 +86,19 @@ def runtimeGetVersion() -> int:
 
 
 def getDeviceCount() -> int:
-    """The simulated machine has one device."""
-    return 1
+    """How many devices the simulated machine has."""
+    return int(device().count)
 
 
 def getDevice() -> int:
     """Number of the current device."""
-    return 0
+    return int(device().contexts.number)
 
 
 def setDevice(device: int) -> None:
-    """Make ``device`` the current one; there is only 0 (``cudaErrorInvalidDevice`` for others)."""
+    """Make ``device`` the current one (``cudaErrorInvalidDevice`` when there is none of that number)."""
     _check_device(device)
-    runtime_call(_current().set_device)
+    runtime_call(_current().set_device, integer(device))
 
 
 def _check_device(number: Any) -> None:
@@ -109,13 +109,13 @@ def _check_device(number: Any) -> None:
 def deviceGetAttribute(attrib: int, device: int) -> int:
     """Value of the ``cudaDeviceAttr`` number ``attrib``."""
     _check_device(device)
-    return int(runtime_call(_current().attribute, integer(attrib)))
+    return int(runtime_call(_current().attribute, integer(attrib), integer(device)))
 
 
 def getDeviceProperties(device: int) -> dict[str, Any]:
     """The fields of ``cudaDeviceProp`` by name; ``name`` is bytes."""
     _check_device(device)
-    known = _current().properties
+    known = _current().profile.properties_of(integer(device))
     result: dict[str, Any] = {}
     for name in _PROPERTIES:
         if name == "cooperativeMultiDeviceLaunch":
@@ -143,9 +143,10 @@ def deviceGetPCIBusId(device: int) -> str:
 
 def deviceGetByPCIBusId(pci_bus_id: str) -> int:
     """Number of the device with that bus id."""
-    if pci_bus_id.upper() != deviceGetPCIBusId(0):
-        raise CUDARuntimeError(_INVALID_DEVICE)
-    return 0
+    for number in range(getDeviceCount()):
+        if pci_bus_id.upper() == deviceGetPCIBusId(number):
+            return number
+    raise CUDARuntimeError(_INVALID_DEVICE)
 
 
 def deviceSynchronize() -> None:
@@ -154,10 +155,22 @@ def deviceSynchronize() -> None:
 
 
 def deviceCanAccessPeer(device: int, peerDevice: int) -> int:
-    """0: a device is no peer of itself, and there is no other."""
+    """Can ``device`` be given access to the memory of ``peerDevice``? A device is no peer of itself."""
     _check_device(device)
     _check_device(peerDevice)
-    return 0
+    return int(runtime_call(_current().can_access_peer, integer(device), integer(peerDevice)))
+
+
+def deviceEnablePeerAccess(peerDevice: int) -> None:
+    """Let kernels of the current device reach the memory of ``peerDevice``."""
+    _check_device(peerDevice)
+    runtime_call(_current().enable_peer_access, integer(peerDevice))
+
+
+def deviceDisablePeerAccess(peerDevice: int) -> None:
+    """Take that access back."""
+    _check_device(peerDevice)
+    runtime_call(_current().disable_peer_access, integer(peerDevice))
 
 
 def deviceGetLimit(limit: int) -> int:
@@ -262,17 +275,19 @@ def _memcpy_2d(
 
 
 def memcpyPeer(dst: int, dstDevice: int, src: int, srcDevice: int, size: int) -> None:
-    """``cudaMemcpyPeer``; both devices are 0."""
+    """``cudaMemcpyPeer``: copy from one device to another."""
     _check_device(dstDevice)
     _check_device(srcDevice)
-    runtime_call(device().memcpy, integer(dst), integer(src), size_of(size), 3)
+    ends = integer(dst), integer(dstDevice), integer(src), integer(srcDevice)
+    runtime_call(device().memcpy_peer, *ends, size_of(size))
 
 
 def memcpyPeerAsync(dst: int, dstDevice: int, src: int, srcDevice: int, size: int, stream: int) -> None:
-    """``cudaMemcpyPeerAsync``; both devices are 0."""
+    """``cudaMemcpyPeerAsync``: the same in a stream."""
     _check_device(dstDevice)
     _check_device(srcDevice)
-    runtime_call(device().memcpy, integer(dst), integer(src), size_of(size), 3, integer(stream), True)
+    ends = integer(dst), integer(dstDevice), integer(src), integer(srcDevice)
+    runtime_call(device().memcpy_peer, *ends, size_of(size), integer(stream), True)
 
 
 def memset(ptr: int, value: int, size: int) -> None:
@@ -357,19 +372,19 @@ def mallocFromPoolAsync(size: int, pool: int, stream: int) -> int:
 def deviceGetDefaultMemPool(device: int) -> int:
     """``cudaDeviceGetDefaultMemPool``."""
     _check_device(device)
-    return int(runtime_call(_current().default_pool))
+    return int(runtime_call(_current().default_pool, integer(device)))
 
 
 def deviceGetMemPool(device: int) -> int:
     """``cudaDeviceGetMemPool``: the pool that :func:`mallocAsync` takes from."""
     _check_device(device)
-    return int(runtime_call(_current().current_pool))
+    return int(runtime_call(_current().current_pool, integer(device)))
 
 
 def deviceSetMemPool(device: int, pool: int) -> None:
     """``cudaDeviceSetMemPool``."""
     _check_device(device)
-    runtime_call(_current().set_current_pool, integer(pool))
+    runtime_call(_current().set_current_pool, integer(pool), integer(device))
 
 
 # -- streams and events ------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """``cupy.cuda.stream``: streams, events, and the graphs that are captured from streams.
 
-The current stream belongs to a host thread: ``with stream:`` makes it current for the block, ``stream.use()`` until
-another one is. Array functions and kernels go to the current stream unless told otherwise.
+The current stream belongs to a host thread and a device: ``with stream:`` makes it current for the block,
+``stream.use()`` until another one is. Array functions and kernels go to the current stream unless told otherwise.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import tempfile
 import threading
 import warnings
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -35,21 +36,22 @@ _PER_THREAD_IS_DEFAULT = os.environ.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "
 
 
 class _Current(threading.local):
-    """Each host thread's current stream, and those that ``with`` put aside."""
+    """Each host thread's current streams, by device, and those that ``with`` put aside."""
 
     def __init__(self) -> None:
-        self.stream: _BaseStream = Stream.ptds if _PER_THREAD_IS_DEFAULT else Stream.null
-        self.stack: list[_BaseStream] = []
+        default: _BaseStream = Stream.ptds if _PER_THREAD_IS_DEFAULT else Stream.null
+        self.streams: defaultdict[int, _BaseStream] = defaultdict(lambda: default)
+        self.stack: list[tuple[int, _BaseStream]] = []
 
 
 def get_current_stream(device_id: int = -1) -> Any:
-    """The stream that work goes to now."""
-    return _current.stream
+    """The stream that work goes to now, on a device, by default the current one."""
+    return _current.streams[runtime.getDevice() if device_id < 0 else device_id]
 
 
 def current_pointer(stream: Any = None) -> int:
     """Handle of ``stream``, or of the current one for None."""
-    return int(_current.stream.ptr if stream is None else stream.ptr)
+    return int(_current.streams[runtime.getDevice()].ptr if stream is None else stream.ptr)
 
 
 def refuse_capture(stream: Any = None) -> None:
@@ -173,19 +175,31 @@ class _BaseStream:
         return f"<{type(self).__name__} {self.ptr} (device {self.device_id})>"
 
     def __enter__(self) -> _BaseStream:
-        _current.stack.append(_current.stream)
-        _current.stream = self
+        device = self._checked_device()
+        _current.stack.append((device, _current.streams[device]))
+        _current.streams[device] = self
         return self
 
     def __exit__(self, *_: object) -> None:
-        _current.stream = _current.stack.pop()
+        device, before = _current.stack.pop()
+        _current.streams[device] = before
+
+    def _checked_device(self) -> int:
+        """The current device, which must be the stream's."""
+        current = runtime.getDevice()
+        if self.device_id not in (-1, current):
+            raise RuntimeError(
+                f"The device that the stream is created on ({self.device_id}) does not match with the current device "
+                f"({current})"
+            )
+        return current
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, self.ptr
 
     def use(self) -> _BaseStream:
         """Make it the current stream until another one is."""
-        _current.stream = self
+        _current.streams[self._checked_device()] = self
         return self
 
     @property
@@ -268,7 +282,8 @@ class Stream(_BaseStream):
             super().__init__(_PER_THREAD, -1)
         else:
             self._epoch = epoch()  # the default streams are made at import, before anybody has chosen a device
-            super().__init__(runtime.streamCreateWithPriority(int(bool(non_blocking)), priority or 0), 0)
+            pointer = runtime.streamCreateWithPriority(int(bool(non_blocking)), priority or 0)
+            super().__init__(pointer, runtime.getDevice())
 
     def __del__(self, _over: list[bool] = shutting_down) -> None:
         if _over:

@@ -5,6 +5,7 @@
 ``memory.py``              allocation, registration, pointer attributes; ``allocator.py`` is what other groups share
 ``pools.py``               stream-ordered allocation; ``pool_bookkeeping.py`` keeps a pool's books
 ``managed_memory.py``      prefetching, advice
+``peers.py``               peer access, and copies from one device to another
 ``copies.py``              copies and memsets; ``placement.py`` finds the memory that a region lies in
 ``streams.py``             streams, events, host functions
 ``stream_attributes.py``   attributes of streams

@@ -12,27 +12,34 @@ from cudalab.sim.machine.memory.allocation import Allocation, InvalidPointer, Ou
 
 
 class Allocator:
-    """Allocations of one device. Errors are raised as :class:`CudaError`; ``name`` is the CUDA function they name."""
+    """Makes and frees allocations. Errors are raised as :class:`CudaError`; ``name`` is the CUDA function they name."""
 
     def __init__(self, state: DeviceState) -> None:
         self.state = state
         self.on_release: list[Callable[[int], None]] = []
         """Called with the address of memory that is gone."""
 
-    def allocate(self, size: int, kind: str, name: str, at: int = 0) -> int:
-        """New memory; at the address ``at``, when that is given and free."""
+    @property
+    def in_use(self) -> int:
+        """Bytes of the current device that are in use."""
+        memory = self.state.memory
+        return memory.in_use_on(self.state.contexts.number) if self.state.profile.devices > 1 else memory.in_use
+
+    def allocate(self, size: int, kind: str, name: str, at: int = 0, device: int | None = None) -> int:
+        """New memory of a device, by default the current one; at the address ``at``, when that is given and free."""
         if size < 0:
             raise invalid_value(f"{name}: size must not be negative (got {size})")
         if size == 0:
             return 0
         total = int(self.state.profile.properties["totalGlobalMem"])
-        if kind != "pinned" and self.state.memory.in_use + size > total:
+        if kind != "pinned" and (in_use := self.in_use) + size > total:
             raise CudaError(
                 cudaError_t.cudaErrorMemoryAllocation,
-                f"{name} of {size} bytes: {self.state.memory.in_use} of the device's {total} bytes are in use",
+                f"{name} of {size} bytes: {in_use} of the device's {total} bytes are in use",
             )
         try:
-            pointer = self.state.memory.allocate(size, kind, name, at=at)
+            number = self.state.contexts.number if device is None else device
+            pointer = self.state.memory.allocate(size, kind, name, at=at, device=number)
         except OutOfMemory as error:
             raise CudaError(cudaError_t.cudaErrorMemoryAllocation, f"{name}: {error}") from None
         self.state.recorder.allocated(pointer, size)

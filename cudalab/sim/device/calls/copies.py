@@ -146,6 +146,8 @@ class CopyCalls(CallGroup):
         (dst, dst_kind), (src, src_kind) = placed(self.state, name, dst), placed(self.state, name, src)
         self._check_direction(name, kind, dst_kind, src_kind)
         if dst_kind == "device" and src_kind == "device":
+            if self.state.profile.devices > 1 and (ends := self._two_devices(dst, src)) is not None:
+                return self._copy_across(name, stream, dst, src, ends)
             self.state.spend(host["memcpy_device"])
             duration = transfers.device_copy(self.state.profile, src.bytes)
             copy = self._issue_copy(f"{name} D2D", stream, dst, src, "sm", duration)
@@ -179,6 +181,22 @@ class CopyCalls(CallGroup):
         )
         work = copy_work(self.state, name, dst, src, kind)
         self.state.captures.add(stream, Content(NodeKind.MEMCPY, copy=content), work)
+
+    def _two_devices(self, dst: CopyRegion, src: CopyRegion) -> tuple[int, int] | None:
+        """The devices of source and destination, if they are two. Managed memory counts as the destination's."""
+        to, of = self.state.memory.find(dst.address), self.state.memory.find(src.address)
+        if to is None or of is None or to.device == of.device or "managed" in (to.kind, of.kind):
+            return None
+        return of.device, to.device
+
+    def _copy_across(self, name: str, stream: Stream, dst: CopyRegion, src: CopyRegion, ends: tuple[int, int]) -> None:
+        """A copy from one device to another, for which the host does not wait."""
+        source, destination = (self.state.contexts[number] for number in ends)
+        access = destination.number in source.peers or source.number in destination.peers
+        self.state.spend(self.state.profile.host["memcpy_peer" if access else "memcpy_peer_staged"])
+        pull = stream.device != source.number
+        duration = transfers.peer_copy(self.state.profile, src.bytes, access=access, pull=pull)
+        self._issue_copy(f"{name} P2P", stream, dst, src, "peer", duration)
 
     def _copy_in(
         self, name: str, stream: Stream, dst: CopyRegion, src: CopyRegion, src_kind: str, asynchronous: bool
@@ -267,6 +285,8 @@ class CopyCalls(CallGroup):
         region, kind = placed(self.state, name, region)
         if kind == "pageable":
             raise invalid_value(f"{name}: {region.address:#x} is host memory; use memset of the host")
+        if self.state.profile.devices > 1:
+            self._check_reach(name, region, stream)
         if region.address % element or (region.rows > 1 and region.pitch % element):
             raise invalid_value(f"{name}: {region.address:#x} is not aligned to elements of {element} bytes")
         work = memset_work(self.state, region, value, element)
@@ -279,6 +299,16 @@ class CopyCalls(CallGroup):
         if not asynchronous and (kind == "pinned" or is_managed(self.state.memory, region)):
             self.state.wait(operation)
         return None
+
+    def _check_reach(self, name: str, region: CopyRegion, stream: Stream) -> None:
+        """A memset is work of its stream's device, which must reach the memory."""
+        allocation = self.state.memory.find(region.address)
+        peers = self.state.contexts[stream.device].peers
+        if allocation is not None and not allocation.reached_by(stream.device, peers):
+            raise invalid_value(
+                f"{name}: {region.address:#x} is memory of device {allocation.device}, which the stream's device "
+                f"{stream.device} has no access to: use a stream of device {allocation.device}, or enable peer access"
+            )
 
     def _check_direction(self, name: str, kind: int, dst_kind: str, src_kind: str) -> None:
         if _contradicts(kind, dst_kind, src_kind):

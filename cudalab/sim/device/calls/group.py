@@ -84,14 +84,15 @@ def call(
                     recorder = state.recorder
                     entry = None
                     if recorder.on:
-                        entry = recorder.open(declared, args, kwargs, by_driver=state.errors.in_driver_call)
+                        here, by_driver = state.contexts.number, state.errors.in_driver_call
+                        entry = recorder.open(declared, args, kwargs, device=here, by_driver=by_driver)
                     try:
                         if state.traces and cuda:
                             state.spend_on_trace()
                             began = state.scheduler.host_ns
                         if state.captures.active:
                             state.check_captures(declared)
-                        if needs_context and not state.context.ready:
+                        if needs_context and not state.contexts.ready:
                             state.enter_context()
                         if cost is not None:
                             state.spend(state.profile.host[cost], even_if_lost=when_lost)

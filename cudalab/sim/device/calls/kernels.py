@@ -10,7 +10,15 @@ from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.compiler import prefetch
 from cudalab.sim.compiler.program import Kernel, Program
+from cudalab.sim.device.calls import stream_attributes
 from cudalab.sim.device.calls.group import CallGroup, call
+from cudalab.sim.device.calls.launch_attributes import (
+    LaunchAttributes,
+    check_carveout,
+    check_event,
+    check_preferred,
+)
+from cudalab.sim.device.calls.stream_attributes import StreamAttributeCalls
 from cudalab.sim.device.calls.textures import TextureCalls
 from cudalab.sim.device.declaration import Address, Handle, HostCallback, InCapture, PackedBytes, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
@@ -18,6 +26,8 @@ from cudalab.sim.device.graphs.content import Content, KernelContent, NodeKind
 from cudalab.sim.device.queue.array_function import ArrayFunction
 from cudalab.sim.device.queue.byte_ranges import Range, StridedRange
 from cudalab.sim.device.queue.kernel_launch import KernelLaunch, rehearsal
+from cudalab.sim.device.queue.operation import Stream
+from cudalab.sim.device.queue.stream import Event
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.device.timing import transfers
 from cudalab.sim.device.timing.cost import KernelTime
@@ -51,9 +61,9 @@ class FunctionInfo:
 class KernelCalls(CallGroup):
     """Modules, kernels and launches."""
 
-    def __init__(self, state: DeviceState, textures: TextureCalls) -> None:
+    def __init__(self, state: DeviceState, textures: TextureCalls, attributes: StreamAttributeCalls) -> None:
         super().__init__(state)
-        self._textures = textures
+        self._textures, self._attributes = textures, attributes
 
     def clear(self) -> None:
         self._modules: dict[int, Module] = {}
@@ -73,7 +83,7 @@ class KernelCalls(CallGroup):
         waits for the whole device, which no program should rely on."""
         self.state.wait_for_all(seen=False)
         handle = self._handle()
-        self._modules[handle] = Module(program, self.state.memory, self.state.limits)
+        self._modules[handle] = Module(program, self.state.memory, self.state.limits, device=self.state.contexts.number)
         prefetch(program)  # object code is made in the background until the first launch asks for it
         return handle
 
@@ -206,6 +216,8 @@ class KernelCalls(CallGroup):
     def cluster_occupancy(self, function: Handle, grid: Dim3, block: Dim3, shared: int, cluster: Dim3 | None) -> int:
         """How many clusters of a launch are resident on the device at once."""
         kernel = self._function(function)
+        if shared > self.function_info(function).max_dynamic_shared:
+            return 0
         config = kernel.resolve(grid, block, shared, cluster or kernel.kernel.cluster or (1, 1, 1), False)
         try:
             check_residency(kernel.kernel, config, kernel.limits, kernel.max_cluster_blocks)
@@ -255,6 +267,7 @@ class KernelCalls(CallGroup):
         stream: Handle = 0,
         cooperative: bool = False,
         cluster: Dim3 | None = None,
+        attributes: LaunchAttributes | None = None,
     ) -> None:
         """Enqueue a kernel. ``args`` is the parameter buffer laid out by ``Kernel.parameters``. ``cluster``: blocks of
         a cluster; without it as the kernel says. The grid of a kernel with ``__block_size__`` counts clusters.
@@ -267,11 +280,21 @@ class KernelCalls(CallGroup):
         self.state.spend(host["launch"] + len(kernel.kernel.parameters) * host["launch_argument"])
         self.state.flush_prints()
         queue = self.state.scheduler.streams.find(stream)
+        self._check_device(kernel, queue)
         work = self.work(function, grid, block, args, shared, cooperative, cluster)
+        events = self._apply(attributes, work, queue) if attributes is not None else ()
         if queue.capture is not None:
+            if attributes is not None:
+                raise CudaError(
+                    cudaError_t.cudaErrorNotSupported,
+                    "cuLaunchKernelEx: a captured launch takes no attributes here but its clusters and whether it is "
+                    "cooperative: launch without the others while the stream captures",
+                )
             content = KernelContent(function, grid, block, args, shared, cooperative, cluster)
             return self.state.captures.add(queue, Content(NodeKind.KERNEL, content), work)
         launch = self.state.issue(work, queue)
+        for event in events:
+            event.record = launch
         if self.state.settings.launch_blocking:
             self.state.wait(launch)
         return None
@@ -292,6 +315,42 @@ class KernelCalls(CallGroup):
         if kernel.kernel.uses_heap:
             self.state.memory.heap.touched = True
         return KernelLaunch(configured, self.state, self._carveouts.get(function, -1))
+
+    def _apply(self, wanted: LaunchAttributes, work: KernelLaunch, stream: Stream) -> list[Event]:
+        """What a launch says of itself takes effect; returns the events that it records."""
+        config, streams = work.launch.config, self.state.scheduler.streams
+        for attribute, value in (
+            (stream_attributes.WINDOW, wanted.window),
+            (stream_attributes.DOMAIN, (wanted.domain,) if wanted.domain is not None else None),
+            (stream_attributes.DOMAIN_MAP, wanted.domain_map),
+        ):
+            if value is not None:
+                self._attributes.check(attribute, value)
+        if wanted.carveout is not None:
+            check_carveout(wanted.carveout)
+            work.carveout = wanted.carveout
+        if wanted.preferred_cluster is not None:
+            check_preferred(wanted.preferred_cluster, config.cluster, config.grid)
+        if wanted.priority is not None:
+            priorities = self.state.profile.priorities
+            work.priority = min(max(wanted.priority, priorities["greatest"]), priorities["least"])
+        events = []
+        for handle, flags, of_completion in (
+            (wanted.event, wanted.event_flags, False),
+            (wanted.completion_event, wanted.completion_flags, True),
+        ):
+            if handle is not None:
+                events.append(streams.find_event(handle))
+                check_event(events[-1], flags, of_completion=of_completion)
+        return events
+
+    def _check_device(self, kernel: LoadedKernel, stream: Stream) -> None:
+        if kernel.module.device != stream.device:
+            raise CudaError(
+                cudaError_t.cudaErrorInvalidResourceHandle,
+                f"kernel {kernel.name} was loaded on device {kernel.module.device}, and the stream is of device "
+                f"{stream.device}: make the stream's device current, load the module there, and launch that kernel",
+            )
 
     def _configured(
         self,

@@ -13,12 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from cuda.bindings.runtime import cudaError_t, cudaMemLocationType, cudaMemoryAdvise, cudaMemRangeAttribute
+from cuda.bindings.runtime import cudaMemLocationType, cudaMemoryAdvise, cudaMemRangeAttribute
 
 from cudalab.sim.device.calls.allocator import Allocator
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Address, Handle
-from cudalab.sim.device.error import CudaError, invalid_value
+from cudalab.sim.device.error import invalid_value
 from cudalab.sim.device.queue.transfer import Prefetch
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.device.timing import transfers
@@ -81,8 +81,8 @@ class ManagedCalls(CallGroup):
         advice, pages = self._managed_pages("cudaMemPrefetchAsync", pointer, size)
         if flags:
             raise invalid_value(f"cudaMemPrefetchAsync: flags must be 0 (got {flags})")
-        if location_type == _ON_DEVICE and location != 0:
-            raise CudaError(cudaError_t.cudaErrorInvalidDevice, f"there is one device, number 0 (asked for {location})")
+        if location_type == _ON_DEVICE:
+            _ = self.state.contexts[location]
         place = self._place(location_type, location)
         moved = int((advice.prefetched[pages] != place).sum()) * _PAGE
         advice.prefetched[pages] = place
@@ -126,7 +126,7 @@ class ManagedCalls(CallGroup):
             of = (table.preferred if short.startswith("Preferred") else table.prefetched)[pages]
             common = int(of[0]) if (of == of[0]).all() else NOWHERE
             if short.endswith("Type"):
-                return [{0: _ON_DEVICE, HOST: min(_ON_HOST)}.get(common, 0)]
+                return [_ON_DEVICE if common >= 0 else min(_ON_HOST) if common == HOST else 0]
             return [max(common, 0) if short.endswith("Id") else common]
         raise invalid_value(f"{attribute} is no attribute of a range of memory")
 
@@ -145,7 +145,7 @@ class ManagedCalls(CallGroup):
                 "cudaStreamAttachMemAsync attaches whole allocations: pass what cudaMallocManaged returned "
                 f"and the length 0 (got an address {pointer - allocation.pointer} bytes into it, length {size})"
             )
-        if flags == _SINGLE and queue is self.state.scheduler.streams.legacy:
+        if flags == _SINGLE and self.state.scheduler.streams.is_legacy(queue):
             raise invalid_value("cudaStreamAttachMemAsync: memory cannot be attached to the null stream alone")
 
     def _managed(self, name: str, pointer: int) -> Allocation:
@@ -165,8 +165,8 @@ class ManagedCalls(CallGroup):
         return advice, slice(first // _PAGE, (first + size - 1) // _PAGE + 1)
 
     def _place(self, location_type: int, location: int) -> int:
-        if location_type == _ON_DEVICE and location == 0:
-            return 0
+        if location_type == _ON_DEVICE and 0 <= location < self.state.profile.devices:
+            return location
         if location_type in _ON_HOST:
             return HOST
         raise invalid_value(f"no such place: location type {location_type}, number {location}")

@@ -69,7 +69,7 @@ class MemoryCalls(CallGroup):
             return self.state.spend(host["malloc_async"])
         small = allocation.size < _SMALL
         self.state.spend(host["free_small"] if small else host["free"] + allocation.size * host["free_byte"])
-        self.state.wait_for_all()
+        self.state.wait_for_all(device=allocation.device)
         self._allocator.release(pointer, "cudaFree")
         return None
 
@@ -122,8 +122,9 @@ class MemoryCalls(CallGroup):
         self.state.spend(host["malloc_host"] + size * host["malloc_host_byte"])
         pointer = self._allocator.allocate(size, "pinned", "cudaHostAlloc")
         if pointer:
-            # always so with unified addressing; what is write-combining is portable only when asked for
-            self._host_flags[pointer] = flags | _MAPPED | (0 if flags & _WRITE_COMBINED else _PORTABLE)
+            # mapped always, with unified addressing; one device alone calls portable what is not write-combining
+            portable = self.state.profile.devices == 1 and not flags & _WRITE_COMBINED
+            self._host_flags[pointer] = flags | _MAPPED | (_PORTABLE if portable else 0)
         return pointer
 
     @call("cudaFreeHost", "cuMemFreeHost", cost=None, waits=Waits.DEVICE, in_capture=InCapture.UNSAFE)
@@ -211,7 +212,7 @@ class MemoryCalls(CallGroup):
         """``(free, total)`` in bytes. *Total* is the profile's; *free* is what can be allocated, which the host's RAM
         limits."""
         total = int(self.state.profile.properties["totalGlobalMem"])
-        return max(0, min(total, self.state.memory.capacity) - self.state.memory.in_use), total
+        return max(0, min(total, self.state.memory.capacity) - self._allocator.in_use), total
 
     @call("cudaPointerGetAttributes", "cuPointerGetAttribute", "cuPointerGetAttributes", when_lost=True)
     def pointer_attributes(self, pointer: Address) -> PointerAttributes:
@@ -224,10 +225,10 @@ class MemoryCalls(CallGroup):
         if allocation.kind == "heap":  # the host knows nothing of it
             return PointerAttributes(0, -2, 0, 0)
         if allocation.kind == "pinned":
-            return PointerAttributes(1, 0, pointer, pointer)
+            return PointerAttributes(1, allocation.device, pointer, pointer)
         if allocation.kind == "managed":
-            return PointerAttributes(3, 0, pointer, pointer)
-        return PointerAttributes(2, 0, pointer, 0)
+            return PointerAttributes(3, allocation.device, pointer, pointer)
+        return PointerAttributes(2, allocation.device, pointer, 0)
 
     def buffer_id(self, address: int) -> int:
         """A number that no other allocation of the process has. No call, takes no modelled time."""

@@ -57,16 +57,20 @@ class Block:
 class Pool:
     """One pool. ``max_size`` in bytes; 0 for no limit."""
 
-    def __init__(self, handle: int, max_size: int = 0) -> None:
+    def __init__(self, handle: int, device: int, max_size: int = 0) -> None:
         self.handle = handle
+        self.device = device
+        """The device whose memory it lends."""
         self.max_size = max_size
         self.threshold = 0
         """Bytes to keep at a synchronisation."""
         self.follow_events = True
         self.opportunistic = True
         self.internal = True
-        self.access: dict[int, int] = {0: 3}
-        """By device: 0 none, 1 read, 3 read and write."""
+        self.access: dict[int, int] = {device: 3}
+        """By device: 0 none, 3 read and write."""
+        self.shared_with: frozenset[int] = frozenset()
+        """The other devices that have access."""
         self.used = 0
         self.used_high = 0
         self.reserved_high = 0

@@ -21,6 +21,7 @@ from cudalab.sim.device.state import DeviceState
 from cudalab.sim.machine.memory.allocation import Allocation
 
 _FIRST, _STEP = 0x0E00_0000, 0x40
+_READ_WRITE = 3
 _ON_DEVICE = int(cudaMemLocationType.cudaMemLocationTypeDevice)
 _PINNED = int(cudaMemAllocationType.cudaMemAllocationTypePinned)
 _SWITCHES = {
@@ -39,7 +40,6 @@ _AMOUNTS = {
 _FACTS = {
     cudaMemPoolAttr.cudaMemPoolAttrAllocationType: _PINNED,
     cudaMemPoolAttr.cudaMemPoolAttrExportHandleTypes: 0,
-    cudaMemPoolAttr.cudaMemPoolAttrLocationId: 0,
     cudaMemPoolAttr.cudaMemPoolAttrLocationType: _ON_DEVICE,
 }
 _HIGH = {
@@ -49,7 +49,7 @@ _HIGH = {
 
 
 class PoolCalls(CallGroup):
-    """Memory pools of the device."""
+    """Memory pools of the devices."""
 
     def __init__(self, state: DeviceState, allocator: Allocator) -> None:
         super().__init__(state)
@@ -58,9 +58,12 @@ class PoolCalls(CallGroup):
 
     def clear(self) -> None:
         self._next_pool = _FIRST
-        self._default_pool = Pool(self._next_pool)
-        self._pool_now = self._default_pool
-        self._pools = {self._default_pool.handle: self._default_pool}
+        self._default_pools: list[Pool] = []
+        for context in self.state.contexts.all:
+            self._default_pools.append(Pool(self._next_pool + context.number * _STEP, context.number))
+        self._next_pool = self._default_pools[-1].handle
+        self._pools_now = list(self._default_pools)
+        self._pools = {pool.handle: pool for pool in self._default_pools}
         self._pooled: dict[int, tuple[Pool, Block]] = {}
         self._freeing: set[int] = set()
         self._later: list[tuple[set[int], int]] = []
@@ -72,8 +75,9 @@ class PoolCalls(CallGroup):
 
     @call("cudaMallocAsync", "cuMemAllocAsync", cost="malloc_async", allocates=Allocates.POOLED)
     def malloc_async(self, size: int, stream: Handle = 0) -> Address:
-        """Allocate from the device's current pool, for later work of the stream."""
-        return self._lend(self._pool_now, size, stream, "cudaMallocAsync")
+        """Allocate from the current pool of the stream's device, for later work of the stream."""
+        pool = self._pools_now[self.state.scheduler.streams.find(stream).device]
+        return self._lend(pool, size, stream, "cudaMallocAsync")
 
     @call("cudaMallocFromPoolAsync", "cuMemAllocFromPoolAsync", cost="malloc_async", allocates=Allocates.POOLED)
     def malloc_from_pool(self, size: int, pool: Handle, stream: Handle = 0) -> Address:
@@ -100,10 +104,12 @@ class PoolCalls(CallGroup):
             if before is not None and before.free is not None and before.stream is not queue:
                 self.state.scheduler.order(queue, before.free)
             try:
-                block.pointer = self._allocator.allocate(size, "device", name, at=block.pointer)
+                block.pointer = self._allocator.allocate(size, "device", name, at=block.pointer, device=pool.device)
             except CudaError:
                 pool.forget(block)
                 raise
+        if pool.shared_with and (allocation := self.state.memory.find(block.pointer)) is not None:
+            allocation.shared_with = pool.shared_with
         self._pooled[block.pointer] = pool, block
         return block.pointer
 
@@ -159,7 +165,7 @@ class PoolCalls(CallGroup):
             return False
         pool, block = pooled
         pool.forget(block)
-        pending = set(self.state.scheduler._pending)
+        pending = {operation.sequence for operation in self.state.scheduler.pending}
         if pending:
             self._freeing.add(allocation.pointer)
             if not self._later:
@@ -187,9 +193,10 @@ class PoolCalls(CallGroup):
         self, allocation_type: int, location_type: int, location: int, handle_types: int = 0, max_size: int = 0
     ) -> Handle:
         """Create a pool of the device's own memory: a handle. ``max_size`` 0 is no limit."""
-        if allocation_type != _PINNED or location_type != _ON_DEVICE or location != 0:
+        there = 0 <= location < self.state.profile.devices
+        if allocation_type != _PINNED or location_type != _ON_DEVICE or not there:
             raise invalid_value(
-                "cudaMemPoolCreate: allocType must be cudaMemAllocationTypePinned and location the device 0 "
+                "cudaMemPoolCreate: allocType must be cudaMemAllocationTypePinned and location a device "
                 f"(got type {allocation_type}, location {location_type}, {location})"
             )
         if handle_types:
@@ -197,7 +204,7 @@ class PoolCalls(CallGroup):
                 cudaError_t.cudaErrorNotSupported, "cudaMemPoolCreate: pools are not shared with other processes here"
             )
         self._next_pool += _STEP
-        pool = Pool(self._next_pool, max_size)
+        pool = Pool(self._next_pool, location, max_size)
         self._pools[pool.handle] = pool
         return pool.handle
 
@@ -205,11 +212,11 @@ class PoolCalls(CallGroup):
     def pool_destroy(self, pool: Handle) -> None:
         """Destroy a pool. Memory allocated from it stays valid until it is freed."""
         found = self._find_pool(pool)
-        if found is self._default_pool:
+        if found in self._default_pools:
             raise invalid_value("cudaMemPoolDestroy: the device's default pool cannot be destroyed")
         del self._pools[pool]
-        if self._pool_now is found:
-            self._pool_now = self._default_pool
+        if self._pools_now[found.device] is found:
+            self._pools_now[found.device] = self._default_pools[found.device]
 
     @call("cudaMemPoolGetAttribute", "cuMemPoolGetAttribute")
     def pool_get_attribute(self, pool: Handle, attribute: int) -> int:
@@ -219,6 +226,8 @@ class PoolCalls(CallGroup):
             return int(getattr(found, _SWITCHES[cudaMemPoolAttr(attribute)]))
         if attribute in _AMOUNTS:
             return int(getattr(found, _AMOUNTS[cudaMemPoolAttr(attribute)]))
+        if attribute == cudaMemPoolAttr.cudaMemPoolAttrLocationId:
+            return found.device
         if attribute in _FACTS:
             return _FACTS[cudaMemPoolAttr(attribute)]
         raise invalid_value(f"{attribute} is no attribute of a memory pool of this device")
@@ -246,39 +255,50 @@ class PoolCalls(CallGroup):
 
     @call("cudaMemPoolSetAccess", "cuMemPoolSetAccess")
     def pool_set_access(self, pool: Handle, places: Sequence[tuple[int, int, int]]) -> None:
-        """Set access by ``(location type, device, flags)``. The one device always has full access to its own pools."""
+        """Set access by ``(location type, device, flags)``. A device always has full access to its own pools."""
         found = self._find_pool(pool)
         for kind, number, flags in places:
-            if kind != _ON_DEVICE or number != 0 or flags != 3:
+            if flags not in (0, _READ_WRITE):
+                raise CudaError(
+                    cudaError_t.cudaErrorNotSupported,
+                    f"cudaMemPoolSetAccess: access is none (0) or read and write (3), got {flags}",
+                )
+            there = kind == _ON_DEVICE and 0 <= number < self.state.profile.devices
+            if not there or (number == found.device and flags != _READ_WRITE):
                 raise CudaError(
                     cudaError_t.cudaErrorInvalidDevice,
-                    f"cudaMemPoolSetAccess: device {number} with flags {flags}: there is one device, number 0, and it "
-                    "keeps read and write access to its own pools",
+                    f"cudaMemPoolSetAccess: device {number} with flags {flags}: the pool is of device {found.device}, "
+                    f"which keeps read and write access; the machine has {self.state.profile.devices} device(s)",
                 )
             found.access[number] = flags
+        found.shared_with = frozenset(number for number, how in found.access.items() if how and number != found.device)
+        for pointer, (pool_of, _) in self._pooled.items():
+            allocation = self.state.memory.find(pointer)
+            if pool_of is found and allocation is not None:
+                allocation.shared_with = found.shared_with
 
     @call("cudaMemPoolGetAccess", "cuMemPoolGetAccess")
     def pool_get_access(self, pool: Handle, kind: int, number: int) -> int:
         """The access of a device: 0 none, 1 read, 3 read and write."""
         found = self._find_pool(pool)
-        if kind != _ON_DEVICE or number not in found.access:
-            raise invalid_value(f"cudaMemPoolGetAccess: there is one device, number 0 (asked for {number})")
-        return found.access[number]
+        if kind != _ON_DEVICE or not 0 <= number < self.state.profile.devices:
+            raise invalid_value(f"cudaMemPoolGetAccess: there is no device {number}")
+        return found.access.get(number, 0)
 
     @call("cudaDeviceGetDefaultMemPool", "cuDeviceGetDefaultMemPool")
-    def default_pool(self) -> Handle:
-        """The pool that the device was made with."""
-        return self._default_pool.handle
+    def default_pool(self, number: int = 0) -> Handle:
+        """The pool that a device was made with."""
+        return self._default_pools[self.state.contexts[number].number].handle
 
     @call("cudaDeviceGetMemPool", "cuDeviceGetMemPool")
-    def current_pool(self) -> Handle:
-        """The pool that ``cudaMallocAsync`` allocates from."""
-        return self._pool_now.handle
+    def current_pool(self, number: int = 0) -> Handle:
+        """The pool that ``cudaMallocAsync`` allocates from in streams of a device."""
+        return self._pools_now[self.state.contexts[number].number].handle
 
     @call("cudaDeviceSetMemPool", "cuDeviceSetMemPool")
-    def set_current_pool(self, pool: Handle) -> None:
-        """Choose the pool that ``cudaMallocAsync`` allocates from."""
-        self._pool_now = self._find_pool(pool)
+    def set_current_pool(self, pool: Handle, number: int = 0) -> None:
+        """Choose the pool that ``cudaMallocAsync`` allocates from in streams of a device."""
+        self._pools_now[self.state.contexts[number].number] = self._find_pool(pool)
 
     def pool_of(self, address: int) -> int:
         """The pool that memory at ``address`` is from; 0 for none. No call, takes no modelled time."""

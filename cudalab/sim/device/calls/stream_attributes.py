@@ -66,6 +66,15 @@ class StreamAttributeCalls(CallGroup):
             return
         if attribute not in _FIRST:
             raise invalid_value(f"{attribute} is an attribute of launches, not of streams")
+        self.check(attribute, value)
+        self._attributes.setdefault(stream, {})[attribute] = value
+
+    def of(self, stream: Stream, attribute: int) -> Value:
+        """The fields of an attribute. No call."""
+        return self._attribute(stream, attribute)
+
+    def check(self, attribute: int, value: Value) -> None:
+        """Raise ``cudaErrorInvalidValue`` when a stream, or a launch, may not have this value."""
         if attribute == WINDOW:
             self._check_window(value)
         elif attribute == POLICY and value[0] not in (1, 2, 3, 4):
@@ -74,7 +83,6 @@ class StreamAttributeCalls(CallGroup):
             raise invalid_value(f"{value[0]} is no cudaLaunchMemSyncDomain")
         elif attribute == DOMAIN_MAP and not all(0 <= domain < _DOMAINS for domain in value):
             raise invalid_value(f"memory synchronisation domains are 0 to {_DOMAINS - 1} (got {value})")
-        self._attributes.setdefault(stream, {})[attribute] = value
 
     def _check_window(self, value: Value) -> None:
         if len(value) != 5:

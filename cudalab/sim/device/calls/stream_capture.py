@@ -63,7 +63,7 @@ class StreamCaptureCalls(CallGroup):
         queue = self.state.scheduler.streams.find(stream)
         if not 0 <= mode <= RELAXED:
             raise invalid_value(f"{name}: {mode} is no cudaStreamCaptureMode")
-        if queue is self.state.scheduler.streams.legacy:
+        if self.state.scheduler.streams.is_legacy(queue):
             raise CudaError(
                 cudaError_t.cudaErrorStreamCaptureUnsupported,
                 f"{name}: the legacy default stream cannot capture, because other streams wait for it. Make a stream, "

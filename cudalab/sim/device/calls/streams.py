@@ -57,7 +57,7 @@ class StreamCalls(CallGroup):
         busy while any blocking stream is, for whatever comes next there would wait (seen on an H200)."""
         queue = self.state.scheduler.streams.find(stream)
         self.state.captures.refuse_stream(queue, "cudaStreamSynchronize")
-        if queue is not self.state.scheduler.streams.legacy:
+        if not self.state.scheduler.streams.is_legacy(queue):
             self.state.wait(queue.last)
         else:
             for operation, _ in self.state.scheduler.streams.dependencies(queue):
@@ -72,7 +72,7 @@ class StreamCalls(CallGroup):
         if self.state.scheduler.implicit is not None:
             self.state.scheduler.implicit.queried(queue)
         last = [queue.last] if queue.last is not None else []
-        if queue is self.state.scheduler.streams.legacy:
+        if self.state.scheduler.streams.is_legacy(queue):
             last = [operation for operation, _ in self.state.scheduler.streams.dependencies(queue)]
         if not all(operation.done for operation in last):
             return False
@@ -120,7 +120,7 @@ class StreamCalls(CallGroup):
                 f"{name}: the event was last recorded in a capture that has ended. Record it behind the graph's launch"
             )
         recorded.capture.check(name)
-        if queue is self.state.scheduler.streams.legacy:
+        if self.state.scheduler.streams.is_legacy(queue):
             raise self.state.captures.refuse_wait_of_legacy(recorded.capture, name)
         if capture is not None and capture is not recorded.capture:
             capture.refuse(name, cudaError_t.cudaErrorStreamCaptureMerge, "")
@@ -148,6 +148,11 @@ class StreamCalls(CallGroup):
     def stream_get_id(self, stream: Handle) -> int:
         """A number that no other stream of the process has."""
         return self.state.scheduler.streams.find(stream).number
+
+    @call("cudaStreamGetDevice", "cuStreamGetDevice", "cuStreamGetCtx")
+    def stream_get_device(self, stream: Handle) -> int:
+        """The number of the device that the stream's work runs on."""
+        return self.state.scheduler.streams.find(stream).device
 
     @call("cudaDeviceGetStreamPriorityRange", "cuCtxGetStreamPriorityRange")
     def stream_priority_range(self) -> tuple[int, int]:
@@ -243,6 +248,12 @@ class StreamCalls(CallGroup):
         target = self.state.scheduler.streams.find_event(event)
         if queue.capture is not None:
             return self._record_in_capture(queue, queue.capture, target, flags)
+        if target.device != queue.device:
+            raise CudaError(
+                cudaError_t.cudaErrorInvalidResourceHandle,
+                f"cudaEventRecord: the event was made on device {target.device}, and the stream on device "
+                f"{queue.device}: record it in a stream of its own device. Any stream may wait for it",
+            )
         self._check_flags("cudaEventRecordWithFlags", "cudaEventRecordExternal", flags)
         target.record, target.captured = self.state.issue(self._record, queue), None
         return None
@@ -284,6 +295,11 @@ class StreamCalls(CallGroup):
             raise CudaError(
                 cudaError_t.cudaErrorInvalidResourceHandle,
                 "both events must have been recorded, and made without cudaEventDisableTiming",
+            )
+        if events[0].device != events[1].device:
+            raise CudaError(
+                cudaError_t.cudaErrorInvalidResourceHandle,
+                "cudaEventElapsedTime: the events are of two devices, whose clocks have nothing in common",
             )
         if not all(event.complete for event in events):
             raise CudaError(

@@ -100,8 +100,9 @@ class Clocks:
         self.host: Clock = {}
         self._version = 0
         self._lines: dict[Stream, StreamHistory] = {}
-        self._blocking: list[StreamHistory] = []
-        self._legacy: StreamHistory | None = None
+        self._blocking: dict[int, list[StreamHistory]] = {}
+        """By device; so is the next."""
+        self._legacy: dict[int, StreamHistory] = {}
         self.in_flight = 0
         self.sequence = -1
         """Of the operation that was enqueued last."""
@@ -113,8 +114,8 @@ class Clocks:
         self._version = 0
         # Numbers go on, so that a clock of before means nothing new; lines of destroyed streams go.
         self._lines = {}
-        self._blocking = []
-        self._legacy = None
+        self._blocking = {}
+        self._legacy = {}
         self.in_flight = 0
 
     def _line(self, stream: Stream) -> StreamHistory:
@@ -122,9 +123,9 @@ class Clocks:
         if line is None:
             line = self._lines[stream] = StreamHistory(len(self._lines), stream)
             if stream.handle == 0:
-                self._legacy = line
+                self._legacy[stream.device] = line
             elif stream.blocking:
-                self._blocking.append(line)
+                self._blocking.setdefault(stream.device, []).append(line)
         return line
 
     @property
@@ -153,9 +154,10 @@ class Clocks:
                 self._acquire(line, stamp)
                 if rule == "event":
                     self._remember(line, stamp, operation.place, operation.sequence)
-        if line is self._legacy:
+        device = operation.stream.device
+        if line is self._legacy.get(device):
             # also those that have been destroyed with no work left, which `waits` does not name
-            for other in self._blocking:
+            for other in self._blocking.get(device, ()):
                 if other.last is not None and line.clock.get(other.index, 0) < other.count:
                     self._acquire(line, other.last)
         operation.stamp = stamp = Stamp(operation, line, generation)
@@ -200,7 +202,14 @@ class Clocks:
         line = self._lines.get(stream)
         lines = [line] if line is not None else []
         if stream.handle == 0:
-            lines += self._blocking
+            lines += self._blocking.get(stream.device, [])
+        return self._host_waited_for(lines)
+
+    def host_waited_for_device(self, number: int) -> bool:
+        """The same for all streams of a device."""
+        return self._host_waited_for([line for line in self._lines.values() if line.stream.device == number])
+
+    def _host_waited_for(self, lines: list[StreamHistory]) -> bool:
         host = dict(self.host)
         for line in lines:
             for index, number in (*line.clock.items(), (line.index, line.count)):

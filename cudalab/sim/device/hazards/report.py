@@ -218,6 +218,10 @@ class HazardReport(Observer):
         if self._clocks.host_waited_for_stream(stream):
             self._host_acquired()
 
+    def host_waited_for_device(self, number: int) -> None:
+        if self._clocks.host_waited_for_device(number):
+            self._host_acquired()
+
     def _host_acquired(self) -> None:
         if not self._clocks.in_flight and self._clocks.host_acquired_all:
             self._forget()

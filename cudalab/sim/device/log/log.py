@@ -21,7 +21,7 @@ import msgspec
 from cudalab.sim.compiler.program import Program
 from cudalab.sim.device.declaration import Role
 
-VERSION = 3
+VERSION = 4
 Block = tuple[int, bytes]
 """``(address, bytes)``"""
 
@@ -39,6 +39,8 @@ class Entry(msgspec.Struct):
     """The host clock when the call returned."""
     brought: list[bytes] = []
     """Bytes that it took from pageable host memory."""
+    device: int = 0
+    """The device that the host thread used when it made the call."""
     by_driver: bool = False
     """Was it made by a function of the driver, whose errors ``cudaGetLastError`` does not know?"""
 

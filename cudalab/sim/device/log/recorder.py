@@ -37,10 +37,12 @@ class Recorder:
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
-    def open(self, call: Call, arguments: tuple[Any, ...], keywords: dict[str, Any], *, by_driver: bool) -> Entry:
-        """A call begins."""
+    def open(
+        self, call: Call, arguments: tuple[Any, ...], keywords: dict[str, Any], *, device: int, by_driver: bool
+    ) -> Entry:
+        """A call begins, in a host thread that uses the ``device``."""
         given = dict(zip(call.parameters, arguments, strict=False)) | keywords
-        entry = Entry(call.name, {name: plain(value) for name, value in given.items()}, by_driver=by_driver)
+        entry = Entry(call.name, {name: plain(v) for name, v in given.items()}, device=device, by_driver=by_driver)
         self.log.entries.append(entry)
         self._current = entry
         return entry

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -43,6 +44,8 @@ class Surroundings(execution.Surroundings, Protocol):
     @property
     def timer(self) -> Timer: ...
 
+    def memory_of(self, number: int) -> AbstractContextManager[None]: ...
+
 
 class KernelOperation(Operation):
     """One run of a launch."""
@@ -63,6 +66,8 @@ class KernelOperation(Operation):
     def __init__(self, work: KernelLaunch, stream: Stream) -> None:
         super().__init__(work, stream)
         self.launch, self.kernel = work.launch, work.launch.kernel
+        if work.priority is not None:
+            self.priority = work.priority
         if self.kernel.kernel.poll_points:
             self.visible_at_once = True
 
@@ -130,16 +135,21 @@ class KernelOperation(Operation):
     def _execute(
         self, *, hold_stores: bool = False, resumable: bool = False, published: Sequence[Range] = ()
     ) -> Outcome:
-        return execute(
-            self.launch,
-            self.work.surroundings,
-            clock_ns=self.start,
-            hold_stores=hold_stores,
-            footprint=self.wants_footprint(),
-            published=published,
-            resumable=resumable,
-            work=self._work_done.slots if self._work_done is not None else None,
-        )
+        with self._reached():
+            return execute(
+                self.launch,
+                self.work.surroundings,
+                clock_ns=self.start,
+                hold_stores=hold_stores,
+                footprint=self.wants_footprint(),
+                published=published,
+                resumable=resumable,
+                work=self._work_done.slots if self._work_done is not None else None,
+            )
+
+    def _reached(self) -> AbstractContextManager[None]:
+        """Within it memory is what kernels of its device reach."""
+        return self.work.surroundings.memory_of(self.stream.device)
 
     def _check(self, outcome: Outcome) -> None:
         if self._waited:
@@ -201,7 +211,8 @@ class KernelOperation(Operation):
         waiting = self._waiting
         assert waiting is not None
         self._wait_with(None)
-        outcome = waiting.go_on(now, patient=False, rounds=rounds, most=most)
+        with self._reached():
+            outcome = waiting.go_on(now, patient=False, rounds=rounds, most=most)
         self._wait_with(outcome.waiting)
         if outcome.waiting is not None:
             return outcome.waiting.moved
@@ -307,6 +318,8 @@ class KernelLaunch(Work[KernelOperation]):
     launch: Launch
     surroundings: Surroundings
     carveout: int = -1
+    priority: int | None = None
+    """Of the launch, where that is not its stream's."""
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -40,8 +40,10 @@ NON_BLOCKING = 1
 class Stream:
     """One queue of operations, which run in the order in which they were issued (stream.py has the rules)."""
 
-    def __init__(self, handle: int, *, number: int = 0, flags: int = 0, priority: int = 0) -> None:
+    def __init__(self, handle: int, *, number: int = 0, flags: int = 0, priority: int = 0, device: int = 0) -> None:
         self.handle = handle
+        self.device = device
+        """The device that its work runs on."""
         self.number = number
         """What ``cudaStreamGetId`` gives."""
         self.flags = flags
@@ -238,7 +240,7 @@ class Work(Generic[O_co]):
     """What runs it; called with the work and a stream."""
     name: str
     engine: str = "none"
-    """``h2d``, ``d2h``, ``sm``, or ``none`` for what takes no engine."""
+    """``h2d``, ``d2h``, ``sm``, ``peer`` for copies to another device, or ``none`` for what takes no engine."""
 
     @property
     def title(self) -> str:

@@ -39,9 +39,10 @@ EVENT_WAIT = EventWait()
 
 
 class Scheduler:
-    """Streams, engines and clocks of one device.
+    """Streams, engines and clocks of the machine's devices (``context.py`` says what each has of its own).
 
     ``on_fault(operation, error)`` is called when an operation fails; ``on_end(operation)`` when one has ended.
+    ``here()`` is the device that the calling host thread uses.
     """
 
     def __init__(
@@ -51,13 +52,15 @@ class Scheduler:
         on_fault: Callable[[Operation, CudaError], None],
         on_end: Callable[[Operation], None],
         observers: list[Observer],
+        here: Callable[[], int] = int,
     ) -> None:
         self.profile = profile
+        self._here = here
         self.token = object()
         """Tells this state of the device from the one after a reset: what was made before is dead then."""
         self.loop = EventLoop()
         self.effects = Effects(memory)
-        self.streams = StreamTable()
+        self.streams = StreamTable(profile.devices, here)
         self.host_ns = 0
         """The clock of the host thread that makes the call."""
         self.others: HostThreads | None = None
@@ -68,20 +71,25 @@ class Scheduler:
         self.observers = observers
         self._sequence = 0
         self._raised: BaseException | None = None
-        self._pending: dict[int, Operation] = {}
+        self._pending: list[dict[int, Operation]] = [{} for _ in range(profile.devices)]
+        """By device and sequence: what has not ended."""
         self._ready_now: deque[Operation] = deque()
         self._passing_on = False
         self._switch = round(profile.device["engine_switch"])
         self._submit = round(profile.device["submit"])
         self.implicit = ImplicitOrder(profile, self._released_by_start) if ImplicitOrder.wanted(profile) else None
         """Implicit synchronization of early devices; ``None`` on others."""
-        self._engines = self._make_engines()
-        self.polling = Polling(self.loop, self.effects, profile.device["l2_latency"], self._sm.settled, self._failed)
+        self._sms = [self._make_sms() for _ in range(profile.devices)]
+        """Of each device; so is the next."""
+        self._engines = [self._make_engines(sm) for sm in self._sms]
+        self.polling = Polling(self.loop, self.effects, profile.device["l2_latency"], self._settled, self._failed)
 
-    def _make_engines(self) -> dict[str, Engine]:
-        engines = self.profile.engines
+    def _make_sms(self) -> SmArray:
         all_started = self.implicit.all_started if self.implicit is not None else None
-        self._sm = sm = SmArray(self.loop, self._begin, self._end, self.profile, all_started=all_started)
+        return SmArray(self.loop, self._begin, self._end, self.profile, all_started=all_started)
+
+    def _make_engines(self, sm: SmArray) -> dict[str, Engine]:
+        engines = self.profile.engines
         made: dict[str, Engine] = {
             "none": NoEngine(self.loop, self._begin, self._end),
             "sm": sm,
@@ -99,6 +107,8 @@ class Scheduler:
                 engine.contention = self.profile.device["bus_contention"]
                 engine.others = [other for other in copies if other is not engine]
             made["h2d"], made["d2h"] = copies[0], copies[-1]
+        if self.profile.devices > 1:
+            made["peer"] = CopyEngine("P2P", self.loop, self._begin, self._end)
         return made
 
     # -- enqueueing ----------------------------------------------------------------------------------------------------
@@ -137,8 +147,9 @@ class Scheduler:
             waits = self.streams.dependencies(stream)
         for other in after:
             waits.append((other, rule))
-        taker = self._engines[engine]
-        if engine != "sm" and taker is self._sm:
+        engines = self._engines[stream.device]
+        taker = engines[engine]
+        if engine != "sm" and taker is engines["sm"]:
             operation.exclusive = True  # a device without copy engines
         waiting = 0
         for other, rule in waits if self.implicit is None else waits + self.implicit.enqueued(operation):
@@ -146,7 +157,7 @@ class Scheduler:
                 other.dependents.append((operation, rule))
                 waiting += 1
         operation.waiting += waiting
-        self._pending[sequence] = operation
+        self._pending[stream.device][sequence] = operation
         stream.last = operation
         for observer in self.observers:
             observer.enqueued(operation, waits)
@@ -172,7 +183,7 @@ class Scheduler:
 
     def _ready(self, operation: Operation) -> None:
         operation.ready = self.loop.now
-        self._engines[operation.engine].ready(operation)
+        self._engines[operation.stream.device][operation.engine].ready(operation)
 
     def _begin(self, operation: Operation) -> int:
         operation.start = self.loop.now
@@ -214,7 +225,7 @@ class Scheduler:
             # operation counts as ended, so that the device stays usable
             self._raised = self._raised or error
         operation.done = True
-        del self._pending[operation.sequence]
+        del self._pending[operation.stream.device][operation.sequence]
         self._on_end(operation)
         for observer in self.observers:
             observer.ended(operation)
@@ -231,13 +242,17 @@ class Scheduler:
         if self.polling.waiting:
             self.polling.ended(operation)
 
+    def _settled(self, operation: Operation) -> None:
+        """A launch has finished polling."""
+        self._sms[operation.stream.device].settled(operation)
+
     def _failed(self, operation: Operation, error: BaseException) -> None:
         """A launch that waited for memory to change cannot go on."""
         if isinstance(error, CudaError) and error.sticky:
             self._on_fault(operation, error)
             return
         self._raised = self._raised or error
-        self._sm.settled(operation)
+        self._settled(operation)
 
     def _pass_on(self) -> None:
         """Tell the engines what has become ready just now. What ends at once makes more ready, so this is a loop."""
@@ -247,7 +262,7 @@ class Scheduler:
             while ready:
                 operation = ready.popleft()
                 operation.ready = now
-                engines[operation.engine].ready(operation)
+                engines[operation.stream.device][operation.engine].ready(operation)
         finally:
             self._passing_on = False
 
@@ -309,21 +324,26 @@ class Scheduler:
         for observer in self.observers:
             observer.host_waited_for_stream(stream)
 
-    def wait_for_all(self, *, seen: bool = True) -> None:
-        """Block the host until everything has ended. ``seen=False``: by a call that promises no such wait, so that what
-        the host does next is not ordered by it."""
-        if self._pending:
+    def wait_for_all(self, *, seen: bool = True, device: int | None = None) -> None:
+        """Block the host until everything on a device, by default the current one, has ended. ``seen=False``: by a call
+        that promises no such wait, so that what the host does next is not ordered by it."""
+        number = self._here() if device is None else device
+        pending = self._pending[number]
+        if pending:
             until = self._sequence
 
             def before() -> bool:
                 """What other threads enqueue meanwhile does not count."""
-                return bool(self._pending) and (self.others is None or next(iter(self._pending)) < until)
+                return bool(pending) and (self.others is None or next(iter(pending)) < until)
 
             over = self._run_while(before)
             self._check_progress(not before())
             self.host_ns = max(self.host_ns, over + round(self.profile.host["wake"]))
-        if seen:
+        if seen and len(self._pending) == 1:
             self.host_saw(None)
+        elif seen:
+            for observer in self.observers:
+                observer.host_waited_for_device(number)
 
     def _run_while(self, pending: Callable[[], bool]) -> int:
         """Let the loop run; returns when that was over. When it is empty, launches that wait for memory to change wait
@@ -338,7 +358,7 @@ class Scheduler:
         else:
             over = self.others.run_while(goes_on)
         while goes_on() and self.polling.waiting:
-            self.polling.give_up(self._pending.values())
+            self.polling.give_up(self.pending)
             self.loop.run_while(goes_on)
         self._raise()
         interrupts.check()
@@ -346,8 +366,8 @@ class Scheduler:
 
     def _check_progress(self, done: bool) -> None:
         """A loop that is empty before what is waited for has ended: two operations wait for each other."""
-        if not done and self._pending:
-            stuck = ", ".join(repr(operation) for operation in list(self._pending.values())[:5])
+        if not done and not self.idle:
+            stuck = ", ".join(repr(operation) for operation in self.pending[:5])
             raise CudaError(cudaError_t.cudaErrorUnknown, f"nothing is left to run, and these never ended: {stuck}")
 
     def _raise(self) -> None:
@@ -359,20 +379,24 @@ class Scheduler:
     @property
     def pending(self) -> list[Operation]:
         """What was enqueued and has not ended, in that order."""
-        return list(self._pending.values())
+        if len(self._pending) == 1:
+            return list(self._pending[0].values())
+        found = [operation for each in self._pending for operation in each.values()]
+        return sorted(found, key=lambda operation: operation.sequence)
 
     @property
     def idle(self) -> bool:
-        return not self._pending
+        return not any(self._pending)
 
     def drop_everything(self) -> None:
-        """The device is lost: nothing that was enqueued will run."""
+        """The devices are lost: nothing that was enqueued will run."""
         self.loop.clear()
         self.effects.clear()
         self.polling.clear()
-        self._pending.clear()
         self._ready_now.clear()
-        for engine in self._engines.values():
-            engine.clear()
+        for pending, engines in zip(self._pending, self._engines, strict=True):
+            pending.clear()
+            for engine in engines.values():
+                engine.clear()
         for observer in self.observers:
             observer.reset()

@@ -11,6 +11,15 @@ def bus_copy(profile: Profile, size: int, direction: str) -> int:
     return round(profile.device[f"copy_{direction}_start"] + size * profile.device["bus_byte"])
 
 
+def peer_copy(profile: Profile, size: int, *, access: bool, pull: bool) -> int:
+    """ns of a copy from one device to another: over their link where one of them has access to the other's memory,
+    otherwise staged through the host's. ``pull``: in a stream of the destination, which takes longer to start."""
+    c = profile.device
+    if not access:
+        return round(c["peer_staged_start"] + size * c["peer_staged_byte"])
+    return round(c["peer_pull_start" if pull else "peer_start"] + size * c["peer_byte"])
+
+
 def device_copy(profile: Profile, size: int) -> int:
     """ns of a copy within device memory: each byte is read and written."""
     bandwidth = profile.device["dram_bandwidth"] * 1e3 * (1.0 - profile.device["dram_mix"] / 4)

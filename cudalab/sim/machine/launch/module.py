@@ -63,13 +63,21 @@ class Module:
         program: what the compiler made.
         memory: where global variables live.
         limits: what an SM and a launch of the device may hold.
+        device: which device that is.
         linker: makes native code of a variant; by default the compiler's.
     """
 
     def __init__(
-        self, program: Program, memory: Memory, limits: DeviceLimits, *, linker: Linker = link_with_compiler
+        self,
+        program: Program,
+        memory: Memory,
+        limits: DeviceLimits,
+        *,
+        device: int = 0,
+        linker: Linker = link_with_compiler,
     ) -> None:
         self.program = program
+        self.device = device
         self.memory = memory
         self.limits = limits
         self._linker = linker
@@ -78,7 +86,7 @@ class Module:
         self._addresses: dict[str, int] = {}
         for variable in program.globals.values():
             label = variable.name if variable.space != Space.CONSTANT else f"__constant__ {variable.name}"
-            self._addresses[variable.name] = memory.allocate(max(1, variable.size), "global", label)
+            self._addresses[variable.name] = memory.allocate(max(1, variable.size), "global", label, device=device)
         for variable in program.globals.values():
             self._initialise(variable)
         self.global_table = (ctypes.c_uint64 * max(1, len(program.globals)))(*self._addresses.values())

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from cudalab.sim.machine.memory.written_bytes import WrittenBytes
+
+_OF_ONE_DEVICE = ("device", "global", "heap")
+"""What other devices do not reach without peer access."""
+NO_ACCESS = "another device's memory"
+"""Why an allocation is set aside."""
 
 
 class OutOfMemory(Exception):
@@ -40,12 +46,21 @@ class Allocation:
     """Which bytes have been written since allocation, as far as it is known."""
     freed: bool = False
     freed_where: str = ""
+    device: int = 0
+    """The device whose memory it is, or that was current when the host allocated it."""
+    shared_with: Collection[int] = ()
+    """Devices that reach it without peer access: its memory pool says so."""
     site: int = -1
     """Of the device heap: the site of the kernel that allocated it."""
 
     @property
     def end(self) -> int:
         return self.pointer + self.size
+
+    def reached_by(self, device: int, peers: Collection[int]) -> bool:
+        """Does a device reach it that has access to the memory of ``peers``?"""
+        own = self.device == device or self.kind not in _OF_ONE_DEVICE
+        return own or self.device in peers or device in self.shared_with
 
     def describe(self) -> str:
         name = f" ({self.label})" if self.label else ""

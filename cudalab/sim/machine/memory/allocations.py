@@ -1,5 +1,8 @@
 """Device memory: allocations in the arena, with red zones between them, and what lies near an address.
 
+Several devices share the arena, as they share one range of addresses; each allocation knows its device. What kernels of
+one device may not reach is treated as freed while they run (:meth:`Memory.seen_by`).
+
 A GPU hands out device memory aligned to at least 256 bytes, and neighbouring allocations touch: an overrun lands in the
 next array and often nothing happens. Here each allocation has a red zone on both sides, at least 64 KiB and as much as
 the allocation is long, and freed addresses stay in quarantine, as under AddressSanitizer: addresses are handed out in
@@ -21,14 +24,21 @@ from __future__ import annotations
 import ctypes
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 
 from cudalab.sim.abi import GRANULE, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Range
 from cudalab.sim.machine.memory import host_capacity
-from cudalab.sim.machine.memory.allocation import AddressDescription, Allocation, InvalidPointer, OutOfMemory, size_text
+from cudalab.sim.machine.memory.allocation import (
+    NO_ACCESS,
+    AddressDescription,
+    Allocation,
+    InvalidPointer,
+    OutOfMemory,
+    size_text,
+)
 from cudalab.sim.machine.memory.arena import HUGE_PAGE, PAGE, Arena
 from cudalab.sim.machine.memory.heap import DeviceHeap
 from cudalab.sim.machine.memory.host_mapping import is_mapped
@@ -73,8 +83,11 @@ class Memory:
         self._ranges: list[tuple[int, int]] = []
         self.heap = DeviceHeap(self)
         """What kernels allocate. An allocation of the kind ``heap`` is a piece of device memory for it."""
-        self.stack_limit = 1024
-        """Bytes of stack that a thread has where the compiler cannot tell how many it needs (cudaLimitStackSize)."""
+        self.stack_limits: dict[int, int] = {}
+        """By device: bytes of stack that a thread has where the compiler cannot tell how many it needs
+        (cudaLimitStackSize)."""
+        self._device = 0
+        """The device whose kernel runs."""
         self.images = Images()
         """Texture and surface objects. Whoever makes or destroys one gives `version` another number."""
         self.range_table: ctypes.Array[Range] | None = None
@@ -88,8 +101,10 @@ class Memory:
         the range that the kernel may reach from its start."""
         self.arena.extend(min(self.arena.size, self._cursor + size))
 
-    def allocate(self, size: int, kind: str = "device", label: str = "", where: str = "", at: int = 0) -> int:
-        """Allocate `size` bytes, aligned to 512, and return the address: `at`, when that is given and free.
+    def allocate(
+        self, size: int, kind: str = "device", label: str = "", where: str = "", at: int = 0, device: int = 0
+    ) -> int:
+        """Allocate `size` bytes of `device`, aligned to 512, and return the address: `at`, when that is given and free.
 
         Raises:
             OutOfMemory: over the capacity, or more than the host can give now.
@@ -113,7 +128,7 @@ class Memory:
         written = WrittenBytes(size)
         if kind in ("pinned", "managed"):
             written.mark_all()  # the host writes there without a call, so nothing is known
-        allocation = Allocation(pointer, size, kind, label, where, self.next_serial(), written)
+        allocation = Allocation(pointer, size, kind, label, where, self.next_serial(), written, device=device)
         self._starts.insert(bisect_right(self._starts, pointer), pointer)
         self._live[pointer] = allocation
         self.version += 1
@@ -142,6 +157,28 @@ class Memory:
         self.in_use -= allocation.size
         return allocation
 
+    @property
+    def stack_limit(self) -> int:
+        """That of the device whose kernel runs."""
+        return self.stack_limits.get(self._device, 1024)
+
+    @contextmanager
+    def seen_by(self, device: int, reached: Collection[int]) -> Iterator[None]:
+        """Within the block a kernel of `device` runs, which reaches the memory of the devices `reached` besides its
+        own and the host's."""
+        others = [a.pointer for a in self._live.values() if not a.reached_by(device, reached)]
+        before, self._device = self._device, device
+        try:
+            with self.set_aside(others, NO_ACCESS) if others else nullcontext():
+                yield
+        finally:
+            self._device = before
+
+    def in_use_on(self, device: int) -> int:
+        """Bytes of one device that are in use."""
+        mine = (a.size for a in self._live.values() if a.device == device and a.kind != "pinned")
+        return sum(mine)
+
     @contextmanager
     def set_aside(self, pointers: Iterable[int], why: str) -> Iterator[None]:
         """Within the block, treat the allocations at `pointers` as freed: a memory pool holds them, but no array
@@ -166,10 +203,13 @@ class Memory:
                 self._live[allocation.pointer] = allocation
                 self.arena.unpoison(allocation.pointer - self.arena.base, allocation.size)
 
-    def free_all(self) -> None:
-        """Free everything, as a device reset does."""
+    def free_all(self, device: int | None = None) -> None:
+        """Free everything, or everything of one of several devices, as a device reset does."""
         for pointer in list(self._starts):
-            self.free(pointer, where="device reset")
+            if device is None or self._live[pointer].device == device:
+                self.free(pointer, where="device reset")
+        if device is not None:
+            return
         self.heap.clear()
         self.images.clear()
         self._ranges = []

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import CLUSTER_END, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WINDOW_SIZE, Space
-from cudalab.sim.machine.memory.allocation import AddressDescription, Allocation
+from cudalab.sim.machine.memory.allocation import NO_ACCESS, AddressDescription, Allocation
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.program import Parameter, Site
@@ -124,6 +124,8 @@ def explain_access(access: FailedAccess) -> Explanation:
             f"Address {address:#x} is no memory: {which} is null{at}.",
             "pass the address of an allocation; check what the allocation returned.",
         )
+    if near.inside is None and near.freed is not None and near.freed.freed_where == NO_ACCESS:
+        return _no_access(access, near.freed)
     if near.inside is None and near.freed is not None:
         return _use_after_free(access, near.freed)
     if near.is_former:
@@ -189,6 +191,17 @@ def _out_of_bounds(access: FailedAccess, target: Allocation) -> Explanation:
         else "check for an index below zero; an unsigned index wraps to a huge one instead."
     )
     return "out of bounds", detail + ".", advice
+
+
+def _no_access(access: FailedAccess, other: Allocation) -> Explanation:
+    of, _, _ = access.owner(other)
+    return (
+        "no peer access",
+        f"Address {access.address:#x} is in the {other.describe()}{of}, which is memory of device {other.device}. The "
+        "kernel runs on another device, which has no access to it.",
+        f"enable peer access before the launch, with cudaDeviceEnablePeerAccess({other.device}, 0) while the kernel's "
+        "device is current; or copy the data over with cudaMemcpyPeer, which needs no access.",
+    )
 
 
 def _use_after_free(access: FailedAccess, freed: Allocation) -> Explanation:

@@ -130,7 +130,7 @@ def test_memory_freed_by_cuda_free_stays_until_the_work_of_now_has_ended(bench):
     ("call", "code", "text"),
     [
         (lambda d: d.pool_create(0, 1, 0), "cudaErrorInvalidValue", "cudaMemAllocationTypePinned"),
-        (lambda d: d.pool_create(1, 1, 3), "cudaErrorInvalidValue", "device 0"),
+        (lambda d: d.pool_create(1, 1, 3), "cudaErrorInvalidValue", "location a device"),
         (lambda d: d.pool_destroy(d.default_pool()), "cudaErrorInvalidValue", "default pool"),
         (lambda d: d.malloc_from_pool(64, 5), "cudaErrorInvalidValue", "0x5 is no memory pool"),
         (lambda d: d.malloc_async(1 << 50), "cudaErrorMemoryAllocation", "bytes"),

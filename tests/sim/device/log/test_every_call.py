@@ -18,7 +18,6 @@ from cudalab.sim import driver as sim_driver
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import CudaError, Device, Log, replay
 from cudalab.sim.device.calls import stream_attributes
-from cudalab.sim.device.context import HANDLE
 from cudalab.sim.device.declaration import CALLS, Call, Waits
 from cudalab.sim.device.graphs.content import Content, CopyContent, KernelContent, MemsetContent, NodeKind
 from cudalab.sim.device.log.log import plain, relocated, revived
@@ -38,8 +37,8 @@ extern "C" __global__ void scale(float *x) { x[threadIdx.x] *= factor; }
 class Kit:
     """A device whose calls are recorded, and what programs need of it."""
 
-    def __init__(self) -> None:
-        self.device = Device(record=True)
+    def __init__(self, profile: str = "h200") -> None:
+        self.device = Device(profile, record=True)
         self.host = np.arange(SIZE, dtype=np.uint8)
         self.kept: list[object] = []
 
@@ -222,10 +221,35 @@ def released(kit: Kit) -> None:
     """A context that only the driver API uses: it is destroyed with its last owner, who waits for what it does."""
     kit.device.reset()
     kit.device.retain_context()
-    kit.device.context.set_current(HANDLE)
+    kit.device.set_current_context(kit.device.contexts[0].handle)
     with kit.device.driver_call():
         kit.memory(1 << 24)
         kit.device.release_context()
+
+
+def across(kit: Kit) -> None:
+    """Access to a peer, a copy to it, and a kernel that reads it."""
+    device = kit.device
+    here = kit.memory()
+    device.set_device(1)
+    there = kit.memory()
+    device.set_device(0)
+    device.memcpy_peer(there, 1, here, 0, SIZE)
+    device.memcpy_peer(device.malloc_managed(SIZE), 0, there, 1, SIZE)
+    device.enable_peer_access(1)
+    device.memcpy_peer(here, 0, there, 1, SIZE, device.stream_create(1), True)
+    device.launch(kit.function(), (1, 1, 1), (32, 1, 1), struct.pack("Q", there))
+    kit.keep_busy()
+    device.disable_peer_access(1)
+
+
+def stacked(kit: Kit) -> None:
+    """The stack of contexts of the host thread."""
+    device = kit.device
+    device.push_context(device.contexts[0].handle)
+    device.set_current_context(0)
+    device.pop_context()
+    device.pop_context()
 
 
 PROGRAMS: dict[str, Callable[[Kit], Any]] = {
@@ -239,6 +263,7 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "attribute": lambda kit: kit.device.attribute(int(cudaDeviceAttr.cudaDevAttrWarpSize)),
     "available_shared": lambda kit: kit.device.available_shared(kit.function(), 2, 256),
     "best_block_size": lambda kit: kit.device.best_block_size(kit.function()),
+    "can_access_peer": lambda kit: kit.device.can_access_peer(0, 0),
     "capture_begin": Kit.captured,
     "capture_begin_to_graph": lambda kit: (
         made := kit.graph(),
@@ -259,6 +284,8 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "default_pool": lambda kit: kit.device.default_pool(),
     "destroy_surface": lambda kit: kit.device.destroy_surface(kit.device.create_surface(kit.array())),
     "destroy_texture": lambda kit: kit.device.destroy_texture(kit.device.create_texture(kit.array(), (1, 1, 1))),
+    "disable_peer_access": across,
+    "enable_peer_access": across,
     "event_create": lambda kit: kit.device.event_create(2),
     "event_destroy": lambda kit: kit.device.event_destroy(kit.recorded_event()),
     "event_elapsed": lambda kit: (
@@ -275,6 +302,7 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "free_async": lambda kit: kit.device.free_async(kit.memory()),
     "free_host": lambda kit: (kit.memory(1 << 24), kit.device.free_host(kit.device.malloc_host(SIZE))),
     "function_set_attribute": lambda kit: kit.device.function_set_attribute(kit.function(), 8, 100_000),
+    "get_cache_config": lambda kit: kit.device.get_cache_config(),
     "get_flags": lambda kit: kit.device.get_flags(),
     "get_function": Kit.function,
     "get_global": lambda kit: kit.device.get_global(kit.device.load_module(compile(SOURCE)), "factor"),
@@ -343,6 +371,7 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "initialize": lambda kit: kit.device.initialize(),
     "launch": Kit.launch,
     "launch_host_function": lambda kit: kit.device.launch_host_function(lambda: kit.kept.append(1)),
+    "link_attribute": lambda kit: kit.device.link_attribute(1, 0, 1),
     "load_module": lambda kit: (kit.memory(1 << 24), kit.device.load_module(compile(SOURCE))),
     "malloc": Kit.memory,
     "malloc_3d": lambda kit: kit.device.malloc_3d(100, 3, 2),
@@ -356,10 +385,15 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "memcpy_2d": lambda kit: kit.device.memcpy_2d(kit.memory(), 64, kit.host.ctypes.data, 32, 32, 8),
     "memcpy_3d": lambda kit: kit.device.memcpy_3d((kit.memory(), 64, 256), (kit.host.ctypes.data, 32, 128), (32, 4, 2)),
     "memcpy_array": lambda kit: kit.device.memcpy_array((kit.memory(), 64, 512), (kit.array(), 0, 0, 0), (64, 8, 1)),
+    "memcpy_peer": across,
     "memory_info": lambda kit: kit.device.memory_info(),
     "memset": lambda kit: kit.device.memset(kit.device.malloc_managed(SIZE), 3, SIZE // 4, element=4),
     "memset_3d": lambda kit: kit.device.memset_3d(kit.device.malloc_host(SIZE), 64, 512, 1, (32, 8, 2)),
     "occupancy": lambda kit: kit.device.occupancy(kit.function(), 256),
+    "pop_context": stacked,
+    "push_context": stacked,
+    "set_current_context": stacked,
+    "stream_get_device": lambda kit: kit.device.stream_get_device(kit.device.stream_create()),
     "peek_at_last_error": lambda kit: (fails(kit), kit.device.peek_at_last_error()),
     "pointer_attributes": lambda kit: kit.device.pointer_attributes(kit.device.malloc_host(SIZE) + 8),
     "pool_create": Kit.pool,
@@ -379,6 +413,7 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     ),
     "release_context": released,
     "reset": lambda kit: (kit.memory(1 << 24), kit.device.reset()),
+    "set_cache_config": lambda kit: kit.device.set_cache_config(2),
     "set_current_pool": lambda kit: kit.device.set_current_pool(kit.pool()),
     "retain_context": lambda kit: kit.device.retain_context(),
     "set_device": lambda kit: kit.device.set_device(),
@@ -402,6 +437,14 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "synchronize": lambda kit: (kit.memory(1 << 24), kit.device.synchronize()),
     "unload_module": Kit.unload,
 }
+
+
+PROFILES = dict.fromkeys(("disable_peer_access", "enable_peer_access", "link_attribute", "memcpy_peer"), "h200-x2")
+"""Of programs that take two devices."""
+
+
+def kit_for(name: str) -> Kit:
+    return Kit(PROFILES.get(name, "h200"))
 
 
 def fails(kit: Kit) -> None:
@@ -474,7 +517,7 @@ def assert_replays(device: Device) -> Device:
 @pytest.mark.parametrize("name", CALLS)
 def test_replays(name: str) -> None:
     assert name in PROGRAMS, f"the call {name} needs a program here"
-    kit = Kit()
+    kit = kit_for(name)
     PROGRAMS[name](kit)
     assert name in [entry.name for entry in kit.device.log.entries if not entry.error]
     kit.device.synchronize()
@@ -547,8 +590,8 @@ def test_calls_wait_as_declared(monkeypatch: pytest.MonkeyPatch) -> None:
         return run_while(scheduler, pending)
 
     monkeypatch.setattr(Scheduler, "_run_while", observed)
-    for program in PROGRAMS.values():
-        kit = Kit()
+    for name, program in PROGRAMS.items():
+        kit = kit_for(name)
         kit.device.observers.append(blocked)
         kit.keep_busy()
         program(kit)

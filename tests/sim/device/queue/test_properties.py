@@ -66,7 +66,7 @@ class Account(Observer):
     def watch(self):
         """Note durations, and look at every SM whenever blocks have been placed."""
         scheduler = self.device.state.scheduler
-        begin, sm = scheduler.effects.begin, scheduler._engines["sm"]
+        begin, sm = scheduler.effects.begin, scheduler._sms[0]
         place, limits = sm.residency.place, self.device.limits
 
         def noted_begin(operation):
@@ -92,7 +92,7 @@ class Account(Observer):
     def rest(self):
         """Stop watching, so that the device can go."""
         del self.device.state.scheduler.effects.begin
-        del self.device.state.scheduler._engines["sm"].residency.place
+        del self.device.state.scheduler._sms[0].residency.place
 
 
 def run(profile, steps):
