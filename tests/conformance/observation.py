@@ -37,7 +37,12 @@ WRONG = {
 #: Their kernels wait for something that the sanitizer keeps away: another kernel, a copy, the host.
 WAITING = ("spinning/", "programmatic_launch/")
 #: They count launches in memory that nobody sets to zero first: a correct finding of initcheck.
-UNSET = ("launch_errors/",)
+UNSET = (
+    "launch_errors/",
+    "two_devices/access_goes_one_way",
+    "two_devices/kernel_after_disabling",
+    "two_devices/kernel_without_access",
+)
 #: Whole families of mistakes.
 FAULTY = ("faults/",)
 #: A pool lends memory again before a launch that reads it has run; `cudalab.sanitize` waits for such launches first.
