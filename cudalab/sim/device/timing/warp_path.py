@@ -248,12 +248,13 @@ class _Walk:
             self.ready[register] += shift
 
     def _part(self, position: int, share: float) -> None:
-        """Replay a block that runs in a share of the cases."""
+        """Replay a block that runs in a share of the cases; or several times, one after the other, though it is in no
+        loop, as in a function that calls itself."""
         if not share:
             return
         start = self.now
         self._block(self._blocks[position], 1)
-        if share < 0.999:
+        if not 0.999 < share < 1.001:
             self._move(start + share * (self.now - start))
 
     def _block(self, block: TimedBlock, times: int) -> None:
