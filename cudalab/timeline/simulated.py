@@ -14,6 +14,7 @@ from cudalab.sim.device.caller import Place
 from cudalab.sim.device.declaration import Call as RuntimeCall
 from cudalab.sim.device.declaration import Waits
 from cudalab.sim.device.device import Device
+from cudalab.sim.device.graphs.executable import GraphEnd
 from cudalab.sim.device.hazards import Hazard
 from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.queue.operation import Operation
@@ -30,7 +31,10 @@ _KINDS = {
     "record": spans.RECORD,
     "wait": spans.WAIT,
     "free": spans.FREE,
+    "graph": spans.GRAPH,
 }
+_MARKERS = ("graph end", "empty")
+"""Operations that only mark a place in a graph."""
 _COPY_NAMES = {
     "h2d": "copy to device",
     "d2h": "copy to host",
@@ -58,8 +62,9 @@ class _Entry:
     def __init__(self, operation: Operation, call: int, epoch: int) -> None:
         self.sequence = (epoch, operation.sequence)
         self.name, self.kind, self.engine = operation.name, operation.kind, operation.engine
-        self.stream, self.handle = (epoch, operation.stream.number), operation.stream.handle
-        self.device = operation.stream.device
+        stream = operation.stream.seen_as
+        self.stream, self.handle = (epoch, stream.number), stream.handle
+        self.device = stream.device
         self.asked, self.place, self.bytes = operation.enqueued, operation.place, operation.bytes
         self.blocks = operation.work.blocks
         self.call = call
@@ -113,6 +118,8 @@ class SimulatedRecording(Observer):
         self._epoch = 0
         self._entries: dict[int, _Entry] = {}
         self._done: list[_Entry] = []
+        self._graphs: dict[int, _Entry] = {}
+        """Launches of graphs that are under way."""
         self._calls: list[_Call] = []
         self._last_on: dict[str, Identity] = {}
         self._newest_on: dict[str, Identity] = {}
@@ -135,7 +142,7 @@ class SimulatedRecording(Observer):
     # -- while the block runs ------------------------------------------------------------------------------------------
 
     def enqueued(self, operation: Operation, waits: Sequence[tuple[Operation, str]]) -> None:
-        if self._open:
+        if self._open and operation.kind not in _MARKERS:
             self._entries[operation.sequence] = _Entry(operation, len(self._calls), self._epoch)
 
     def started(self, operation: Operation) -> None:
@@ -163,6 +170,12 @@ class SimulatedRecording(Observer):
         if entry is not None:
             entry.finish(operation)
             self._done.append(entry)
+            if entry.kind == spans.GRAPH:
+                self._graphs[operation.sequence] = entry
+        elif isinstance(operation.work, GraphEnd):
+            whole = self._graphs.pop(operation.work.start, None)
+            if whole is not None:
+                whole.end = operation.end
 
     def host_waited(self, operation: Operation | None) -> None:
         if self._open:
@@ -186,6 +199,7 @@ class SimulatedRecording(Observer):
     def reset(self) -> None:
         self._done += self._entries.values()
         self._entries.clear()
+        self._graphs.clear()
         self._last_on.clear()
         self._newest_on.clear()
         self._epoch += 1

@@ -13,6 +13,7 @@ HOST_FUNCTION = "host function"
 RECORD = "event record"
 WAIT = "event wait"
 FREE = "free"
+GRAPH = "graph"
 CALL = "runtime call"
 HOST_WORK = "host work"
 
@@ -59,7 +60,8 @@ class Span:
 
     kind: str
     """``kernel``, ``copy``, ``memset``, ``array operation``, ``host function``, ``event record``, ``event wait``,
-    ``free``; on the host's row ``runtime call`` and ``host work``."""
+    ``free``, ``graph`` (a launch as a whole, beside its nodes);
+    on the host's row ``runtime call`` and ``host work``."""
 
     stream: str
     """The stream's name: the learner's variable where one holds it, else ``stream 2``; empty on the host's row."""

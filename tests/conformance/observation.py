@@ -24,6 +24,7 @@ WRONG = {
     "device_heap/exhaustion": {"memory leak"},  # they count how often malloc gives something
     "device_heap/limit": {"memory leak"},
     "device_heap/stack_limit": {"stack overflow"},
+    "graphs/fault_in_graph": {"never allocated"},
     "launch_attributes/cluster_sizes": {"race"},  # all threads of a block write the same number, here and below
     "launch_attributes/twice": {"race"},
     "launch_attributes/together": {"race"},

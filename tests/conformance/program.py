@@ -30,7 +30,7 @@ import numpy as np
 
 Values = dict[str, Any]
 Bound = tuple[float, float]
-_SHARED = f"{__package__}.busy"
+_SHARED = f"{__package__}.busy", f"{__package__}.appending"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Program:
 
     @property
     def source_hash(self) -> str:
-        """Of the function and every constant and function of its module, or of ``busy``, that it uses, whatever their
+        """Of the function and every constant and function of its module or a shared one that it uses, whatever their
         layout."""
         text = "".join("\n".join(_sources(self.run)).split())
         for bracket in ")]}":
@@ -108,7 +108,7 @@ def load_programs() -> dict[str, Program]:
 
 
 def _sources(function: Callable[..., Any], seen: set[str] | None = None) -> list[str]:
-    """The text of ``function`` without its decorators, and of what it uses of its own module or of ``busy``."""
+    """The text of ``function`` without its decorators, and of what it uses of its own module or of a shared one."""
     seen = set() if seen is None else seen
     seen.add(function.__name__)
     lines = inspect.getsource(function).splitlines()
@@ -119,7 +119,7 @@ def _sources(function: Callable[..., Any], seen: set[str] | None = None) -> list
         if name in seen or value is None or isinstance(value, types.ModuleType):
             continue
         if inspect.isfunction(value):
-            if value.__module__ in (function.__module__, _SHARED):
+            if value.__module__ in (function.__module__, *_SHARED):
                 found += _sources(value, seen)
         elif isinstance(value, (str, int, float, tuple, list, dict, bytes)):
             seen.add(name)

@@ -51,54 +51,65 @@ def invalid_value(note: str) -> CudaError:
     return CudaError(cudaError_t.cudaErrorInvalidValue, note)
 
 
+class _OfThread(threading.local):
+    """What one host thread knows of errors."""
+
+    generation = 0
+    code = cudaError_t.cudaSuccess
+    note = ""
+    in_driver_call = False
+
+
 class LastErrors:
     """The last error of each host thread, as ``cudaGetLastError`` has it, and the note that goes with it."""
 
     def __init__(self) -> None:
-        self._codes: dict[int, cudaError_t] = {}
-        self._notes: dict[int, str] = {}
-        self._driver_threads: set[int] = set()
+        self._thread = _OfThread()
+        self._generation = 0
+        """Counts how often all were forgotten."""
 
     def remember(self, error: CudaError) -> None:
         """A call of this thread failed. "Not ready" is no error, and of the driver's the runtime does not know."""
-        thread = threading.get_ident()
-        self._notes[thread] = error.note
-        if error.code != cudaError_t.cudaErrorNotReady and thread not in self._driver_threads:
-            self._codes[thread] = error.code
+        mine = self._thread
+        mine.note = error.note
+        if error.code != cudaError_t.cudaErrorNotReady and not mine.in_driver_call:
+            mine.code, mine.generation = error.code, self._generation
 
     def take(self) -> cudaError_t:
         """This thread's last error, which becomes success."""
-        return self._codes.pop(threading.get_ident(), cudaError_t.cudaSuccess)
+        code = self.peek()
+        self._thread.code = cudaError_t.cudaSuccess
+        return code
 
     def peek(self) -> cudaError_t:
         """The same without taking it."""
-        return self._codes.get(threading.get_ident(), cudaError_t.cudaSuccess)
+        mine = self._thread
+        return mine.code if mine.generation == self._generation else cudaError_t.cudaSuccess
 
     def forget(self) -> None:
         """No thread has a last error any more."""
-        self._codes.clear()
+        self._generation += 1
 
     @property
     def note(self) -> str:
         """What this thread's last error means: where, which rule, which value, what to try."""
-        return self._notes.get(threading.get_ident(), "")
+        return self._thread.note
 
     @property
     def in_driver_call(self) -> bool:
         """Does this thread make a call of the driver API?"""
-        return threading.get_ident() in self._driver_threads
+        return self._thread.in_driver_call
 
     @contextmanager
     def driver_call(self) -> Iterator[None]:
         """Calls made inside come from the driver API, whose errors ``cudaGetLastError`` does not know."""
-        thread = threading.get_ident()
-        nested = thread in self._driver_threads
-        self._driver_threads.add(thread)
+        mine = self._thread
+        nested = mine.in_driver_call
+        mine.in_driver_call = True
         try:
             yield
         finally:
-            if not nested:
-                self._driver_threads.discard(thread)
+            mine.in_driver_call = nested
 
 
 class NotSimulated(AttributeError, NotImplementedError):

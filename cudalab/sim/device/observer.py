@@ -29,6 +29,9 @@ class Observer:
     def ordered(self, stream: Stream, operation: Operation) -> None:
         """All later work of ``stream`` comes after ``operation``, which has ended before anyone had to wait."""
 
+    def captured_order(self) -> None:
+        """A wait for an event became edges of a graph that is being captured."""
+
     def started(self, operation: Operation) -> None:
         """An operation starts; its modelled duration is not known yet."""
 

@@ -289,7 +289,7 @@ class CopyCalls(CallGroup):
             self._check_reach(name, region, stream)
         if region.address % element or (region.rows > 1 and region.pitch % element):
             raise invalid_value(f"{name}: {region.address:#x} is not aligned to elements of {element} bytes")
-        work = memset_work(self.state, region, value, element)
+        work = memset_work(self.state, region, value, element, in_graph=stream.capture is not None)
         if stream.capture is not None:
             if not asynchronous:
                 self.state.captures.refuse_stream(stream, name)
@@ -352,8 +352,11 @@ def copy_work(state: DeviceState, name: str, dst: CopyRegion, src: CopyRegion, k
     return Copy(f"{name} {engine.upper()}", state.memory, src, dst, engine, duration)
 
 
-def memset_work(state: DeviceState, region: CopyRegion, value: int, element: int) -> Memset:
-    """A memset of a region whose place is known."""
+def memset_work(state: DeviceState, region: CopyRegion, value: int, element: int, *, in_graph: bool = False) -> Memset:
+    """A memset of a region whose place is known. In a graph small ones are kernels, too."""
     bits = value & ((1 << 8 * element) - 1)
     data = np.frombuffer(bits.to_bytes(element, "little"), np.uint8)
-    return Memset(state.memory, region, data, transfers.memset(state.profile, region.bytes))
+    duration = transfers.memset(state.profile, region.bytes)
+    if in_graph:
+        duration = max(duration, round(state.profile.device["graph_memset"]))
+    return Memset(state.memory, region, data, duration)

@@ -62,14 +62,16 @@ class GraphExecutionCalls(CallGroup):
             )
         made = ExecutableGraph(next(self._handles), next(self._numbers), found, flags)
         host = self.state.profile.host
-        self.state.spend(host["graph_instantiate"] + len(made.nodes) * host["graph_instantiate_node"])
+        time = len(made.nodes) * host["graph_instantiate_node"] + made.branches * host["graph_instantiate_branch"]
+        self.state.spend(host["graph_instantiate"] + time)
         self._executables[made.handle] = made
         return made.handle
 
     @call("cudaGraphExecDestroy", "cuGraphExecDestroy", cost="graph_create")
     def graph_exec_destroy(self, executable: Handle) -> None:
         """Destroy an executable graph. Launches of it that are under way complete."""
-        self.executable(executable, "cudaGraphExecDestroy")
+        found = self.executable(executable, "cudaGraphExecDestroy")
+        self.state.spend(len(found.nodes) * self.state.profile.host["graph_exec_destroy_node"])
         del self._executables[executable]
 
     @call("cudaGraphExecGetFlags", "cuGraphExecGetFlags")
@@ -82,14 +84,21 @@ class GraphExecutionCalls(CallGroup):
         """A number that no other executable graph of the process has."""
         return self.executable(executable, "cudaGraphExecGetId").number
 
-    @call("cudaGraphUpload", "cuGraphUpload", cost="graph_upload")
+    @call("cudaGraphUpload", "cuGraphUpload", cost=None)
     def graph_upload(self, executable: Handle, stream: Handle = 0) -> None:
         """Bring what a launch needs to the device, so that the first launch is as quick as later ones."""
         found = self.executable(executable, "cudaGraphUpload")
         queue = self.state.scheduler.streams.find(stream)
         if queue.capture is not None:
             self.state.captures.refuse_work(queue, "cudaGraphUpload")
-        found.uploaded = True
+        self._upload(found)
+
+    def _upload(self, graph: ExecutableGraph) -> None:
+        """What a launch needs goes to the device, unless it is there."""
+        host, graph.uploaded = self.state.profile.host, True
+        nodes, branches = len(graph.nodes), graph.branches
+        time = nodes * host["graph_upload_node"] + branches * host["graph_upload_branch"]
+        self.state.spend(host["graph_upload"] + time)
 
     @call("cudaGraphLaunch", "cuGraphLaunch", cost=None)
     def graph_launch(self, executable: Handle, stream: Handle = 0) -> None:
@@ -98,7 +107,10 @@ class GraphExecutionCalls(CallGroup):
         found = self.executable(executable, "cudaGraphLaunch")
         queue = self.state.scheduler.streams.find(stream)
         host = self.state.profile.host
-        self.state.spend(host["graph_launch"] + len(found.nodes) * host["graph_launch_node"])
+        if not found.uploaded and queue.capture is None:
+            self._upload(found)
+        roots = max(0, found.roots - 1) * host["graph_launch_root"]
+        self.state.spend(host["graph_launch"] + len(found.nodes) * host["graph_launch_node"] + roots)
         self.state.flush_prints()
         if queue.capture is not None:
             return self._capture(found, queue)
@@ -107,18 +119,24 @@ class GraphExecutionCalls(CallGroup):
 
     def _issue(self, graph: ExecutableGraph, stream: Stream) -> None:
         scheduler, issue = self.state.scheduler, self.state.issue
-        duration = round(self.state.profile.device["graph_start"])
+        constants = self.state.profile.device
+        duration, overlap, fork = (round(constants[f"graph_{name}"]) for name in ("start", "overlap", "fork"))
         before = [graph.last] if graph.last is not None else []
         start = issue(GraphStart(graph.name, duration), stream, before, GRAPH)
         place = start.place
         made: list[Operation] = []
         for node in graph.nodes:
             scheduler.place = node.place
-            node.branch.launched_in = stream
+            node.branch.launched_in, node.branch.device = stream, stream.device
             after = [made[index] for index in node.before] or [start]
-            made.append(self._issue_node(node, after))
+            operation = self._issue_node(node, after)
+            if operation.engine == "sm":
+                operation.delay = node.turn * fork
+                if node.continues:
+                    operation.saved = overlap
+            made.append(operation)
         scheduler.place = place
-        graph.last = issue(GraphEnd(graph.name), stream, [made[index] for index in graph.leaves], GRAPH)
+        graph.last = issue(GraphEnd(graph.name, start.sequence), stream, [made[index] for index in graph.leaves], GRAPH)
 
     def _issue_node(self, node: ExecutableNode, after: list[Operation]) -> Operation:
         if not node.enabled:

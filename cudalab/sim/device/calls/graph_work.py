@@ -90,4 +90,4 @@ class WorkMaker:
             raise invalid_value(f"{name}: {region.address:#x} is host memory; use memset of the host")
         if region.address % element or (height > 1 and region.pitch % element):
             raise invalid_value(f"{name}: {region.address:#x} is not aligned to elements of {element} bytes")
-        return memset_work(self._state, region, content.value, element)
+        return memset_work(self._state, region, content.value, element, in_graph=True)

@@ -52,6 +52,7 @@ class GraphCalls(CallGroup):
         found = self.graph(graph, "cudaGraphDestroy")
         if found.owner is not None:
             raise invalid_value("cudaGraphDestroy: the graph belongs to a child graph node, which is destroyed instead")
+        self.state.spend(len(found.nodes) * self.state.profile.host["graph_destroy_node"])
         self.forget(found)
 
     def forget(self, graph: Graph) -> None:
@@ -65,7 +66,9 @@ class GraphCalls(CallGroup):
     @call("cudaGraphClone", "cuGraphClone", cost="graph_create")
     def graph_clone(self, graph: Handle) -> Handle:
         """A copy of a graph, child graphs included: a handle."""
-        return self.copy_of(self.graph(graph, "cudaGraphClone")).handle
+        found = self.graph(graph, "cudaGraphClone")
+        self.state.spend(len(found.nodes) * self.state.profile.host["graph_clone_node"])
+        return self.copy_of(found).handle
 
     @call("cudaGraphGetId", "cuGraphGetId")
     def graph_get_id(self, graph: Handle) -> int:

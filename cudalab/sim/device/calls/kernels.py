@@ -277,9 +277,10 @@ class KernelCalls(CallGroup):
         """
         kernel = self._function(function)
         host = self.state.profile.host
-        self.state.spend(host["launch"] + len(kernel.kernel.parameters) * host["launch_argument"])
-        self.state.flush_prints()
         queue = self.state.scheduler.streams.find(stream)
+        time = host["launch"] if queue.capture is None else host["capture_launch"]
+        self.state.spend(time + len(kernel.kernel.parameters) * host["launch_argument"])
+        self.state.flush_prints()
         self._check_device(kernel, queue)
         work = self.work(function, grid, block, args, shared, cooperative, cluster)
         events = self._apply(attributes, work, queue) if attributes is not None else ()

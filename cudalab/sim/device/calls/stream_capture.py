@@ -102,6 +102,7 @@ class StreamCaptureCalls(CallGroup):
                 "the capture began in another stream and must end there",
             )
         self._close(capture)
+        self.state.spend(len(capture.graph.nodes) * self.state.profile.host["capture_end_node"])
         try:
             capture.check(name)
             left = capture.unjoined()

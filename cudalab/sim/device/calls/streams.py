@@ -131,6 +131,8 @@ class StreamCalls(CallGroup):
                 "one stream, or make one a child graph of the other",
             )
         recorded.capture.join(queue, recorded.nodes)
+        for observer in self.state.observers:
+            observer.captured_order()
         self.state.captures_changed()
         return None
 

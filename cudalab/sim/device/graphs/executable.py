@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cudalab.sim.device.caller import Place
-from cudalab.sim.device.graphs.content import Content, NodeKind
+from cudalab.sim.device.graphs.content import Content
 from cudalab.sim.device.graphs.graph import Graph, Node
 from cudalab.sim.device.queue.operation import NON_BLOCKING, Operation, Stream, Work
 from cudalab.sim.device.queue.ordering import EMPTY
-from cudalab.sim.device.queue.stream import Event
+from cudalab.sim.device.queue.transfer import Memset
 
 EDGE, GRAPH = "graph edge", "graph"
 
@@ -45,6 +45,8 @@ class GraphEnd(Work[Operation]):
     works_on_memory = False
 
     name: str
+    start: int
+    """The sequence number of the operation that stands for the whole."""
 
 
 class Branch(Stream):
@@ -58,15 +60,18 @@ class Branch(Stream):
         self.launched_in: Stream = self
         """The stream of the last launch."""
 
-    def node_of(self, number: int) -> ExecutableNode:
-        """The node of the ``number``-th operation, counted from 1, of this branch."""
-        return self.nodes[(number - 1) % len(self.nodes)]
+    @property
+    def seen_as(self) -> Stream:
+        return self.launched_in
+
+    def node_label(self, number: int) -> str:
+        return self.nodes[(number - 1) % len(self.nodes)].label
 
 
 class ExecutableNode:
     """A node that is ready to run."""
 
-    __slots__ = ("before", "branch", "content", "enabled", "event", "label", "node", "place", "work")
+    __slots__ = ("before", "branch", "content", "continues", "enabled", "label", "node", "place", "turn", "work")
 
     def __init__(self, node: Node, work: Work[Any], before: list[int]) -> None:
         self.node = node
@@ -76,8 +81,10 @@ class ExecutableNode:
         self.before = before
         """The nodes that it waits for, by their places in the order of execution."""
         self.enabled = True
-        self.event: Event | None = None
-        """What it records, or waits for."""
+        self.turn = 0
+        """How many others start before it of those that wait for the same node, or for the launch."""
+        self.continues = False
+        """Is it a kernel, or a copy within the device, behind such?"""
         self.label = node.label
         self.place: Place = node.place
         self.branch: Branch
@@ -99,7 +106,11 @@ class ExecutableGraph:
         """The end of its last launch."""
         self.uploaded = False
         self._flatten(graph, [])
+        self.branches = 0
+        """Into how many chains the nodes fall."""
+        self.roots = sum(not node.before for node in self.nodes)
         self._leaves = self._find_leaves()
+        self._line_up()
         self._divide()
 
     def _flatten(self, graph: Graph, entry: list[int]) -> list[int]:
@@ -123,6 +134,16 @@ class ExecutableGraph:
         waited_for = {place for node in self.nodes for place in node.before}
         return [place for place in range(len(self.nodes)) if place not in waited_for]
 
+    def _line_up(self) -> None:
+        """Find out which nodes start together and which follow each other on the SMs."""
+        started: dict[int, int] = {}
+        for node in self.nodes:
+            last = node.before[-1] if node.before else -1
+            node.turn = started.get(last, 0)
+            started[last] = node.turn + 1
+            follows = any(self.nodes[place].work.engine == "sm" for place in node.before)
+            node.continues = follows and not isinstance(node.work, Memset)
+
     def _divide(self) -> None:
         """Give every node a branch: that of a node it waits for and that nobody else continues, else a new one."""
         continued: set[int] = set()
@@ -130,6 +151,7 @@ class ExecutableGraph:
             before = next((other for other in node.before if other not in continued), None)
             if before is None:
                 node.branch = Branch(self.handle, self.source)
+                self.branches += 1
             else:
                 continued.add(before)
                 node.branch = self.nodes[before].branch
@@ -139,9 +161,3 @@ class ExecutableGraph:
     def leaves(self) -> Iterable[int]:
         """Nodes that no other waits for, by their places."""
         return self._leaves
-
-    @property
-    def events(self) -> list[ExecutableNode]:
-        """Nodes that record an event, or wait for one."""
-        kinds = (NodeKind.EVENT_RECORD, NodeKind.WAIT_EVENT)
-        return [node for node in self.nodes if node.content.kind in kinds]

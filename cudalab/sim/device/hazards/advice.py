@@ -12,6 +12,12 @@ from cudalab.sim.device.hazards.hazard import Kind, Party, at, name_of
 
 def between_streams(first: Stamp, second: Stamp, one: Party, other: Party, kind: Kind) -> str:
     """For two operations."""
+    if one.of_graph and other.of_graph and _of_one_graph(first, second):
+        return (
+            f"add an edge from {one.what}{at(one.place)} to {other.what}{at(other.place)} (cudaGraphAddDependencies); "
+            "in a capture, record an event behind the first and let the other stream wait for it before the second "
+            "(stream.wait_event(event))"
+        )
     here, there = name_of(first.line.stream), name_of(second.line.stream)
     if kind == Kind.FREE and other.kind == "free":
         return (
@@ -27,6 +33,11 @@ def between_streams(first: Stamp, second: Stamp, one: Party, other: Party, kind:
         f"record an event in {here} after {one.noun}{at(one.place)} and let {there} wait for it (cudaStreamWaitEvent, "
         f"stream.wait_event(event)) before {other.noun}{at(other.place)}"
     )
+
+
+def _of_one_graph(first: Stamp, second: Stamp) -> bool:
+    """Do the two belong to the same executable graph?"""
+    return first.line.stream.handle == second.line.stream.handle
 
 
 def for_host(operation: Stamp, party: Party, host: Party) -> str:

@@ -57,6 +57,8 @@ class Party:
     """``the default stream``, ``stream 3``; empty for the host."""
     kind: str = "host"
     """The operation's kind: ``kernel``, ``copy``, ``memset``, ``array``, ``host``, ``free``."""
+    of_graph: bool = field(default=False, kw_only=True)
+    """Is it a node of a graph?"""
     sequence: int = -1
     """Counts operations in the order in which they were enqueued; -1 for the host."""
     start: int = -1
@@ -171,6 +173,8 @@ class Hazard:
 
 def name_of(stream: Stream) -> str:
     """A stream for a sentence, by the learner's name for it; else the number is what ``cudaStreamGetId`` gives."""
+    if stream.seen_as is not stream:
+        return f"the graph launched in {name_of(stream.seen_as)}"
     if stream.handle == 0:
         return "the default stream"
     if stream.handle == 2:

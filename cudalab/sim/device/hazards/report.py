@@ -161,6 +161,9 @@ class HazardReport(Observer):
         self._order_made = True
         self._clocks.order(stream, operation)
 
+    def captured_order(self) -> None:
+        self._order_made = True
+
     def ended(self, operation: Operation) -> None:
         stamp: Stamp | None = operation.stamp
         if stamp is None or stamp.generation != self._clocks.generation:
@@ -342,7 +345,9 @@ class HazardReport(Observer):
         work = stamp.work
         verb = "frees" if work.frees_memory else _VERBS[kind]
         place = UNKNOWN if self.without_lines else place if place is not None else stamp.place
-        return Party(work.title, verb, place, name_of(stamp.line.stream), work.kind, stamp.sequence)
+        stream = stamp.line.stream
+        node = stream.node_label(stamp.number)
+        return Party(node or work.title, verb, place, name_of(stream), work.kind, stamp.sequence, of_graph=bool(node))
 
     def _seen(self, key: tuple[object, ...], pair: tuple[int, int]) -> bool:
         """Is this pair of lines known? Two operations that collide in several ways count once."""

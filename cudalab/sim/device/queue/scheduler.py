@@ -191,6 +191,8 @@ class Scheduler:
             observer.started(operation)
         try:
             duration = self.effects.begin(operation)
+            if operation.saved:
+                duration = max(0, duration - operation.saved)
             if operation.polling:
                 self.polling.started(operation)  # type: ignore[arg-type]
             if operation.publications:
@@ -279,6 +281,7 @@ class Scheduler:
         time = now = self.loop.now
         if operation.engine in ("h2d", "d2h") and cause.lane not in ("", operation.engine):
             time += self._switch  # a copy engine is told by another engine; kernels wait for copies at no cost
+        time += operation.delay
         if time > operation.earliest:
             operation.wait_reason, operation.wait_cause = rule, cause
         else:

@@ -1,0 +1,97 @@
+"""Graphs do what one stream does, in the order that their edges give, once a launch; a missing edge is reported."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from cuda.bindings.runtime import cudaError_t
+
+from cudalab.sim.device import CudaError, Device
+from cudalab.sim.device.graphs.content import Content, NodeKind
+from cudalab.sim.device.hazards import HazardWarning
+from tests.sim.device.graphs.steps import Machine, edges_of, in_one_stream, random_steps
+
+
+@pytest.mark.parametrize(("count", "seed"), [(12, 1), (60, 2), (200, 3)])
+def test_a_graph_gives_what_one_stream_gives(count: int, seed: int) -> None:
+    steps = random_steps(count, seed)
+    machine = Machine()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", HazardWarning)
+        machine.launch(machine.graph(steps, edges_of(steps)), times=2)
+    assert not machine.device.hazards
+    contents, calls = in_one_stream(steps, times=2)
+    assert machine.contents() == contents
+    assert sorted(machine.calls) == sorted(calls)
+
+
+@pytest.mark.parametrize(("count", "seed"), [(12, 4), (60, 5), (200, 6)])
+def test_a_captured_graph_gives_what_one_stream_gives(count: int, seed: int) -> None:
+    steps = random_steps(count, seed)
+    machine = Machine()
+    graph = machine.captured(steps, edges_of(steps), seed)
+    assert not machine.calls, "nothing runs while it is captured"
+    machine.launch(graph, times=2)
+    assert not machine.device.hazards
+    contents, calls = in_one_stream(steps, times=2)
+    assert machine.contents() == contents
+    assert sorted(machine.calls) == sorted(calls)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_missing_edge_is_reported_with_both_nodes(seed: int) -> None:
+    steps = [step for step in random_steps(40, 100 + seed) if step.kind in ("kernel", "copy", "memset", "upload")]
+    edges = edges_of(steps)
+    missing = edges[(7 * seed) % len(edges)]
+    machine = Machine()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HazardWarning)
+        machine.launch(machine.graph(steps, [edge for edge in edges if edge != missing]))
+    labels = {f"(node {number})" for number in missing}
+    found = [h for h in machine.device.hazards if all(label in h.first.what + h.second.what for label in labels)]
+    assert found, f"nothing was said of the edge {missing}"
+    assert "cudaGraphAddDependencies" in found[0].missing_wait
+
+
+def test_two_graphs_that_nothing_orders_are_a_hazard() -> None:
+    steps = [step for step in random_steps(30, 9) if step.kind == "kernel"][:3]
+    machine = Machine()
+    graph = machine.graph(steps, edges_of(steps))
+    executables = [machine.device.graph_instantiate(graph) for _ in range(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HazardWarning)
+        for executable in executables:
+            machine.device.graph_launch(executable, machine.device.stream_create(1))
+        machine.device.synchronize()
+    assert machine.device.hazards
+    assert "the graph launched in stream" in machine.device.hazards[0].text
+
+
+def test_a_circle_names_its_nodes(device: Device) -> None:
+    graph = device.graph_create()
+    first, second, _ = (device.graph_add_node(graph, [], Content(NodeKind.EMPTY)) for _ in range(3))
+    device.graph_add_dependencies(graph, [first, second], [second, first])
+    with pytest.raises(CudaError, match=r"circle.*node 0.*node 1") as caught:
+        device.graph_instantiate(graph)
+    assert caught.value.code == cudaError_t.cudaErrorInvalidValue
+    assert "node 2" not in caught.value.note
+
+
+def test_a_reset_forgets_graphs(device: Device) -> None:
+    graph = device.graph_create()
+    device.graph_add_node(graph, [], Content(NodeKind.EMPTY))
+    device.reset()
+    with pytest.raises(CudaError, match="no graph of this device"):
+        device.graph_instantiate(graph)
+
+
+def test_ten_thousand_nodes(device: Device) -> None:
+    """They are one launch to the stream; the last ends behind all others."""
+    graph, before = device.graph_create(), []
+    for _ in range(10_000):
+        before = [device.graph_add_node(graph, before, Content(NodeKind.EMPTY))]
+    stream = device.stream_create(1)
+    device.graph_launch(device.graph_instantiate(graph), stream)
+    device.stream_synchronize(stream)
+    assert device.idle
