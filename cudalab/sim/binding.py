@@ -41,15 +41,38 @@ def taken_over(real: ModuleType) -> dict[str, Any]:
     return found
 
 
+_INSTEAD = {
+    "GraphAddMemAllocNode": "Allocate the memory before, with cudaMalloc, and let the graph use it.",
+    "GraphAddMemFreeNode": "Free the memory with cudaFree behind the graph's last launch.",
+    "GraphMem": "Graphs have no memory of their own here: allocate it before with cudaMalloc.",
+    "GraphConditional": "Decide on the host between two launches, or switch nodes off with cudaGraphNodeSetEnabled.",
+    "GraphExternalSemaphores": "Use events: cudaGraphAddEventRecordNode and cudaGraphAddEventWaitNode.",
+    "GraphExecExternalSemaphores": "Use events: cudaGraphAddEventRecordNode and cudaGraphAddEventWaitNode.",
+    "BatchMemOp": "Write the value in a kernel or memset node.",
+    "UserObject": "Keep the objects alive in Python as long as the executable graph is.",
+    "GraphKernelNodeGetAttribute": "Launch the kernel in a stream with the attribute.",
+    "GraphKernelNodeSetAttribute": "Launch the kernel in a stream with the attribute.",
+    "GraphKernelNodeCopyAttributes": "Launch the kernel in a stream with the attributes.",
+    "GraphNodeGetParams": "Ask by kind: cudaGraphKernelNodeGetParams, cudaGraphMemcpyNodeGetParams and so on.",
+    "Recapture": "Capture into a new graph, and update the executable graph with cudaGraphExecUpdate.",
+    "GraphNodeGetToolsId": "cudaGraphNodeGetLocalId numbers the nodes of a graph.",
+}
+"""What to do instead of calls of graphs that are not simulated, by a part of their names."""
+
+
 def missing(real: ModuleType, name: str) -> AttributeError:
     """The error for a name that the simulated module does not have."""
     short = real.__name__.rpartition(".")[2]
     if callable(getattr(real, name, None)) and not name.startswith("_"):
         return NotSimulated(
             f"{real.__name__}.{name} exists, but the simulated device does not have it. "
-            f"It runs on a machine with an NVIDIA GPU (CUDALAB_DEVICE=gpu)"
+            f"It runs on a machine with an NVIDIA GPU (CUDALAB_DEVICE=gpu).{_advice(name)}"
         )
     return AttributeError(f"module {short!r} has no attribute {name!r}")
+
+
+def _advice(name: str) -> str:
+    return next((f" {advice}" for part, advice in _INSTEAD.items() if part in name), "")
 
 
 class Answer(tuple[Any, ...]):

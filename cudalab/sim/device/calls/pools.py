@@ -86,6 +86,8 @@ class PoolCalls(CallGroup):
 
     def _lend(self, pool: Pool, size: int, handle: int, name: str) -> int:
         queue = self.state.scheduler.streams.find(handle)
+        if queue.capture is not None:
+            self.state.captures.refuse_work(queue, name)
         if size < 0:
             raise invalid_value(f"{name}: size must not be negative (got {size})")
         if not size:
