@@ -302,7 +302,7 @@ def rehearsal(launch: Launch, time_limit: float) -> BlockWork:
         return outcome.fault is None
 
     try:
-        return rehearse(launch, run)
+        return rehearse(launch, run, traced=not copied)
     finally:
         put_back(launch.kernel.module.memory, before)
 

@@ -29,6 +29,8 @@ ENOUGH = {Rounds.LAUNCH: 1 << 21, Rounds.INDEX: 1 << 24, Rounds.DATA: 1 << 24}
 time. Not a time, so that the result is always the same."""
 _WIDE = 4
 """Times as much where code for several threads at once may run."""
+_TRACED = 32
+"""Times as little where code notes each store, to take it back."""
 
 
 class BlockWork:
@@ -114,14 +116,19 @@ def spread(blocks: int) -> np.ndarray:
     return np.concatenate([ends, order[(order != 0) & (order != blocks - 1)]])
 
 
-def rehearse(launch: Launch, run: Callable[[np.ndarray, np.ndarray], bool]) -> BlockWork:
+def rehearse(launch: Launch, run: Callable[[np.ndarray, np.ndarray], bool], *, traced: bool = False) -> BlockWork:
     """The work of a launch from as many of its blocks as do ``ENOUGH``.
 
     ``run(blocks, slots)`` runs blocks and tells whether they came to their ends; what they store is its own concern.
+    ``traced``: it runs them in traced code.
     """
     work = BlockWork.of(launch)
     order = spread(launch.config.blocks)
-    enough = ENOUGH[launch.kernel.kernel.rounds] * (_WIDE if launch.kernel.kernel.wide else 1)
+    enough = ENOUGH[launch.kernel.kernel.rounds]
+    if traced:
+        enough //= _TRACED
+    elif launch.kernel.kernel.wide:
+        enough *= _WIDE
     done, size = 0, FIRST
     while done < len(order) and size:
         if not run(order[done : done + size], work.slots):

@@ -169,3 +169,15 @@ def test_blocks_that_did_not_run_are_like_their_neighbours(compiled: Compiled, m
     work = rehearse(launch, run)
     assert not work.whole and len(work.ran) == FIRST
     assert np.allclose(work.total, np.arange(1000) * 10)
+
+
+def test_traced_code_runs_fewer_blocks(compiled: Compiled) -> None:
+    """It takes tens of times as long, and each store has a place in the undo log."""
+    launch = compiled.kernel("columns").launch(1000, 32, struct.pack("QQi", 0, 0, 1))
+
+    def run(blocks, slots) -> bool:
+        slots[blocks] = ENOUGH[Rounds.INDEX] // 100
+        return True
+
+    ran = [len(rehearse(launch, run, traced=traced).ran) for traced in (False, True)]
+    assert FIRST == ran[1] < ran[0] / 8
