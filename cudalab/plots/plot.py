@@ -12,6 +12,7 @@ from cudalab.plots.heat_map import heat_map
 from cudalab.plots.image import image
 from cudalab.plots.layouts.bank_layout import bank_layout
 from cudalab.plots.layouts.context import context
+from cudalab.plots.layouts.graph import graph
 from cudalab.plots.layouts.grid import grid
 from cudalab.plots.layouts.lanes import lanes
 from cudalab.plots.layouts.levels import levels
@@ -41,6 +42,7 @@ __all__ = [
     "barriers",
     "context",
     "curve",
+    "graph",
     "grid",
     "heat_map",
     "image",
