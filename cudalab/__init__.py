@@ -25,6 +25,7 @@ from cudalab.installation.platforms import require_supported
 require_supported()
 
 if TYPE_CHECKING:
+    from cudalab.analysis.graph import graph as graph
     from cudalab.analysis.profile import profile as profile
     from cudalab.analysis.sanitize import sanitize as sanitize
     from cudalab.analysis.source import source as source
@@ -58,6 +59,7 @@ _HOME = {
     "clock": "host_clock",
     "host_work": "host_clock",
     "benchmark": "benchmark",
+    "graph": "analysis.graph",
     "profile": "analysis.profile",
     "sanitize": "analysis.sanitize",
     "source": "analysis.source",

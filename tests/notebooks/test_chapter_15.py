@@ -1,0 +1,67 @@
+"""Chapter 15's compared cells: each agrees with its stored output, and notices a mistake in the code that feeds it."""
+
+from __future__ import annotations
+
+from tests.notebooks.chapter import Chapter, ComparedCells, Mutation, Sentence
+
+LEAST_COMPARED = 6
+CHAPTER = Chapter(
+    "15_graphs.ipynb",
+    {
+        "capture": ["ok", "kernel-smooth"],
+        "launch": ["ok", "kernel-smooth", "capture"],
+        "arguments": ["ok", "kernel-smooth", "capture"],
+        "diamond": ["ok", "kernel-smooth", "kernel-put-sum"],
+        "fork-captured": ["ok", "kernel-smooth", "capture", "kernel-put-sum"],
+        "capture-info": ["ok", "kernel-smooth", "capture", "kernel-put-sum", "fork-captured"],
+        "mistakes": ["ok", "kernel-smooth", "capture", "kernel-put-sum"],
+        "memory-nodes": ["ok", "kernel-smooth", "capture"],
+    },
+)
+
+MUTATIONS = [
+    Mutation("capture", "capture", "graph = ok(cudart.cudaStreamEndCapture(a.ptr))", "passes(b)"),
+    Mutation("capture", "capture", "signal[n // 2] = 64", "signal[n // 2] = 63"),
+    Mutation("launch", "kernel-smooth", "count=20", "count=18"),
+    Mutation("launch", "kernel-smooth", "0.25f * left", "0.2f * left"),
+    Mutation("launch", "launch", "ok(cudart.cudaGraphLaunch(executable, a.ptr))", ""),
+    Mutation("arguments", "arguments", "value = np.float32(1)\n", "value = np.float32(2)\n"),
+    Mutation("arguments", "arguments", "box.fill(10)", ""),
+    Mutation("arguments", "arguments", "total[1] += *box", "total[1] += value"),
+    Mutation("diamond", "diamond", "[left, right], 4", "[right], 4"),
+    Mutation("diamond", "diamond", "[prepare], 3, 1, 1)", "[prepare], 3, 1, 0)"),
+    Mutation("diamond", "kernel-put-sum", "x[first] + x[second], v", "x[first] - x[second], v"),
+    Mutation("fork-captured", "fork-captured", "b.wait_event(a.record())  # fork", ""),
+    Mutation(
+        "fork-captured",
+        "fork-captured",
+        "a.wait_event(b.record())  # join\nstep(a, 4, 2, 3)",
+        "a.wait_event(b.record())",
+    ),
+    Mutation("capture-info", "capture-info", "2, 1, 1)", "2, 1, 0)"),
+    Mutation("capture-info", "capture-info", "step(a, 3, 2, 2)", "step(a, 3, 2, 1)"),
+    Mutation("mistakes", "mistakes", "cudart.cudaStreamSynchronize(a.ptr)", "cudart.cudaStreamSynchronize(b.ptr)"),
+    Mutation("mistakes", "mistakes", "x.data.ptr, 0, 4, 0)[0], plain", "x.data.ptr, 0, 4, 0)[0], a"),
+    Mutation("mistakes", "mistakes", "outside = a.record()", "outside = cp.cuda.Event()"),
+    Mutation("memory-nodes", "memory-nodes", "ok(cudart.cudaFreeAsync(room, a.ptr))", ""),
+    Mutation("memory-nodes", "memory-nodes", "(between, signal, np.int32(n))", "(signal, between, np.int32(n))"),
+]
+
+SENTENCES = [
+    Sentence(
+        "s3-explain",
+        "The host is free after a few microseconds instead of some hundred.",
+        "cost",
+        lambda run: run.after("1 graph     : the calls take") < 50 < 200 < run.after("100 launches: the calls take"),
+    ),
+    Sentence(
+        "s3-explain",
+        "The device gains as well",
+        "cost",
+        lambda run: run.after("1 graph", 2) < run.after("100 launches:", 1),
+    ),
+]
+
+
+class TestComparedCells(ComparedCells):
+    chapter, mutations, least, sentences = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES
