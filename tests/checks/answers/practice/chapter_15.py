@@ -102,7 +102,7 @@ WRONG = (
             "only asks",
             (("    copy_in(stream)\n", "    copy_in(stream)\n    stream.done\n"),),
             "soundness",
-            "cudaErrorStreamCaptureInvalidated",
+            "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
         ),
         Wrong(
             "copies outside",
