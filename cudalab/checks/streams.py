@@ -186,7 +186,8 @@ class StreamBench(Bench):
         lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
         where = f", line {lines[-1].lineno}: {lines[-1].line}" if lines else ""
         notes = " ".join(getattr(error, "__notes__", ()))
-        self.find("soundness", rule, f"{type(error).__name__}: {error}{where}. {notes}".rstrip())
+        alone = f"the check runs this cell alone: define {error.name} in it" if isinstance(error, NameError) else ""
+        self.find("soundness", rule, f"{type(error).__name__}: {error}{where}. {notes}".rstrip(), look=alone)
         self.find("correctness", "no result", f"{what}: {rule}")
 
     def _compile(self) -> None:

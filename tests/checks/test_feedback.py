@@ -81,3 +81,10 @@ def test_one_of_a_thing_is_singular() -> None:
     assert (counted(1, "row"), counted(2, "row"), counted(0, "row")) == ("1 row", "2 rows", "0 rows")
     result = checked("01.largest", ("atomicMax", "atomicAdd"))
     assert "elements differ" not in str(result)
+
+
+def test_a_name_of_another_cell_is_said_to_be_unknown_to_the_check() -> None:
+    """``pinned`` is a function of the chapter, and the check runs the answer's cell alone."""
+    result = check("08.pin", "def pin(x):\n    return pinned(x.size, x.dtype)\n", seed=1)
+    (finding,) = [f for f in result.findings if f.rule == "NameError"]
+    assert "define pinned in it" in finding.look

@@ -29,6 +29,7 @@ EXPECTED = (
     "11_streams.ipynb",
     "12_stream_priorities.ipynb",
     "14_events.ipynb",
+    "15_graphs.ipynb",
 )
 CELL_TIMEOUT = 120  # seconds
 LEAST_COMPARED = 6  # cells a chapter; the start page teaches no chapter of its own
