@@ -40,7 +40,7 @@ MUTATIONS = [
     ),
     Mutation("capture-info", "capture-info", "2, 1, 1)", "2, 1, 0)"),
     Mutation("capture-info", "capture-info", "step(a, 3, 2, 2)", "step(a, 3, 2, 1)"),
-    Mutation("mistakes", "mistakes", "cudart.cudaStreamSynchronize(a.ptr)", "cudart.cudaStreamSynchronize(b.ptr)"),
+    Mutation("mistakes", "mistakes", "cudart.cudaStreamSynchronize(a.ptr)", "cudart.cudaStreamGetFlags(a.ptr)"),
     Mutation("mistakes", "mistakes", "x.data.ptr, 0, 4, 0)[0], plain", "x.data.ptr, 0, 4, 0)[0], a"),
     Mutation("mistakes", "mistakes", "outside = a.record()", "outside = cp.cuda.Event()"),
     Mutation("memory-nodes", "memory-nodes", "ok(cudart.cudaFreeAsync(room, a.ptr))", ""),
@@ -58,7 +58,7 @@ SENTENCES = [
         "s3-explain",
         "The device gains as well",
         "cost",
-        lambda run: run.after("1 graph", 2) < run.after("100 launches:", 1),
+        lambda run: run.after("1 graph", 1) < run.after("100 launches:", 1),
     ),
 ]
 
