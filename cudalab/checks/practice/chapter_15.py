@@ -152,7 +152,11 @@ def _frame(bench: StreamBench) -> None:
         host = trial.pinned(bench.random(1))
         there, result = _number(trial), _number(trial)
         stream = trial.stream("the stream")
-        trial.call(lambda stream: there.set(host, stream=stream), _add(trial, there, result, 1), stream)
+
+        def copy_in(stream: Any) -> None:
+            there.data.copy_from_host_async(host.ctypes.data, host.nbytes, stream)
+
+        trial.call(copy_in, _add(trial, there, result, 1), stream)
         graph = _graph(bench, trial)
         for value in (3.0, 7.0):
             host[:] = value
