@@ -15,7 +15,6 @@ CHAPTER = Chapter(
         "fork-captured": ["ok", "kernel-smooth", "capture", "kernel-put-sum"],
         "capture-info": ["ok", "kernel-smooth", "capture", "kernel-put-sum", "fork-captured"],
         "mistakes": ["ok", "kernel-smooth", "capture", "kernel-put-sum"],
-        "memory-nodes": ["ok", "kernel-smooth", "capture"],
     },
 )
 
@@ -40,11 +39,9 @@ MUTATIONS = [
     ),
     Mutation("capture-info", "capture-info", "2, 1, 1)", "2, 1, 0)"),
     Mutation("capture-info", "capture-info", "step(a, 3, 2, 2)", "step(a, 3, 2, 1)"),
-    Mutation("mistakes", "mistakes", "cudart.cudaStreamSynchronize(a.ptr)", "cudart.cudaStreamGetFlags(a.ptr)"),
+    Mutation("mistakes", "mistakes", "cudart.cudaStreamQuery(a.ptr)[0]", "cudart.cudaError_t.cudaSuccess"),
     Mutation("mistakes", "mistakes", "x.data.ptr, 0, 4, 0)[0], plain", "x.data.ptr, 0, 4, 0)[0], a"),
     Mutation("mistakes", "mistakes", "outside = a.record()", "outside = cp.cuda.Event()"),
-    Mutation("memory-nodes", "memory-nodes", "ok(cudart.cudaFreeAsync(room, a.ptr))", ""),
-    Mutation("memory-nodes", "memory-nodes", "(between, signal, np.int32(n))", "(signal, between, np.int32(n))"),
 ]
 
 SENTENCES = [

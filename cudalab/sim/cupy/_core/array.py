@@ -211,8 +211,7 @@ class ndarray(DeviceArray):
             out: a NumPy array to copy to.
             blocking: wait for the copy. With False and pinned ``out`` the host goes on, and synchronises by itself.
         """
-        if blocking:
-            refuse_capture(stream)
+        refuse_capture("D2H", stream)
         order = order_char(order)
         if out is None:
             if order == "A":
@@ -254,7 +253,7 @@ class ndarray(DeviceArray):
             source = np.asfortranarray(arr)
         else:
             raise RuntimeError("Cannot set to non-contiguous array")
-        refuse_capture(stream)
+        refuse_capture("H2D", stream)
         with on_device(self.data.device_id):
             stream = stream if stream is not None else get_current_stream()
             self.data.copy_from_host_async(source.ctypes.data, self.nbytes, stream)

@@ -114,7 +114,7 @@ def _from_host(obj: Any, dtype: Any, letter: str, ndmin: int, blocking: bool) ->
 
 
 def _upload(target: ndarray, host: np.ndarray, order: str) -> None:
-    refuse_capture()
+    refuse_capture("H2D")
     stream = get_current_stream()
     ordered = host.flags.f_contiguous if order == "F" else host.flags.c_contiguous
     if ordered and pinned_memory.is_memory_pinned(host.ctypes.data):

@@ -54,10 +54,11 @@ def current_pointer(stream: Any = None) -> int:
     return int(_current.streams[runtime.getDevice()].ptr if stream is None else stream.ptr)
 
 
-def refuse_capture(stream: Any = None) -> None:
-    """Raise when ``stream``, or the current one, captures a graph: the caller would have to wait for it."""
+def refuse_capture(direction: str, stream: Any = None) -> None:
+    """Raise when ``stream``, or the current one, captures a graph: CuPy copies between its arrays and NumPy's outside of
+    captures only, ``H2D`` or ``D2H``."""
     if device().capturing and runtime.streamIsCapturing(current_pointer(stream)):
-        raise RuntimeError("the current stream is capturing, so synchronous API calls are disallowed")
+        raise RuntimeError(f"the current stream is capturing, so {direction} transfers are disallowed")
 
 
 class Event:
