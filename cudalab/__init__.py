@@ -25,7 +25,6 @@ from cudalab.installation.platforms import require_supported
 require_supported()
 
 if TYPE_CHECKING:
-    from cudalab.analysis.graph import graph as graph
     from cudalab.analysis.profile import profile as profile
     from cudalab.analysis.sanitize import sanitize as sanitize
     from cudalab.analysis.source import source as source
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from cudalab.device import device as device
     from cudalab.device import reset as reset
     from cudalab.device import time_limit as time_limit
+    from cudalab.graph import graph as graph
     from cudalab.host_clock import clock as clock
     from cudalab.host_clock import host_work as host_work
     from cudalab.plots import plot as plot
@@ -59,7 +59,7 @@ _HOME = {
     "clock": "host_clock",
     "host_work": "host_clock",
     "benchmark": "benchmark",
-    "graph": "analysis.graph",
+    "graph": "graph",
     "profile": "analysis.profile",
     "sanitize": "analysis.sanitize",
     "source": "analysis.source",

@@ -9,12 +9,15 @@ import math
 from typing import Any
 
 import numpy as np
+from cuda.bindings.driver import CUDA_KERNEL_NODE_PARAMS
 
 from cudalab.checks.bench import Known
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.gate import Gate
 from cudalab.checks.streams import HOST, StreamBench, Trial
-from cudalab.sim import cudart, cupy, driver
+from cudalab.sim import cupy
+from cudalab.sim.cudart.graphs import cudaGraphCreate, cudaGraphInstantiate, cudaGraphLaunch
+from cudalab.sim.driver.graph_nodes import cuGraphAddKernelNode
 
 # --- 15.1 ------------------------------------------------------------------------------------------------------------
 
@@ -115,19 +118,22 @@ def _tree_once(bench: StreamBench, trial: Trial, count: int) -> None:
     values = bench.random(count)
     x = trial.array(values)
     kernel = trial.kernel(_ADD, "add")
-    _, graph = cudart.cudaGraphCreate(0)
+    _, graph = cudaGraphCreate(0)
     depth: dict[int, int] = {}
 
     def add(after: Any, to: int, first: int, second: int) -> Any:
-        params = driver.CUDA_KERNEL_NODE_PARAMS()
+        params = CUDA_KERNEL_NODE_PARAMS()
         params.func = kernel.kernel.ptr
         params.gridDimX = params.gridDimY = params.gridDimZ = 1
         params.blockDimX = params.blockDimY = params.blockDimZ = 1
-        given = [np.array([x.data.ptr], np.uint64), *(np.array([number], np.int32) for number in (to, first, second))]
+        given: list[np.ndarray] = [
+            np.array([x.data.ptr], np.uint64),
+            *(np.array([number], np.int32) for number in (to, first, second)),
+        ]
         addresses = np.array([value.ctypes.data for value in given], np.uint64)
         params.kernelParams = addresses.ctypes.data
         needs = list(after)
-        error, node = driver.cuGraphAddKernelNode(graph, needs, len(needs), params)
+        error, node = cuGraphAddKernelNode(graph, needs, len(needs), params)
         if int(error):
             raise ValueError(f"add: {error.name}; the nodes in `after` are what earlier calls of add returned")
         depth[int(node)] = 1 + max((depth[int(before)] for before in needs), default=0)
@@ -137,8 +143,8 @@ def _tree_once(bench: StreamBench, trial: Trial, count: int) -> None:
         function(add, count)
         if depth:
             stream = cupy.cuda.Stream(non_blocking=True)
-            _, executable = cudart.cudaGraphInstantiate(graph, 0)
-            cudart.cudaGraphLaunch(executable, stream.ptr)
+            _, executable = cudaGraphInstantiate(graph, 0)
+            cudaGraphLaunch(executable, stream.ptr)
             stream.synchronize()
 
     trial.call(around=launched)

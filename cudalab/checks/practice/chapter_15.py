@@ -10,7 +10,9 @@ from cudalab.checks.bench import Stop
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.gate import Gate
 from cudalab.checks.streams import HOST, StreamBench, Trial
-from cudalab.sim import cudart, cupy
+from cudalab.sim import cupy
+from cudalab.sim.cudart.graph_nodes import cudaGraphAddEmptyNode
+from cudalab.sim.cudart.graphs import cudaGraphCreate, cudaGraphGetEdges
 
 _ADD = r"""
 extern "C" __global__ void NAME(const float* x, float* y, float value) { *y = *x + value; }
@@ -85,10 +87,10 @@ def _replay(bench: StreamBench) -> None:
 
 def _join(bench: StreamBench) -> None:
     with bench.case("five nodes") as trial:
-        _, graph = cudart.cudaGraphCreate(0)
-        five = [cudart.cudaGraphAddEmptyNode(graph, None, 0)[1] for _ in range(5)]
+        _, graph = cudaGraphCreate(0)
+        five = [cudaGraphAddEmptyNode(graph, None, 0)[1] for _ in range(5)]
         trial.call(graph, five)
-        _, first, second, _, count = cudart.cudaGraphGetEdges(graph, 32)
+        _, first, second, _, count = cudaGraphGetEdges(graph, 32)
         place = {int(node): number for number, node in enumerate(five)}
         edges = {(place[int(a)], place[int(b)]) for a, b in zip(first[:count], second[:count], strict=True)}
         missing = [number for number in range(4) if (number, 4) not in _paths(edges)]

@@ -132,8 +132,8 @@ def _places(
     for layer in layers:
         # behind the middle of what it depends on; roots, and ties, in the order in which they were named
         layer.sort(key=lambda each: sum(rows[a] for a in before[each]) / len(before[each]) if before[each] else 0.0)
-        first = (most - len(layer)) / 2
-        rows |= {each: first + at for at, each in enumerate(layer)}
+        top = (most - len(layer)) / 2
+        rows |= {each: top + at for at, each in enumerate(layer)}
     places = {name: _Place(columns[name], rows[name]) for name in nodes}
     return places, {pair: [_Place(bend[2], rows[bend]) for bend in bends] for pair, bends in passing.items() if bends}
 

@@ -28,16 +28,24 @@ ANSWERS_15_1 = table(
         (),
         "correctness",
         "wrong values",
+        mistake="a captured copy keeps its addresses",
         source="""
 def process(frames, results, x, y, work, stream):
     stream.begin_capture()
-    x.set(frames[0], stream=stream)
+    kind = cudart.cudaMemcpyKind.cudaMemcpyDefault
+    cudart.cudaMemcpyAsync(x.data.ptr, frames[0].ctypes.data, x.nbytes, kind, stream.ptr)
     work(stream)
-    y.get(stream=stream, out=results[0], blocking=False)
     graph = stream.end_capture()
-    for _ in frames:
+    for result in results:
         graph.launch(stream)
+        y.get(stream=stream, out=result, blocking=False)
 """,
+    ),
+    Wrong(
+        "CuPy's copies captured",
+        (("    work(stream)\n", "    x.set(frames[0], stream=stream)\n    work(stream)\n"),),
+        "soundness",
+        "RuntimeError",
     ),
     Wrong("waits for each frame", ((_GET, _GET + "        stream.synchronize()\n"),), "efficiency", _HOST),
     Wrong("a get that waits", ((", blocking=False", ""),), "efficiency", _HOST),

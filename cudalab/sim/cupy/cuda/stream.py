@@ -55,8 +55,8 @@ def current_pointer(stream: Any = None) -> int:
 
 
 def refuse_capture(direction: str, stream: Any = None) -> None:
-    """Raise when ``stream``, or the current one, captures a graph: CuPy copies between its arrays and NumPy's outside of
-    captures only, ``H2D`` or ``D2H``."""
+    """Raise when ``stream``, or the current one, captures a graph: CuPy copies between its arrays and NumPy's only
+    outside of captures. ``direction``: ``H2D`` or ``D2H``."""
     if device().capturing and runtime.streamIsCapturing(current_pointer(stream)):
         raise RuntimeError(f"the current stream is capturing, so {direction} transfers are disallowed")
 

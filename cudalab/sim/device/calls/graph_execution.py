@@ -120,7 +120,7 @@ class GraphExecutionCalls(CallGroup):
     def _issue(self, graph: ExecutableGraph, stream: Stream) -> None:
         scheduler, issue = self.state.scheduler, self.state.issue
         constants = self.state.profile.device
-        duration, overlap, fork = (round(constants[f"graph_{name}"]) for name in ("start", "overlap", "fork"))
+        duration, overlap, fork = (round(constants[name]) for name in ("graph_start", "graph_overlap", "graph_fork"))
         before = [graph.last] if graph.last is not None else []
         start = issue(GraphStart(graph.name, duration), stream, before, GRAPH)
         place = start.place
