@@ -13,6 +13,7 @@ def test_public_names_are_those_of_the_contract():
         *("cp", "cudart", "driver", "device", "reset", "clock", "host_work", "benchmark", "trace"),
         *("profile", "sanitize", "source", "tune", "quiz", "predict", "plot", "check"),
         "time_limit",  # how long a launch may take on the simulated device
+        "graph",  # the drawing of a graph that exists: chapter 15
         "cupyx",  # cupyx.profiler.benchmark, on both devices: CuPy has no other home for it
     }
 
@@ -23,11 +24,13 @@ def test_every_public_name_can_be_had(name):
 
 
 def test_unknown_name_lists_the_known_ones():
-    with pytest.raises(AttributeError, match=r"no 'graph'\. Its names are: cp, cudart, .*check"):
-        cudalab.graph  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no 'grid'\. Its names are: cp, cudart, .*check"):
+        cudalab.grid  # noqa: B018
 
 
-@pytest.mark.parametrize("module", ["benchmark", "device", "analysis.profile", "analysis.sanitize", "analysis.source"])
+@pytest.mark.parametrize(
+    "module", ["benchmark", "device", "graph", "analysis.profile", "analysis.sanitize", "analysis.source"]
+)
 def test_importing_a_module_does_not_hide_the_function_of_the_same_name(module):
     name = module.split(".")[-1]
     code = f"import cudalab.{module}, cudalab; print(callable(cudalab.{name}), cudalab.{name}.__name__)"
