@@ -97,7 +97,11 @@ class LineLog:
         known = self._known.get(code)
         if known is None:
             package = str(frame.f_globals.get("__name__", "")).split(".")[0]
-            known = package not in _LIBRARIES and not code.co_filename.startswith("<frozen")
+            known = not (
+                package in _LIBRARIES
+                or package.startswith("namedtuple_")  # the constructor that collections makes for a named tuple
+                or code.co_filename.startswith("<frozen")
+            )
             self._known[code] = known
         return known
 
