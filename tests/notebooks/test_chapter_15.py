@@ -47,7 +47,7 @@ MUTATIONS = [
 SENTENCES = [
     Sentence(
         "s3-explain",
-        "The host is free after a few microseconds instead of some hundred.",
+        "The host is free after a few microseconds instead of some hundreds.",
         "cost",
         lambda run: run.after("1 graph     : the calls take") < 50 < 200 < run.after("100 launches: the calls take"),
     ),
