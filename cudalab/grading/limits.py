@@ -1,0 +1,23 @@
+"""What one question may use before it is ended, the processes that it starts included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Generous for any honest answer, on a slow machine too; a score must not depend on how fast a machine is."""
+
+    seconds: float = 120.0
+    """Wall-clock time of the whole question."""
+    cpu_seconds: int = 90
+    """Processor time of each process."""
+    memory: int = 3 << 30
+    """Resident bytes of all processes together."""
+    processes: int = 64
+    """Processes and threads of a worker that runs Python."""
+    disk: int = 64 << 20
+    """Bytes of one file that is written."""
+    output: int = 4 << 20
+    """Bytes of the result, and of what a worker prints."""
