@@ -55,7 +55,8 @@ def graph(graph: Any, *, before: Any = None) -> Drawing:
     """Draw a graph: nodes by kind, edges, the longest path in words.
 
     Args:
-        graph: a ``cudaGraph_t`` or ``CUgraph``, as ``cudaStreamEndCapture`` or ``cudaGraphCreate`` return it.
+        graph: a ``cudaGraph_t`` or ``CUgraph``, as ``cudaStreamEndCapture`` or ``cudaGraphCreate`` return it, or CuPy's
+            ``cp.cuda.Graph``.
         before: an earlier graph of the same shape; nodes that differ from it are marked.
 
     Raises:
@@ -90,6 +91,7 @@ def _numbered(names: list[str]) -> list[str]:
 
 def _read(graph: Any) -> tuple[list[_Node], list[tuple[int, int]]]:
     cudart = backend.cudart
+    graph = getattr(graph, "graph", graph)  # of CuPy's Graph its handle
     _, count = _ok(cudart.cudaGraphGetNodes(graph))
     handles = _ok(cudart.cudaGraphGetNodes(graph, count))[0][:count]
     *_, count = _ok(cudart.cudaGraphGetEdges(graph))

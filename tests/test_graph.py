@@ -83,3 +83,11 @@ def test_nothing_is_launched(arrays: tuple[Any, Any]) -> None:
     with cudalab.trace() as timeline:
         cudalab.graph(captured(arrays))
     assert not [span for span in timeline.spans if span.name in ("left", "right")]
+
+
+def test_cupys_graph_is_drawn_as_it_is(arrays: tuple[Any, Any]) -> None:
+    stream = cp.cuda.Stream(non_blocking=True)
+    stream.begin_capture()
+    for _ in range(2):
+        cp.cuda.runtime.memsetAsync(arrays[0].data.ptr, 0, 4, stream.ptr)
+    assert cudalab.graph(stream.end_capture()).summary.startswith("2 nodes and 1 edge")
