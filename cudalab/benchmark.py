@@ -152,6 +152,7 @@ def modelled(kernel: Any, grid: Sequence[int], block: Sequence[int], args: Seque
             _three(block),
             packed,
             shared_mem,
+            stream=int(backend.cp.cuda.get_current_stream().ptr),
             cooperative=bool(getattr(kernel, "enable_cooperative_groups", False)),
         )
     terms = {name: nanoseconds / 1000 for name, nanoseconds in found.terms.items()}

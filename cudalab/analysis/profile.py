@@ -4,7 +4,8 @@ Sectors per request, bank conflicts, instructions and occupancy, under the names
 the simulated device in traced form, also on a machine with a GPU; counts that depend on addresses alone (requests,
 sectors, wavefronts) are the hardware's. So that they are, shared accesses that the assembler merges into wider ones are
 counted as it merged them, and the report says which. Instructions are PTX instructions, which the assembler turns into
-somewhat different machine instructions. Nothing here is a time."""
+somewhat different machine instructions. Nothing here is a time. What hits the L2 depends on earlier work, so it is
+modelled (``profile.l2``)."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cudalab.analysis.l2_lookups import L2Lookups, l2_lookups
 from cudalab.analysis.line_counts import LineTable, MergedAccesses, line_table, merged_accesses
 from cudalab.analysis.mirror import mirrored
 from cudalab.analysis.source import KernelSource, view
@@ -56,6 +58,8 @@ class Profile:
     """The kernel in it."""
     limits: DeviceLimits = field(repr=False)
     """Of the device that the occupancy is for."""
+    l2: L2Lookups
+    """What the launch finds in the L2, by access property. Modelled: all else here is counted."""
 
     @property
     def exact(self) -> bool:
@@ -334,4 +338,5 @@ def profile(
             program,
             loaded.kernel,
             loaded.limits,
+            l2_lookups(launch),
         )

@@ -30,6 +30,7 @@ from cudalab.sim.cudart.copies import (
 )
 from cudalab.sim.cudart.devices import (
     cudaChooseDevice,
+    cudaCtxResetPersistingL2Cache,
     cudaDeviceCanAccessPeer,
     cudaDeviceDisablePeerAccess,
     cudaDeviceEnablePeerAccess,

@@ -86,6 +86,11 @@ def cudaDeviceSetLimit(limit: cudaLimit, value: Any) -> None:
 
 
 @api()
+def cudaCtxResetPersistingL2Cache() -> None:
+    current_device().reset_persisting_l2()
+
+
+@api()
 def cudaDeviceReset() -> None:
     current_device().reset()
 

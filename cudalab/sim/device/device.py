@@ -96,6 +96,7 @@ class Device:
         self.attribute = device.attribute
         self.get_limit = device.get_limit
         self.set_limit = device.set_limit
+        self.reset_persisting_l2 = device.reset_persisting_l2
         self.get_flags = device.get_flags
         self.set_flags = device.set_flags
         self.get_cache_config = device.get_cache_config
@@ -211,6 +212,7 @@ class Device:
         self.launch = kernels.launch
         self.array_operation = kernels.array_operation
         self.time_launch = kernels.time_launch
+        self.l2_lookups = kernels.l2_lookups
         self.function_names = kernels.function_names
         self.function_info = kernels.function_info
         self.loaded_kernel = kernels.loaded_kernel

@@ -135,11 +135,11 @@ class DeviceState:
     def reset(self) -> None:
         """Forget everything but settings and the memory, which the caller has freed."""
         self.lost = None
+        self.timer = timer = Timer(self.profile)
         here = partial(getattr, self.contexts, "number") if self.profile.devices > 1 else int
-        self.scheduler = Scheduler(self.profile, self.memory, self.fault, self._end, self.observers, here)
+        self.scheduler = Scheduler(self.profile, self.memory, self.fault, self._end, self.observers, timer.l2_of, here)
         self.host_threads.clear()
         self.captures.clear()
-        self.timer = Timer(self.profile)
         for observer in self.observers:
             observer.reset()
         for reset in self.on_reset:

@@ -35,6 +35,7 @@ from cudalab.sim.driver.contexts import (
     cuCtxGetStreamPriorityRange,
     cuCtxPopCurrent,
     cuCtxPushCurrent,
+    cuCtxResetPersistingL2Cache,
     cuCtxSetCacheConfig,
     cuCtxSetCurrent,
     cuCtxSetLimit,

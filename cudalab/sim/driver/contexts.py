@@ -252,6 +252,11 @@ def cuCtxSetLimit(limit: CUlimit, value: Any) -> None:
     current_device().set_limit(enumerator(limit, "limit"), size_t(value))
 
 
+@api()
+def cuCtxResetPersistingL2Cache() -> None:
+    current_device().reset_persisting_l2()
+
+
 @api(2)
 def cuCtxGetStreamPriorityRange() -> tuple[int, int]:
     return current_device().stream_priority_range()

@@ -8,7 +8,7 @@
 ``peers.py``               peer access, and copies from one device to another
 ``copies.py``              copies and memsets; ``placement.py`` finds the memory that a region lies in
 ``streams.py``             streams, events, host functions
-``stream_attributes.py``   attributes of streams
+``stream_attributes.py``   attributes of streams; ``access_windows.py`` checks windows, for launches and graphs, too
 ``stream_values.py``       values in memory that streams write or wait for
 ``textures.py``            CUDA arrays, texture and surface objects
 ``kernels.py``             modules, occupancy, launches, array operations

@@ -15,6 +15,7 @@ _MOST_CACHE_CONFIG = 3
 _SCHEDULES = (0, 1, 2, 4)
 _FLAG_MASK = 0x1F | 0x80
 _LEAST_FIFO = 512 << 10
+_MOST_FETCHED = 128
 _MOST_STACK = 256 << 10  # an H200 takes this and refuses twice as much
 
 
@@ -183,9 +184,10 @@ class DeviceCalls(CallGroup):
     def set_limit(self, limit: int, value: int) -> None:
         """Set the value of a ``cudaLimit`` number, within what an H200 accepts."""
         name = self._limit_name(limit)
-        most_persisting = self.state.profile.properties["persistingL2CacheMaxSize"]
-        if name == "PersistingL2CacheSize" and value > most_persisting:
-            raise invalid_value(f"the persisting part of the L2 is at most {most_persisting} bytes (got {value})")
+        if name == "PersistingL2CacheSize":
+            value = self._set_aside(value)
+        if name == "MaxL2FetchGranularity" and value > _MOST_FETCHED:
+            raise invalid_value(f"the L2 fetches at most {_MOST_FETCHED} bytes at once (got {value})")
         if name == "PrintfFifoSize":
             value = max(value, _LEAST_FIFO)
         if name == "MallocHeapSize":
@@ -202,6 +204,23 @@ class DeviceCalls(CallGroup):
             value = -(-max(value, 1) // 16) * 16
             self.state.memory.stack_limits[self.state.contexts.number] = value
         self._limits_now[name] = value
+
+    @call("cudaCtxResetPersistingL2Cache", "cuCtxResetPersistingL2Cache")
+    def reset_persisting_l2(self) -> None:
+        """All persisting lines of the L2 become normal ones; the set-aside and the windows of streams stay."""
+        self.state.timer.l2_of(self.state.contexts.number).reset_persisting()
+
+    def _set_aside(self, value: int) -> int:
+        """Set the persisting part of the L2, in its units, when everything has ended (seen on an H200)."""
+        most = self.state.profile.properties["persistingL2CacheMaxSize"]
+        if value > most:
+            raise invalid_value(
+                f"the persisting part of the L2 has at most {most} bytes, persistingL2CacheMaxSize (got {value})"
+            )
+        self.state.wait_for_all()
+        l2 = self.state.timer.l2_of(self.state.contexts.number)
+        l2.set_aside = l2.rounded(value)
+        return l2.set_aside
 
     def _limit_name(self, limit: int) -> str:
         try:

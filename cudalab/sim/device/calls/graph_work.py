@@ -40,7 +40,7 @@ class WorkMaker:
         kind = content.kind
         if kind is NodeKind.KERNEL and content.kernel is not None:
             k = content.kernel
-            return self._kernels.work(k.function, k.grid, k.block, k.args, k.shared, k.cooperative, k.cluster)
+            return self._kernels.work(k.function, k.grid, k.block, k.args, k.shared, k.cooperative, k.cluster, k.window)
         if kind is NodeKind.MEMCPY and content.copy is not None:
             return self._copy(name, content.copy)
         if kind is NodeKind.MEMSET and content.memset is not None:

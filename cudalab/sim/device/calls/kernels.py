@@ -11,6 +11,7 @@ from cuda.bindings.runtime import cudaError_t
 from cudalab.sim.compiler import prefetch
 from cudalab.sim.compiler.program import Kernel, Program
 from cudalab.sim.device.calls import stream_attributes
+from cudalab.sim.device.calls.access_windows import WindowFields, access_window
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.launch_attributes import (
     LaunchAttributes,
@@ -31,6 +32,8 @@ from cudalab.sim.device.queue.stream import Event
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.device.timing import transfers
 from cudalab.sim.device.timing.cost import KernelTime
+from cudalab.sim.device.timing.l2_cache import Lookups
+from cudalab.sim.machine.launch.block_work import BlockWork
 from cudalab.sim.machine.launch.clusters import clusters_that_fit, max_active_clusters
 from cudalab.sim.machine.launch.configuration import Dim3
 from cudalab.sim.machine.launch.module import Launch, LoadedKernel, Module, RefusedKernel
@@ -282,7 +285,8 @@ class KernelCalls(CallGroup):
         self.state.spend(time + len(kernel.kernel.parameters) * host["launch_argument"])
         self.state.flush_prints()
         self._check_device(kernel, queue)
-        work = self.work(function, grid, block, args, shared, cooperative, cluster)
+        window = queue.window if attributes is None or attributes.window is None else attributes.window
+        work = self.work(function, grid, block, args, shared, cooperative, cluster, window)
         events = self._apply(attributes, work, queue) if attributes is not None else ()
         if queue.capture is not None:
             if attributes is not None:
@@ -291,7 +295,7 @@ class KernelCalls(CallGroup):
                     "cuLaunchKernelEx: a captured launch takes no attributes here but its clusters and whether it is "
                     "cooperative: launch without the others while the stream captures",
                 )
-            content = KernelContent(function, grid, block, args, shared, cooperative, cluster)
+            content = KernelContent(function, grid, block, args, shared, cooperative, cluster, window)
             return self.state.captures.add(queue, Content(NodeKind.KERNEL, content), work)
         launch = self.state.issue(work, queue)
         for event in events:
@@ -309,19 +313,20 @@ class KernelCalls(CallGroup):
         shared: int = 0,
         cooperative: bool = False,
         cluster: Dim3 | None = None,
+        window: WindowFields | None = None,
     ) -> KernelLaunch:
-        """A launch as work, for a stream or a graph; raises when the configuration is not allowed."""
+        """A launch as work, for a stream or a graph; raises when the configuration or the window is not allowed."""
         kernel = self._function(function)
         configured = self._configured(kernel, grid, block, args, shared, cluster, cooperative)
         if kernel.kernel.uses_heap:
             self.state.memory.heap.touched = True
-        return KernelLaunch(configured, self.state, self._carveouts.get(function, -1))
+        own = None if window is None else access_window(self.state.profile, window)
+        return KernelLaunch(configured, self.state, self._carveouts.get(function, -1), own)
 
     def _apply(self, wanted: LaunchAttributes, work: KernelLaunch, stream: Stream) -> list[Event]:
         """What a launch says of itself takes effect; returns the events that it records."""
         config, streams = work.launch.config, self.state.scheduler.streams
         for attribute, value in (
-            (stream_attributes.WINDOW, wanted.window),
             (stream_attributes.DOMAIN, (wanted.domain,) if wanted.domain is not None else None),
             (stream_attributes.DOMAIN_MAP, wanted.domain_map),
         ):
@@ -380,16 +385,27 @@ class KernelCalls(CallGroup):
         *,
         cooperative: bool = False,
         cluster: Dim3 | None = None,
+        stream: int = 0,
     ) -> KernelTime:
-        """The modelled time of a launch, alone on the device, from blocks that run and leave no trace. No call: memory,
-        clock and stream stay as they are. Raises ``CudaError`` when the configuration is not allowed."""
+        """The modelled time of a launch that is repeated in a stream, alone on the device, from blocks that run and
+        leave no trace. No call: memory, L2, clock and stream stay as they are. Raises ``CudaError`` when the
+        configuration is not allowed."""
         with self.state.lock, host_watch.paused():
             kernel = self._function(function)
             launch = self._configured(kernel, grid, block, args, shared, cluster, cooperative)
-            timer, limit = self.state.timer, self.state.time_limit
-            wanted = timer.wants_work(launch)
-            work = rehearsal(launch, limit) if wanted else None
-            return timer.time(launch, work)
+            window = self.state.scheduler.streams.find(stream).window
+            return self.state.timer.time_repeated(launch, self._rehearsed(launch), window)
+
+    def l2_lookups(self, launch: Launch, stream: int = 0) -> tuple[Lookups, ...]:
+        """The sectors that a launch looks up in the L2, by ``cudaAccessProperty``, and those of them that hit, when it
+        is repeated in a stream; modelled. No call, as :meth:`time_launch`."""
+        with self.state.lock, host_watch.paused():
+            window = self.state.scheduler.streams.find(stream).window
+            return self.state.timer.lookups(launch, self._rehearsed(launch), window)
+
+    def _rehearsed(self, launch: Launch) -> BlockWork | None:
+        """What its blocks do, where its time depends on that."""
+        return rehearsal(launch, self.state.time_limit) if self.state.timer.wants_work(launch) else None
 
     # -- array operations ----------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from cuda.bindings.runtime import cudaError_t
 
+from cudalab.sim.device.calls.access_windows import WindowFields
 from cudalab.sim.device.calls.stream_attributes import Value
 from cudalab.sim.device.declaration import Handle
 from cudalab.sim.device.error import CudaError, invalid_value
@@ -30,7 +31,7 @@ class LaunchAttributes:
     priority: int | None = None
     carveout: int | None = None
     """Percent of the L1 as shared memory."""
-    window: Value | None = None
+    window: WindowFields | None = None
     """Access policy window."""
     domain: int | None = None
     domain_map: Value | None = None

@@ -1,9 +1,8 @@
 """Attributes of streams (``cudaStreamSetAttribute``), and copying them from one stream to another.
 
 An attribute is set for later work of the stream. The priority takes effect; the synchronisation policy says how a host
-thread waits, which takes the same modelled time either way; access policy windows and memory synchronisation domains
-are kept and given back, and do not change the time of kernels yet. A learner would notice that an access policy window
-does not make a kernel faster here.
+thread waits, which takes the same modelled time either way; access policy windows say what later launches leave in the
+L2 (access_windows.py); memory synchronisation domains are kept and given back, and do not change the time of kernels.
 """
 
 from __future__ import annotations
@@ -12,19 +11,20 @@ from weakref import WeakKeyDictionary
 
 from cuda.bindings.runtime import cudaStreamAttrID
 
+from cudalab.sim.device.calls.access_windows import WindowFields, access_window
 from cudalab.sim.device.calls.group import CallGroup, call
-from cudalab.sim.device.declaration import Address, Handle
+from cudalab.sim.device.declaration import Handle
 from cudalab.sim.device.error import invalid_value
 from cudalab.sim.device.queue.operation import Stream
+from cudalab.sim.device.timing.l2_cache import Window
 
 WINDOW = int(cudaStreamAttrID.cudaLaunchAttributeAccessPolicyWindow)
 POLICY = int(cudaStreamAttrID.cudaLaunchAttributeSynchronizationPolicy)
 PRIORITY = int(cudaStreamAttrID.cudaLaunchAttributePriority)
 DOMAIN_MAP = int(cudaStreamAttrID.cudaLaunchAttributeMemSyncDomainMap)
 DOMAIN = int(cudaStreamAttrID.cudaLaunchAttributeMemSyncDomain)
-_PERSISTING = 2
 _DOMAINS = 4
-Value = tuple[Address, int, float, int, int] | tuple[int] | tuple[int, int]
+Value = WindowFields | tuple[int] | tuple[int, int]
 """The fields of an attribute in the order of its structure: those of an access policy window, one, or two domains."""
 _FIRST: dict[int, Value] = {WINDOW: (0, 0, 0.0, 0, 0), POLICY: (1,), DOMAIN_MAP: (0, 1), DOMAIN: (0,)}
 
@@ -67,6 +67,8 @@ class StreamAttributeCalls(CallGroup):
         if attribute not in _FIRST:
             raise invalid_value(f"{attribute} is an attribute of launches, not of streams")
         self.check(attribute, value)
+        if attribute == WINDOW:
+            stream.window = self._window(value)
         self._attributes.setdefault(stream, {})[attribute] = value
 
     def of(self, stream: Stream, attribute: int) -> Value:
@@ -76,7 +78,7 @@ class StreamAttributeCalls(CallGroup):
     def check(self, attribute: int, value: Value) -> None:
         """Raise ``cudaErrorInvalidValue`` when a stream, or a launch, may not have this value."""
         if attribute == WINDOW:
-            self._check_window(value)
+            self._window(value)
         elif attribute == POLICY and value[0] not in (1, 2, 3, 4):
             raise invalid_value(f"{value[0]} is no cudaSynchronizationPolicy")
         elif attribute == DOMAIN and value[0] not in (0, 1):
@@ -84,14 +86,7 @@ class StreamAttributeCalls(CallGroup):
         elif attribute == DOMAIN_MAP and not all(0 <= domain < _DOMAINS for domain in value):
             raise invalid_value(f"memory synchronisation domains are 0 to {_DOMAINS - 1} (got {value})")
 
-    def _check_window(self, value: Value) -> None:
+    def _window(self, value: Value) -> Window | None:
         if len(value) != 5:
             raise invalid_value(f"an access policy window has five fields (got {len(value)})")
-        _, size, ratio, _, missing = value
-        most = int(self.state.profile.properties["accessPolicyMaxWindowSize"])
-        if size > most:
-            raise invalid_value(f"an access policy window has at most {most} bytes (got {size})")
-        if not 0.0 <= ratio <= 1.0:
-            raise invalid_value(f"the hit ratio is between 0 and 1 (got {ratio})")
-        if missing == _PERSISTING:
-            raise invalid_value("missProp must be cudaAccessPropertyNormal or cudaAccessPropertyStreaming")
+        return access_window(self.state.profile, value)

@@ -60,6 +60,8 @@ class KernelContent:
     shared: int = 0
     cooperative: bool = False
     cluster: Dim3 | None = None
+    window: tuple[Address, int, float, int, int] | None = None
+    """The access policy window, as its structure has it (``calls/access_windows.py``)."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cudalab.sim.device.queue.byte_ranges import Range, Reach, StridedRange, Touched, run
 from cudalab.sim.device.queue.effect import hold_by_comparison
 from cudalab.sim.device.queue.operation import Operation, Stream, Work
+from cudalab.sim.device.timing.l2_cache import L2Cache
 from cudalab.sim.machine.memory.allocations import Memory
 
 
@@ -75,6 +76,9 @@ class ArrayFunction(Work[ArrayOperation]):
     @property
     def device_bytes(self) -> int:
         return self.bytes
+
+    def pass_l2(self, l2: L2Cache) -> None:
+        l2.sweep(self.read, self.written)
 
     def reads(self) -> Reach:
         return self.read

@@ -23,6 +23,7 @@ from cudalab.sim.device.queue.byte_ranges import NOTHING, Range, Reach, Touched,
 from cudalab.sim.device.queue.effect import hold_by_comparison, put_back, snapshot, take_back
 from cudalab.sim.device.queue.operation import Operation, Stream, Work
 from cudalab.sim.device.queue.publication import publications
+from cudalab.sim.device.timing.l2_cache import Window
 from cudalab.sim.device.timing.launch_time import Timer
 from cudalab.sim.machine import execution
 from cudalab.sim.machine.execution import Execution, Outcome, Standalone, execute, is_large
@@ -89,7 +90,7 @@ class KernelOperation(Operation):
         work = self._work_done
         if work is None and timer.wants_work(self.launch):
             work = rehearsal(self.launch, self.work.surroundings.time_limit)
-        self.time = time = timer.time(self.launch, work)
+        self.time = time = timer.time(self.launch, work, self.work.window)
         # the host can change page-locked, managed and registered memory without a call
         pointers = self.kernel.pointers(self.launch.args)
         if self.visible_at_once or pointers.host_visible or (self._memory.ranges and pointers.registered):
@@ -318,6 +319,8 @@ class KernelLaunch(Work[KernelOperation]):
     launch: Launch
     surroundings: Surroundings
     carveout: int = -1
+    window: Window | None = None
+    """The access policy window that it runs with."""
     priority: int | None = None
     """Of the launch, where that is not its stream's."""
 

@@ -28,6 +28,7 @@ from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.queue.byte_ranges import NOTHING, Reach, Touched
 from cudalab.sim.device.queue.publication import Publication
 from cudalab.sim.device.timing.cost import KernelTime
+from cudalab.sim.device.timing.l2_cache import L2Cache, Window
 
 if TYPE_CHECKING:
     from cudalab.sim.device.graphs.capture import CaptureSequence
@@ -48,6 +49,8 @@ class Stream:
         """What ``cudaStreamGetId`` gives."""
         self.flags = flags
         self.priority = priority
+        self.window: Window | None = None
+        """The access policy window of later launches."""
         self.last: Operation | None = None
         """Issued last."""
         self.capture: CaptureSequence | None = None
@@ -290,6 +293,9 @@ class Work(Generic[O_co]):
     def cluster_blocks(self) -> int:
         """Blocks that start together."""
         return 1
+
+    def pass_l2(self, l2: L2Cache) -> None:
+        """It starts: tell the L2 what of device memory it goes over, where it is no launch."""
 
     carveout: int = -1
     """Percent of the L1 that its kernel prefers as shared memory; -1: no preference."""

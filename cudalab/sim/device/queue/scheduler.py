@@ -29,6 +29,7 @@ from cudalab.sim.device.queue.ordering import EventWait
 from cudalab.sim.device.queue.polling import Polling
 from cudalab.sim.device.queue.sm_array import SmArray
 from cudalab.sim.device.queue.stream import StreamTable
+from cudalab.sim.device.timing.l2_cache import L2Cache
 from cudalab.sim.machine.memory.allocations import Memory
 
 if TYPE_CHECKING:
@@ -52,9 +53,11 @@ class Scheduler:
         on_fault: Callable[[Operation, CudaError], None],
         on_end: Callable[[Operation], None],
         observers: list[Observer],
+        l2_of: Callable[[int], L2Cache],
         here: Callable[[], int] = int,
     ) -> None:
         self.profile = profile
+        self._l2_of = l2_of
         self._here = here
         self.token = object()
         """Tells this state of the device from the one after a reset: what was made before is dead then."""
@@ -193,6 +196,7 @@ class Scheduler:
             duration = self.effects.begin(operation)
             if operation.saved:
                 duration = max(0, duration - operation.saved)
+            operation.work.pass_l2(self._l2_of(operation.stream.device))
             if operation.polling:
                 self.polling.started(operation)  # type: ignore[arg-type]
             if operation.publications:

@@ -17,6 +17,7 @@ from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.queue.byte_ranges import Reach, Touched
 from cudalab.sim.device.queue.copy_region import CopyRegion
 from cudalab.sim.device.queue.operation import Operation, Work
+from cudalab.sim.device.timing.l2_cache import L2Cache
 from cudalab.sim.machine.memory.allocations import Memory
 
 
@@ -103,6 +104,12 @@ class Copy(Work[CopyOperation]):
     def device_bytes(self) -> int:
         return 2 * self.source.bytes if self.engine == "sm" else 0
 
+    def pass_l2(self, l2: L2Cache) -> None:
+        if self.engine == "sm":
+            l2.sweep(self.source.ranges(), self.destination.ranges())
+        elif self.engine == "h2d":
+            l2.drop(self.destination.ranges())
+
     @property
     def separator(self) -> str:
         return "device copy" if self.engine == "sm" else ""
@@ -136,6 +143,9 @@ class Memset(Work[Operation]):
     @property
     def device_bytes(self) -> int:
         return self.region.bytes
+
+    def pass_l2(self, l2: L2Cache) -> None:
+        l2.sweep((), self.region.ranges())
 
     def begin(self, operation: Operation) -> int:
         return self.duration

@@ -42,10 +42,10 @@ the time of one block without contention: its longest warp's dependency chain of
 ``tail``
     what SMs with heavier blocks than others need longer, where blocks differ (block_schedule.py).
 
-What is simplified: warps do not drift apart, clock rates are constant, and caches are simple. Data that a launch
-accesses twice are in the L2 the second time; as far as the working set fits the L2, it is taken to be there from the
-start, as in a repeated measurement. A learner would notice in the first launch over small data: it takes as long as
-the second.
+What a launch finds in the L2 is found out elsewhere (l2_cache.py) and comes with the workload; where nobody has looked,
+as much is there as when the launch is repeated.
+
+What is simplified: warps do not drift apart, and clock rates are constant.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ from dataclasses import dataclass
 from cudalab.sim.abi import SECTOR, WARP
 from cudalab.sim.device.pipes import CLASSES, TICK, pipe_cycles
 from cudalab.sim.device.profile import Profile
+from cudalab.sim.device.timing.l2_cache import bounds_of_normal
 from cudalab.sim.device.timing.machine_path import MachinePath
 from cudalab.sim.device.timing.sm_time import Behind, SmTimes, sm_times
 from cudalab.sim.device.timing.warp_path import Costs, Path
@@ -149,6 +150,10 @@ class Workload:
     """Bytes of the distinct lines of global memory that it accesses, approximately."""
     loads_missing: float = 1.0
     """The share of the loads of warps that miss the L1 in one of their lanes, 0 to 1."""
+    held: float | None = None
+    """The share of what it asks the L2 for that is there, 0 to 1; None: as when the launch is repeated."""
+    missing: float | None = None
+    """Bytes that miss the L2 over the distinct bytes that it touches; None: all those of ``held``."""
     machine: MachinePath | None = None
     """The paths of warps through the machine code: the work of an SM is then simulated, instruction by instruction.
     None where they are not known, not asked for, or hold instructions that the simulation does not model."""
@@ -206,7 +211,7 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     memory = _memory(profile, work)
     partial = work.partial_sectors * c["partial_store"] * 1e-3 * (1.0 + _crowding(profile, work, capacity))
     exchanged = work.sectors * SECTOR / (busy * c["sm_port"])
-    machine = _on_sm(profile, work, max(memory, partial) / an_sm, max(memory, exchanged))
+    machine = _on_sm(profile, work, max(memory, partial) / an_sm, memory, exchanged)
     fill = path + stored
     pipes = pipe_cycles(work.kinds, c)
     terms = {
@@ -326,17 +331,11 @@ def _round(profile: Profile, work: Workload) -> float:
 
 
 def in_l2(profile: Profile, work: Workload) -> float:
-    """Which part of the working set the L2 still holds from the launch before, 0 to 1.
-
-    Each half of the L2 keeps what its own SMs load. While every SM loads the same again, all of the L2 counts; blocks
-    of a grid with several waves come to other SMs in each launch, and then both halves want the same data."""
-    whole = float(profile.properties["l2CacheSize"])
-    reach = profile.device["l2_reach"] * whole
-    if work.touched > reach:
-        return 0.0
-    if work.blocks <= profile.sms * max(1, work.blocks_per_sm):
-        return 1.0
-    return min(1.0, (reach - work.touched) / (reach - whole / 2.0))
+    """Which part of what it loads a launch finds in the L2, 0 to 1."""
+    if work.held is not None:
+        return work.held
+    several_waves = work.blocks > profile.sms * max(1, work.blocks_per_sm)
+    return bounds_of_normal(profile, shared=several_waves).kept(work.touched)
 
 
 def fits_l2(profile: Profile, work: Workload) -> bool:
@@ -365,10 +364,10 @@ def _device_latency(profile: Profile, work: Workload) -> float:
     return held * near + (1.0 - held) * c["dram_latency"]
 
 
-def _on_sm(profile: Profile, work: Workload, share: float, busy: float) -> SmTimes | None:
+def _on_sm(profile: Profile, work: Workload, share: float, memory: float, exchanged: float) -> SmTimes | None:
     """The simulated time on an SM; None where there is no path through the machine code. ``share``: cycles for which
-    the memory behind the SMs serves this one, where all together want more than there is; ``busy``: ns for which it is
-    busy."""
+    the memory behind the SMs serves this one, where all together want more than there is; ``memory`` and ``exchanged``:
+    ns for which DRAM and the L2 are busy."""
     if work.machine is None:
         return None
     c = profile.device
@@ -378,7 +377,10 @@ def _on_sm(profile: Profile, work: Workload, share: float, busy: float) -> SmTim
         "atomic": c["atomic_latency"],
         "store": c["store_latency"],
     }
-    queue = c["l2_queue" if fits_l2(profile, work) else "dram_queue"] if work.loads else 0.0
+    busy, held = max(memory, exchanged), in_l2(profile, work)
+    queue = 0.0
+    if work.loads and busy > 0.0:
+        queue = held * c["l2_queue"] * exchanged / busy + (1.0 - held) * c["dram_queue"]
     behind = Behind(share / work.sectors if work.sectors else 0.0, busy, queue)
     return sm_times(
         profile,
@@ -444,7 +446,9 @@ def _latency(profile: Profile, work: Workload, fill: float, waves: float) -> flo
 
 def _memory(profile: Profile, work: Workload) -> float:
     """ns for the bytes that DRAM moves."""
-    c, missing = profile.device, 1.0 - in_l2(profile, work)
+    c, missing = profile.device, work.missing
+    if missing is None:
+        missing = 1.0 - in_l2(profile, work)
     write = work.stored_sectors * SECTOR
     read = work.dram_read + work.dram_fill
     moved = read + write

@@ -7,11 +7,12 @@ How often each block ran its loops is not sampled: the launch itself counts it (
 blocks differ, light and heavy ones are traced, the others count as mixtures of them, and SMs share the blocks one by
 one (block_schedule.py).
 
-The time is cached by kernel, launch configuration and arguments, so a loop of launches samples once; arguments count as
-equal when scalars are equal and pointers have the same offset in allocations of equal size. Where the rounds of loops
-depend on what is loaded, every launch counts its work, and is sampled again when that has changed. Where addresses
-depend on it, that is not enough: a histogram of skewed data takes longer than one of uniform data. Such launches are
-sampled again when the words that the sample loaded have changed.
+The demand is cached by kernel, launch configuration and arguments, so a loop of launches samples once; arguments count
+as equal when scalars are equal and pointers have the same offset in allocations of equal size. Where the rounds of
+loops depend on what is loaded, every launch counts its work, and is sampled again when that has changed. Where
+addresses depend on it, that is not enough: a histogram of skewed data takes longer than one of uniform data. Such
+launches are sampled again when the words that the sample loaded have changed. The time is remembered by the demand, and
+by what earlier work left in the L2 (l2_cache.py).
 
 A learner would notice where an address depends on data that no sampled block loads: the modelled time does not follow
 it. Kernels that poll memory and blocks of clusters do not count their work: a block from the middle stands for all.
@@ -22,6 +23,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -35,8 +37,12 @@ from cudalab.sim.compiler.timed_code import TimedCode
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.device.timing.block_schedule import tail
 from cudalab.sim.device.timing.cost import KernelTime, Workload, kernel_time
+from cudalab.sim.device.timing.extrapolation import extrapolated, sentence
+from cudalab.sim.device.timing.l2_cache import L2Cache, L2Use, Lookups, Window
+from cudalab.sim.device.timing.l2_traffic import Traffic, traffic_of
 from cudalab.sim.device.timing.machine_path import MachinePath, machine_path
 from cudalab.sim.device.timing.warp_path import Path
+from cudalab.sim.device.timing.watched_words import WatchedWords
 from cudalab.sim.machine.counters.machine_counts import execution_of, ways
 from cudalab.sim.machine.counters.metrics import GRANULE, LINE, Counts
 from cudalab.sim.machine.counters.sampling import loaded_by_all, sample
@@ -44,7 +50,6 @@ from cudalab.sim.machine.counters.strata import Strata, by_longest, sample_strat
 from cudalab.sim.machine.launch.block_work import BlockWork, counts_work
 from cudalab.sim.machine.launch.module import Launch
 from cudalab.sim.machine.launch.occupancy import kernel_occupancy
-from cudalab.sim.machine.memory.allocations import Memory
 
 _REMEMBERED = 4096
 _NEIGHBOURS = 8
@@ -53,47 +58,21 @@ _COUNTS = 0.4
 """Share of a launch's time from which its L2 traffic is sampled more closely."""
 
 
-class _Watched:
-    """The words that a sample loaded, and their values then."""
+class _Demand(NamedTuple):
+    """What a launch asks of the device, whatever the L2 holds."""
 
-    def __init__(self, memory: Memory, words: np.ndarray | None) -> None:
-        self._memory = memory
-        base, size = memory.arena.base, memory.arena.size
-        words = np.zeros(0, np.uint64) if words is None else words
-        inside = (words >= np.uint64(base)) & (words < np.uint64(base + size - 4))
-        words = np.sort(words[inside])
-        live = np.zeros(len(words), np.bool_)
-        self._serials: dict[int, int] = {}
-        position = 0
-        while position < len(words):  # allocation by allocation
-            found, end = memory.find(int(words[position])), position + 1
-            if found is not None:
-                end = int(np.searchsorted(words, np.uint64(found.end)))
-                live[position:end] = True
-                self._serials[found.pointer] = found.serial
-            position = end
-        self._offsets = ((words[live] - np.uint64(base)) // np.uint64(4)).astype(np.int64)
-        self._version = memory.version
-        self._values = self._read()
-
-    def _read(self) -> np.ndarray:
-        arena = self._memory.arena.bytes
-        return arena[: len(arena) // 4 * 4].view(np.uint32)[self._offsets]
-
-    def same(self) -> bool:
-        """Are the words and their allocations unchanged?"""
-        memory = self._memory
-        if memory.version != self._version:
-            if any((now := memory.find(p)) is None or now.serial != serial for p, serial in self._serials.items()):
-                return False
-            self._version = memory.version
-        return bool((self._read() == self._values).all())
+    work: Workload
+    traffic: Traffic
+    tail: float
+    extrapolated: str
 
 
 class _Known(NamedTuple):
-    time: KernelTime
-    watched: _Watched | None
+    demand: _Demand
+    watched: WatchedWords | None
     work: BlockWork | None
+    times: dict[L2Use, KernelTime]
+    """By what the launch finds in the L2."""
 
     def holds(self, work: BlockWork | None) -> bool:
         """Is it the time of a launch that has done this work?"""
@@ -109,7 +88,13 @@ class Timer:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
+        self.l2_of = cache(lambda device: L2Cache(profile))
+        """The L2 of each device, by its number."""
         self._known: OrderedDict[tuple[object, ...], _Known] = OrderedDict()
+
+    def _repeated(self, launch: Launch, traffic: Traffic, window: Window | None) -> tuple[L2Use, tuple[Lookups, ...]]:
+        l2 = self.l2_of(launch.kernel.module.device)
+        return l2.launch_repeated((traffic, launch.args), window, lambda: traffic.sweeps(launch))
 
     def wants_work(self, launch: Launch) -> bool:
         """Must the launch say what its blocks do before its time is known?"""
@@ -123,35 +108,73 @@ class Timer:
         follows = kernel.kernel.timed.follows_data
         return (kernel, launch.config, args if follows else kernel.pointers(args).normalised)
 
-    def time(self, launch: Launch, work: BlockWork | None = None) -> KernelTime:
-        """The time of a launch, alone on the device. ``work``: what its blocks did, if they said so."""
+    def time(self, launch: Launch, work: BlockWork | None = None, window: Window | None = None) -> KernelTime:
+        """The time of a launch that starts now, if it were alone on the device. ``work``: what its blocks did, if they
+        said so; ``window``: its access policy window."""
+        known = self._of(launch, work)
+        traffic = known.demand.traffic
+        use = self.l2_of(launch.kernel.module.device).launch(
+            (traffic, launch.args), window, lambda: traffic.sweeps(launch)
+        )
+        return known.times.get(use) or self._with(known, use)
+
+    def time_repeated(self, launch: Launch, work: BlockWork | None = None, window: Window | None = None) -> KernelTime:
+        """The same of a launch that is repeated: its data are in the L2 as far as they stay there. Nothing happens."""
+        known = self._of(launch, work)
+        use, _ = self._repeated(launch, known.demand.traffic, window)
+        return known.times.get(use) or self._with(known, use)
+
+    def lookups(self, launch: Launch, work: BlockWork | None, window: Window | None) -> tuple[Lookups, ...]:
+        """The sectors that a repeated launch looks up in the L2, by access property, and those of them that hit."""
+        demand = self._of(launch, work).demand
+        _, found = self._repeated(launch, demand.traffic, window)
+        asked = sum(each.asked for each in found)
+        sectors = demand.work.sectors / asked if asked else 0.0
+        return tuple(Lookups(each.asked * sectors, each.hit * sectors) for each in found)
+
+    def _of(self, launch: Launch, work: BlockWork | None) -> _Known:
         key = self._key(launch)
         known = self._known.get(key)
         if known is None or not known.holds(work):
             watch = launch.kernel.kernel.timed.follows_data
-            if work is None or work.even:
-                time, words = self._of_equal_blocks(launch, watch, work)
-            else:
-                time, words = self._of_blocks_that_differ(launch, watch, work)
-            watched = _Watched(launch.kernel.module.memory, words) if watch else None
-            known = self._known[key] = _Known(time, watched, work)
+            find = self._of_equal_blocks if work is None or work.even else self._of_blocks_that_differ
+            demand, words = find(launch, watch, work)
+            watched = WatchedWords(launch.kernel.module.memory, words) if watch else None
+            known = self._known[key] = _Known(demand, watched, work, {})
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-        return known.time
+        return known
+
+    def _with(self, known: _Known, use: L2Use) -> KernelTime:
+        """The time of a launch that meets the L2 so."""
+        work = replace(known.demand.work, held=use.held, missing=use.missing)
+        time = kernel_time(self._profile, work, tail=known.demand.tail, extrapolated=known.demand.extrapolated)
+        known.times[use] = time
+        return time
+
+    def _demand_of(self, launch: Launch, work: Workload, tail: float, extrapolated: str) -> _Demand:
+        resident = self._profile.sms * max(1, work.blocks_per_sm)
+        return _Demand(
+            work,
+            traffic_of(launch, work.touched, resident, self.l2_of(launch.kernel.module.device).piece),
+            tail,
+            extrapolated,
+        )
 
     def _of_equal_blocks(
         self, launch: Launch, watch: bool, work: BlockWork | None
-    ) -> tuple[KernelTime, np.ndarray | None]:
+    ) -> tuple[_Demand, np.ndarray | None]:
         counts = sample(launch, remember=False, watch=watch, work=work)
         machine, by_ptx = self._machine_code(launch, [counts])
-        note = _sentence(_extrapolated(launch, work, counts), by_ptx)
+        note = sentence(extrapolated(launch, work, counts), by_ptx)
         path = machine.path(counts, machine.longest[0]) if machine else None
-        time = kernel_time(self._profile, self._shared_by_blocks(launch, counts, path), extrapolated=note)
-        return time, counts.words_loaded
+        whole = self._shared_by_blocks(launch, counts, path)
+        return self._demand_of(launch, whole, 0.0, note), counts.words_loaded
 
     def _of_blocks_that_differ(
-        self, launch: Launch, watch: bool, work: BlockWork
-    ) -> tuple[KernelTime, np.ndarray | None]:
+        self, launch: Launch, watch: bool, work: BlockWork | None
+    ) -> tuple[_Demand, np.ndarray | None]:
+        assert work is not None
         strata, code, profile = sample_strata(launch, work, watch=watch), launch.kernel.kernel.timed, self._profile
         positions, warps = by_longest(strata), work.slots.shape[1]
         weights = shares(work.longest, strata.longest[positions]).mean(axis=0)
@@ -168,18 +191,18 @@ class Timer:
             for counts, path in zip(strata.each, paths, strict=True)
         ]
         fills = np.array([alone[each].terms["fill"] for each in positions])
-        demand, groups = self._demand(work, strata, alone)
+        busy, groups = self._busy(work, strata, alone)
         behind = tail(
             np.interp(work.longest, strata.longest[positions], fills),
-            demand,
+            busy,
             profile.sms * groups,
             max(1, whole.blocks_per_sm // groups),
             average=float(np.interp(work.total / warps, strata.longest[positions], fills).mean()),
         )
-        note = _sentence(_extrapolated(launch, work, strata.whole), by_ptx)
-        return kernel_time(profile, whole, tail=behind, extrapolated=note), strata.whole.words_loaded
+        note = sentence(extrapolated(launch, work, strata.whole), by_ptx)
+        return self._demand_of(launch, whole, behind, note), strata.whole.words_loaded
 
-    def _demand(self, work: BlockWork, strata: Strata, alone: Sequence[KernelTime]) -> tuple[np.ndarray, int]:
+    def _busy(self, work: BlockWork, strata: Strata, alone: Sequence[KernelTime]) -> tuple[np.ndarray, int]:
         """What each block asks of the schedulers that it has warps on, and of what these share; and how many such
         parts an SM has: blocks with fewer warps than schedulers each have some for themselves."""
         schedulers = round(self._profile.device["schedulers"])
@@ -250,27 +273,6 @@ def _average_visits(strata: Strata, positions: Sequence[int], weights: np.ndarra
         for site, times in strata.each[position].longest_visits.items():
             found[site] = found.get(site, 0.0) + weight * times
     return found
-
-
-def _sentence(*parts: str) -> str:
-    return "; ".join(part for part in parts if part)
-
-
-def _extrapolated(launch: Launch, work: BlockWork | None, counts: Counts) -> str:
-    """What nobody counted of a launch, as a sentence. A trace of which not all was kept says what the rest costs; how
-    often that ran is known where the launch has counted its work."""
-    part = "extrapolated from the first part of a block"
-    if counts.stopped and work is not None:
-        part = f"{part} by the work of its loops"
-    blocks = launch.config.blocks
-    varies = launch.kernel.kernel.rounds in (Rounds.INDEX, Rounds.DATA)
-    if work is not None and work.whole:
-        return part if counts.stopped else ""
-    if work is not None and (varies or not work.even):
-        return f"extrapolated from {len(work.ran)} of {blocks} blocks" if work.ran is not None else ""
-    if work is None and blocks > 1 and varies:
-        return f"extrapolated from one of {blocks} blocks"
-    return "" if counts.complete else part
 
 
 def workload(launch: Launch, code: TimedCode, counts: Counts) -> Workload:

@@ -415,6 +415,7 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "reset": lambda kit: (kit.memory(1 << 24), kit.device.reset()),
     "set_cache_config": lambda kit: kit.device.set_cache_config(2),
     "set_current_pool": lambda kit: kit.device.set_current_pool(kit.pool()),
+    "reset_persisting_l2": lambda kit: kit.device.reset_persisting_l2(),
     "retain_context": lambda kit: kit.device.retain_context(),
     "set_device": lambda kit: kit.device.set_device(),
     "set_flags": lambda kit: kit.device.set_flags(1),

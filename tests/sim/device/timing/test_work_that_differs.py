@@ -196,9 +196,10 @@ def test_a_launch_takes_what_it_did(lab: Lab) -> None:
     """Each launch of a loop over data in place: the time follows the data, not the first launch."""
     args = struct.pack("QQ", lab.wanted, lab.out)
     times = []
-    for rounds in (100, 20_000, 100, 20_000):
+    for rounds in (100, 100, 20_000, 100, 20_000):
         lab.give(np.where(np.arange(BLOCKS) == 3, rounds, 100))
         times.append(lab.launched("work", args))
+    del times[0]  # the L2 was cold
     assert times[1] > 10 * times[0]
     assert times[2:] == times[:2]
 
@@ -206,12 +207,14 @@ def test_a_launch_takes_what_it_did(lab: Lab) -> None:
 def test_a_launch_takes_as_long_as_its_benchmark(lab: Lab) -> None:
     lab.give(np.arange(BLOCKS))
     args = struct.pack("QQ", lab.wanted, lab.out)
+    lab.launched("work", args)  # what it touches is in the L2 then
     assert lab.launched("work", args) == lab.modelled("work", args).ns
 
 
 def test_the_same_work_is_not_sampled_again(lab: Lab, monkeypatch) -> None:
     lab.give(np.arange(BLOCKS))
     args = struct.pack("QQ", lab.wanted, lab.out)
+    lab.launched("work", args)
     first = lab.launched("work", args)
     monkeypatch.setattr(timing, "sample_strata", lambda *_, **__: pytest.fail("sampled again"))
     assert lab.launched("work", args) == first

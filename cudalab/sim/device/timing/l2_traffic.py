@@ -1,0 +1,217 @@
+"""Which ranges of device memory a launch goes over, for the L2 (l2_cache.py).
+
+A few blocks of the grid are traced: the first, the last, two neighbours and some between. From where they
+touch the memory behind each pointer follows where the whole grid does. Most kernels go over it once, with the block's
+number; of those that come round to the same addresses (``data[i % n]``) the blocks' places differ from a straight line
+by multiples of ``n``, and the greatest common divisor of these differences is the range that they go round in.
+
+Little memory needs no trace: all of it counts as touched, as far as the sample says. So does the memory of kernels
+whose blocks wait for each other, and of blocks that are too long to be traced.
+
+What is simplified: other ways of touching data again, as rows and columns of blocks do, are taken to be near enough to
+hit. A learner would notice in a matrix product whose matrices are larger than the L2: a GPU loads some tiles twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from cudalab.sim.abi import SiteKind, Space
+from cudalab.sim.device.timing.l2_cache import Sweep
+from cudalab.sim.machine.counters.metrics import LINE
+from cudalab.sim.machine.launch.module import Launch
+from cudalab.sim.machine.trace.async_records import as_accesses
+from cudalab.sim.machine.trace.recorder import Tracer
+
+_RECORDS = 1 << 14
+"""Records of each block: of a longer one it is not known how far it goes."""
+_BETWEEN = 6
+"""Blocks that are traced between the first and the last, besides the middle ones."""
+_OFF_CENTRE = 0.382
+"""Where in the grid the two neighbours are: grids that come round do so at a half, a quarter …"""
+_SECONDS = 0.2
+_ON_A_LINE = 0.05
+"""Part of a range by which blocks may be off a straight line: rows end, edges are cut."""
+_TOGETHER = 0.5
+"""Part of their lines that neighbouring blocks share, from which on coming again is near."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A sweep within a piece of memory, which is another one in a launch with other pointers."""
+
+    which: int
+    offset: int
+    size: int
+    bytes: float
+    times: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """What the launches of one kernel, configuration and kind of arguments touch."""
+
+    placed: tuple[_Placed, ...]
+    shared: bool
+    """Do its blocks come to other SMs in each launch, because not all are resident at once?"""
+
+    @property
+    def distinct(self) -> float:
+        """Bytes of the distinct lines that it touches."""
+        return sum(each.bytes for each in self.placed)
+
+    def sweeps(self, launch: Launch) -> list[Sweep]:
+        """The ranges of a launch."""
+        pieces, written = _pieces(launch), _written(launch)
+        found = []
+        for each in self.placed:
+            if each.which < len(pieces):
+                piece = pieces[each.which]
+                stored = written is None or piece.allocation in written
+                found.append(Sweep(piece.start + each.offset, each.size, each.bytes, each.times, stored, self.shared))
+        return found
+
+
+class _Piece(NamedTuple):
+    """Memory that a pointer among the parameters names: up to the next one, or the end of its allocation."""
+
+    start: int
+    size: int
+    allocation: int
+    """Where that begins."""
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size
+
+
+def traffic_of(launch: Launch, touched: float, resident: int, little: int) -> Traffic:
+    """What a launch touches. ``touched``: bytes of lines, as its sample says; ``resident``: blocks that are resident at
+    once; ``little``: bytes of memory that need no trace."""
+    pieces = _pieces(launch)
+    whole = sum(each.size for each in pieces)
+    placed: list[_Placed] = []
+    if whole > little and _can_be_traced(launch):
+        placed = _traced(launch, pieces, touched)
+    elif whole:
+        share = min(1.0, touched / whole)
+        placed = [_Placed(index, 0, each.size, each.size * share) for index, each in enumerate(pieces)]
+    return Traffic(tuple(each for each in placed if each.bytes), launch.config.blocks > resident)
+
+
+def _pieces(launch: Launch) -> list[_Piece]:
+    """Device memory that it may touch, in the order of its parameters."""
+    memory, kernel = launch.kernel.module.memory, launch.kernel
+    pointers = kernel.pointers(launch.args)
+    allocations = memory if kernel.follows_pointers else pointers.allocations
+    found = []
+    for each in {each.pointer: each for each in allocations if each.kind != "pinned"}.values():
+        inside = sorted({address for address in pointers.addresses if each.pointer <= address < each.end})
+        starts = inside or [each.pointer]
+        found += [
+            _Piece(start, end - start, each.pointer) for start, end in zip(starts, [*starts[1:], each.end], strict=True)
+        ]
+    return found
+
+
+def _written(launch: Launch) -> set[int] | None:
+    """Where the allocations begin that it may store to; None: any may be one."""
+    if not launch.kernel.writes_global:
+        return set()
+    written = launch.kernel.pointers(launch.args).written
+    return None if written is None else {start for start, _ in written}
+
+
+def _can_be_traced(launch: Launch) -> bool:
+    return not (launch.config.cooperative or launch.kernel.kernel.poll_points)
+
+
+class _Seen:
+    """What one block touches of one allocation, by line."""
+
+    def __init__(self, lines: np.ndarray) -> None:
+        self.lines = lines
+        self.first, self.end = int(lines[0]) * LINE, (int(lines[-1]) + 1) * LINE
+
+    @property
+    def size(self) -> int:
+        return self.end - self.first
+
+
+def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_Placed]:
+    blocks = launch.config.blocks
+    middle = int((blocks - 1) * _OFF_CENTRE)
+    chosen = {0, middle, min(middle + 1, blocks - 1), blocks - 1}
+    chosen |= {int(blocks * (index * 0.618034 % 1.0)) for index in range(1, _BETWEEN + 1)}
+    sites = launch.kernel.kernel.sites
+    kinds = (SiteKind.LOAD, SiteKind.STORE, SiteKind.ATOMIC)
+    spaces = (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)
+    wanted = np.array([site.kind in kinds and site.space in spaces for site in sites])
+    order = np.argsort([each.start for each in pieces])
+    starts = np.array([pieces[index].start for index in order], np.uint64)
+    ends = np.array([pieces[index].end for index in order], np.uint64)
+    seen: list[dict[int, _Seen]] = [{} for _ in pieces]
+    cut = False
+    with Tracer(launch, records=_RECORDS) as tracer:
+        for block in sorted(chosen):
+            found = tracer.run(block, time_limit=_SECONDS)
+            cut = cut or not found.complete
+            records = as_accesses(found.records)
+            addresses = records["address"][wanted[records["site"]]]
+            position = np.searchsorted(starts, addresses, side="right").astype(np.int64) - 1
+            inside = (position >= 0) & (addresses < ends[np.maximum(position, 0)])
+            addresses, position = addresses[inside], position[inside]
+            for each in np.unique(position).tolist():
+                index = int(order[each])
+                offsets = addresses[position == each] - np.uint64(pieces[index].start)
+                seen[index][block] = _Seen(np.unique(offsets // np.uint64(LINE)).astype(np.int64))
+    found_in = [(index, pieces[index].size, by_block) for index, by_block in enumerate(seen) if by_block]
+    if cut:  # the blocks go on somewhere: only the sample knows how far
+        lines = sum(_lines(by_block) for _, _, by_block in found_in)
+        return [
+            _Placed(index, 0, size, min(float(size), touched * _lines(by_block) / lines))
+            for index, size, by_block in found_in
+        ]
+    return [_placed(index, size, by_block, blocks, middle) for index, size, by_block in found_in]
+
+
+def _lines(seen: dict[int, _Seen]) -> float:
+    """What a block touches of a piece on average."""
+    return sum(len(each.lines) for each in seen.values()) / len(seen)
+
+
+def _placed(which: int, size: int, seen: dict[int, _Seen], blocks: int, middle: int) -> _Placed:
+    """Where the grid touches a piece, by what some blocks touch."""
+    total = _lines(seen) * LINE * blocks
+    first = min(each.first for each in seen.values())
+    span = max(each.end for each in seen.values()) - first
+    span = min(max(span, 1), size - first)
+    pair = seen.get(middle), seen.get(middle + 1)
+    if (
+        pair[0] is None
+        or pair[1] is None
+        or len(np.intersect1d(pair[0].lines, pair[1].lines)) > _TOGETHER * len(pair[0].lines)
+    ):
+        return _Placed(which, first, span, min(total, float(span)))
+    period = _period(seen, middle, pair[1].first - pair[0].first)
+    if period and total > period:
+        span = min(period, size - first)
+        return _Placed(which, first, span, float(span), total / span)
+    return _Placed(which, first, span, min(total, float(span)))
+
+
+def _period(seen: dict[int, _Seen], middle: int, stride: int) -> int:
+    """Bytes after which the blocks come round to the same addresses; 0 where they don't, or in another way."""
+    begin = seen[middle].first
+    off = {abs(each.first - begin - stride * (block - middle)) for block, each in seen.items()} - {0}
+    if not off:
+        return 0
+    period = math.gcd(*off)
+    widest = max(each.size for each in seen.values())
+    reached = max(each.end for each in seen.values()) - min(each.first for each in seen.values())
+    return period if period >= max(widest, reached * (1.0 - _ON_A_LINE)) else 0

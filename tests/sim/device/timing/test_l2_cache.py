@@ -1,0 +1,301 @@
+"""What the L2 keeps between launches, copies and memsets, and what access policy windows do there."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cudalab.sim.compiler import compile
+from cudalab.sim.device import Device
+from cudalab.sim.device.calls.launch_attributes import LaunchAttributes
+from cudalab.sim.device.profile import load
+from cudalab.sim.device.queue.operation import Operation
+from cudalab.sim.device.timing.l2_cache import (
+    PERSISTING,
+    STREAMING,
+    L2Cache,
+    L2Use,
+    Sweep,
+    Window,
+)
+
+KB, MB = 1 << 10, 1 << 20
+SWEEP = r"""
+extern "C" __global__ void sweep(const float4* x, float* out, int n) {
+    float s = 0;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) s += x[i].x + x[i].w;
+    if (s == 12345.f) *out = s;
+}
+extern "C" __global__ void window(int* often, int* once, int n, int size) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    often[i % size] = 2 * often[i % size];
+    once[i] = 2 * once[i];
+}"""
+
+
+def swept(*ranges: tuple[int, int], times: float = 1.0) -> list[Sweep]:
+    """A sweep over each (start, size); the first of them so many times."""
+    return [Sweep(start, size, size, times if not index else 1.0) for index, (start, size) in enumerate(ranges)]
+
+
+class Laboratory:
+    """An L2 by itself, and launches that it sees."""
+
+    def __init__(self, set_aside: int = 0) -> None:
+        self.l2 = L2Cache(load("h200"))
+        self.l2.set_aside = set_aside
+
+    def take(self, *ranges: tuple[int, int], window: Window | None = None, times: float = 1.0) -> L2Use:
+        return self.l2.launch((ranges, times), window, lambda: swept(*ranges, times=times))
+
+
+FAR = 1 << 30
+
+
+def test_a_range_is_there_again_until_others_have_pushed_it_out() -> None:
+    lab, mine = Laboratory(), (0, 16 * MB)
+    assert lab.take(mine) == L2Use(0.0, 1.0)
+    assert lab.take(mine) == L2Use(1.0, 0.0)
+    lab.take((FAR, 16 * MB))
+    assert lab.take(mine).held == 1.0
+    lab.take((FAR, 128 * MB))
+    assert lab.take(mine).held == 0.0
+
+
+def test_a_range_larger_than_the_l2_never_hits() -> None:
+    lab = Laboratory()
+    assert [lab.take((0, 256 * MB)).held for _ in range(3)] == [0.0, 0.0, 0.0]
+
+
+def test_part_of_a_range_that_was_used_last_is_there() -> None:
+    lab = Laboratory()
+    lab.take((0, 256 * MB))
+    assert lab.take((240 * MB, 16 * MB)).held == 1.0
+    assert lab.take((0, 16 * MB)).held == 0.0
+
+
+def test_lines_that_were_loaded_once_go_before_stored_ones() -> None:
+    loaded, stored = Laboratory(), Laboratory()
+    loaded.take((0, 16 * MB))
+    stored.l2.sweep((), ((0, 16 * MB),))
+    for lab in (loaded, stored):
+        lab.take((FAR, 24 * MB))
+    assert loaded.take((0, 16 * MB)).held < 0.2
+    assert stored.take((0, 16 * MB)).held == 1.0
+
+
+def test_a_copy_from_the_host_leaves_nothing_of_what_it_overwrites() -> None:
+    lab = Laboratory()
+    lab.take((0, 16 * MB))
+    lab.l2.drop(((0, 8 * MB),))
+    assert lab.take((0, 16 * MB)).held == pytest.approx(0.5, abs=0.02)
+
+
+def with_window(ratio: float, window: int, set_aside: int) -> float:
+    """The share of a window's lookups that hit in the sliding-window kernel, which touches as much other data in each
+    round as the window has."""
+    lab, ranges = Laboratory(set_aside), ((0, window), (FAR, 100 * window))
+    used, found = lab.l2.launch_repeated(
+        ranges, Window(0, window, ratio, PERSISTING, STREAMING), lambda: swept(*ranges, times=100.0)
+    )
+    assert used.held == pytest.approx(sum(each.hit for each in found) / sum(each.asked for each in found), abs=0.01)
+    return sum(found[which].hit for which in (PERSISTING, STREAMING)) / (100.0 * window)
+
+
+def test_the_guides_window_thrashes_only_at_hit_ratio_one() -> None:
+    """CUDA C++ Programming Guide, "L2 Policy for Persisting Accesses": a window of 32 KB, swept again and again, and a
+    set-aside of 16 KB; in an L2 of which that is half."""
+    profile = load("h200")
+    small = replace(profile, properties={**profile.properties, "l2CacheSize": 32 * KB})
+
+    def persisting(ratio: float) -> float:
+        l2 = L2Cache(small)
+        l2.set_aside = 16 * KB
+        window = Window(0, 32 * KB, ratio, PERSISTING, STREAMING)
+        _, found = l2.launch_repeated("window", window, lambda: swept((0, 32 * KB), times=100.0))
+        return found[PERSISTING].hit / found[PERSISTING].asked
+
+    assert persisting(1.0) == 0.0
+    assert persisting(0.5) > 0.5
+    assert persisting(0.25) == 1.0
+
+
+@pytest.mark.parametrize(("window", "best"), [(40, 0.5), (64, 0.25)])
+def test_a_larger_window_wants_a_smaller_hit_ratio(window: int, best: float) -> None:
+    found = {ratio: with_window(ratio, window * MB, 31457280) for ratio in (1.0, 0.75, 0.5, 0.25)}
+    assert max(found, key=lambda ratio: found[ratio]) == best
+    assert with_window(1.0, 24 * MB, 31457280) > 0.95
+
+
+def test_persisting_lines_survive_beside_any_stream_but_not_without_a_window() -> None:
+    lab, window = Laboratory(32 * MB), Window(0, 16 * MB, 1.0, PERSISTING, STREAMING)
+    lab.take((0, 16 * MB), window=window)
+    lab.take((FAR, 512 * MB), window=window)
+    assert lab.take((0, 16 * MB), window=window).held == 1.0
+    lab.take((FAR, 512 * MB))
+    assert lab.take((0, 16 * MB), window=window).held == 0.0
+
+
+def test_a_reset_gives_persisting_lines_back() -> None:
+    lab, window = Laboratory(32 * MB), Window(0, 16 * MB, 1.0, PERSISTING, STREAMING)
+    lab.take((0, 16 * MB), window=window)
+    lab.l2.reset_persisting()
+    lab.take((FAR, 512 * MB), window=window)
+    assert lab.take((0, 16 * MB), window=window).held == 0.0
+
+
+def test_a_window_without_a_set_aside_is_none() -> None:
+    with_it, without = Laboratory(), Laboratory()
+    window = Window(0, 16 * MB, 1.0, PERSISTING, STREAMING)
+    for lab, of_lab in ((with_it, window), (without, None)):
+        lab.take((0, 16 * MB), window=of_lab)
+        lab.take((FAR, 8 * MB), window=of_lab)
+    assert with_it.take((0, 16 * MB), window=window) == without.take((0, 16 * MB))
+
+
+def test_two_windows_contend_for_the_set_aside() -> None:
+    def second_look(each: int) -> float:
+        lab = Laboratory(32 * MB)
+        for _ in range(3):
+            for start in (0, FAR):
+                found = lab.take((start, each), window=Window(start, each, 1.0, PERSISTING, STREAMING))
+        return found.held
+
+    assert second_look(12 * MB) == 1.0
+    assert second_look(32 * MB) == 0.0
+
+
+def test_streaming_lines_go_before_normal_ones() -> None:
+    lab, mine, stream = Laboratory(), (0, 20 * MB), (FAR, 40 * MB)
+    lab.take(mine)
+    lab.take(stream, window=Window(*stream, 1.0, STREAMING, STREAMING))
+    assert lab.take(mine).held == 1.0
+    lab.take(stream)
+    assert lab.take(mine).held < 0.6
+
+
+def test_a_loop_comes_back_to_states_it_has_met() -> None:
+    lab = Laboratory()
+    seen = set()
+    for _ in range(50):
+        for start in range(8):
+            lab.take((start << 30, 64 * KB))
+        lab.take((9 << 30, 8 * MB))
+        seen.add(id(lab.l2._now))
+    assert len(seen) <= 4
+
+
+def test_lookups_are_told_by_property() -> None:
+    lab, window = Laboratory(16 * MB), Window(0, 16 * MB, 0.5, PERSISTING, STREAMING)
+    ranges = ((0, 16 * MB), (FAR, 256 * MB))
+    _, lookups = lab.l2.launch_repeated(ranges, window, lambda: swept(*ranges, times=16.0))
+    assert [each.asked / MB for each in lookups] == pytest.approx([256, 128, 128])
+    assert [each.hit / MB for each in lookups] == pytest.approx([0, 128, 128], abs=9)
+
+
+@pytest.mark.parametrize(("asked", "found"), [(1, 1), (3932160, 1), (5_000_000, 2), (16 * MB, 5), (30 * MB, 8), (0, 0)])
+def test_the_set_aside_has_units(asked: int, found: int) -> None:
+    """As on an H200."""
+    assert Laboratory().l2.rounded(asked) == found * 3932160
+
+
+# -- on a device -------------------------------------------------------------------------------------------------------
+
+
+class OnDevice:
+    """A device whose kernels' modelled times are noted."""
+
+    def __init__(self) -> None:
+        self.device = Device()
+        self.ends: list[int] = []
+        self.device.state.on_end.append(self._note)
+        module = self.device.load_module(compile(SWEEP))
+        self.sweep, self.window = (self.device.get_function(module, name) for name in ("sweep", "window"))
+        self.large = 0
+        self.x, self.other, self.out = (self.device.malloc(size) for size in (16 * MB, 128 * MB, 256))
+
+    def _note(self, operation: Operation) -> None:
+        if operation.kind == "kernel":
+            self.ends.append(operation.end - operation.start)
+
+    def read(self, size: int = 16 * MB) -> int:
+        """ns of a kernel that reads the array's begin."""
+        arguments = struct.pack("QQi", self.x, self.out, size // 16)
+        self.device.launch(self.sweep, (1056, 1, 1), (256, 1, 1), arguments)
+        self.device.synchronize()
+        return self.ends[-1]
+
+
+@pytest.fixture(scope="module")
+def on_device() -> OnDevice:
+    return OnDevice()
+
+
+def test_the_first_launch_is_cold_and_the_second_warm(on_device: OnDevice) -> None:
+    on_device.device.memset(on_device.other, 0, 128 * MB)
+    cold, warm, again = (on_device.read() for _ in range(3))
+    assert warm == again < 0.9 * cold
+    on_device.device.memset(on_device.other, 0, 128 * MB)
+    assert on_device.read() == cold
+    on_device.device.memset(on_device.x, 0, 16 * MB)
+    assert on_device.read() == warm
+
+
+def test_a_benchmark_is_warm_and_leaves_no_trace(on_device: OnDevice) -> None:
+    on_device.device.memset(on_device.other, 0, 128 * MB)
+    arguments = struct.pack("QQi", on_device.x, on_device.out, MB)
+    found = on_device.device.time_launch(on_device.sweep, (1056, 1, 1), (256, 1, 1), arguments)
+    assert found.ns < 0.9 * on_device.read()
+    assert found.ns == on_device.read()
+
+
+def test_what_a_window_makes_persist_survives_other_reads(on_device: OnDevice) -> None:
+    device, mine = on_device.device, (on_device.x, 16 * MB, 1.0, PERSISTING, STREAMING)
+
+    def read_again(window: tuple[int, int, float, int, int] | None) -> int:
+        for address, size in ((on_device.x, 16 * MB), (on_device.other, 128 * MB), (on_device.x, 16 * MB)):
+            arguments = struct.pack("QQi", address, on_device.out, size // 16)
+            device.launch(
+                on_device.sweep, (1056, 1, 1), (256, 1, 1), arguments, attributes=LaunchAttributes(window=window)
+            )
+        device.synchronize()
+        return on_device.ends[-1]
+
+    device.set_limit(6, 30 * MB)
+    plain, windowed = read_again(None), read_again(mine)
+    device.reset_persisting_l2()
+    assert read_again(None) == plain
+    assert windowed < 0.9 * plain
+
+
+@pytest.mark.parametrize("window", [24, 32, 40, 48])
+def test_the_best_hit_ratio_and_its_gain_are_an_h200s(on_device: OnDevice, window: int) -> None:
+    """The guide's sliding window over 256 MB, 30 MB set aside (docs/evidence/2026-11-23-l2.md)."""
+    measured = json.loads((Path(__file__).parents[4] / "docs/evidence/2026-11-23-l2.json").read_text())
+    sets, events = measured["sets"], measured["empty"]
+    device, n = on_device.device, 64 * MB
+    if not on_device.large:
+        on_device.large = device.malloc(512 * MB)
+    arguments = struct.pack("QQii", on_device.large, on_device.large + 256 * MB, n, window * MB // 4)
+    stream = device.stream_create(1)
+
+    def modelled(ratio: float | None) -> float:
+        fields = (on_device.large, window * MB, ratio or 0.0, PERSISTING, STREAMING)
+        device.stream_set_attribute(stream, 1, fields if ratio else (0, 0, 0.0, 0, 0))
+        return device.time_launch(on_device.window, (n // 256, 1, 1), (256, 1, 1), arguments, stream=stream).ns
+
+    ratios = (1.0, 0.75, 0.5, 0.25)
+    of_h200 = {r: sets["sliding, 30 MB set aside"][f"{window} MB, ratio {r}"] - events for r in ratios}
+    without = sets["sliding, 0 MB set aside"][f"{window} MB, ratio none"] - events
+    plain = modelled(None)
+    device.set_limit(6, 30 * MB)
+    of_model = {ratio: modelled(ratio) for ratio in ratios}
+    device.set_limit(6, 0)
+    device.stream_destroy(stream)
+    best = min(ratios, key=lambda ratio: of_model[ratio])
+    assert of_h200[best] == pytest.approx(min(of_h200.values()), rel=0.1)
+    assert plain / of_model[best] == pytest.approx(without / min(of_h200.values()), rel=0.1)
