@@ -21,11 +21,9 @@ between two distances (:class:`Bounds`), which an H200 has shown (docs/evidence/
 - A launch without a window makes persisting lines normal: on the H200 none survived one. So does a reset.
 - Copies over the bus leave nothing behind, and what they write is gone.
 
-**Why ranges.** Three forms were compared, on sweeps of 1 to 200 MB and the guide's sliding window. All sets and ways,
-line by line: a sweep of 256 MB is two million look-ups, a second in NumPy for a launch that takes the H200 60 µs.
-Sampled sets (one in 64) need the addresses of all blocks in their order, where a launch's time comes from one to ten
-traced ones. Ranges in pieces of a 32nd of the L2 give the same shares within a piece for work that goes over its data
-in order; a launch costs microseconds, and a loop of launches comes back to a state that has been met before.
+**Why ranges.** A sweep of 256 MB goes over two million lines, and the addresses of all blocks in their order are not
+known: a launch's time comes from one to ten traced ones. Ranges, followed in pieces of a 32nd of the L2, need neither;
+a loop of launches comes back to a state that has been met before.
 
 **Part of what a time is remembered by.** States are values: :meth:`L2Cache.take` looks up what follows a state and a
 piece of work, and finds it out only once. What was used just now is not moved to the end of its list again, so that a

@@ -34,7 +34,6 @@ _BETWEEN = 6
 """Blocks that are traced between the first and the last, besides the middle ones."""
 _OFF_CENTRE = 0.382
 """Where in the grid the two neighbours are: grids that come round do so at a half, a quarter …"""
-_SECONDS = 0.2
 _ON_A_LINE = 0.05
 """Part of a range by which blocks may be off a straight line: rows end, edges are cut."""
 _TOGETHER = 0.5
@@ -158,9 +157,8 @@ def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_P
     seen: list[dict[int, _Seen]] = [{} for _ in pieces]
     cut = False
     with Tracer(launch, records=_RECORDS) as tracer:
-        for block in sorted(chosen):
-            found = tracer.run(block, time_limit=_SECONDS)
-            cut = cut or not found.complete
+        for block in sorted(chosen, key=lambda block: abs(block - middle)):
+            found = tracer.run(block, most=_RECORDS)
             records = as_accesses(found.records)
             addresses = records["address"][wanted[records["site"]]]
             position = np.searchsorted(starts, addresses, side="right").astype(np.int64) - 1
@@ -170,6 +168,8 @@ def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_P
                 index = int(order[each])
                 offsets = addresses[position == each] - np.uint64(pieces[index].start)
                 seen[index][block] = _Seen(np.unique(offsets // np.uint64(LINE)).astype(np.int64))
+            if cut := not found.complete:
+                break
     found_in = [(index, pieces[index].size, by_block) for index, by_block in enumerate(seen) if by_block]
     if cut:  # the blocks go on somewhere: only the sample knows how far
         lines = sum(_lines(by_block) for _, _, by_block in found_in)

@@ -374,10 +374,12 @@ def test_a_timed_launch_takes_that_long(program):
     pointer = kernels.upload(np.zeros(1 << 16, np.float32))
     args = struct.pack("Qi", pointer, 1 << 16)
     time = kernels.device.time_launch(kernels.function("increment"), (256, 1, 1), (256, 1, 1), args)
-    kernels.run("increment", 256, 256, "Qi", pointer, 1 << 16)
-    kernels.device.synchronize()
-    (span,) = [(start, end) for _, kind, _, start, end in kernels.device.log.spans if kind == "kernel"]
-    assert span[1] - span[0] == pytest.approx(time.ns, abs=2)
+    for _ in range(2):  # the first finds a cold L2
+        kernels.run("increment", 256, 256, "Qi", pointer, 1 << 16)
+        kernels.device.synchronize()
+    cold, warm = (end - start for _, kind, _, start, end in sorted(kernels.device.log.spans) if kind == "kernel")
+    assert warm == pytest.approx(time.ns, abs=2)
+    assert cold > warm
 
 
 def test_a_cooperative_launch_must_fit_the_device(kernels):
