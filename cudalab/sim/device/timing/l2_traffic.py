@@ -26,7 +26,7 @@ from cudalab.sim.device.timing.l2_cache import Sweep
 from cudalab.sim.machine.counters.metrics import LINE
 from cudalab.sim.machine.launch.module import Launch
 from cudalab.sim.machine.trace.async_records import as_accesses
-from cudalab.sim.machine.trace.recorder import Tracer
+from cudalab.sim.machine.trace.recorder import BlockTrace, Tracer
 
 _RECORDS = 1 << 14
 """Records of each block: of a longer one it is not known how far it goes."""
@@ -142,34 +142,46 @@ class _Seen:
         return self.end - self.first
 
 
+class _LinesOfPieces:
+    """Finds the lines of each piece in what a block has done."""
+
+    def __init__(self, launch: Launch, pieces: Sequence[_Piece]) -> None:
+        kinds = (SiteKind.LOAD, SiteKind.STORE, SiteKind.ATOMIC)
+        spaces = (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)
+        sites = launch.kernel.kernel.sites
+        self._wanted = np.array([site.kind in kinds and site.space in spaces for site in sites])
+        self._order = np.argsort([each.start for each in pieces])
+        self._starts = np.array([pieces[index].start for index in self._order], np.uint64)
+        self._ends = np.array([pieces[index].end for index in self._order], np.uint64)
+
+    def take(self, trace: BlockTrace, seen: Sequence[dict[int, _Seen]]) -> None:
+        records = as_accesses(trace.records)
+        addresses = records["address"][self._wanted[records["site"]]]
+        position = np.searchsorted(self._starts, addresses, side="right").astype(np.int64) - 1
+        inside = (position >= 0) & (addresses < self._ends[np.maximum(position, 0)])
+        addresses, position = addresses[inside], position[inside]
+        for each in np.unique(position).tolist():
+            offsets = addresses[position == each] - self._starts[each]
+            seen[int(self._order[each])][trace.block] = _Seen(np.unique(offsets // np.uint64(LINE)).astype(np.int64))
+
+
 def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_Placed]:
     blocks = launch.config.blocks
     middle = int((blocks - 1) * _OFF_CENTRE)
-    chosen = {0, middle, min(middle + 1, blocks - 1), blocks - 1}
-    chosen |= {int(blocks * (index * 0.618034 % 1.0)) for index in range(1, _BETWEEN + 1)}
-    sites = launch.kernel.kernel.sites
-    kinds = (SiteKind.LOAD, SiteKind.STORE, SiteKind.ATOMIC)
-    spaces = (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)
-    wanted = np.array([site.kind in kinds and site.space in spaces for site in sites])
-    order = np.argsort([each.start for each in pieces])
-    starts = np.array([pieces[index].start for index in order], np.uint64)
-    ends = np.array([pieces[index].end for index in order], np.uint64)
+    others = {0, min(middle + 1, blocks - 1), blocks - 1}
+    others |= {int(blocks * (index * 0.618034 % 1.0)) for index in range(1, _BETWEEN + 1)}
+    lines = _LinesOfPieces(launch, pieces)
     seen: list[dict[int, _Seen]] = [{} for _ in pieces]
-    cut = False
     with Tracer(launch, records=_RECORDS) as tracer:
-        for block in sorted(chosen, key=lambda block: abs(block - middle)):
-            found = tracer.run(block, most=_RECORDS)
-            records = as_accesses(found.records)
-            addresses = records["address"][wanted[records["site"]]]
-            position = np.searchsorted(starts, addresses, side="right").astype(np.int64) - 1
-            inside = (position >= 0) & (addresses < ends[np.maximum(position, 0)])
-            addresses, position = addresses[inside], position[inside]
-            for each in np.unique(position).tolist():
-                index = int(order[each])
-                offsets = addresses[position == each] - np.uint64(pieces[index].start)
-                seen[index][block] = _Seen(np.unique(offsets // np.uint64(LINE)).astype(np.int64))
-            if cut := not found.complete:
-                break
+        first = tracer.run(middle, most=_RECORDS)
+        lines.take(first, seen)
+        cut = not first.complete
+        if not cut:
+            rest = sorted(others - {middle})
+            traces = tracer.run_batch(rest) or (tracer.run(block, most=_RECORDS) for block in rest)
+            for trace in traces:
+                lines.take(trace, seen)
+                cut = cut or not trace.complete
     found_in = [(index, pieces[index].size, by_block) for index, by_block in enumerate(seen) if by_block]
     if cut:  # the blocks go on somewhere: only the sample knows how far
         lines = sum(_lines(by_block) for _, _, by_block in found_in)
