@@ -42,9 +42,6 @@ def taken_over(real: ModuleType) -> dict[str, Any]:
 
 
 _INSTEAD = {
-    "GraphAddMemAllocNode": "Allocate the memory before, with cudaMalloc, and let the graph use it.",
-    "GraphAddMemFreeNode": "Free the memory with cudaFree behind the graph's last launch.",
-    "GraphMem": "Graphs have no memory of their own here: allocate it before with cudaMalloc.",
     "GraphConditional": "Decide on the host between two launches, or switch nodes off with cudaGraphNodeSetEnabled.",
     "GraphExternalSemaphores": "Use events: cudaGraphAddEventRecordNode and cudaGraphAddEventWaitNode.",
     "GraphExecExternalSemaphores": "Use events: cudaGraphAddEventRecordNode and cudaGraphAddEventWaitNode.",

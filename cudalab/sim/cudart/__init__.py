@@ -62,6 +62,15 @@ from cudalab.sim.cudart.devices import (
     cudaSetDeviceFlags,
     getLocalRuntimeVersion,
 )
+from cudalab.sim.cudart.graph_memory import (
+    cudaDeviceGetGraphMemAttribute,
+    cudaDeviceGraphMemTrim,
+    cudaDeviceSetGraphMemAttribute,
+    cudaGraphAddMemAllocNode,
+    cudaGraphAddMemFreeNode,
+    cudaGraphMemAllocNodeGetParams,
+    cudaGraphMemFreeNodeGetParams,
+)
 from cudalab.sim.cudart.graph_nodes import (
     cudaGraphAddChildGraphNode,
     cudaGraphAddEmptyNode,

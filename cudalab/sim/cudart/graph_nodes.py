@@ -13,8 +13,10 @@ from cuda.bindings.runtime import (
     cudaGraphNodeParams,
     cudaHostNodeParams,
     cudaKernelNodeParams,
+    cudaMemAllocationType,
     cudaMemcpy3DParms,
     cudaMemcpyKind,
+    cudaMemLocationType,
     cudaMemsetParams,
 )
 
@@ -24,7 +26,15 @@ from cudalab.sim.cudart.answer import api
 from cudalab.sim.cudart.graphs import edge_data, handles
 from cudalab.sim.cudart.textures import in_memory_3d
 from cudalab.sim.device import CudaError, current_device
-from cudalab.sim.device.graphs.content import Content, CopyContent, HostContent, KernelContent, MemsetContent, NodeKind
+from cudalab.sim.device.graphs.content import (
+    AllocationContent,
+    Content,
+    CopyContent,
+    HostContent,
+    KernelContent,
+    MemsetContent,
+    NodeKind,
+)
 
 HostCall = Callable[[], None] | None
 
@@ -93,6 +103,36 @@ def host_of(p: Any) -> tuple[Content, HostCall]:
 
 def event_content(kind: NodeKind, event: Any) -> Content:
     return Content(kind, event=handle(event))
+
+
+_PINNED = int(cudaMemAllocationType.cudaMemAllocationTypePinned)
+_ON_DEVICE = int(cudaMemLocationType.cudaMemLocationTypeDevice)
+
+
+def alloc_of(p: Any) -> Content:
+    """Of ``cudaMemAllocNodeParams``, and of the driver's structure, which has the same fields."""
+    place, devices = p.poolProps.location, current_device().count
+    if int(p.poolProps.allocType) != _PINNED or int(place.type) != _ON_DEVICE or not 0 <= int(place.id) < devices:
+        raise wrong(
+            "an allocation node takes memory of a device: poolProps.allocType is cudaMemAllocationTypePinned and "
+            f"location a device (got type {int(p.poolProps.allocType)}, location {int(place.type)}, {int(place.id)})"
+        )
+    if int(p.poolProps.handleTypes):
+        raise wrong("memory of graphs is not shared with other processes: poolProps.handleTypes must be 0")
+    shared = tuple(int(each.location.id) for each in list(p.accessDescs)[: int(p.accessDescCount)])
+    others = tuple(number for number in shared if number != int(place.id))
+    return Content(NodeKind.MEM_ALLOC, allocation=AllocationContent(0, int(p.bytesize), int(place.id), others))
+
+
+def set_address(p: Any, node: int) -> None:
+    """Write the address of a new allocation node into its parameters."""
+    allocation = content_of(node, NodeKind.MEM_ALLOC).allocation
+    assert allocation is not None
+    p.dptr = allocation.pointer
+
+
+def free_content(pointer: int) -> Content:
+    return Content(NodeKind.MEM_FREE, pointer=pointer)
 
 
 def child_content(graph: Any) -> Content:
@@ -200,6 +240,10 @@ def of_union(p: Any) -> tuple[Content, HostCall]:
         return event_content(NodeKind.WAIT_EVENT, p.eventWait.event), None
     if kind == NodeKind.EVENT_RECORD:
         return event_content(NodeKind.EVENT_RECORD, p.eventRecord.event), None
+    if kind == NodeKind.MEM_ALLOC:
+        return alloc_of(p.alloc), None
+    if kind == NodeKind.MEM_FREE:
+        return free_content(int(p.free.dptr)), None
     raise current_device().fail(
         cudaError_t.cudaErrorNotSupported, f"nodes of type {p.type.name} are not simulated, or have a call of their own"
     )
@@ -213,8 +257,12 @@ def cudaGraphAddNode(
     numDependencies: Any,
     nodeParams: cudaGraphNodeParams | None,
 ) -> cudaGraphNode_t:
-    content, function = of_union(given(nodeParams, "nodeParams", cudaGraphNodeParams))
-    return cudaGraphNode_t(added(graph, pDependencies, numDependencies, content, function, dependencyData))
+    p = given(nodeParams, "nodeParams", cudaGraphNodeParams)
+    content, function = of_union(p)
+    node = added(graph, pDependencies, numDependencies, content, function, dependencyData)
+    if content.kind is NodeKind.MEM_ALLOC:
+        set_address(p.alloc, node)
+    return cudaGraphNode_t(node)
 
 
 # -- asking ------------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from cudalab.sim.device.calls.allocator import Allocator
 from cudalab.sim.device.calls.copies import CopyCalls
 from cudalab.sim.device.calls.device import DeviceCalls
 from cudalab.sim.device.calls.graph_execution import GraphExecutionCalls
+from cudalab.sim.device.calls.graph_memory import GraphMemoryCalls
 from cudalab.sim.device.calls.graph_parameters import GraphParameterCalls
 from cudalab.sim.device.calls.graph_work import WorkMaker
 from cudalab.sim.device.calls.graphs import GraphCalls
@@ -103,7 +104,12 @@ class Device:
         self.set_cache_config = device.set_cache_config
 
         allocator = Allocator(state)
-        pools = PoolCalls(state, allocator)
+        graph_memory = GraphMemoryCalls(state, allocator)
+        self.graph_memory_trim = graph_memory.graph_memory_trim
+        self.graph_memory_attribute = graph_memory.graph_memory_attribute
+        self.graph_memory_set_attribute = graph_memory.graph_memory_set_attribute
+
+        pools = PoolCalls(state, allocator, graph_memory)
         self.malloc_async = pools.malloc_async
         self.malloc_from_pool = pools.malloc_from_pool
         self.free_async = pools.free_async
@@ -218,7 +224,7 @@ class Device:
         self.loaded_kernel = kernels.loaded_kernel
 
         maker = WorkMaker(state, kernels, streams)
-        graphs = GraphCalls(state, maker)
+        graphs = GraphCalls(state, maker, graph_memory)
         self.graph_create = graphs.graph_create
         self.graph_destroy = graphs.graph_destroy
         self.graph_clone = graphs.graph_clone
@@ -239,7 +245,7 @@ class Device:
         self.graph_dependents = graphs.graph_dependents
         self.graph_dot = graphs.graph_dot
 
-        execution = GraphExecutionCalls(state, graphs)
+        execution = GraphExecutionCalls(state, graphs, graph_memory)
         self.graph_instantiate = execution.graph_instantiate
         self.graph_exec_destroy = execution.graph_exec_destroy
         self.graph_exec_flags = execution.graph_exec_flags

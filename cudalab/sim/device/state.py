@@ -28,6 +28,7 @@ from cudalab.sim.device.declaration import Call, InCapture
 from cudalab.sim.device.error import CudaError, LastErrors
 from cudalab.sim.device.gate import Gate
 from cudalab.sim.device.graphs.capture import Captures
+from cudalab.sim.device.graphs.memory import GraphMemory
 from cudalab.sim.device.hazards import HazardReport
 from cudalab.sim.device.log.recorder import Recorder
 from cudalab.sim.device.observer import Observer
@@ -107,6 +108,8 @@ class DeviceState:
         self.contexts = Contexts(profile.devices)
         self.captures = Captures()
         """The streams that capture graphs."""
+        self.graph_memory = GraphMemory(memory)
+        """What nodes of graphs allocate."""
         self.errors = LastErrors()
         self._prints: list[str] = []
         self.observers: list[Observer] = []
@@ -140,6 +143,7 @@ class DeviceState:
         self.scheduler = Scheduler(self.profile, self.memory, self.fault, self._end, self.observers, timer.l2_of, here)
         self.host_threads.clear()
         self.captures.clear()
+        self.graph_memory.clear()
         for observer in self.observers:
             observer.reset()
         for reset in self.on_reset:

@@ -63,6 +63,15 @@ from cudalab.sim.driver.contexts import (
     cuProfilerStart,
     cuProfilerStop,
 )
+from cudalab.sim.driver.graph_memory import (
+    cuDeviceGetGraphMemAttribute,
+    cuDeviceGraphMemTrim,
+    cuDeviceSetGraphMemAttribute,
+    cuGraphAddMemAllocNode,
+    cuGraphAddMemFreeNode,
+    cuGraphMemAllocNodeGetParams,
+    cuGraphMemFreeNodeGetParams,
+)
 from cudalab.sim.driver.graph_nodes import (
     cuGraphAddChildGraphNode,
     cuGraphAddEmptyNode,

@@ -21,6 +21,7 @@ from cudalab.sim.cudart.graph_nodes import (
     EMPTY,
     HostCall,
     added,
+    alloc_of,
     change,
     change_executable,
     child_content,
@@ -28,11 +29,13 @@ from cudalab.sim.cudart.graph_nodes import (
     event_content,
     fill_host,
     fill_memset,
+    free_content,
     given,
     host_of,
     kernel_content,
     memset_of,
     parameter_values,
+    set_address,
 )
 from cudalab.sim.device import current_device
 from cudalab.sim.device.graphs.content import Content, CopyContent, NodeKind
@@ -80,6 +83,10 @@ def of_union(p: Any) -> tuple[Content, HostCall]:
         return event_content(NodeKind.WAIT_EVENT, p.eventWait.event), None
     if kind == NodeKind.EVENT_RECORD:
         return event_content(NodeKind.EVENT_RECORD, p.eventRecord.event), None
+    if kind == NodeKind.MEM_ALLOC:
+        return alloc_of(p.alloc), None
+    if kind == NodeKind.MEM_FREE:
+        return free_content(int(p.free.dptr)), None
     raise failed(
         CUresult.CUDA_ERROR_NOT_SUPPORTED, f"nodes of type {p.type.name} are not simulated, or have a call of their own"
     )
@@ -150,8 +157,12 @@ def cuGraphAddNode(
     numDependencies: Any,
     nodeParams: CUgraphNodeParams | None,
 ) -> CUgraphNode:
-    content, function = of_union(given(nodeParams, "nodeParams", CUgraphNodeParams))
-    return CUgraphNode(added(hGraph, dependencies, numDependencies, content, function, dependencyData))
+    p = given(nodeParams, "nodeParams", CUgraphNodeParams)
+    content, function = of_union(p)
+    node = added(hGraph, dependencies, numDependencies, content, function, dependencyData)
+    if content.kind is NodeKind.MEM_ALLOC:
+        set_address(p.alloc, node)
+    return CUgraphNode(node)
 
 
 # -- asking ------------------------------------------------------------------------------------------------------------

@@ -282,7 +282,7 @@ class CopyCalls(CallGroup):
         self.state.spend(transfers.memset_call(self.state.profile, region.bytes))
         if not region.bytes:
             return
-        region, kind = placed(self.state, name, region)
+        region, kind = placed(self.state, name, region, in_graph=stream.capture is not None)
         if kind == "pageable":
             raise invalid_value(f"{name}: {region.address:#x} is host memory; use memset of the host")
         if self.state.profile.devices > 1:
@@ -338,7 +338,7 @@ def copy_work(state: DeviceState, name: str, dst: CopyRegion, src: CopyRegion, k
     """A copy as a node of a graph: it reads its source when it runs, pageable memory too. Raises ``CudaError``."""
     if not HOST_TO_HOST <= kind <= DEFAULT:
         raise CudaError(cudaError_t.cudaErrorInvalidMemcpyDirection, f"{name}: {kind} is no cudaMemcpyKind")
-    (dst, to), (src, source) = placed(state, name, dst), placed(state, name, src)
+    (dst, to), (src, source) = (placed(state, name, side, in_graph=True) for side in (dst, src))
     check_direction(name, kind, to, source)
     profile = state.profile
     if to == source == "device":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cuda.bindings.runtime import cudaError_t
 
+from cudalab.sim.device.calls.graph_memory import GraphMemoryCalls
 from cudalab.sim.device.calls.graphs import GraphCalls
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Handle
@@ -14,6 +15,7 @@ from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.graphs.content import Content, NodeKind
 from cudalab.sim.device.graphs.executable import EDGE, GRAPH, ExecutableGraph, ExecutableNode, GraphEnd, GraphStart
 from cudalab.sim.device.graphs.graph import Node
+from cudalab.sim.device.graphs.memory import Release
 from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.device.queue.ordering import EMPTY
 from cudalab.sim.device.state import DeviceState
@@ -28,9 +30,9 @@ _FIRST, _STEP = 0x1000_0000, 0x40
 class GraphExecutionCalls(CallGroup):
     """Executable graphs."""
 
-    def __init__(self, state: DeviceState, graphs: GraphCalls) -> None:
+    def __init__(self, state: DeviceState, graphs: GraphCalls, memory: GraphMemoryCalls) -> None:
         super().__init__(state)
-        self._graphs = graphs
+        self._graphs, self._memory = graphs, memory
 
     def clear(self) -> None:
         self._executables: dict[int, ExecutableGraph] = {}
@@ -60,7 +62,11 @@ class GraphExecutionCalls(CallGroup):
                 f"{name}: graphs that kernels launch (cudaGraphInstantiateFlagDeviceLaunch) are not simulated; launch "
                 "from the host with cudaGraphLaunch",
             )
+        if any(other.source == found.number for other in self._executables.values()):
+            self._memory.refuse(name, found, "be instantiated again before its executable graph is destroyed")
         made = ExecutableGraph(next(self._handles), next(self._numbers), found, flags)
+        for node in made.nodes:
+            self._memory.added(node.content)
         host = self.state.profile.host
         time = len(made.nodes) * host["graph_instantiate_node"] + made.branches * host["graph_instantiate_branch"]
         self.state.spend(host["graph_instantiate"] + time)
@@ -72,6 +78,9 @@ class GraphExecutionCalls(CallGroup):
         """Destroy an executable graph. Launches of it that are under way complete."""
         found = self.executable(executable, "cudaGraphExecDestroy")
         self.state.spend(len(found.nodes) * self.state.profile.host["graph_exec_destroy_node"])
+        self._memory.gone(node.content for node in found.nodes)
+        for device, size in found.allocates().items() if found.uploaded else ():
+            self.state.graph_memory.usage(device).leave(size)
         del self._executables[executable]
 
     @call("cudaGraphExecGetFlags", "cuGraphExecGetFlags")
@@ -98,6 +107,8 @@ class GraphExecutionCalls(CallGroup):
         host, graph.uploaded = self.state.profile.host, True
         nodes, branches = len(graph.nodes), graph.branches
         time = nodes * host["graph_upload_node"] + branches * host["graph_upload_branch"]
+        for device, size in graph.allocates().items():
+            self.state.graph_memory.usage(device).take(size)
         self.state.spend(host["graph_upload"] + time)
 
     @call("cudaGraphLaunch", "cuGraphLaunch", cost=None)
@@ -107,6 +118,7 @@ class GraphExecutionCalls(CallGroup):
         found = self.executable(executable, "cudaGraphLaunch")
         queue = self.state.scheduler.streams.find(stream)
         host = self.state.profile.host
+        first = self._memory.launched(found.memory_contents, auto_free=bool(found.flags & AUTO_FREE))
         if not found.uploaded and queue.capture is None:
             self._upload(found)
         roots = max(0, found.roots - 1) * host["graph_launch_root"]
@@ -114,6 +126,8 @@ class GraphExecutionCalls(CallGroup):
         self.state.flush_prints()
         if queue.capture is not None:
             return self._capture(found, queue)
+        for allocation in first:
+            self.state.issue(Release(allocation), queue)
         self._issue(found, queue)
         return None
 

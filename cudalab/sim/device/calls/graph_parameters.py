@@ -48,6 +48,8 @@ class GraphParameterCalls(CallGroup):
         "cudaGraphMemsetNodeGetParams",
         "cudaGraphEventRecordNodeGetEvent",
         "cudaGraphEventWaitNodeGetEvent",
+        "cudaGraphMemAllocNodeGetParams",
+        "cudaGraphMemFreeNodeGetParams",
     )
     def graph_node_content(self, node: Handle, kind: int) -> Content:
         """What a node of that kind does; an array function of CuPy has parameters that are not simulated."""

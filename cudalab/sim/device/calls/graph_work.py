@@ -13,6 +13,7 @@ from cudalab.sim.device.calls.copies import copy_work, memset_work
 from cudalab.sim.device.calls.placement import placed
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.graphs.content import Content, CopyContent, MemsetContent, NodeKind
+from cudalab.sim.device.graphs.memory import Allocate, Release
 from cudalab.sim.device.queue.copy_region import CopyRegion
 from cudalab.sim.device.queue.operation import Work
 from cudalab.sim.device.queue.ordering import EMPTY, EventRecord, EventWait
@@ -53,6 +54,10 @@ class WorkMaker:
             except CudaError as error:
                 raise invalid_value(f"{name}: {error.note}") from None
             return self._record if kind is NodeKind.EVENT_RECORD else EVENT_WAIT
+        if kind is NodeKind.MEM_ALLOC and content.allocation is not None:
+            return Allocate(self._state.graph_memory.known(name, content.allocation.pointer))
+        if kind is NodeKind.MEM_FREE:
+            return Release(self._state.graph_memory.known(name, content.pointer))
         if kind is NodeKind.EMPTY:
             return EMPTY
         if kind is NodeKind.GRAPH:
@@ -85,7 +90,7 @@ class WorkMaker:
         if height > 1 and content.pitch < width * element:
             raise invalid_value(f"{name}: the pitch {content.pitch} is less than the width {width * element} bytes")
         region = CopyRegion(content.pointer, width * element, height, 1, content.pitch)
-        region, kind = placed(self._state, name, region)
+        region, kind = placed(self._state, name, region, in_graph=True)
         if kind == "pageable":
             raise invalid_value(f"{name}: {region.address:#x} is host memory; use memset of the host")
         if region.address % element or (height > 1 and region.pitch % element):

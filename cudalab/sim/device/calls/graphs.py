@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from cudalab.sim.device.caller import place_of_call
+from cudalab.sim.device.calls.graph_memory import GraphMemoryCalls
 from cudalab.sim.device.calls.graph_work import WorkMaker
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Handle, HostCallback
@@ -27,9 +28,9 @@ _FIRST, _STEP = 0x0F00_0000, 0x40
 class GraphCalls(CallGroup):
     """Graphs as data."""
 
-    def __init__(self, state: DeviceState, maker: WorkMaker) -> None:
+    def __init__(self, state: DeviceState, maker: WorkMaker, memory: GraphMemoryCalls) -> None:
         super().__init__(state)
-        self._maker = maker
+        self._maker, self._memory = maker, memory
 
     def clear(self) -> None:
         self._graphs: dict[int, Graph] = {}
@@ -57,6 +58,7 @@ class GraphCalls(CallGroup):
 
     def forget(self, graph: Graph) -> None:
         """The graph and its nodes are gone."""
+        self._memory.gone(node.content for node in graph.nodes.values())
         for node in graph.nodes.values():
             del self._nodes[node.handle]
             if node.inner is not None:
@@ -67,6 +69,7 @@ class GraphCalls(CallGroup):
     def graph_clone(self, graph: Handle) -> Handle:
         """A copy of a graph, child graphs included: a handle."""
         found = self.graph(graph, "cudaGraphClone")
+        self._memory.refuse("cudaGraphClone", found, "be cloned")
         self.state.spend(len(found.nodes) * self.state.profile.host["graph_clone_node"])
         return self.copy_of(found).handle
 
@@ -109,6 +112,8 @@ class GraphCalls(CallGroup):
         "cudaGraphAddEmptyNode",
         "cudaGraphAddEventRecordNode",
         "cudaGraphAddEventWaitNode",
+        "cudaGraphAddMemAllocNode",
+        "cudaGraphAddMemFreeNode",
         "cuGraphAddNode",
         cost="graph_add_node",
     )
@@ -128,10 +133,13 @@ class GraphCalls(CallGroup):
         if len(set(before)) < len(before):
             raise invalid_value(f"{name}: a node is named twice among those that the new one depends on")
         data = self._edge_data(name, edges, len(before))
-        work = self._maker.of(name, content, function)
         child = self.graph(content.graph, name) if content.kind is NodeKind.GRAPH else None
         if child is not None and child is found:
             raise invalid_value(f"{name}: a graph cannot be a child of itself")
+        if child is not None:
+            self._memory.refuse(name, child, "be a child graph")
+        content = self._memory.prepared(name, found, content)
+        work = self._maker.of(name, content, function)
         return self.add(found, before, content, work, data, child).handle
 
     def add(
@@ -148,6 +156,7 @@ class GraphCalls(CallGroup):
         if place is None:
             place = self.state.scheduler.place = place_of_call()
         node = graph.add(next(self._handles), content, work, place)
+        self._memory.added(content)
         self._nodes[node.handle] = node
         for index, other in enumerate(before):
             graph.connect(other, node, edges[index] if edges else PLAIN)
@@ -174,6 +183,7 @@ class GraphCalls(CallGroup):
     def graph_destroy_node(self, node: Handle) -> None:
         """Remove a node and its edges from its graph."""
         found = self.node(node, "cudaGraphDestroyNode")
+        self._memory.refuse("cudaGraphDestroyNode", found.graph, "lose nodes")
         found.graph.remove(found)
         del self._nodes[node]
         if found.inner is not None:
@@ -236,6 +246,7 @@ class GraphCalls(CallGroup):
         """``after[i]`` depends on ``before[i]`` no more. An edge that is not there is an error."""
         name = "cudaGraphRemoveDependencies"
         pairs = self._pairs(name, graph, before, after)
+        self._memory.refuse(name, self.graph(graph, name), "lose edges")
         self._edge_data(name, edges, len(pairs))
         for one, other in pairs:
             if other not in one.after:

@@ -64,6 +64,11 @@ class MemoryCalls(CallGroup):
         host = self.state.profile.host
         if not pointer:
             return self.state.spend(host["query"])
+        if self.state.graph_memory.freed_by_program("cudaFree", pointer):
+            self.state.spend(host["malloc_async"])
+            self.state.wait_for_all(device=self.state.graph_memory.known("cudaFree", pointer).device)
+            self.state.graph_memory.known("cudaFree", pointer).leave("cudaFree")
+            return None
         allocation = self._allocator.owned(pointer, ("device", "managed"), "cudaFree")
         if self._pools.free_at_once(allocation):
             return self.state.spend(host["malloc_async"])

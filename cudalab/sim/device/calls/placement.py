@@ -10,11 +10,14 @@ from cudalab.sim.machine.memory.allocation import InvalidPointer
 from cudalab.sim.machine.memory.allocations import Memory
 
 
-def placed(state: DeviceState, name: str, region: CopyRegion) -> tuple[CopyRegion, str]:
+def placed(state: DeviceState, name: str, region: CopyRegion, *, in_graph: bool = False) -> tuple[CopyRegion, str]:
     """The region with its place, and that as ``device``, ``pinned`` (page-locked) or ``pageable``. Raises
-    ``cudaErrorInvalidValue`` when the bytes are not all in one allocation."""
+    ``cudaErrorInvalidValue`` when the bytes are not all in one allocation. A node of a graph may name memory that an
+    allocation node has still to allocate."""
     address, span = region.address, region.span
     allocation = state.memory.find(address)
+    if allocation is None and in_graph:
+        allocation = state.memory.reserved_at(address)
     if allocation is not None and allocation.kind == "heap" and not name.startswith("cudaMemset"):
         raise invalid_value(
             f"{name}: {address:#x} is memory that a kernel allocated ({allocation.label}); the host can neither "

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from cuda.bindings.runtime import cudaError_t, cudaMemAllocationType, cudaMemLocationType, cudaMemPoolAttr
 
 from cudalab.sim.device.calls.allocator import Allocator
+from cudalab.sim.device.calls.graph_memory import GraphMemoryCalls
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.pool_bookkeeping import Block, Pool, PoolFull
 from cudalab.sim.device.declaration import Address, Allocates, Handle
 from cudalab.sim.device.error import CudaError, invalid_value
+from cudalab.sim.device.graphs.memory import Release
 from cudalab.sim.device.queue.operation import Operation, Stream
 from cudalab.sim.device.queue.ordering import Free
 from cudalab.sim.device.state import DeviceState
@@ -51,9 +53,9 @@ _HIGH = {
 class PoolCalls(CallGroup):
     """Memory pools of the devices."""
 
-    def __init__(self, state: DeviceState, allocator: Allocator) -> None:
+    def __init__(self, state: DeviceState, allocator: Allocator, graph_memory: GraphMemoryCalls) -> None:
         super().__init__(state)
-        self._allocator = allocator
+        self._allocator, self._graph_memory = allocator, graph_memory
         state.on_wait.append(self._release_pools)
 
     def clear(self) -> None:
@@ -86,8 +88,6 @@ class PoolCalls(CallGroup):
 
     def _lend(self, pool: Pool, size: int, handle: int, name: str) -> int:
         queue = self.state.scheduler.streams.find(handle)
-        if queue.capture is not None:
-            self.state.captures.refuse_work(queue, name)
         if size < 0:
             raise invalid_value(f"{name}: size must not be negative (got {size})")
         if not size:
@@ -96,6 +96,8 @@ class PoolCalls(CallGroup):
             raise CudaError(
                 cudaError_t.cudaErrorMemoryAllocation, f"{name} of {size} bytes: the device has {total} in all"
             )
+        if queue.capture is not None:
+            return self._graph_memory.capture_allocation(name, queue, size, pool.device, pool.shared_with)
         try:
             block, before = pool.take(size, queue, lambda free: self._comes_after(queue, free))
         except PoolFull as error:
@@ -134,6 +136,11 @@ class PoolCalls(CallGroup):
         """Free once the work that is in the stream now has ended. 0 does nothing."""
         queue = self.state.scheduler.streams.find(stream)
         if not pointer:
+            return
+        if queue.capture is not None:
+            return self._graph_memory.capture_free(queue, pointer)
+        if self.state.graph_memory.freed_by_program("cudaFreeAsync", pointer):
+            self.state.issue(Release(self.state.graph_memory.known("cudaFreeAsync", pointer)), queue)
             return
         allocation = self._allocator.owned(pointer, ("device", "managed"), "cudaFreeAsync")
         if allocation.kind == "managed":

@@ -45,6 +45,8 @@ _TITLES = {
     NodeKind.MEM_FREE: "memory free",
 }
 
+MEMORY_NODES = (NodeKind.MEM_ALLOC, NodeKind.MEM_FREE)
+
 Box = tuple[Address, int, int]
 """One side of a copy: the first byte, the pitch, and bytes from slice to slice."""
 
@@ -96,10 +98,14 @@ class HostContent:
 
 @dataclass(frozen=True)
 class AllocationContent:
-    """Memory of ``size`` bytes at an address that stays the same in every launch."""
+    """``size`` bytes of a device's memory, at an address that stays the same in every launch."""
 
     pointer: Address
+    """Set when the node is made."""
     size: int
+    device: int = 0
+    shared_with: tuple[int, ...] = ()
+    """The other devices that have access."""
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,13 @@ report follows as it follows streams; launches of one executable graph never ove
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from cudalab.sim.device.caller import Place
-from cudalab.sim.device.graphs.content import Content
+from cudalab.sim.device.graphs.content import MEMORY_NODES, Content
 from cudalab.sim.device.graphs.graph import Graph, Node
 from cudalab.sim.device.queue.operation import NON_BLOCKING, Operation, Stream, Work
 from cudalab.sim.device.queue.ordering import EMPTY
@@ -109,6 +110,8 @@ class ExecutableGraph:
         self.branches = 0
         """Into how many chains the nodes fall."""
         self.roots = sum(not node.before for node in self.nodes)
+        self.memory_contents = [node.content for node in self.nodes if node.content.kind in MEMORY_NODES]
+        """What its allocation and free nodes do, in the order of execution."""
         self._leaves = self._find_leaves()
         self._line_up()
         self._divide()
@@ -156,6 +159,14 @@ class ExecutableGraph:
                 continued.add(before)
                 node.branch = self.nodes[before].branch
             node.branch.nodes.append(self.nodes[place])
+
+    def allocates(self) -> Counter[int]:
+        """The bytes that its nodes allocate, by device."""
+        found = Counter[int]()
+        for content in self.memory_contents:
+            if content.allocation is not None:
+                found[content.allocation.device] += content.allocation.size
+        return found
 
     @property
     def leaves(self) -> Iterable[int]:

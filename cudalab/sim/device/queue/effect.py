@@ -20,9 +20,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from cuda.bindings.runtime import cudaError_t
 
+from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.queue.byte_ranges import Range, Reach, overlap
 from cudalab.sim.device.queue.operation import Operation
+from cudalab.sim.machine.memory.allocation import InvalidPointer
 from cudalab.sim.machine.memory.allocations import Memory
 
 
@@ -42,7 +45,11 @@ class Effects:
         operation.take()
         if operation.decides_its_time:
             operation.hold()
-        duration = operation.begin()
+        try:
+            duration = operation.begin()
+        except InvalidPointer as error:
+            operation.fail(_gone(operation, error))
+            return 0
         if operation.starts_at_once and not operation.executed:
             self.before_visible(operation)
             operation.hold()
@@ -65,7 +72,10 @@ class Effects:
         in_flight.remove(operation)
         if in_flight:
             self.before_commit(operation.writes())
-        operation.commit()
+        try:
+            operation.commit()
+        except InvalidPointer as error:
+            raise _gone(operation, error) from None
 
     def before_commit(self, writes: Reach) -> None:
         """Somebody is about to change ``writes``: whatever is in flight and may touch those bytes is run first."""
@@ -83,6 +93,12 @@ class Effects:
     def clear(self) -> None:
         """Forget what is in flight; its effects never come."""
         self.in_flight.clear()
+
+
+def _gone(operation: Operation, error: InvalidPointer) -> CudaError:
+    """A copy or a memset comes to memory that was there when it was called."""
+    note = f"{operation.work.title}: {error}, before its turn came: let the free wait for it"
+    return CudaError(cudaError_t.cudaErrorIllegalAddress, note, sticky=True)
 
 
 def hold_by_comparison(memory: Memory, reach: Reach, run: Callable[[], None]) -> Callable[[], None]:

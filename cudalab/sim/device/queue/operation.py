@@ -214,6 +214,10 @@ class Operation:
         except CudaError as error:
             self._failure = error
 
+    def fail(self, error: CudaError) -> None:
+        """It cannot run; that comes up at its modelled end."""
+        self.executed, self._failure = True, error
+
     def commit(self) -> None:
         """The modelled end: make the effect visible, running first if that is still to do."""
         if not self.executed:

@@ -11,6 +11,10 @@ _OF_ONE_DEVICE = ("device", "global", "heap")
 """What other devices do not reach without peer access."""
 NO_ACCESS = "another device's memory"
 """Why an allocation is set aside."""
+GRAPH_MEMORY = "memory of a graph"
+"""The label of what a node of a graph allocates."""
+UNBACKED = "no launch has allocated it"
+"""Why the memory of a graph is not there, before its allocation node has run."""
 
 
 class OutOfMemory(Exception):
@@ -66,8 +70,17 @@ class Allocation:
         name = f" ({self.label})" if self.label else ""
         return f"{self.size}-byte {self.kind} allocation at {self.pointer:#x}{name}"
 
+    @property
+    def gone(self) -> str:
+        """Of one that is not live: why not, as what follows *which*."""
+        if self.freed_where == UNBACKED:
+            return "no launch of the graph has allocated yet"
+        return f"was freed ({self.freed_where})" if self.freed_where else "was freed"
+
     def why_not_freed(self, pointer: int) -> str:
         """Of a freed allocation: why an address in it cannot be freed."""
+        if self.freed_where == UNBACKED:
+            return f"{pointer:#x} is memory that no launch of its graph has allocated yet"
         when = f" at {self.freed_where}" if self.freed_where else ""
         if pointer == self.pointer:
             return f"{pointer:#x} was already freed{when}: free each allocation once"
@@ -104,6 +117,39 @@ class AddressDescription:
     @property
     def before_start(self) -> int:
         return self.after.pointer - self.address if self.after else 0
+
+    @property
+    def why_not_freed(self) -> str:
+        """Why an address that starts no live allocation cannot be freed."""
+        address = self.address
+        if self.inside:
+            return (
+                f"{address:#x} lies {address - self.inside.pointer} bytes into the {self.inside.describe()}; "
+                "free takes the address that the allocation returned"
+            )
+        if self.freed:
+            return self.freed.why_not_freed(address)
+        if self.is_host:
+            return f"{address:#x} is a host address, which device memory functions cannot free"
+        return f"{address:#x} was never allocated on this device"
+
+    def why_not_viewed(self, was_reset: bool) -> str:
+        """Why the bytes do not lie in one live allocation; ``was_reset``: the device was reset before."""
+        address, size = self.address, self.size
+        if self.inside is not None:
+            over = address + size - self.inside.end
+            return (
+                f"{size} bytes at {address:#x} reach {over} byte{'s' * (over != 1)} past the end of the "
+                f"{self.inside.describe()}"
+            )
+        if self.freed:
+            return f"{size} bytes at {address:#x} lie in the {self.freed.describe()}, which {self.freed.gone}"
+        if self.is_former:
+            return f"{address:#x} was device memory before the reset; what was there is lost: make the array anew"
+        if self.is_host:
+            return f"{address:#x} is a host address, not device memory"
+        lost = "; what was on the device before the reset is lost: make the array anew" if was_reset else ""
+        return f"{address:#x} is in no live device allocation{lost}"
 
 
 def size_text(size: int) -> str:

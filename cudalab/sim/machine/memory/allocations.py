@@ -33,6 +33,7 @@ from cudalab.sim.abi import GRANULE, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, R
 from cudalab.sim.machine.memory import host_capacity
 from cudalab.sim.machine.memory.allocation import (
     NO_ACCESS,
+    UNBACKED,
     AddressDescription,
     Allocation,
     InvalidPointer,
@@ -75,6 +76,8 @@ class Memory:
         """Another number whenever memory is allocated, freed or registered."""
         self._starts: list[int] = []
         self._live: dict[int, Allocation] = {}
+        self._reserved: dict[int, Allocation] = {}
+        """By address: memory that comes and goes where it is (:meth:`reserve`)."""
         self._freed: deque[Allocation] = deque(maxlen=QUARANTINE)
         self.on_free: list[Callable[[Allocation], None]] = []
         """Called with each allocation that is freed, before its memory goes."""
@@ -128,13 +131,17 @@ class Memory:
         written = WrittenBytes(size)
         if kind in ("pinned", "managed"):
             written.mark_all()  # the host writes there without a call, so nothing is known
-        allocation = Allocation(pointer, size, kind, label, where, self.next_serial(), written, device=device)
+        self._comes(Allocation(pointer, size, kind, label, where, self.next_serial(), written, device=device))
+        return pointer
+
+    def _comes(self, allocation: Allocation) -> None:
+        """An allocation is live from now on."""
+        pointer = allocation.pointer
         self._starts.insert(bisect_right(self._starts, pointer), pointer)
         self._live[pointer] = allocation
         self.version += 1
-        self.in_use += size
+        self.in_use += allocation.size
         self.peak = max(self.peak, self.in_use)
-        return pointer
 
     def free(self, pointer: int, where: str = "") -> Allocation:
         """Free an allocation by its start address.
@@ -144,7 +151,7 @@ class Memory:
         """
         allocation = self._live.pop(pointer, None)
         if allocation is None:
-            raise InvalidPointer(self._why_not_freed(pointer))
+            raise InvalidPointer(self.explain(pointer).why_not_freed)
         del self._starts[bisect_right(self._starts, pointer) - 1]
         self.version += 1
         for tell in self.on_free:
@@ -156,6 +163,38 @@ class Memory:
         self._freed.append(allocation)
         self.in_use -= allocation.size
         return allocation
+
+    # -- memory that comes and goes at one address ------------------------------------------------------------------
+
+    def reserve(self, size: int, label: str, device: int = 0) -> int:
+        """Reserve addresses for `size` bytes of `device`, which :meth:`back` and :meth:`free` give memory and take it
+        from, any number of times: what nodes of graphs allocate. Nothing else is placed there until :meth:`give_up`."""
+        offset = self._place(size)
+        self.arena.extend(offset + size)
+        pointer = self.arena.base + offset
+        reserved = Allocation(pointer, size, "device", label, "", self.next_serial(), WrittenBytes(size), device=device)
+        reserved.freed, reserved.freed_where = True, UNBACKED
+        self._reserved[pointer] = reserved
+        return pointer
+
+    def back(self, pointer: int) -> None:
+        """Reserved addresses have memory from now on, whose contents nobody has written. Raises `OutOfMemory`."""
+        allocation = self._reserved[pointer]
+        self._check_capacity(allocation.size)
+        offset = pointer - self.arena.base
+        self.arena.commit(offset, allocation.size)
+        self.arena.unpoison(offset, allocation.size)
+        allocation.freed, allocation.freed_where = False, ""
+        allocation.written = WrittenBytes(allocation.size)
+        self._comes(allocation)
+
+    def give_up(self, pointer: int) -> None:
+        """Reserved addresses that have no memory may belong to others from now on."""
+        self._freed.append(self._reserved.pop(pointer))
+
+    def reserved_at(self, address: int) -> Allocation | None:
+        """The reservation that holds `address`, with memory or without; None when there is none."""
+        return next((a for a in self._reserved.values() if a.pointer <= address < a.end), None)
 
     @property
     def stack_limit(self) -> int:
@@ -210,6 +249,7 @@ class Memory:
                 self.free(pointer, where="device reset")
         if device is not None:
             return
+        self._reserved.clear()
         self.heap.clear()
         self.images.clear()
         self._ranges = []
@@ -228,7 +268,13 @@ class Memory:
         before = self._live[self._starts[index - 1]].end if index else self.arena.base
         after = self._starts[index] if index < len(self._starts) else self.arena.base + self._lap
         fits = before + MINIMUM_RED_ZONE <= pointer and pointer + size + MINIMUM_RED_ZONE <= after
-        return pointer - self.arena.base if fits else -1
+        offset = pointer - self.arena.base
+        return offset if fits and self._reserved_near(offset, size, MINIMUM_RED_ZONE) is None else -1
+
+    def _reserved_near(self, offset: int, size: int, red_zone: int) -> Allocation | None:
+        """A reservation that does not leave the red zones of an allocation at `offset` free."""
+        start, end = self.arena.base + offset - red_zone, self.arena.base + offset + size + red_zone
+        return next((a for a in self._reserved.values() if a.pointer < end and start < a.end), None)
 
     def _place(self, size: int) -> int:
         """Choose an offset: after the last one handed out, so that freed addresses stay in quarantine for long."""
@@ -249,38 +295,32 @@ class Memory:
     def _first_fit(self, start: int, size: int, red_zone: int) -> int:
         """The first offset from `start` with `red_zone` free bytes on both sides, or -1."""
         base = self.arena.base
-        index = bisect_right(self._starts, base + start)
-        if index:
-            previous = self._live[self._starts[index - 1]]
-            start = max(start, previous.end - base + red_zone)
+        index, start = self._behind_live(start, red_zone)
         while True:
             offset = self._aligned(start, size)
             if offset + size + red_zone > self._lap:
                 return -1
+            if self._reserved and (taken := self._reserved_near(offset, size, red_zone)) is not None:
+                index, start = self._behind_live(taken.end - base + red_zone, red_zone)
+                continue
             if index == len(self._starts) or base + offset + size + red_zone <= self._starts[index]:
                 return offset
             start = self._live[self._starts[index]].end - base + red_zone
             index += 1
+
+    def _behind_live(self, start: int, red_zone: int) -> tuple[int, int]:
+        """The number of live allocations that begin at or before an offset, and the first offset behind the last."""
+        base = self.arena.base
+        index = bisect_right(self._starts, base + start)
+        if index:
+            start = max(start, self._live[self._starts[index - 1]].end - base + red_zone)
+        return index, start
 
     def _aligned(self, start: int, size: int) -> int:
         """Round up to a page (a huge one for large sizes) plus some hundred bytes that differ from one allocation
         to the next: arrays that all begin at a page would compete for the same sets of the host's cache."""
         unit = HUGE_PAGE if size >= HUGE_PAGE // 4 else PAGE
         return -(-start // unit) * unit + self._serial * 3 % 8 * _ALIGNMENT
-
-    def _why_not_freed(self, pointer: int) -> str:
-        near = self.explain(pointer, 1)
-        if near.inside:
-            distance = pointer - near.inside.pointer
-            return (
-                f"{pointer:#x} lies {distance} bytes into the {near.inside.describe()}; "
-                "free takes the address that the allocation returned"
-            )
-        if near.freed:
-            return near.freed.why_not_freed(pointer)
-        if near.is_host:
-            return f"{pointer:#x} is a host address, which device memory functions cannot free"
-        return f"{pointer:#x} was never allocated on this device"
 
     # -- lookup -----------------------------------------------------------------------------------------------------
 
@@ -329,6 +369,7 @@ class Memory:
         freed = None
         if inside is None:
             freed = next((a for a in reversed(self._freed) if a.pointer <= address < a.end), None)
+            freed = freed or self.reserved_at(address)
         index = bisect_right(self._starts, address)
         before = self._live[self._starts[index - 1]] if index else None
         after = self._live[self._starts[index]] if index < len(self._starts) else None
@@ -371,7 +412,7 @@ class Memory:
         if allocation is None or address + size > allocation.end:
             if size == 0:
                 return np.empty(0, element)
-            raise InvalidPointer(self._why_not_viewed(address, size, allocation))
+            raise InvalidPointer(self.explain(address, size).why_not_viewed(bool(self.former)))
         if write:
             allocation.written.mark(address - allocation.pointer, size)
         offset = address - self.arena.base
@@ -390,23 +431,6 @@ class Memory:
         allocation = self.find(address)
         if allocation is not None and allocation.kind == "device":
             allocation.written = WrittenBytes(allocation.size)
-
-    def _why_not_viewed(self, address: int, size: int, allocation: Allocation | None) -> str:
-        if allocation is not None:
-            over = address + size - allocation.end
-            return (
-                f"{size} bytes at {address:#x} reach {over} byte{'s' * (over != 1)} past the end of the "
-                f"{allocation.describe()}"
-            )
-        near = self.explain(address, size)
-        if near.freed:
-            return f"{size} bytes at {address:#x} lie in the {near.freed.describe()}, which was freed"
-        if near.is_former:
-            return f"{address:#x} was device memory before the reset; what was there is lost: make the array anew"
-        if near.is_host:
-            return f"{address:#x} is a host address, not device memory"
-        lost = "; what was on the device before the reset is lost: make the array anew" if self.former else ""
-        return f"{address:#x} is in no live device allocation{lost}"
 
     # -- registered host memory -------------------------------------------------------------------------------------
 

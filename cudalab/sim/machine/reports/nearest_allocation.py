@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import CLUSTER_END, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WINDOW_SIZE, Space
-from cudalab.sim.machine.memory.allocation import NO_ACCESS, AddressDescription, Allocation
+from cudalab.sim.machine.memory.allocation import GRAPH_MEMORY, NO_ACCESS, UNBACKED, AddressDescription, Allocation
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.program import Parameter, Site
@@ -205,13 +205,17 @@ def _no_access(access: FailedAccess, other: Allocation) -> Explanation:
 
 
 def _use_after_free(access: FailedAccess, freed: Allocation) -> Explanation:
-    when = f" ({freed.freed_where})" if freed.freed_where else ""
     of, _, _ = access.owner(freed)
     offset = access.address - freed.pointer
+    advice = (
+        "keep the array alive until the last launch that uses it has ended; an address taken as an integer does not."
+    )
+    if freed.label == GRAPH_MEMORY:
+        advice = "let the work that uses it depend on its allocation node, and its free node on that work."
     return (
-        "use after free",
-        f"Address {access.address:#x} is {offset} bytes into the {freed.describe()}{of}, which was freed{when}.",
-        "keep the array alive until the last launch that uses it has ended; an address taken as an integer does not.",
+        "use after free" if freed.freed_where != UNBACKED else "never allocated",
+        f"Address {access.address:#x} is {offset} bytes into the {freed.describe()}{of}, which {freed.gone}.",
+        advice,
     )
 
 

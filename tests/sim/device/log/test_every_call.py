@@ -19,7 +19,14 @@ from cudalab.sim.compiler import compile
 from cudalab.sim.device import CudaError, Device, Log, replay
 from cudalab.sim.device.calls import stream_attributes
 from cudalab.sim.device.declaration import CALLS, Call, Waits
-from cudalab.sim.device.graphs.content import Content, CopyContent, KernelContent, MemsetContent, NodeKind
+from cudalab.sim.device.graphs.content import (
+    AllocationContent,
+    Content,
+    CopyContent,
+    KernelContent,
+    MemsetContent,
+    NodeKind,
+)
 from cudalab.sim.device.log.log import plain, relocated, revived
 from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.queue.scheduler import Scheduler
@@ -144,6 +151,27 @@ class Kit:
         ):
             nodes.append(device.graph_add_node(graph, nodes[-1:], content, function))
         return graph, nodes
+
+    def launch_memory(self) -> None:
+        """Memory of a graph, by nodes and captured, freed in the graph and by calls, left to the next launch."""
+        device, stream = self.device, self.device.stream_create(1)
+        graph = device.graph_create()
+        node = device.graph_add_node(graph, [], Content(NodeKind.MEM_ALLOC, allocation=AllocationContent(0, SIZE)))
+        made = device.graph_node_content(node, NodeKind.MEM_ALLOC).allocation
+        assert made is not None
+        device.graph_add_node(graph, [node], Content(NodeKind.MEMSET, memset=MemsetContent(made.pointer, 5, SIZE)))
+        executable = device.graph_instantiate(graph, 1)
+        for _ in range(2):
+            device.graph_launch(executable, stream)
+        device.memcpy(self.memory(), made.pointer, SIZE, 3, stream, True)
+        device.free_async(made.pointer, stream)
+        device.capture_begin(stream, 2)
+        pointer = device.malloc_async(SIZE, stream)
+        device.memset(pointer, 4, SIZE, stream, True)
+        device.free_async(pointer, stream)
+        device.graph_launch(device.graph_instantiate(device.capture_end(stream)), stream)
+        device.graph_launch(executable)
+        device.free(made.pointer)
 
     def launch_content(self, pointer: int) -> Content:
         return Content(
@@ -347,6 +375,13 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "graph_node_content": lambda kit: kit.device.graph_node_content(kit.graph()[1][2], int(NodeKind.KERNEL)),
     "graph_node_number": lambda kit: kit.device.graph_node_number(kit.graph()[1][1]),
     "graph_node_type": lambda kit: kit.device.graph_node_type(kit.graph()[1][1]),
+    "graph_memory_attribute": lambda kit: (kit.launch_memory(), kit.device.graph_memory_attribute(0, 1)),
+    "graph_memory_set_attribute": lambda kit: (
+        kit.launch_memory(),
+        kit.device.graph_memory_set_attribute(0, 1, 0),
+        kit.device.graph_memory_attribute(0, 1),
+    ),
+    "graph_memory_trim": lambda kit: (kit.launch_memory(), kit.device.graph_memory_trim(0)),
     "graph_nodes": lambda kit: kit.device.graph_nodes(kit.graph()[0]),
     "graph_of_node": lambda kit: kit.device.graph_of_node(kit.graph()[1][0]),
     "graph_remove_dependencies": lambda kit: (
