@@ -46,7 +46,6 @@ _INSTEAD = {
     "GraphExternalSemaphores": "Use events: cudaGraphAddEventRecordNode and cudaGraphAddEventWaitNode.",
     "GraphExecExternalSemaphores": "Use events: cudaGraphAddEventRecordNode and cudaGraphAddEventWaitNode.",
     "BatchMemOp": "Write the value in a kernel or memset node.",
-    "UserObject": "Keep the objects alive in Python as long as the executable graph is.",
     "GraphKernelNodeGetAttribute": "Launch the kernel in a stream with the attribute.",
     "GraphKernelNodeSetAttribute": "Launch the kernel in a stream with the attribute.",
     "GraphKernelNodeCopyAttributes": "Launch the kernel in a stream with the attributes.",

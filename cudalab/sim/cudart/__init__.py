@@ -235,6 +235,13 @@ from cudalab.sim.cudart.textures import (
     cudaMemcpy2DToArray,
     cudaMemcpy2DToArrayAsync,
 )
+from cudalab.sim.cudart.user_objects import (
+    cudaGraphReleaseUserObject,
+    cudaGraphRetainUserObject,
+    cudaUserObjectCreate,
+    cudaUserObjectRelease,
+    cudaUserObjectRetain,
+)
 
 globals().update(_binding.taken_over(_real))
 

@@ -34,6 +34,7 @@ from cudalab.sim.device.calls.stream_capture import StreamCaptureCalls
 from cudalab.sim.device.calls.stream_values import StreamValueCalls
 from cudalab.sim.device.calls.streams import StreamCalls
 from cudalab.sim.device.calls.textures import TextureCalls
+from cudalab.sim.device.calls.user_objects import UserObjectCalls
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.hazards import Hazard
 from cudalab.sim.device.log.log import Log
@@ -252,6 +253,13 @@ class Device:
         self.graph_exec_get_id = execution.graph_exec_get_id
         self.graph_upload = execution.graph_upload
         self.graph_launch = execution.graph_launch
+
+        objects = UserObjectCalls(state, graphs, streams)
+        self.user_object_create = objects.user_object_create
+        self.user_object_retain = objects.user_object_retain
+        self.user_object_release = objects.user_object_release
+        self.graph_retain_object = objects.graph_retain_object
+        self.graph_release_object = objects.graph_release_object
 
         parameters = GraphParameterCalls(state, graphs, execution, maker)
         self.graph_node_content = parameters.graph_node_content

@@ -263,6 +263,13 @@ from cudalab.sim.driver.streams import (
     cuStreamWriteValue32,
     cuStreamWriteValue64,
 )
+from cudalab.sim.driver.user_objects import (
+    cuGraphReleaseUserObject,
+    cuGraphRetainUserObject,
+    cuUserObjectCreate,
+    cuUserObjectRelease,
+    cuUserObjectRetain,
+)
 
 globals().update(_binding.taken_over(_real))
 

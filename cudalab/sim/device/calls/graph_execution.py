@@ -16,6 +16,7 @@ from cudalab.sim.device.graphs.content import Content, NodeKind
 from cudalab.sim.device.graphs.executable import EDGE, GRAPH, ExecutableGraph, ExecutableNode, GraphEnd, GraphStart
 from cudalab.sim.device.graphs.graph import Node
 from cudalab.sim.device.graphs.memory import Release
+from cudalab.sim.device.graphs.user_object import References
 from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.device.queue.ordering import EMPTY
 from cudalab.sim.device.state import DeviceState
@@ -67,6 +68,8 @@ class GraphExecutionCalls(CallGroup):
         made = ExecutableGraph(next(self._handles), next(self._numbers), found, flags)
         for node in made.nodes:
             self._memory.added(node.content)
+        for each in found.all_graphs():
+            made.references.copy_of(each.references)
         host = self.state.profile.host
         time = len(made.nodes) * host["graph_instantiate_node"] + made.branches * host["graph_instantiate_branch"]
         self.state.spend(host["graph_instantiate"] + time)
@@ -82,6 +85,7 @@ class GraphExecutionCalls(CallGroup):
         for device, size in found.allocates().items() if found.uploaded else ():
             self.state.graph_memory.usage(device).leave(size)
         del self._executables[executable]
+        self.let_go(found.references, found)
 
     @call("cudaGraphExecGetFlags", "cuGraphExecGetFlags")
     def graph_exec_flags(self, executable: Handle) -> int:
@@ -181,6 +185,20 @@ class GraphExecutionCalls(CallGroup):
         )
         child.owner, owner.inner = owner, child
         stream.capture.ends[stream] = [owner]
+
+    def let_go(self, references: References, graph: ExecutableGraph) -> None:
+        """Give references to user objects back, once the launches of an executable graph have ended."""
+        last = graph.last
+        if not references or last is None or last.done:
+            return references.give_all_back()
+
+        def ended(operation: Operation) -> None:
+            if operation is last:
+                self.state.on_end.remove(ended)
+                references.give_all_back()
+
+        self.state.on_end.append(ended)
+        return None
 
     def executable(self, handle: int, name: str) -> ExecutableGraph:
         """The executable graph that a handle names; ``cudaErrorInvalidValue`` when there is none."""

@@ -15,6 +15,7 @@ from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.graphs.content import Content, NodeKind
 from cudalab.sim.device.graphs.executable import ExecutableGraph, ExecutableNode
 from cudalab.sim.device.graphs.update import UpdateResult, change, difference
+from cudalab.sim.device.graphs.user_object import References
 from cudalab.sim.device.queue.ordering import EMPTY
 from cudalab.sim.device.state import DeviceState
 
@@ -150,6 +151,10 @@ class GraphParameterCalls(CallGroup):
         self._last_update = Update(int(UpdateResult.SUCCESS))
         for one, other in zip(old.nodes, new.nodes, strict=True):
             one.work, one.content = other.work, other.content
+        before, old.references = old.references, References()
+        for each in self._graphs.graph(graph, name).all_graphs():
+            old.references.copy_of(each.references)
+        self._execution.let_go(before, old)
 
     def graph_update_result(self) -> Update:
         """What the last update came to. No call, takes no modelled time."""

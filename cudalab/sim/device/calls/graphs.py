@@ -59,6 +59,7 @@ class GraphCalls(CallGroup):
     def forget(self, graph: Graph) -> None:
         """The graph and its nodes are gone."""
         self._memory.gone(node.content for node in graph.nodes.values())
+        graph.references.give_all_back()
         for node in graph.nodes.values():
             del self._nodes[node.handle]
             if node.inner is not None:

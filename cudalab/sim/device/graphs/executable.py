@@ -17,6 +17,7 @@ from typing import Any
 from cudalab.sim.device.caller import Place
 from cudalab.sim.device.graphs.content import MEMORY_NODES, Content
 from cudalab.sim.device.graphs.graph import Graph, Node
+from cudalab.sim.device.graphs.user_object import References
 from cudalab.sim.device.queue.operation import NON_BLOCKING, Operation, Stream, Work
 from cudalab.sim.device.queue.ordering import EMPTY
 from cudalab.sim.device.queue.transfer import Memset
@@ -103,6 +104,8 @@ class ExecutableGraph:
         self.nodes: list[ExecutableNode] = []
         """In the order of execution."""
         self.by_node: dict[Node, ExecutableNode] = {}
+        self.references = References()
+        """The references to user objects that it holds."""
         self.last: Operation | None = None
         """The end of its last launch."""
         self.uploaded = False

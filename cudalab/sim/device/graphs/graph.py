@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cudalab.sim.device.caller import UNKNOWN, Place
 from cudalab.sim.device.error import invalid_value
 from cudalab.sim.device.graphs.content import Content, NodeKind
+from cudalab.sim.device.graphs.user_object import References
 
 if TYPE_CHECKING:
     from cudalab.sim.device.queue.operation import Work
@@ -75,6 +76,8 @@ class Graph:
         """Of a clone: its nodes by the handles of those that they were cloned from."""
         self.origin: Graph | None = None
         """What it is a clone of."""
+        self.references = References()
+        """The references to user objects that it holds; those of child graphs are their own."""
         self._numbers = itertools.count()
 
     def add(self, handle: int, content: Content, work: Work[Any] | None, place: Place = UNKNOWN) -> Node:
@@ -123,6 +126,13 @@ class Graph:
             if node.inner is not None:
                 yield from node.inner.all_nodes()
 
+    def all_graphs(self) -> Iterator[Graph]:
+        """It and its child graphs."""
+        yield self
+        for node in self.nodes.values():
+            if node.inner is not None:
+                yield from node.inner.all_graphs()
+
     def in_order(self) -> list[Node]:
         """All nodes, each behind those that it depends on, otherwise in the order in which they were added. Raises
         ``cudaErrorInvalidValue`` when the edges go round in a circle."""
@@ -141,6 +151,7 @@ class Graph:
     def fill_from(self, other: Graph, handles: Iterator[int], graphs: Iterator[tuple[int, int]]) -> None:
         """Make this new graph a copy of ``other``: handles of nodes, handles and numbers of graphs come from there."""
         self.origin = other
+        self.references.copy_of(other.references)
         copies: dict[Node, Node] = {}
         for node in other.nodes.values():
             copy = copies[node] = Node(self, next(handles), node.number, node.content, node.work, node.place)

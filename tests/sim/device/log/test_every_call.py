@@ -173,6 +173,16 @@ class Kit:
         device.graph_launch(executable)
         device.free(made.pointer)
 
+    def user_object(self) -> int:
+        return self.device.user_object_create(lambda: self.kept.append(1), 1, 1)
+
+    def held_object(self) -> tuple[int, int]:
+        """A graph that holds the two references that there are to an object."""
+        graph, made = self.graph()[0], self.user_object()
+        self.device.graph_retain_object(graph, made, 1, 0)
+        self.device.graph_retain_object(graph, made, 1, 1)
+        return graph, made
+
     def launch_content(self, pointer: int) -> Content:
         return Content(
             NodeKind.KERNEL, KernelContent(self.function(), (1, 1, 1), (32, 1, 1), struct.pack("Q", pointer))
@@ -388,6 +398,15 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
         made := kit.graph(),
         kit.device.graph_remove_dependencies(made[0], made[1][:1], made[1][1:2]),
     ),
+    "graph_release_object": lambda kit: (
+        made := kit.held_object(),
+        kit.device.graph_release_object(made[0], made[1], 1),
+        kit.device.graph_destroy(made[0]),
+    ),
+    "graph_retain_object": lambda kit: (
+        made := kit.held_object(),
+        kit.device.graph_exec_destroy(kit.device.graph_instantiate(kit.device.graph_clone(made[0]))),
+    ),
     "graph_root_nodes": lambda kit: kit.device.graph_root_nodes(kit.graph()[0]),
     "graph_set_content": Kit.update,
     "graph_set_enabled": lambda kit: (
@@ -472,6 +491,9 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "stream_write_value": Kit.wait_for_value,
     "synchronize": lambda kit: (kit.memory(1 << 24), kit.device.synchronize()),
     "unload_module": Kit.unload,
+    "user_object_create": lambda kit: kit.user_object(),
+    "user_object_release": lambda kit: kit.device.user_object_release(kit.user_object(), 1),
+    "user_object_retain": lambda kit: kit.device.user_object_retain(kit.user_object(), 2),
 }
 
 
