@@ -178,7 +178,7 @@ def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_P
         cut = not first.complete
         if not cut:
             rest = sorted(others - {middle})
-            traces = tracer.run_batch(rest) or (tracer.run(block, most=_RECORDS) for block in rest)
+            traces = rest and tracer.run_batch(rest) or (tracer.run(block, most=_RECORDS) for block in rest)
             for trace in traces:
                 lines.take(trace, seen)
                 cut = cut or not trace.complete

@@ -245,6 +245,11 @@ def test_the_first_launch_is_cold_and_the_second_warm(on_device: OnDevice) -> No
     assert on_device.read() == warm
 
 
+def test_a_grid_of_one_block_has_no_neighbours_to_look_at(on_device: OnDevice) -> None:
+    arguments = struct.pack("QQi", on_device.x, on_device.out, 256)
+    assert on_device.device.time_launch(on_device.sweep, (1, 1, 1), (256, 1, 1), arguments).ns > 0
+
+
 def test_a_benchmark_is_warm_and_leaves_no_trace(on_device: OnDevice) -> None:
     on_device.device.memset(on_device.other, 0, 128 * MB)
     arguments = struct.pack("QQi", on_device.x, on_device.out, MB)
