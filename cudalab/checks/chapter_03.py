@@ -17,7 +17,7 @@ from cudalab.checks.streams import StreamBench, Trial
 from cudalab.sim import cupy
 from cudalab.sim.device import CudaError
 from cudalab.sim.device.caller import Place
-from cudalab.sim.device.declaration import CALLS, Call
+from cudalab.sim.device.declaration import Call
 from cudalab.sim.device.observer import Observer
 
 _SUCCESS = cudaError_t.cudaSuccess
@@ -34,10 +34,6 @@ def _code(call: Callable[[], Any]) -> cudaError_t:
     except cupy.cuda.driver.CUDADriverError as error:
         return cudaError_t(error.status)
     return _SUCCESS
-
-
-def _allocations(trial: Trial) -> int:
-    return sum(one.kind != "heap" for one in trial.device.memory)
 
 
 def _lose(trial: Trial) -> None:
@@ -57,7 +53,7 @@ IN_VAIN = Gate(
     most=0,
     look="properties can be read of a device that is not set up: look first, and set up only what you take",
 )
-KEPT = Gate("allocations left", most=0, look="set the device up with a call that has no other effect")
+KEPT = Gate("allocations and streams left", most=0, look="set the device up with a call that has no other effect")
 
 
 def _open_device(bench: StreamBench) -> None:
@@ -97,7 +93,7 @@ def _opened(bench: StreamBench, trial: Trial, wanted: int | None) -> None:
         )
     if wanted is None:
         bench.measure(IN_VAIN, int(trial.set_up))
-    bench.measure(KEPT, _allocations(trial))
+    bench.measure(KEPT, sum(trial.left))
 
 
 def _error(trial: Trial, *arguments: Any) -> str:
@@ -133,7 +129,6 @@ HELD = Gate(
     look="cuDevicePrimaryCtxRelease for each cuDevicePrimaryCtxRetain, when the work is done",
 )
 UNFREED = Gate("allocations not freed", points=1, most=0, look="cuMemFree, before the context is given back")
-_FREES = ("free", "free_async")
 
 
 class _Fills(Observer):
@@ -169,10 +164,8 @@ def _fill_once(bench: StreamBench, trial: Trial, number: int, count: int) -> Non
     if len(workers) < number or sum(thread is main for thread in fills.threads) > 1:
         text = f"{len(workers)} threads filled memory; {number} are wanted, one for each value, and main only reads"
         bench.find("correctness", "wrong threads", text, look="the call that fills stands in each thread's function")
-    entries = [entry.name for entry in trial.device.log.entries if not entry.error]
     bench.measure(HELD, held)
-    made = sum(CALLS[name].takes_device_memory for name in entries)
-    bench.measure(UNFREED, made - sum(name in _FREES for name in entries))
+    bench.measure(UNFREED, trial.left[0])
 
 
 FILL = Exercise(

@@ -353,6 +353,24 @@ class Trial:
         return [call for call in self.calls if CALLS[call.name].takes_device_memory]
 
     @property
+    def left(self) -> tuple[int, int]:
+        """Allocations of device memory, and streams, that were made since the function began and never given back."""
+        memory: set[int] = set()
+        streams: set[int] = set()
+        for entry in self.device.log.entries[self._entered :]:
+            if entry.error:
+                continue
+            if CALLS[entry.name].takes_device_memory:
+                memory.add(entry.result[0] if isinstance(entry.result, tuple | list) else entry.result)
+            elif entry.name in ("free", "free_async"):
+                memory.discard(entry.arguments["pointer"])
+            elif entry.name == "stream_create":
+                streams.add(entry.result)
+            elif entry.name == "stream_destroy":
+                streams.discard(entry.arguments["stream"])
+        return len(memory), len(streams)
+
+    @property
     def synchronizes(self) -> bool:
         """Is there a call that waits for a stream, an event or the device, were there work or not?"""
         waits = (Waits.STREAM, Waits.EVENT, Waits.DEVICE)

@@ -22,10 +22,10 @@ def _warm_up(bench: StreamBench) -> None:
         if not trial.set_up:
             text = "the device is not set up when the function returns"
             bench.find("correctness", "not set up", text, look="which calls need the device, and which only ask")
-        if kept := [one for one in trial.device.memory if one.kind != "heap"]:
-            bench.find(
-                "correctness", "left behind", f"{len(kept)} allocations are left", look="a call without any effect"
-            )
+        if any(trial.left):
+            allocations, streams = trial.left
+            text = f"allocations that are left: {allocations}, streams: {streams}"
+            bench.find("correctness", "left behind", text, look="a call without any effect")
         if trial.operations:
             bench.find("correctness", "left behind", "work was put into a stream", look="a call without any effect")
 
@@ -61,7 +61,7 @@ def _use(bench: StreamBench) -> None:
         if not trial.set_up:
             bench.find("correctness", "not set up", "device 0 is not set up", look="cudaSetDevice(number)")
     missing = bench.between(1, 9)
-    with bench.case(f"device {missing}, which there is not") as trial:
+    with bench.case(f"device {missing}, which does not exist") as trial:
         said = _raised(trial, missing)
         if "cudaErrorInvalidDevice" not in said:
             text = f"the function raised {said or 'nothing'}; wanted is RuntimeError('cudaErrorInvalidDevice')"

@@ -81,7 +81,13 @@ def open_device(needed):
         "allocates as a test, and keeps it",
         (("            return number", "            cudart.cudaMalloc(4)\n            return number"),),
         "efficiency",
-        "allocations left",
+        "allocations and streams left",
+    ),
+    Wrong(
+        "makes a stream, and keeps it",
+        (("            return number", "            cudart.cudaStreamCreate()\n            return number"),),
+        "efficiency",
+        "allocations and streams left",
     ),
     Wrong(
         "always the first",
@@ -183,6 +189,12 @@ def fill(values, count):
     Wrong("one part", (("count * part, value", "0 * part, value"),), "correctness", "wrong values"),
     Wrong("never released", (("    driver.cuDevicePrimaryCtxRelease(0)\n", ""),), "efficiency", "contexts still held"),
     Wrong("never freed", (("    driver.cuMemFree(pointer)\n", ""),), "efficiency", "allocations not freed"),
+    Wrong(
+        "frees nothing, twice",
+        (("    driver.cuMemFree(pointer)\n", "    cudart.cudaFree(0)\n    cudart.cudaFree(0)\n"),),
+        "efficiency",
+        "allocations not freed",
+    ),
     Wrong(
         "released before it is freed",
         (

@@ -10,6 +10,7 @@ WRONG = (
         Wrong("asks for the version", (("cudaFree(0)", "cudaRuntimeGetVersion()"),), "correctness", "not set up"),
         Wrong("the whole tuple", (("cudaFree(0)[0]", "cudaFree(0)"),), "correctness", "wrong values", mistake="tuple"),
         Wrong("allocates, and keeps it", (("cudaFree(0)", "cudaMalloc(4)"),), "correctness", "left behind"),
+        Wrong("makes a stream, and keeps it", (("cudaFree(0)", "cudaStreamCreate()"),), "correctness", "left behind"),
         Wrong("wrong device", (("cudaFree(0)", "cudaSetDevice(1)"),), "correctness", "not set up"),
     ),
     *table(
