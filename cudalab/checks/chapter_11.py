@@ -1,4 +1,5 @@
-"""The exercises of chapter 11: a pipeline whose copies overlap with its kernels, and two letterboxes."""
+"""The exercises of chapter 11: a pipeline whose copies overlap with its kernels, two letterboxes, the NULL stream in
+between, functions of the host in a queue, and the order of calls for one copy engine."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from cudalab.checks.bench import Known
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.gate import Gate
 from cudalab.checks.streams import HOST, StreamBench, Trial
+from cudalab.sim.device.profile import load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +80,7 @@ def _pipeline(bench: StreamBench) -> None:
             _pipeline_once(bench, trial, size, number)
 
 
-def _pipeline_once(bench: StreamBench, trial: Trial, size: int, number: int) -> None:
+def _pipeline_once(bench: StreamBench, trial: Trial, size: int, number: int, *, measured: bool = True) -> None:
     kernel = trial.kernel(_RELAX, "relax")
     values = bench.random(size)
     factor, term = np.float32(bench.between(2, 9) / 16), np.float32(bench.between(1, 9))
@@ -112,7 +114,7 @@ def _pipeline_once(bench: StreamBench, trial: Trial, size: int, number: int) -> 
     )
     look = "what each piece copies in and out, and in which order"
     trial.expect("y", y, factor * values + term, tolerance=1e-6, known=known, look=look)
-    if size >= MEASURED:
+    if measured and size >= MEASURED:
         _measure_pipeline(bench, trial, lengths, size, number)
 
 
@@ -236,4 +238,168 @@ LETTERBOXES = Exercise(
     answer="function",
 )
 
-EXERCISES = (PIPELINE, LETTERBOXES)
+# --- 11.3 ------------------------------------------------------------------------------------------------------------
+
+_SERVE = r"""
+extern "C" __global__ void step(float* y, float x) { *y = 2.0f * x; }
+extern "C" __global__ void note(const float* y, float* log) { *log = *y + 1.0f; }
+"""
+APART = Gate(
+    "pairs of requests in different streams that may overlap (%)",
+    points=3,
+    least=100,
+    baseline=0,
+    look="what else orders the requests: work in the NULL stream waits for all blocking streams, and they for it",
+)
+HOST_11_3 = HOST.of(baseline=0)
+LAUNCHES = Gate(
+    "launches, for each request", least=2, most=2, baseline=2, look="one step and one note for each request"
+)
+
+
+def _serve(bench: StreamBench) -> None:
+    for count, number in ((8, 4), (1, 1), (bench.between(5, 9), 3)):
+        with bench.case(f"{count} request{'s' * (count > 1)}, {number} stream{'s' * (number > 1)}") as trial:
+            _serve_once(bench, trial, count, number)
+
+
+def _serve_once(bench: StreamBench, trial: Trial, count: int, number: int) -> None:
+    values = bench.random(count)
+    y, log = (trial.empty((count,), np.float32) for _ in range(2))
+    step_kernel, note_kernel = (trial.kernel(_SERVE, name) for name in ("step", "note"))
+    steps = [trial.launcher(step_kernel, (1,), (1,), (y[i : i + 1], values[i])) for i in range(count)]
+    notes = [trial.launcher(note_kernel, (1,), (1,), (y[i : i + 1], log[i : i + 1])) for i in range(count)]
+
+    def step(request: int, stream: Any) -> None:
+        steps[request](stream)
+
+    def note(request: int, stream: Any) -> None:
+        notes[request](stream)
+
+    streams = [trial.stream(f"streams[{i}]", non_blocking=False) for i in range(number)]
+    trial.call(count, step, note, streams)
+    trial.expect(
+        "log", log, 2 * values + 1, tolerance=1e-6, look="a note reads what the step of its request has written"
+    )
+    ran = trial.kernels("step")
+    pairs = [(a, b) for i, a in enumerate(ran) for b in ran[i + 1 :] if a.stream is not b.stream]
+    apart = sum(trial.order.unordered(a, b) for a, b in pairs)
+    used = len({one.stream for one in ran})
+    bench.measure(LAUNCHES, len(trial.kernels()) / count)
+    bench.measure(HOST_11_3, len(trial.waits) + len(trial.polls))
+    if number > 1:
+        bench.measure(APART, round(100 * apart / len(pairs)) if used == min(number, count) else 0)
+
+
+SERVE = Exercise(
+    id="11.3",
+    title="The NULL stream in between",
+    kernel="serve",
+    examine=_serve,
+    gates=(APART, LAUNCHES, HOST_11_3),
+    answer="function",
+)
+
+# --- 11.4 ------------------------------------------------------------------------------------------------------------
+
+HOST_11_4 = HOST.of(
+    2, baseline=1, look="a function in the queue runs when the work before it is done; nobody has to wait"
+)
+FUNCTIONS = Gate(
+    "functions of the host in the stream, for each part",
+    points=1,
+    least=1,
+    most=1,
+    baseline=0,
+    look="stream.launch_host_func(function, argument), once behind each part",
+)
+PART = 256
+
+
+def _add_up(bench: StreamBench) -> None:
+    for count in (6, 1, bench.between(7, 12)):
+        with bench.case(f"{count} part{'s' * (count > 1)}") as trial:
+            _add_up_once(bench, trial, count)
+
+
+def _add_up_once(bench: StreamBench, trial: Trial, count: int) -> None:
+    values = bench.random((count, PART))
+    d = trial.array(values)
+    parts = trial.pinned(np.full((count, PART), np.nan, np.float32))
+    totals = trial.pinned(np.full(count, np.nan, np.float32))
+    kernel = trial.kernel(_RELAX, "relax")
+    arguments = [(d[k], np.int32(PART), np.float32(2), np.float32(1)) for k in range(count)]
+    launches = [trial.launcher(kernel, (1,), (PART,), given) for given in arguments]
+
+    def work(k: int, stream: Any) -> None:
+        launches[k](stream)
+        d[k].data.copy_to_host_async(parts[k].ctypes.data, parts[k].nbytes, stream)
+
+    trial.call(count, work, parts, totals, trial.stream("stream"))
+    expected = (2 * values + 1).sum(axis=1)
+    only_last = np.where(np.arange(count) < count - 1, np.nan, expected)
+    known = (
+        Known("only the last is written, each time: the function looks k up when it runs", only_last),
+        Known("no function has written anything", np.full(count, np.nan, np.float32)),
+    )
+    look = "what the function gets as its argument, and what is in parts[k] when it runs"
+    trial.expect("totals", totals, expected, tolerance=1e-4, known=known, look=look)
+    functions = sum(one.kind == "host" for one in trial.operations)
+    bench.measure(FUNCTIONS, functions / count)
+    bench.measure(HOST_11_4, (len(trial.waits) + len(trial.polls)) / count)
+
+
+ADD_UP = Exercise(
+    id="11.4",
+    title="A function in the queue",
+    kernel="add_up",
+    examine=_add_up,
+    gates=(HOST_11_4, FUNCTIONS),
+    answer="function",
+)
+
+# --- 11.5 ------------------------------------------------------------------------------------------------------------
+
+BEHIND = Gate(
+    "copies in that stand behind a copy out",
+    points=3,
+    most=0,
+    baseline=3,
+    look="the order of your calls: the one engine takes copies in the order in which they were issued",
+)
+
+
+def _one_engine(bench: StreamBench) -> None:
+    profile = load("h200-1ce")
+    for size, number in ((20_003, 4), (24_000, 2), (1001, 3), (2, 4), (5000, 1)):
+        size += bench.between(0, 3) * (size > MEASURED)
+        text = f"{size} elements, {number} stream{'s' * (number > 1)}, one copy engine"
+        with bench.case(text, profile=profile) as trial:
+            _one_engine_once(bench, trial, size, number)
+
+
+def _one_engine_once(bench: StreamBench, trial: Trial, size: int, number: int) -> None:
+    _pipeline_once(bench, trial, size, number, measured=False)
+    copies = [one for one in trial.operations if one.kind == "copy"]
+    out = [at for at, one in enumerate(copies) if "D2H" in one.name]
+    behind = sum("H2D" in one.name for one in copies[min(out, default=0) :])
+    if size >= MEASURED:
+        kernels = trial.kernels("relax")
+        bench.measure(BEHIND, behind)
+        bench.measure(STREAMS_11_5, round(100 * len({one.stream for one in kernels}) / number))
+        bench.measure(HOST_11_3, len(trial.waits) + len(trial.polls))
+        for way in ("H2D", "D2H"):
+            bench.measure(COPIED, sum(one.bytes // 4 for one in copies if way in one.name) / size)
+
+
+STREAMS_11_5 = STREAMS.of(baseline=100)
+ONE_ENGINE = Exercise(
+    id="11.5",
+    title="One copy engine",
+    kernel="one_engine",
+    examine=_one_engine,
+    gates=(BEHIND, STREAMS_11_5, HOST_11_3, COPIED),
+    answer="function",
+)
+
+EXERCISES = (PIPELINE, LETTERBOXES, SERVE, ADD_UP, ONE_ENGINE)

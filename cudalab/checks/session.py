@@ -81,6 +81,7 @@ def simulated(profile: str | Profile = "h200") -> Iterator[sim_device.Device]:
             _pinned_allocator(pinned.malloc),
             warnings.catch_warnings(),
             contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
             host_watch.listening(),  # the end of an answer's time may come in the middle of a call
         ):
             warnings.simplefilter("ignore")

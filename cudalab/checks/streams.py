@@ -107,6 +107,8 @@ class _Watch(Observer):
         self.on = False
         self.calls: list[Call] = []
         self.operations: list[Operation] = []
+        self.raised: list[BaseException] = []
+        """What functions of the host in a stream ended with."""
         self._waited = False
 
     def called(self, call: RuntimeCall, place: Place, start: int, end: int) -> None:
@@ -120,6 +122,9 @@ class _Watch(Observer):
 
     def host_waited(self, operation: Operation | None) -> None:
         self._waited = True
+
+    def host_function_raised(self, error: BaseException) -> None:
+        self.raised.append(error)
 
 
 class StreamBench(Bench):
@@ -318,6 +323,8 @@ class Trial:
             raise Stop from None
         finally:
             self._watch.on = False
+        for error in self._watch.raised[:1]:
+            self.bench.failed(error, "a function of the host that stands in a stream stops")
         for hazard in self.hazards:
             self.bench.find(
                 "soundness",

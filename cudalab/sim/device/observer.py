@@ -50,5 +50,8 @@ class Observer:
     def host_waited_for_device(self, number: int) -> None:
         """What the host does from now on comes after everything on that one of several devices so far."""
 
+    def host_function_raised(self, error: BaseException) -> None:
+        """A function of the program, called in a stream, ended with an exception, which CUDA ignores."""
+
     def reset(self) -> None:
         """The device was reset or lost: nothing that was enqueued before will end."""

@@ -218,6 +218,8 @@ class StreamCalls(CallGroup):
             raise CudaError(cudaError_t.cudaErrorTimeout, endless(function, limit)) from None
         if error is not None:
             print(ignored(function, error), file=sys.stderr)
+            for observer in self.state.observers:
+                observer.host_function_raised(error)
 
     def _tell_callbacks(self, dropped: list[Operation], error: CudaError) -> None:
         """Callbacks, unlike host functions, hear of a fault."""

@@ -1,4 +1,4 @@
-"""Answers to the exercises of chapter 11."""
+"""Answers to 11.1 and 11.2."""
 
 from __future__ import annotations
 
@@ -382,6 +382,3 @@ def send(count, fill, boxes, d, stream):
         cheat=True,
     ),
 )
-
-
-ANSWERS = (*ANSWERS_11_1, *ANSWERS_11_2)

@@ -1,0 +1,8 @@
+"""Answers to the exercises of chapter 11."""
+
+from __future__ import annotations
+
+from tests.checks.answers.chapter_11.exercises_1_2 import ANSWERS_11_1, ANSWERS_11_2
+from tests.checks.answers.chapter_11.exercises_3_4_5 import ANSWERS_11_3, ANSWERS_11_4, ANSWERS_11_5
+
+ANSWERS = (*ANSWERS_11_1, *ANSWERS_11_2, *ANSWERS_11_3, *ANSWERS_11_4, *ANSWERS_11_5)
