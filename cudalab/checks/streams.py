@@ -323,8 +323,8 @@ class Trial:
             raise Stop from None
         finally:
             self._watch.on = False
-        for error in self._watch.raised[:1]:
-            self.bench.failed(error, "a function of the host that stands in a stream stops")
+        for raised in self._watch.raised[:1]:
+            self.bench.failed(raised, "a function of the host that stands in a stream stops")
         for hazard in self.hazards:
             self.bench.find(
                 "soundness",

@@ -41,9 +41,9 @@ MUTATIONS = [
 SENTENCES = [
     Sentence(
         "s1-explain",
-        "The first call took more than a thousand times as long as the second",
+        "The first call took more than ten thousand times as long as the second",
         "first-call",
-        lambda run: run.after("call 1:") > 1000 * run.after("call 2:"),
+        lambda run: run.after("call 1:") > 10_000 * run.after("call 2:"),
     ),
     Sentence(
         "s4-explain",
