@@ -184,9 +184,9 @@ def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_P
                 cut = cut or not trace.complete
     found_in = [(index, pieces[index].size, by_block) for index, by_block in enumerate(seen) if by_block]
     if cut:  # the blocks go on somewhere: only the sample knows how far
-        lines = sum(_lines(by_block) for _, _, by_block in found_in)
+        in_all = sum(_lines(by_block) for _, _, by_block in found_in)
         return [
-            _Placed(index, 0, size, min(float(size), touched * _lines(by_block) / lines))
+            _Placed(index, 0, size, min(float(size), touched * _lines(by_block) / in_all))
             for index, size, by_block in found_in
         ]
     return [_placed(index, size, by_block, blocks, middle) for index, size, by_block in found_in]
