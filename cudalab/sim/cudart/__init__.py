@@ -160,6 +160,11 @@ from cudalab.sim.cudart.memory import (
     cudaMemGetInfo,
     cudaPointerGetAttributes,
 )
+from cudalab.sim.cudart.node_attributes import (
+    cudaGraphKernelNodeCopyAttributes,
+    cudaGraphKernelNodeGetAttribute,
+    cudaGraphKernelNodeSetAttribute,
+)
 from cudalab.sim.cudart.pools import (
     cudaDeviceGetDefaultMemPool,
     cudaDeviceGetMemPool,

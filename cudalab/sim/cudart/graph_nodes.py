@@ -118,7 +118,10 @@ def alloc_of(p: Any) -> Content:
             f"location a device (got type {int(p.poolProps.allocType)}, location {int(place.type)}, {int(place.id)})"
         )
     if int(p.poolProps.handleTypes):
-        raise wrong("memory of graphs is not shared with other processes: poolProps.handleTypes must be 0")
+        raise current_device().fail(
+            cudaError_t.cudaErrorNotSupported,
+            "memory of graphs is not shared with other processes: poolProps.handleTypes must be 0",
+        )
     shared = tuple(int(each.location.id) for each in list(p.accessDescs)[: int(p.accessDescCount)])
     others = tuple(number for number in shared if number != int(place.id))
     return Content(NodeKind.MEM_ALLOC, allocation=AllocationContent(0, int(p.bytesize), int(place.id), others))

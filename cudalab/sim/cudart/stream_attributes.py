@@ -7,6 +7,7 @@ from typing import Any
 
 from cuda.bindings.runtime import (
     cudaAccessProperty,
+    cudaClusterSchedulingPolicy,
     cudaLaunchMemSyncDomain,
     cudaStreamAttrID,
     cudaStreamAttrValue,
@@ -16,8 +17,16 @@ from cuda.bindings.runtime import (
 from cudalab.sim.binding import enumerator, stream_handle, struct
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import current_device
+from cudalab.sim.device.calls.node_attributes import CARVEOUT, CLUSTER, COOPERATIVE, SCHEDULING
 from cudalab.sim.device.calls.stream_attributes import DOMAIN, DOMAIN_MAP, POLICY, PRIORITY, WINDOW, Value
 
+_PLAIN = {
+    PRIORITY: "priority",
+    COOPERATIVE: "cooperative",
+    SCHEDULING: "clusterSchedulingPolicyPreference",
+    CARVEOUT: "sharedMemCarveout",
+}
+"""Attributes of one number, by the name of the field."""
 _WINDOW_FIELDS = ("base_ptr", "num_bytes", "hitRatio", "hitProp", "missProp")
 
 
@@ -33,7 +42,10 @@ def numbers_of(attribute: int, value: Any) -> Value:
         return int(value.memSyncDomainMap.default_), int(value.memSyncDomainMap.remote)
     if attribute == DOMAIN:
         return (int(value.memSyncDomain),)
-    return (int(value.priority),)
+    if attribute == CLUSTER:
+        return int(value.clusterDim.x), int(value.clusterDim.y), int(value.clusterDim.z)
+    name = _PLAIN.get(attribute)
+    return (int(getattr(value, name)),) if name else (int(value.priority),)
 
 
 def fill(
@@ -43,8 +55,9 @@ def fill(
     policy: Callable[[int], Any] = cudaSynchronizationPolicy,
     access: Callable[[int], Any] = cudaAccessProperty,
     domain: Callable[[int], Any] = cudaLaunchMemSyncDomain,
+    scheduling: Callable[[int], Any] = cudaClusterSchedulingPolicy,
 ) -> Any:
-    """The structure with those numbers; the last three arguments are the module's enums."""
+    """The structure with those numbers; the last four arguments are the module's enums."""
     if attribute == WINDOW:
         window = value.accessPolicyWindow
         assert len(numbers) == 5
@@ -58,8 +71,13 @@ def fill(
         value.memSyncDomainMap.default_, value.memSyncDomainMap.remote = int(numbers[0]), int(numbers[1])
     elif attribute == DOMAIN:
         value.memSyncDomain = domain(int(numbers[0]))
-    elif attribute == PRIORITY:
-        value.priority = int(numbers[0])
+    elif attribute == CLUSTER:
+        assert len(numbers) == 3
+        value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = (int(number) for number in numbers)
+    elif attribute == SCHEDULING:
+        value.clusterSchedulingPolicyPreference = scheduling(int(numbers[0]))
+    elif attribute in _PLAIN:
+        setattr(value, _PLAIN[attribute], int(numbers[0]))
     return value
 
 

@@ -14,7 +14,7 @@ from cuda.bindings.runtime import (
 
 from cudalab.sim.binding import enumerator, handle, stream_handle, unsigned
 from cudalab.sim.cudart.answer import api
-from cudalab.sim.cudart.graphs import handles
+from cudalab.sim.cudart.graphs import edge_data, filled, handles
 from cudalab.sim.device import current_device
 
 
@@ -33,7 +33,9 @@ def cudaStreamBeginCaptureToGraph(
     mode: cudaStreamCaptureMode,
 ) -> None:
     after = handles(dependencies, numDependencies, "numDependencies")
-    current_device().capture_begin_to_graph(stream_handle(stream), handle(graph), after, enumerator(mode, "mode"))
+    edges = edge_data(dependencyData, numDependencies)
+    number = enumerator(mode, "mode")
+    current_device().capture_begin_to_graph(stream_handle(stream), handle(graph), after, number, edges)
 
 
 @api(1)
@@ -51,8 +53,8 @@ def cudaStreamGetCaptureInfo(
     stream: Any,
 ) -> tuple[cudaStreamCaptureStatus, int, cudaGraph_t, list[cudaGraphNode_t], list[cudaGraphEdgeData], int]:
     found = current_device().capture_info(stream_handle(stream))
-    nodes = [cudaGraphNode_t(node) for node in found.nodes]
-    data = [cudaGraphEdgeData() for _ in nodes]
+    nodes = [cudaGraphNode_t(node) for node, *_ in found.nodes]
+    data = [filled(cudaGraphEdgeData(), edge) for _, *edge in found.nodes]
     return cudaStreamCaptureStatus(found.status), found.number, cudaGraph_t(found.graph), nodes, data, len(nodes)
 
 
@@ -61,7 +63,9 @@ def cudaStreamUpdateCaptureDependencies(
     stream: Any, dependencies: Any, dependencyData: Any, numDependencies: Any, flags: Any
 ) -> None:
     nodes = handles(dependencies, numDependencies, "numDependencies")
-    current_device().capture_update_dependencies(stream_handle(stream), nodes, unsigned(flags))
+    current_device().capture_update_dependencies(
+        stream_handle(stream), nodes, unsigned(flags), edge_data(dependencyData, numDependencies)
+    )
 
 
 @api(1)

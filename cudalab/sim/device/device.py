@@ -27,6 +27,7 @@ from cudalab.sim.device.calls.graphs import GraphCalls
 from cudalab.sim.device.calls.kernels import FunctionInfo, KernelCalls
 from cudalab.sim.device.calls.managed_memory import ManagedCalls
 from cudalab.sim.device.calls.memory import MemoryCalls
+from cudalab.sim.device.calls.node_attributes import NodeAttributeCalls
 from cudalab.sim.device.calls.peers import PeerCalls
 from cudalab.sim.device.calls.pools import PoolCalls
 from cudalab.sim.device.calls.stream_attributes import StreamAttributeCalls
@@ -254,7 +255,12 @@ class Device:
         self.graph_upload = execution.graph_upload
         self.graph_launch = execution.graph_launch
 
-        objects = UserObjectCalls(state, graphs, streams)
+        node_attributes = NodeAttributeCalls(state, graphs, maker, attributes)
+        self.graph_node_attribute = node_attributes.graph_node_attribute
+        self.graph_node_set_attribute = node_attributes.graph_node_set_attribute
+        self.graph_node_copy_attributes = node_attributes.graph_node_copy_attributes
+
+        objects = UserObjectCalls(state, graphs)
         self.user_object_create = objects.user_object_create
         self.user_object_retain = objects.user_object_retain
         self.user_object_release = objects.user_object_release

@@ -204,6 +204,11 @@ from cudalab.sim.driver.modules import (
     cuOccupancyMaxPotentialBlockSize,
     cuOccupancyMaxPotentialClusterSize,
 )
+from cudalab.sim.driver.node_attributes import (
+    cuGraphKernelNodeCopyAttributes,
+    cuGraphKernelNodeGetAttribute,
+    cuGraphKernelNodeSetAttribute,
+)
 from cudalab.sim.driver.pointers import cuMemGetAddressRange, cuPointerGetAttribute, cuPointerGetAttributes
 from cudalab.sim.driver.pools import (
     cuDeviceGetDefaultMemPool,

@@ -7,7 +7,7 @@ from typing import Any
 from cuda.bindings.driver import CUgraph, CUgraphEdgeData, CUgraphNode, CUstreamCaptureMode, CUstreamCaptureStatus
 
 from cudalab.sim.binding import enumerator, handle, stream_handle, unsigned
-from cudalab.sim.cudart.graphs import handles
+from cudalab.sim.cudart.graphs import edge_data, filled, handles
 from cudalab.sim.device import current_device
 from cudalab.sim.driver.answer import api
 
@@ -27,7 +27,9 @@ def cuStreamBeginCaptureToGraph(
     mode: CUstreamCaptureMode,
 ) -> None:
     after = handles(dependencies, numDependencies, "numDependencies")
-    current_device().capture_begin_to_graph(stream_handle(hStream), handle(hGraph), after, enumerator(mode, "mode"))
+    edges = edge_data(dependencyData, numDependencies)
+    number = enumerator(mode, "mode")
+    current_device().capture_begin_to_graph(stream_handle(hStream), handle(hGraph), after, number, edges)
 
 
 @api(1)
@@ -45,8 +47,8 @@ def cuStreamGetCaptureInfo(
     hStream: Any,
 ) -> tuple[CUstreamCaptureStatus, int, CUgraph, list[CUgraphNode], list[CUgraphEdgeData], int]:
     found = current_device().capture_info(stream_handle(hStream))
-    nodes = [CUgraphNode(node) for node in found.nodes]
-    data = [CUgraphEdgeData() for _ in nodes]
+    nodes = [CUgraphNode(node) for node, *_ in found.nodes]
+    data = [filled(CUgraphEdgeData(), edge) for _, *edge in found.nodes]
     return CUstreamCaptureStatus(found.status), found.number, CUgraph(found.graph), nodes, data, len(nodes)
 
 
@@ -55,7 +57,9 @@ def cuStreamUpdateCaptureDependencies(
     hStream: Any, dependencies: Any, dependencyData: Any, numDependencies: Any, flags: Any
 ) -> None:
     nodes = handles(dependencies, numDependencies, "numDependencies")
-    current_device().capture_update_dependencies(stream_handle(hStream), nodes, unsigned(flags))
+    current_device().capture_update_dependencies(
+        stream_handle(hStream), nodes, unsigned(flags), edge_data(dependencyData, numDependencies)
+    )
 
 
 @api(1)

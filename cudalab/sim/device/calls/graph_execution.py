@@ -10,11 +10,10 @@ from cuda.bindings.runtime import cudaError_t
 from cudalab.sim.device.calls.graph_memory import GraphMemoryCalls
 from cudalab.sim.device.calls.graphs import GraphCalls
 from cudalab.sim.device.calls.group import CallGroup, call
-from cudalab.sim.device.declaration import Handle
+from cudalab.sim.device.declaration import Handle, InCapture
 from cudalab.sim.device.error import CudaError, invalid_value
-from cudalab.sim.device.graphs.content import Content, NodeKind
+from cudalab.sim.device.graphs.content import NodeKind
 from cudalab.sim.device.graphs.executable import EDGE, GRAPH, ExecutableGraph, ExecutableNode, GraphEnd, GraphStart
-from cudalab.sim.device.graphs.graph import Node
 from cudalab.sim.device.graphs.memory import Release
 from cudalab.sim.device.graphs.user_object import References
 from cudalab.sim.device.queue.operation import Operation
@@ -47,6 +46,7 @@ class GraphExecutionCalls(CallGroup):
         "cuGraphInstantiate",
         "cuGraphInstantiateWithParams",
         cost=None,
+        in_capture=InCapture.UNSAFE,
     )
     def graph_instantiate(self, graph: Handle, flags: int = 0) -> Handle:
         """Make an executable graph of what the graph is now: a handle. Later changes of the graph do not reach it."""
@@ -82,8 +82,6 @@ class GraphExecutionCalls(CallGroup):
         found = self.executable(executable, "cudaGraphExecDestroy")
         self.state.spend(len(found.nodes) * self.state.profile.host["graph_exec_destroy_node"])
         self._memory.gone(node.content for node in found.nodes)
-        for device, size in found.allocates().items() if found.uploaded else ():
-            self.state.graph_memory.usage(device).leave(size)
         del self._executables[executable]
         self.let_go(found.references, found)
 
@@ -111,29 +109,28 @@ class GraphExecutionCalls(CallGroup):
         host, graph.uploaded = self.state.profile.host, True
         nodes, branches = len(graph.nodes), graph.branches
         time = nodes * host["graph_upload_node"] + branches * host["graph_upload_branch"]
+        memory = self.state.graph_memory
         for device, size in graph.allocates().items():
-            self.state.graph_memory.usage(device).take(size)
+            memory.usage(device).take(size, memory.held(device))
         self.state.spend(host["graph_upload"] + time)
 
     @call("cudaGraphLaunch", "cuGraphLaunch", cost=None)
     def graph_launch(self, executable: Handle, stream: Handle = 0) -> None:
-        """Launch an executable graph: behind what is in the stream, and behind its own launch before. In a stream that
-        captures it becomes a child graph node."""
+        """Launch an executable graph: behind what is in the stream, and behind its own launch before."""
         found = self.executable(executable, "cudaGraphLaunch")
         queue = self.state.scheduler.streams.find(stream)
+        if queue.capture is not None:
+            self.state.captures.refuse_work(queue, "cudaGraphLaunch")
         host = self.state.profile.host
-        first = self._memory.launched(found.memory_contents, auto_free=bool(found.flags & AUTO_FREE))
-        if not found.uploaded and queue.capture is None:
+        if not found.uploaded:
             self._upload(found)
+        first = self._memory.launched(found.memory_contents, auto_free=bool(found.flags & AUTO_FREE))
         roots = max(0, found.roots - 1) * host["graph_launch_root"]
         self.state.spend(host["graph_launch"] + len(found.nodes) * host["graph_launch_node"] + roots)
         self.state.flush_prints()
-        if queue.capture is not None:
-            return self._capture(found, queue)
         for allocation in first:
             self.state.issue(Release(allocation), queue)
         self._issue(found, queue)
-        return None
 
     def _issue(self, graph: ExecutableGraph, stream: Stream) -> None:
         scheduler, issue = self.state.scheduler, self.state.issue
@@ -143,6 +140,7 @@ class GraphExecutionCalls(CallGroup):
         start = issue(GraphStart(graph.name, duration), stream, before, GRAPH)
         place = start.place
         made: list[Operation] = []
+        own = bool(graph.flags & NODE_PRIORITY)
         for node in graph.nodes:
             scheduler.place = node.place
             node.branch.launched_in, node.branch.device = stream, stream.device
@@ -150,6 +148,8 @@ class GraphExecutionCalls(CallGroup):
             operation = self._issue_node(node, after)
             if operation.engine == "sm":
                 operation.delay = node.turn * fork
+                kernel = node.content.kernel
+                operation.priority = kernel.priority if own and kernel is not None else stream.priority
                 if node.continues:
                     operation.saved = overlap
             made.append(operation)
@@ -168,23 +168,6 @@ class GraphExecutionCalls(CallGroup):
         if kind is NodeKind.EVENT_RECORD and event is not None:
             event.record, event.captured = operation, None
         return operation
-
-    def _capture(self, graph: ExecutableGraph, stream: Stream) -> None:
-        """A launch in a capturing stream: the executable graph as it is now becomes a child graph."""
-        assert stream.capture is not None
-        stream.capture.check("cudaGraphLaunch")
-        child = self._graphs.new_graph()
-        made: list[Node] = []
-        for node in graph.nodes:
-            before = [made[index] for index in node.before]
-            enabled = node.enabled and node.work is not EMPTY
-            content = node.content if enabled else Content(NodeKind.EMPTY)
-            made.append(self._graphs.add(child, before, content, node.work if enabled else EMPTY))
-        owner = self._graphs.add(
-            stream.capture.graph, stream.capture.ends[stream], Content(NodeKind.GRAPH, graph=child.handle), None
-        )
-        child.owner, owner.inner = owner, child
-        stream.capture.ends[stream] = [owner]
 
     def let_go(self, references: References, graph: ExecutableGraph) -> None:
         """Give references to user objects back, once the launches of an executable graph have ended."""

@@ -6,6 +6,7 @@ twice at a time; its nodes and edges stay (CUDA Programming Guide, "Graph Memory
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -42,7 +43,8 @@ class GraphMemoryCalls(CallGroup):
     @call("cudaDeviceGraphMemTrim", "cuDeviceGraphMemTrim", cost="malloc_async")
     def graph_memory_trim(self, number: int = 0) -> None:
         """Give back to a device what its graphs do not use."""
-        self.state.graph_memory.usage(self.state.contexts[number].number).trim()
+        memory, device = self.state.graph_memory, self.state.contexts[number].number
+        memory.usage(device).trim(memory.held(device))
 
     @call("cudaDeviceGetGraphMemAttribute", "cuDeviceGetGraphMemAttribute")
     def graph_memory_attribute(self, number: int, attribute: int) -> int:
@@ -146,8 +148,12 @@ class GraphMemoryCalls(CallGroup):
                         f"cudaGraphLaunch: the graph frees {allocation.pointer:#x}, which no launch has allocated"
                     )
                 lent[allocation] = False
+        sizes = Counter[int]()
         for allocation in lent:
             allocation.back()
+            sizes[allocation.device] += 0 if allocation.lent else allocation.size
+        for device, size in sizes.items():
+            memory.usage(device).take(size, memory.held(device))
         for allocation, now in lent.items():
             if now and not allocation.lent:
                 memory.hold(allocation)

@@ -12,7 +12,7 @@ from cudalab.sim.device.calls.graphs import GraphCalls
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Handle, HostCallback
 from cudalab.sim.device.error import CudaError, invalid_value
-from cudalab.sim.device.graphs.content import Content, NodeKind
+from cudalab.sim.device.graphs.content import MEMORY_NODES, Content, NodeKind
 from cudalab.sim.device.graphs.executable import ExecutableGraph, ExecutableNode
 from cudalab.sim.device.graphs.update import UpdateResult, change, difference
 from cudalab.sim.device.graphs.user_object import References
@@ -29,6 +29,20 @@ class Update:
     result: int = 0
     node: Handle = 0
     other: Handle = 0
+
+
+def _kept(content: Content, before: Content) -> Content:
+    """New parameters of a node, which keep the attributes that it had."""
+    if content.kernel is None or before.kernel is None:
+        return content
+    return Content(NodeKind.KERNEL, content.kernel.with_attributes_of(before.kernel))
+
+
+def _refuse_memory(name: str, content: Content) -> None:
+    if content.kind in MEMORY_NODES:
+        raise CudaError(
+            cudaError_t.cudaErrorNotSupported, f"{name}: memory nodes keep the parameters they were made with"
+        )
 
 
 class GraphParameterCalls(CallGroup):
@@ -81,8 +95,10 @@ class GraphParameterCalls(CallGroup):
         """Change what a node does. Executable graphs made from the graph before do not change."""
         name = "cudaGraphNodeSetParams"
         found = self._graphs.node(node, name)
+        _refuse_memory(name, content)
         if found.kind is not content.kind or content.kind is NodeKind.GRAPH:
             raise invalid_value(f"{name}: {found.label} cannot get the parameters of a {content.kind.title} node")
+        content = _kept(content, found.content)
         found.work = self._maker.of(name, content, function)
         found.content = content
 
@@ -106,10 +122,12 @@ class GraphParameterCalls(CallGroup):
         name = "cudaGraphExecNodeSetParams"
         graph = self._execution.executable(executable, name)
         target = self._node_of(name, graph, node)
+        _refuse_memory(name, content)
         if target.content.kind is not content.kind:
             raise invalid_value(f"{name}: {target.label} cannot get the parameters of a {content.kind.title} node")
         if content.kind is NodeKind.GRAPH:
             return self._set_child(name, graph, target, content)
+        content = _kept(content, target.content)
         work = self._maker.of(name, content, function)
         assert work is not None
         wanted = ExecutableNode(target.node, work, target.before)

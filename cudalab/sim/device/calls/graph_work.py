@@ -41,7 +41,12 @@ class WorkMaker:
         kind = content.kind
         if kind is NodeKind.KERNEL and content.kernel is not None:
             k = content.kernel
-            return self._kernels.work(k.function, k.grid, k.block, k.args, k.shared, k.cooperative, k.cluster, k.window)
+            work = self._kernels.work(
+                k.function, k.grid, k.block, k.args, k.shared, bool(k.cooperative), k.cluster, k.window
+            )
+            if k.carveout:
+                work.carveout = k.carveout
+            return work
         if kind is NodeKind.MEMCPY and content.copy is not None:
             return self._copy(name, content.copy)
         if kind is NodeKind.MEMSET and content.memset is not None:

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from cudalab.sim.device.caller import place_of_call
+from cudalab.sim.device.caller import UNKNOWN, place_of_call
 from cudalab.sim.device.calls.graph_memory import GraphMemoryCalls
 from cudalab.sim.device.calls.graph_work import WorkMaker
 from cudalab.sim.device.calls.group import CallGroup, call
@@ -18,7 +18,7 @@ from cudalab.sim.device.error import invalid_value
 from cudalab.sim.device.graphs import graph as graphs
 from cudalab.sim.device.graphs.content import Content, NodeKind
 from cudalab.sim.device.graphs.dot import dot
-from cudalab.sim.device.graphs.graph import PLAIN, Edge, Graph, Node
+from cudalab.sim.device.graphs.graph import PLAIN, Edge, Graph, Node, edge_error
 from cudalab.sim.device.queue.operation import Work
 from cudalab.sim.device.state import DeviceState
 
@@ -141,6 +141,9 @@ class GraphCalls(CallGroup):
             self._memory.refuse(name, child, "be a child graph")
         content = self._memory.prepared(name, found, content)
         work = self._maker.of(name, content, function)
+        probe = Node(found, 0, -1, content, work, UNKNOWN)
+        for other, edge in zip(before, data, strict=True):
+            self._check_edge(name, other, probe, edge)
         return self.add(found, before, content, work, data, child).handle
 
     def add(
@@ -167,18 +170,16 @@ class GraphCalls(CallGroup):
 
     @staticmethod
     def _edge_data(name: str, edges: Sequence[Edge] | None, count: int) -> Sequence[Edge]:
-        """What is said of each edge. Only whole dependencies are simulated."""
-        if edges is None:
-            return ()
-        if len(edges) < count:
+        """What is said of each edge."""
+        if edges is not None and len(edges) < count:
             raise invalid_value(f"{name}: data of {len(edges)} edges for {count} dependencies")
-        for edge in edges[:count]:
-            if tuple(edge) != PLAIN:
-                raise invalid_value(
-                    f"{name}: an edge from port {edge[0]} to port {edge[1]} of type {edge[2]}; the simulated device "
-                    "has edges that wait until the node before has ended (all zeros)"
-                )
-        return [PLAIN] * count
+        return [PLAIN] * count if edges is None else list(edges[:count])
+
+    @staticmethod
+    def _check_edge(name: str, before: Node, after: Node, data: Edge) -> None:
+        wrong = edge_error(before, after, data)
+        if wrong:
+            raise invalid_value(f"{name}: from {before.label} to {after.label}: {wrong}")
 
     @call("cudaGraphDestroyNode", "cuGraphDestroyNode", cost="graph_add_node")
     def graph_destroy_node(self, node: Handle) -> None:
@@ -238,7 +239,8 @@ class GraphCalls(CallGroup):
                 raise invalid_value(f"{name}: {one.label} cannot depend on itself")
             if other in one.after:
                 raise invalid_value(f"{name}: there is an edge from {one.label} to {other.label} already")
-            Graph.connect(one, other, data[index] if data else PLAIN)
+            self._check_edge(name, one, other, data[index])
+            Graph.connect(one, other, data[index])
 
     @call("cudaGraphRemoveDependencies", "cuGraphRemoveDependencies", cost="graph_add_node")
     def graph_remove_dependencies(
@@ -248,10 +250,13 @@ class GraphCalls(CallGroup):
         name = "cudaGraphRemoveDependencies"
         pairs = self._pairs(name, graph, before, after)
         self._memory.refuse(name, self.graph(graph, name), "lose edges")
-        self._edge_data(name, edges, len(pairs))
-        for one, other in pairs:
-            if other not in one.after:
-                raise invalid_value(f"{name}: there is no edge from {one.label} to {other.label}")
+        data = self._edge_data(name, edges, len(pairs))
+        for (one, other), wanted in zip(pairs, data, strict=True):
+            if other not in one.after or (edges is not None and one.after[other] != wanted):
+                raise invalid_value(
+                    f"{name}: there is no edge from {one.label} to {other.label}"
+                    + (f" with the data {wanted}" if other in one.after else "")
+                )
         for one, other in pairs:
             Graph.disconnect(one, other)
 
@@ -314,6 +319,9 @@ class GraphCalls(CallGroup):
             raise invalid_value(f"{name}: {node.label} belongs to another graph")
         return node
 
-    def own_nodes(self, graph: Graph, handles: Sequence[int], name: str) -> list[Node]:
-        """Nodes of ``graph`` by their handles."""
-        return [self._own(graph, handle, name) for handle in handles]
+    def own_nodes(
+        self, graph: Graph, handles: Sequence[int], name: str, edges: Sequence[Edge] | None
+    ) -> dict[Node, Edge]:
+        """Nodes of ``graph`` by their handles, with the data of the edges from them."""
+        nodes = [self._own(graph, handle, name) for handle in handles]
+        return dict(zip(nodes, self._edge_data(name, edges, len(nodes)), strict=True))

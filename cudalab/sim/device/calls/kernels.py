@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cuda.bindings.runtime import cudaError_t
 
@@ -24,6 +24,7 @@ from cudalab.sim.device.calls.textures import TextureCalls
 from cudalab.sim.device.declaration import Address, Handle, HostCallback, InCapture, PackedBytes, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.graphs.content import Content, KernelContent, NodeKind
+from cudalab.sim.device.graphs.graph import PLAIN, PROGRAMMATIC
 from cudalab.sim.device.queue.array_function import ArrayFunction
 from cudalab.sim.device.queue.byte_ranges import Range, StridedRange
 from cudalab.sim.device.queue.kernel_launch import KernelLaunch, rehearsal
@@ -41,6 +42,7 @@ from cudalab.sim.machine.launch.occupancy import kernel_occupancy
 from cudalab.sim.machine.launch.validation import LaunchError, check_residency
 from cudalab.sim.machine.memory import host_watch
 
+_NO_ATTRIBUTES = LaunchAttributes()
 MAX_DYNAMIC_SHARED, CARVEOUT = 8, 9  # cudaFuncAttribute, and CUfunction_attribute
 REQUIRED_CLUSTER, NON_PORTABLE_CLUSTER, CLUSTER_POLICY = (11, 12, 13), 14, 15
 
@@ -289,20 +291,33 @@ class KernelCalls(CallGroup):
         work = self.work(function, grid, block, args, shared, cooperative, cluster, window)
         events = self._apply(attributes, work, queue) if attributes is not None else ()
         if queue.capture is not None:
-            if attributes is not None:
-                raise CudaError(
-                    cudaError_t.cudaErrorNotSupported,
-                    "cuLaunchKernelEx: a captured launch takes no attributes here but its clusters and whether it is "
-                    "cooperative: launch without the others while the stream captures",
-                )
-            content = KernelContent(function, grid, block, args, shared, cooperative, cluster, window)
-            return self.state.captures.add(queue, Content(NodeKind.KERNEL, content), work)
+            content = KernelContent(function, grid, block, args, shared, int(cooperative), cluster, window)
+            return self._capture(content, attributes or _NO_ATTRIBUTES, work, queue)
         launch = self.state.issue(work, queue)
         for event in events:
             event.record = launch
         if self.state.settings.launch_blocking:
             self.state.wait(launch)
         return None
+
+    def _capture(self, content: KernelContent, wanted: LaunchAttributes, work: KernelLaunch, stream: Stream) -> None:
+        """A launch becomes a node of the graph that the stream captures, with what it and the stream say."""
+        if wanted.event is not None or wanted.completion_event is not None:
+            raise CudaError(
+                cudaError_t.cudaErrorNotSupported,
+                "cuLaunchKernelEx: a captured launch records no event of its own here: record one behind it",
+            )
+        domain, domain_map = self._attributes.domains(stream)
+        kept = replace(
+            content,
+            priority=stream.priority if work.priority is None else work.priority,
+            carveout=wanted.carveout or 0,
+            domain=domain if wanted.domain is None else wanted.domain,
+            domain_map=domain_map if wanted.domain_map is None else stream_attributes.pair(wanted.domain_map),
+        )
+        work.priority = None  # that of a node counts where the graph is instantiated so
+        edge = PROGRAMMATIC if wanted.programmatic else PLAIN
+        self.state.captures.add(stream, Content(NodeKind.KERNEL, kept), work, edge)
 
     def work(
         self,

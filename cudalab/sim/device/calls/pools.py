@@ -139,6 +139,9 @@ class PoolCalls(CallGroup):
             return
         if queue.capture is not None:
             return self._graph_memory.capture_free(queue, pointer)
+        memory = self.state.graph_memory.at(pointer)
+        if memory is not None and not memory.lent:
+            self.state.captures.refuse_unsafe("cudaFreeAsync")
         if self.state.graph_memory.freed_by_program("cudaFreeAsync", pointer):
             self.state.issue(Release(self.state.graph_memory.known("cudaFreeAsync", pointer)), queue)
             return

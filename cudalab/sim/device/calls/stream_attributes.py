@@ -24,9 +24,16 @@ PRIORITY = int(cudaStreamAttrID.cudaLaunchAttributePriority)
 DOMAIN_MAP = int(cudaStreamAttrID.cudaLaunchAttributeMemSyncDomainMap)
 DOMAIN = int(cudaStreamAttrID.cudaLaunchAttributeMemSyncDomain)
 _DOMAINS = 4
-Value = WindowFields | tuple[int] | tuple[int, int]
-"""The fields of an attribute in the order of its structure: those of an access policy window, one, or two domains."""
+Value = WindowFields | tuple[int] | tuple[int, int] | tuple[int, int, int]
+"""The fields of an attribute in the order of its structure: those of an access policy window, one, two domains, or the
+blocks of a cluster, which only launches have."""
 _FIRST: dict[int, Value] = {WINDOW: (0, 0, 0.0, 0, 0), POLICY: (1,), DOMAIN_MAP: (0, 1), DOMAIN: (0,)}
+
+
+def pair(value: Value) -> tuple[int, int]:
+    """The two domains of a map."""
+    numbers = list(value)
+    return int(numbers[0]), int(numbers[1])
 
 
 class StreamAttributeCalls(CallGroup):
@@ -71,9 +78,9 @@ class StreamAttributeCalls(CallGroup):
             stream.window = self._window(value)
         self._attributes.setdefault(stream, {})[attribute] = value
 
-    def of(self, stream: Stream, attribute: int) -> Value:
-        """The fields of an attribute. No call."""
-        return self._attribute(stream, attribute)
+    def domains(self, stream: Stream) -> tuple[int, tuple[int, int]]:
+        """The memory synchronisation domain of a stream, and its map. No call."""
+        return int(self._attribute(stream, DOMAIN)[0]), pair(self._attribute(stream, DOMAIN_MAP))
 
     def check(self, attribute: int, value: Value) -> None:
         """Raise ``cudaErrorInvalidValue`` when a stream, or a launch, may not have this value."""

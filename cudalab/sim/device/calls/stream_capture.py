@@ -13,8 +13,8 @@ from cudalab.sim.device.calls.graphs import GraphCalls
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Handle
 from cudalab.sim.device.error import CudaError, invalid_value
-from cudalab.sim.device.graphs.capture import RELAXED, CaptureSequence
-from cudalab.sim.device.graphs.graph import Graph, Node
+from cudalab.sim.device.graphs.capture import RELAXED, CaptureSequence, Ends
+from cudalab.sim.device.graphs.graph import Edge, Graph
 from cudalab.sim.device.queue.operation import Stream
 from cudalab.sim.device.queue.stream import LEGACY, LEGACY_HANDLE
 from cudalab.sim.device.state import DeviceState
@@ -31,8 +31,8 @@ class CaptureInfo:
     """0: none; 1: it captures; 2: the capture is invalid."""
     number: int = 0
     graph: Handle = 0
-    nodes: tuple[Handle, ...] = ()
-    """What the stream's next node will depend on."""
+    nodes: tuple[tuple[Handle, int, int, int], ...] = ()
+    """What the stream's next node will depend on, each with the data of the edge."""
 
 
 class StreamCaptureCalls(CallGroup):
@@ -49,15 +49,17 @@ class StreamCaptureCalls(CallGroup):
     def capture_begin(self, stream: Handle, mode: int = 0) -> None:
         """What is put into the stream from now on becomes nodes of a new graph."""
         queue = self._ready("cudaStreamBeginCapture", stream, mode)
-        self._begin(queue, mode, self._graphs.new_graph(), [], own=True)
+        self._begin(queue, mode, self._graphs.new_graph(), {}, own=True)
 
     @call("cudaStreamBeginCaptureToGraph", "cuStreamBeginCaptureToGraph", cost="capture_begin")
-    def capture_begin_to_graph(self, stream: Handle, graph: Handle, after: Sequence[Handle], mode: int = 0) -> None:
+    def capture_begin_to_graph(
+        self, stream: Handle, graph: Handle, after: Sequence[Handle], mode: int = 0, edges: Sequence[Edge] | None = None
+    ) -> None:
         """The same into a graph that is there; the first node depends on the nodes ``after``."""
         name = "cudaStreamBeginCaptureToGraph"
         queue = self._ready(name, stream, mode)
         found = self._graphs.graph(graph, name)
-        self._begin(queue, mode, found, self._graphs.own_nodes(found, after, name), own=False)
+        self._begin(queue, mode, found, self._graphs.own_nodes(found, after, name, edges), own=False)
 
     def _ready(self, name: str, stream: int, mode: int) -> Stream:
         queue = self.state.scheduler.streams.find(stream)
@@ -73,7 +75,7 @@ class StreamCaptureCalls(CallGroup):
             raise CudaError(cudaError_t.cudaErrorIllegalState, f"{name}: the stream captures already")
         return queue
 
-    def _begin(self, stream: Stream, mode: int, graph: Graph, after: list[Node], *, own: bool) -> None:
+    def _begin(self, stream: Stream, mode: int, graph: Graph, after: Ends, *, own: bool) -> None:
         capture = CaptureSequence(next(self._numbers), mode, stream, graph, self._graphs.add, own=own)
         capture.ends[stream] = after
         self.state.captures.begin(capture)
@@ -148,11 +150,13 @@ class StreamCaptureCalls(CallGroup):
         status, capture = self._status(queue), queue.capture
         if capture is None or status == INVALIDATED:
             return CaptureInfo(status)
-        nodes = tuple(node.handle for node in capture.ends[queue])
+        nodes = tuple((node.handle, *data) for node, data in capture.ends[queue].items())
         return CaptureInfo(status, capture.number, capture.graph.handle, nodes)
 
     @call("cudaStreamUpdateCaptureDependencies", "cuStreamUpdateCaptureDependencies")
-    def capture_update_dependencies(self, stream: Handle, nodes: Sequence[Handle], flags: int = 0) -> None:
+    def capture_update_dependencies(
+        self, stream: Handle, nodes: Sequence[Handle], flags: int = 0, edges: Sequence[Edge] | None = None
+    ) -> None:
         """The stream's next node depends on ``nodes``, too (0), or on nothing else (1)."""
         name = "cudaStreamUpdateCaptureDependencies"
         queue = self.state.scheduler.streams.find(stream)
@@ -162,9 +166,8 @@ class StreamCaptureCalls(CallGroup):
         if capture is None:
             raise CudaError(cudaError_t.cudaErrorIllegalState, f"{name}: the stream does not capture")
         capture.check(name)
-        found = self._graphs.own_nodes(capture.graph, nodes, name)
-        ends = [] if flags == _SET else capture.ends[queue]
-        capture.ends[queue] = list(dict.fromkeys((*ends, *found)))
+        found = self._graphs.own_nodes(capture.graph, nodes, name, edges)
+        capture.ends[queue] = found if flags == _SET else capture.ends[queue] | found
 
     @call("cudaThreadExchangeStreamCaptureMode", "cuThreadExchangeStreamCaptureMode")
     def capture_mode(self, mode: int) -> int:

@@ -190,7 +190,7 @@ class StreamCalls(CallGroup):
 
         def call() -> None:
             if function is not None:
-                self.call_host(function)
+                self._call_host(function)
 
         return HostFunction(call, self._notice())
 
@@ -201,12 +201,12 @@ class StreamCalls(CallGroup):
         queue = self.state.scheduler.streams.find(stream)
 
         def tell(status: int) -> None:
-            self.call_host(functools.wraps(function)(lambda: function(status)))
+            self._call_host(functools.wraps(function)(lambda: function(status)))
 
         callback = HostFunction(lambda: tell(_SUCCESS), self._notice(), on_fault=lambda error: tell(int(error.code)))
         self.state.issue(callback, queue)
 
-    def call_host(self, function: Callable[[], None]) -> None:
+    def _call_host(self, function: Callable[[], None]) -> None:
         """Call a function of the program in the thread of host functions. What it raises CUDA never learns: it is
         shown, and the stream goes on (seen on an H200)."""
         if self.state.recorder.replaying:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from threading import get_ident
+
 from cudalab.sim.device.calls.graphs import GraphCalls
 from cudalab.sim.device.calls.group import CallGroup, call
-from cudalab.sim.device.calls.streams import StreamCalls
 from cudalab.sim.device.declaration import Handle, HostCallback
 from cudalab.sim.device.error import invalid_value
 from cudalab.sim.device.graphs.user_object import UserObject
+from cudalab.sim.device.queue.host_function import ignored
 from cudalab.sim.device.state import DeviceState
+from cudalab.sim.machine.memory import host_watch
 
 NO_DESTRUCTOR_SYNC, MOVE = 1, 1
 _FIRST, _STEP = 0x1100_0000, 0x40
@@ -18,9 +23,9 @@ _MOST = (1 << 31) - 1
 class UserObjectCalls(CallGroup):
     """User objects."""
 
-    def __init__(self, state: DeviceState, graphs: GraphCalls, streams: StreamCalls) -> None:
+    def __init__(self, state: DeviceState, graphs: GraphCalls) -> None:
         super().__init__(state)
-        self._graphs, self._streams = graphs, streams
+        self._graphs = graphs
 
     def clear(self) -> None:
         self._objects: dict[int, UserObject] = {}
@@ -41,8 +46,8 @@ class UserObjectCalls(CallGroup):
 
         def gone(made: UserObject) -> None:
             del self._objects[made.handle]
-            if destroy is not None:
-                self._streams.call_host(destroy)
+            if destroy is not None and not self.state.recorder.replaying:
+                self._destroy(destroy)
 
         made = UserObject(self._next, count, gone)
         self._next += _STEP
@@ -89,6 +94,20 @@ class UserObjectCalls(CallGroup):
                 f"{name}: {count} references to {user_object:#x}, of which the graph holds {found.references[held]}"
             )
         found.references.give_back(held, count)
+
+    def _destroy(self, destroy: Callable[[], None]) -> None:
+        """Call a destructor in this thread, whose calls of CUDA are refused meanwhile (seen on an H200)."""
+        refused, ident = self.state.host_thread.idents, get_ident()
+        before = ident in refused
+        refused.add(ident)
+        try:
+            with host_watch.listening():
+                destroy()
+        except Exception as error:
+            print(ignored(destroy, error), file=sys.stderr)
+        finally:
+            if not before:
+                refused.discard(ident)
 
     @staticmethod
     def _check_count(name: str, count: int) -> None:

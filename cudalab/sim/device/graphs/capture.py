@@ -17,7 +17,7 @@ from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.graphs.content import Content
-from cudalab.sim.device.graphs.graph import Graph, Node, ancestors
+from cudalab.sim.device.graphs.graph import PLAIN, Edge, Graph, Node, ancestors, edge_error
 
 if TYPE_CHECKING:
     from cudalab.sim.device.queue.operation import Stream, Work
@@ -35,6 +35,8 @@ _LEGACY = (
 _MODES = ("Global", "ThreadLocal", "Relaxed")
 
 AddNode = Callable[[Graph, Iterable[Node], Content, "Work[Any] | None"], Node]
+Ends = dict[Node, Edge]
+"""What the next node of a stream depends on, and the data of those edges."""
 
 
 class CaptureSequence:
@@ -52,7 +54,7 @@ class CaptureSequence:
         self.why = ""
         """What invalidated it; empty while it is valid."""
         self.active = True
-        self.ends: dict[Stream, list[Node]] = {origin: []}
+        self.ends: dict[Stream, Ends] = {origin: {}}
         """Its streams, and what the next node of each depends on."""
         self._add = add
 
@@ -75,17 +77,23 @@ class CaptureSequence:
             self.why = name
         return CudaError(code, f"{name}: {why}")
 
-    def add(self, stream: Stream, content: Content, work: Work[Any] | None) -> Node:
-        """A call of one of its streams becomes a node."""
-        node = self._add(self.graph, self.ends[stream], content, work)
-        self.ends[stream] = [node]
+    def add(self, stream: Stream, content: Content, work: Work[Any] | None, edge: Edge = PLAIN) -> Node:
+        """A call of one of its streams becomes a node, behind edges like ``edge`` where nodes can have such."""
+        before = self.ends[stream]
+        node = self._add(self.graph, before, content, work)
+        for other, data in before.items():
+            wanted = edge if data == PLAIN else data
+            if wanted != PLAIN and not edge_error(other, node, wanted):
+                self.graph.connect(other, node, wanted)
+        self.ends[stream] = {node: PLAIN}
         return node
 
     def join(self, stream: Stream, nodes: Iterable[Node]) -> None:
         """The next node of ``stream`` comes after ``nodes``, too; the stream may be new."""
         stream.capture = self
-        ends = self.ends.setdefault(stream, [])
-        ends += [node for node in nodes if node not in ends]
+        ends = self.ends.setdefault(stream, {})
+        for node in nodes:
+            ends.setdefault(node, PLAIN)
 
     def unjoined(self) -> list[Node]:
         """The last nodes of streams that its first stream does not come after."""
@@ -125,11 +133,11 @@ class Captures:
         capture.leave()
 
     @staticmethod
-    def add(stream: Stream, content: Content, work: Work[Any] | None) -> None:
+    def add(stream: Stream, content: Content, work: Work[Any] | None, edge: Edge = PLAIN) -> None:
         """A call of a capturing stream becomes a node; raises when the capture is not valid any more."""
         assert stream.capture is not None
         stream.capture.check(work.title if work is not None else content.kind.title)
-        stream.capture.add(stream, content, work)
+        stream.capture.add(stream, content, work, edge)
 
     @property
     def forbids_legacy(self) -> bool:
@@ -213,7 +221,8 @@ class Captures:
         raise stream.capture.refuse(
             name,
             cudaError_t.cudaErrorStreamCaptureUnsupported,
-            "graphs have no node for this, so it cannot be captured. Do it before the capture, or behind the launch",
+            "graphs have no node for this, so it cannot be captured. Do it before the capture, or behind the launch; a "
+            "graph becomes part of another as a child graph node (cudaGraphAddChildGraphNode)",
         )
 
     @staticmethod

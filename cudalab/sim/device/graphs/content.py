@@ -5,7 +5,7 @@ One :class:`Content` holds the values of one kind of node, as ``cudaGraphNodePar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from cudalab.sim.device.declaration import Address, Handle, PackedBytes
@@ -60,10 +60,22 @@ class KernelContent:
     block: Dim3
     args: PackedBytes
     shared: int = 0
-    cooperative: bool = False
+    cooperative: int = 0
     cluster: Dim3 | None = None
     window: tuple[Address, int, float, int, int] | None = None
     """The access policy window, as its structure has it (``calls/access_windows.py``)."""
+    priority: int = 0
+    carveout: int = 0
+    """Percent of the L1 as shared memory; 0: as its function says."""
+    domain: int = 0
+    domain_map: tuple[int, int] = (0, 1)
+    scheduling: int = 0
+    """``cudaClusterSchedulingPolicy``"""
+
+    def with_attributes_of(self, other: KernelContent) -> KernelContent:
+        """This launch with the attributes of another one."""
+        function, grid, block = self.function, self.grid, self.block
+        return replace(other, function=function, grid=grid, block=block, args=self.args, shared=self.shared)
 
 
 @dataclass(frozen=True)

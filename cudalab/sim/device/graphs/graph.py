@@ -22,6 +22,30 @@ Edge = tuple[int, int, int]
 """``cudaGraphEdgeData``: ``from_port``, ``to_port``, ``type``."""
 PLAIN: Edge = (0, 0, 0)
 """All of the node before must have ended."""
+PROGRAMMATIC: Edge = (1, 0, 1)
+"""All blocks of the kernel before have triggered (``griddepcontrol.launch_dependents``), or have ended. The order is
+that of a plain edge here, as for programmatic launches in streams."""
+_TRIGGERED, _STARTED = 1, 2
+"""Ports of a kernel: its blocks have triggered, or have started."""
+
+
+def edge_error(before: Node, after: Node, data: Edge) -> str:
+    """Why two nodes cannot have an edge with these data; empty when they can (CUDA Runtime API, "Edge data")."""
+    port, to, kind = data
+    if data == PLAIN:
+        return ""
+    if before.kind is not NodeKind.KERNEL or after.kind is not NodeKind.KERNEL:
+        return "only an edge between two kernels has ports or a type; all other edges are zeros"
+    if to:
+        return f"nodes have one incoming port, 0 (got {to})"
+    if kind == 1 and port in (_TRIGGERED, _STARTED):
+        return ""
+    if kind == 0 and port == _STARTED:
+        return ""
+    return (
+        f"an edge from port {port} of type {kind}: a programmatic edge (type 1) comes from the port "
+        "cudaGraphKernelNodePortProgrammatic (1) or cudaGraphKernelNodePortLaunchCompletion (2)"
+    )
 
 
 class Node:

@@ -100,34 +100,25 @@ class Release(Work[Operation]):
 
 @dataclass
 class Usage:
-    """Bytes that the graphs of one device have taken from it, in whole pages. They are the graphs' until a trim, also
-    when the executable graph that they were taken for is gone; another one may have them then."""
+    """Bytes that the graphs of one device have taken from it, in whole pages: as much as any launch needed beside what
+    the program held then. They stay the graphs' until a trim gives back what is not held (an H200)."""
 
     reserved: int = 0
     used_high: int = 0
     reserved_high: int = 0
-    idle: int = 0
-    """Of executable graphs that are gone."""
 
     @property
     def used(self) -> int:
         return self.reserved
 
-    def take(self, size: int) -> None:
-        """An executable graph is launched for the first time, which allocates ``size`` bytes."""
-        pages = _pages(size)
-        self.reserved += max(0, pages - self.idle)
-        self.idle = max(0, self.idle - pages)
+    def take(self, size: int, held: int) -> None:
+        """A launch allocates ``size`` bytes, beside ``held`` that the program has not freed."""
+        self.reserved = max(self.reserved, _pages(held) + _pages(size))
         self.used_high, self.reserved_high = max(self.used, self.used_high), max(self.reserved, self.reserved_high)
 
-    def leave(self, size: int) -> None:
-        """An executable graph is gone that was launched."""
-        self.idle += _pages(size)
-
-    def trim(self) -> None:
-        """Give back what belongs to no executable graph."""
-        self.reserved -= self.idle
-        self.idle = 0
+    def trim(self, held: int) -> None:
+        """Give back what the program does not hold."""
+        self.reserved = min(self.reserved, _pages(held))
 
 
 def _pages(size: int) -> int:
@@ -148,6 +139,10 @@ class GraphMemory:
     def usage(self, device: int) -> Usage:
         """What the graphs of a device have taken from it."""
         return self._usage.setdefault(device, Usage())
+
+    def held(self, device: int) -> int:
+        """The bytes that launches have allocated and nobody has freed, in the order of the calls."""
+        return sum(each.size for each in self._allocations.values() if each.lent and each.device == device)
 
     def reserve(self, size: int, device: int) -> GraphAllocation:
         """Addresses for a new allocation node."""

@@ -50,7 +50,9 @@ def difference(old: ExecutableGraph, new: ExecutableGraph) -> Difference | None:
             UpdateResult.TOPOLOGY_CHANGED, f"{len(new.nodes)} nodes, and the executable graph has {len(old.nodes)}"
         )
     for one, other in zip(old.nodes, new.nodes, strict=True):
-        if sorted(one.before) != sorted(other.before):
+        if sorted(one.before) != sorted(other.before) or sorted(one.node.before.values()) != sorted(
+            other.node.before.values()
+        ):
             missing = next((place for place in other.before if place not in one.before), None)
             return Difference(
                 UpdateResult.TOPOLOGY_CHANGED,
@@ -86,7 +88,8 @@ def change(one: ExecutableNode, other: ExecutableNode) -> tuple[UpdateResult, st
         if _boxes(old.region, new.region):
             return UpdateResult.PARAMETERS_CHANGED, "only the address and the value of a memset of rows can change"
     elif one.content.kind in (NodeKind.MEM_ALLOC, NodeKind.MEM_FREE):
-        return UpdateResult.NOT_SUPPORTED, "memory nodes cannot be updated"
+        if one.content != other.content:
+            return UpdateResult.NOT_SUPPORTED, "memory nodes cannot be updated"
     return None
 
 

@@ -3,8 +3,8 @@
 The program holds references, and so do graphs and executable graphs: a clone and a child graph hold as many as the
 graph that they were copied from, an executable graph as many as all graphs that it was made from, until it is destroyed
 and its last launch has ended. With the last reference the destructor is called (CUDA Programming Guide, "CUDA User
-Objects"). A GPU's driver calls it from a thread of its own, a little later; here the call that releases the last
-reference waits for it.
+Objects"), in the thread that released it; the guide promises a thread of the driver's, an H200 does it like this. A GPU
+does not notice that more references are released than there are; here that is an error.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from cudalab.sim import cudart
 from cudalab.sim import driver as sim_driver
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import CudaError, Device, Log, replay
-from cudalab.sim.device.calls import stream_attributes
+from cudalab.sim.device.calls import node_attributes, stream_attributes
 from cudalab.sim.device.declaration import CALLS, Call, Waits
 from cudalab.sim.device.graphs.content import (
     AllocationContent,
@@ -172,6 +172,9 @@ class Kit:
         device.graph_launch(device.graph_instantiate(device.capture_end(stream)), stream)
         device.graph_launch(executable)
         device.free(made.pointer)
+
+    def kernel_node(self) -> int:
+        return self.graph()[1][2]
 
     def user_object(self) -> int:
         return self.device.user_object_create(lambda: self.kept.append(1), 1, 1)
@@ -382,8 +385,19 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "graph_get_id": lambda kit: kit.device.graph_get_id(kit.graph()[0]),
     "graph_instantiate": Kit.executable,
     "graph_launch": Kit.launch_graph,
+    "graph_node_attribute": lambda kit: kit.device.graph_node_attribute(kit.kernel_node(), stream_attributes.PRIORITY),
     "graph_node_content": lambda kit: kit.device.graph_node_content(kit.graph()[1][2], int(NodeKind.KERNEL)),
+    "graph_node_copy_attributes": lambda kit: (
+        node := kit.kernel_node(),
+        kit.device.graph_node_copy_attributes(node, node),
+    ),
     "graph_node_number": lambda kit: kit.device.graph_node_number(kit.graph()[1][1]),
+    "graph_node_set_attribute": lambda kit: (
+        node := kit.kernel_node(),
+        kit.device.graph_node_set_attribute(node, stream_attributes.WINDOW, (kit.memory(), SIZE, 0.5, 2, 1)),
+        kit.device.graph_node_set_attribute(node, node_attributes.CLUSTER, (1, 1, 1)),
+        kit.device.graph_launch(kit.device.graph_instantiate(kit.device.graph_of_node(node), 8)),
+    ),
     "graph_node_type": lambda kit: kit.device.graph_node_type(kit.graph()[1][1]),
     "graph_memory_attribute": lambda kit: (kit.launch_memory(), kit.device.graph_memory_attribute(0, 1)),
     "graph_memory_set_attribute": lambda kit: (
