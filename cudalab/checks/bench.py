@@ -277,11 +277,14 @@ class Buffer:
 class KernelBench(Bench):
     """Tries one kernel."""
 
+    program: Program | None = None
+    """What the answer compiles to; None where it does not."""
+
     def _run(self) -> None:
         """Compile the answer and take it through the exercise."""
         self._buffers: list[Buffer] = []
         self._ran = False
-        program = self._compile()
+        program = self.program = self._compile()
         self._memory = Memory(CAPACITY)
         try:
             module = Module(program, self._memory, load().launch_limits)

@@ -1,25 +1,20 @@
-"""``python -m cudalab exercises``: write what learners open from what teachers write."""
+"""``python -m cudalab exercises``: write what learners open from what teachers write; and ``grade``."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cudalab.grading import grade_command
 from cudalab.grading.generate import generate_all
 from cudalab.installation.environment import project_root
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run ``exercises``; returns the exit code. ``grade`` is refused: it is planned."""
+    """Run ``exercises`` or ``grade``; returns the exit code."""
     if arguments[:1] == ["grade"]:
-        print(
-            "grade: grading submissions is planned and not part of this version. "
-            "cudalab.check gives the points of an exercise in its notebook.",
-            file=sys.stderr,
-        )
-        return 2
+        return grade_command.main(arguments[1:])
     root = project_root()
     parser = argparse.ArgumentParser(prog="python -m cudalab exercises", description=__doc__)
     parser.add_argument("command", choices=["exercises"], help=argparse.SUPPRESS)

@@ -19,5 +19,5 @@ class Limits:
     """Processes and threads of a worker that runs Python."""
     disk: int = 64 << 20
     """Bytes of one file that is written."""
-    output: int = 4 << 20
-    """Bytes of the result, and of what a worker prints."""
+    output: int = 16 << 20
+    """Bytes of anything that the question says to the grader, and of what a worker prints."""

@@ -113,6 +113,12 @@ def load_object(code: bytes, entry: str, imports: dict[str, int]) -> LoadedCode:
     return LoadedCode(tracker, tracker)
 
 
+def link_runtime(code: bytes) -> None:
+    """Link the runtime object, which every program needs, before the first one does."""
+    with _lock:
+        _runtime_library(code)
+
+
 _runtimes: dict[bytes, tuple[str, Any]] = {}
 
 

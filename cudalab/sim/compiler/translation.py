@@ -45,10 +45,19 @@ from cudalab.sim.compiler.program import VARIANTS, InvalidWideCode, Program
 
 _KEPT = 64  # programs remembered in this process
 
+_confined = False
+
 _programs: OrderedDict[str, Program] = OrderedDict()
 _running: dict[tuple[str, str], Future[bytes]] = {}
 _lock = threading.Lock()
 _runtime_lock = threading.Lock()
+
+
+def confine() -> None:
+    """From now on this process compiles for strangers: every source as with ``bundled_headers_only``, and their object
+    code in jailed helpers, too."""
+    global _confined
+    _confined = True
 
 
 def compile(
@@ -80,7 +89,8 @@ def compile(
         CompileError: mistakes in the source, or a limit was reached.
         CompilerUnavailable: there is no NVRTC here; says what to install.
     """
-    request = _Request(source, options, name_expressions, name, bundled_headers_only, architecture)
+    restricted = bundled_headers_only or _confined
+    request = _Request(source, options, name_expressions, name, restricted, architecture)
     key = request.key()
     program = _remembered(key)
     if program is not None:
@@ -88,9 +98,7 @@ def compile(
     name_of_key = key.name if key else ""
     try:
         with waiting.step(waiting.reading(source)):
-            reply = helper.call(
-                request.message(), Compiled, bounds=limits, jailed=bundled_headers_only, program=name_of_key
-            )
+            reply = helper.call(request.message(), Compiled, bounds=limits, jailed=restricted, program=name_of_key)
     except HelperFailure as failure:
         raise request.error(failure, limits or helper.limits()) from None
     program = request.check(replace(reply.program, key=name_of_key))
@@ -110,7 +118,7 @@ def compile_ptx(ptx: str, *, limits: Limits | None = None) -> Program:
     if program is not None:
         return program
     try:
-        reply = helper.call(Build(ptx), Compiled, bounds=limits, program=key.name)
+        reply = helper.call(Build(ptx), Compiled, bounds=limits, jailed=_confined, program=key.name)
     except HelperFailure as failure:
         raise _failure(failure, limits or helper.limits(), "", "module.ptx", ()) from None
     program = replace(reply.program, key=key.name)
@@ -170,6 +178,13 @@ def host_fault_code() -> bytes:
     return _object_code(cache.key("host fault", cache.backend_identity()), MakeFaultHandler()).code
 
 
+def prepare() -> None:
+    """Make and link now what every program is linked with: processes that are forked later then have it."""
+    from cudalab.sim.compiler.loader import link_runtime  # loads LLVM
+
+    link_runtime(_runtime())
+
+
 def _fetch(program: Program, variant: str, future: Future[bytes]) -> None:
     try:
         code = _generate(program, variant, None)
@@ -208,7 +223,8 @@ def _object_code(
     if stored is not None:
         return stored
     try:
-        made = helper.call(request, ObjectCode, bounds=limits, program=program.key if program else "")
+        known = program.key if program else ""
+        made = helper.call(request, ObjectCode, bounds=limits, jailed=_confined, program=known)
     except HelperFailure as failure:
         source = program.source if program else ""
         raise _failure(failure, limits or helper.limits(), source, failure.file or "kernel.cu", ()) from None

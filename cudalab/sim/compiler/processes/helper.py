@@ -11,6 +11,7 @@
 - **Alone.** Helpers get no signals of the caller's terminal and end with the caller, whatever ends it.
   After a fork the child starts its own.
 - **Jailed**, on request (``jail.py``), in helpers of their own.
+- **Elsewhere**, on request: a process that may not start any hands its requests to one that may.
 
 Works without ``fork``: helpers are plain subprocesses behind pipes.
 """
@@ -29,6 +30,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -246,6 +248,7 @@ def _command(jailed: bool) -> tuple[list[str], bool]:
         "library": str(library or ""),
         "folders": list(folders),
         "readable": readable,
+        "apart": jailed and hasattr(os, "fork"),
         "precompile": not jailed and os.environ.get("CUDALAB_PRECOMPILED_HEADERS", "").lower() != "off",
     }
     command = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, json.dumps(configuration)]
@@ -344,6 +347,14 @@ class _Pool:
 
 
 _pools = {False: _Pool(False), True: _Pool(True)}
+_elsewhere: Callable[[Request, Limits], Reply] | None = None
+
+
+def hand_over(to: Callable[[Request, Limits], Reply] | None) -> None:
+    """From now on ``to`` answers this process's requests, which starts no helpers; None: as before. ``to`` may raise
+    ``HelperFailure``."""
+    global _elsewhere
+    _elsewhere = to
 
 
 def call(
@@ -373,6 +384,8 @@ def call(
 
 def _ask(request: Request, bounds: Limits, jailed: bool, program: str) -> Reply:
     """One helper's reply to the request. A helper that failed, or is in a doubtful state, has been replaced."""
+    if _elsewhere is not None:
+        return _elsewhere(request, bounds)
     pool = _pools[jailed]
     helper = pool.acquire(program)
     try:

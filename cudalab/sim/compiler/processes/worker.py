@@ -4,7 +4,9 @@ Runs as a process of its own, started by ``helper.py``, because a compiler fed w
 can run out of memory, crash or never end, and must not take the notebook with it. Nothing of
 ``cudalab`` above ``sim.compiler`` is imported here.
 
-One request at a time, in and out by the messages of ``codec.py``. The process ends when its input does,
+One request at a time, in and out by the messages of ``codec.py``. A jailed helper, which reads the sources of
+strangers, answers each in a child of its own: what one source does to a compiler is gone before the next is read. The
+process ends when its input does,
 also in the middle of a compile; when a request exceeds its time though nobody is left to see to it; and
 after running out of memory, when a compiler's state can no longer be trusted.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import signal
 import sys
 import threading
 import time
@@ -200,6 +203,28 @@ class Worker:
             self.answer(Order(Native(reply.program.ptx, "plain"), unbounded))
 
 
+def _answer_apart(worker: Worker, order: Order) -> Reply:
+    """The reply to one request, made by a child that nothing is left of. Where the child dies, this process dies the
+    same way, for ``helper.py`` to tell how."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        signal.setitimer(signal.ITIMER_REAL, order.limits.seconds + _GRACE)  # nobody watches over it
+        with os.fdopen(writing, "wb") as out:
+            out.write(codec.encode(worker.answer(order)))
+        os._exit(0)
+    os.close(writing)
+    worker.deadline = time.monotonic() + order.limits.seconds + _GRACE
+    with os.fdopen(reading, "rb") as replies:
+        data = replies.read()
+    _, status = os.waitpid(child, 0)
+    worker.deadline = 0.0
+    code = os.waitstatus_to_exitcode(status)
+    if code:
+        os._exit(3 if code == -signal.SIGALRM else 128 - code if code < 0 else code)
+    return codec.decode(Reply, data)  # type: ignore[arg-type]  # a union is no `type` to mypy
+
+
 def _check_size(ptx: str, limits: Limits) -> None:
     if limits.ptx and len(ptx) > limits.ptx:
         raise _Refused(Refusal("size", f"{len(ptx)} bytes of PTX"))
@@ -282,8 +307,8 @@ def _streams() -> tuple[BinaryIO, BinaryIO]:
 
 
 def main(configuration: dict[str, Any]) -> None:
-    """Serve until the input ends. ``configuration``: library, folders, readable (jailed when not empty), precompile
-    (headers, in idle time)."""
+    """Serve until the input ends. ``configuration``: library, folders, readable (jailed when not empty), apart
+    (each request in a child), precompile (headers, in idle time)."""
     requests, replies = _streams()
     try:
         import resource
@@ -309,7 +334,7 @@ def main(configuration: dict[str, Any]) -> None:
             break
         if order is None:
             break
-        reply = worker.answer(order)
+        reply = _answer_apart(worker, order) if configuration["apart"] else worker.answer(order)
         replies.write(codec.frame(reply))
         replies.flush()
         if isinstance(reply, Refusal) and reply.kind in ("memory", "crash"):

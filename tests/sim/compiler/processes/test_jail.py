@@ -13,9 +13,10 @@ from msgspec import structs
 
 from cudalab.sim.compiler import CompileError, compile, translation
 from cudalab.sim.compiler.processes import helper, jail
-from cudalab.sim.compiler.processes.messages import Compile, Compiled
+from cudalab.sim.compiler.processes.messages import Compile, Compiled, Limits
 
 KERNEL = 'extern "C" __global__ void k(int *x) { x[0] = 1; }\n'
+ARRAY = "__device__ int a[2000000000] = {1};\n__global__ void k(int *x) { x[0] = a[x[1]]; }"
 SECRET = "the_secret_word"
 
 
@@ -187,3 +188,52 @@ def test_no_landlock_on_other_systems(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_options_that_name_files(options: tuple[str, ...]) -> None:
     with pytest.raises(CompileError, match="not allowed"):
         compile(KERNEL, options=options, bundled_headers_only=True)
+
+
+def test_a_jailed_helper_answers_in_a_child() -> None:
+    """What a compiler remembers of one source is gone before it reads the next one."""
+    assert _ask(KERNEL)[0] == "compiled"
+    (entry,) = [entry for entry in helper._pools[True]._helpers if entry.alive()]
+    before = helper.resident_bytes(entry.process.pid)
+    heavy = "#define A(x) x x x x x x x x\n" + KERNEL.replace("x[0] = 1;", "A(A(A(x[0] += x[1];)))")
+    assert _ask(heavy)[0] == "compiled" and entry.alive()
+    assert helper.resident_bytes(entry.process.pid) < before + (4 << 20)
+    with pytest.raises(CompileError, match="memory limit"):
+        compile(ARRAY, bundled_headers_only=True, limits=Limits(memory=256 << 20))
+    assert _ask(KERNEL)[0] == "compiled"
+
+
+def test_requests_can_be_answered_elsewhere() -> None:
+    asked: list[object] = []
+
+    def elsewhere(request: object, bounds: object) -> object:
+        asked.append(request)
+        raise helper.HelperFailure("time", "not today")
+
+    helper.hand_over(elsewhere)  # type: ignore[arg-type]
+    try:
+        with pytest.raises(CompileError, match="time limit"):
+            compile(KERNEL)
+    finally:
+        helper.hand_over(None)
+    assert [type(one) for one in asked] == [Compile]
+
+
+def test_a_process_that_is_confined_compiles_everything_in_the_jail(
+    secret: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translation, "_confined", False)
+    translation.confine()
+    with pytest.raises(CompileError, match="CUDA's own headers"):
+        compile(f'#include "{secret}"\n{KERNEL}')
+    program = compile(KERNEL)
+    jails = []
+
+    def call(*given: object, jailed: bool = False, **options: object) -> object:
+        jails.append(jailed)
+        raise helper.HelperFailure("time", "enough is known")
+
+    monkeypatch.setattr(helper, "call", call)
+    with pytest.raises(CompileError):
+        translation.native(program, "plain")
+    assert jails == [True]

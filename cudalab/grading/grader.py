@@ -1,0 +1,131 @@
+"""From what was handed in to results in the store: what there is to grade, and who grades it.
+
+The order in which answers are graded, and by how many processes at once, makes no difference: each result depends on
+the answer's text, the exercise and the seed alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cudalab.checks.exercise import Exercise
+from cudalab.grading.examiner import Examiner
+from cudalab.grading.limits import Limits
+from cudalab.grading.messages import Question
+from cudalab.grading.store import Store, Task
+from cudalab.grading.submissions import Submission
+
+MISSING = "not handed in"
+
+
+def wanted(exercises: Mapping[str, Exercise]) -> dict[str, str]:
+    """By ``grade_id``, how a cell that answers the exercise is recognised (``notebook.read``)."""
+    return {
+        exercise.kernel: rf"%%cuda[^\n]*\b{exercise.kernel}\b"
+        if exercise.answer == "kernel"
+        else rf"(?m)^(?:def )?{exercise.kernel}\b"
+        for exercise in exercises.values()
+    }
+
+
+@dataclass
+class Plan:
+    """What there is to grade. Both by student and exercise."""
+
+    tasks: dict[tuple[str, str], Task] = field(default_factory=dict)
+    notes: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Why there is nothing to grade."""
+
+
+def plan(
+    submissions: Mapping[str, Submission],
+    exercises: Mapping[str, Exercise],
+    seed: int,
+    *,
+    per_student: bool = False,
+    only: Collection[str] = (),
+) -> Plan:
+    """What there is to grade of ``exercises``. ``only``: of these students and exercises."""
+    made = Plan()
+    students = [one for one in only if one in submissions]
+    chosen = [one for one in only if one in exercises]
+    for student, submission in submissions.items():
+        for exercise in exercises.values():
+            if (students and student not in students) or (chosen and exercise.id not in chosen):
+                continue
+            place, name = (student, exercise.id), exercise.kernel
+            if name in submission.unclear:
+                made.notes[place] = submission.unclear[name]
+            elif name not in submission.answers:
+                made.notes[place] = MISSING
+            else:
+                own = seed_of(seed, exercise.id, student if per_student else "")
+                made.tasks[place] = task(exercise.id, submission.answers[name], own)
+    return made
+
+
+def seed_of(seed: int, exercise: str, student: str = "") -> int:
+    """The seed of one score, from the seed of all."""
+    text = f"{seed}/{exercise}/{student}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big")
+
+
+def task(exercise: str, text: str, seed: int) -> Task:
+    """An answer to grade; equal answers are one task."""
+    digest = hashlib.blake2b(f"{exercise}/{seed}/{text}".encode(), digest_size=12)
+    return Task(digest.hexdigest(), exercise, seed, text)
+
+
+def grade(
+    store: Store,
+    run: int,
+    tasks: Sequence[Task],
+    *,
+    jobs: int,
+    limits: Limits,
+    cache: Path,
+    bank: Path | None = None,
+    told: Callable[[], None] = lambda: None,
+) -> None:
+    """Grade ``tasks``, ``jobs`` at a time, and keep each result as it comes; ``told`` is called after each."""
+    waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
+    for one in tasks:
+        waiting.put(one)
+    stop, failures = threading.Event(), []
+    cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def work(examiner: Examiner) -> None:
+        try:
+            while not stop.is_set():
+                try:
+                    one = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                began = time.monotonic()
+                outcome = examiner.ask(Question(one.exercise, one.text, one.seed, limits))
+                if not stop.is_set():
+                    store.keep(run, one.key, outcome, time.monotonic() - began)
+                    told()
+        except Exception as error:  # the disk is full, say: the others stop, too, and the teacher hears of it
+            failures.append(error)
+            stop.set()
+
+    examiners = [Examiner(cache, bank) for _ in range(max(1, min(jobs, len(tasks))))]
+    threads = [threading.Thread(target=work, args=(examiner,), daemon=True) for examiner in examiners]
+    for thread in threads:
+        thread.start()
+    try:
+        while any(thread.is_alive() for thread in threads):
+            threads[0].join(0.2) if threads[0].is_alive() else time.sleep(0.05)
+    finally:
+        stop.set()
+        for examiner in examiners:
+            examiner.stop()
+    if failures:
+        raise failures[0]

@@ -1,0 +1,111 @@
+"""One question: a process of its own, forked from the template, in which one answer is graded.
+
+It is bounded by what the system bounds, and by its template, which watches over the rest. It starts no compilers but
+asks its template for what it needs of them. One that grades a kernel gives up, for good, the right to open any file
+but those that Python and the simulated device consist of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+import cudalab
+from cudalab.checks.bench import KernelBench
+from cudalab.checks.exercise import Exercise, Finding, PartResult, Result
+from cudalab.grading.fingerprint import fingerprint
+from cudalab.grading.host_answer import NotGraded, run_host_answer
+from cudalab.grading.kernel_answer import Unreadable, read_kernel
+from cudalab.grading.limits import Limits
+from cudalab.grading.messages import Outcome, Question, Refused, Wanted, mistake, record
+from cudalab.sim.compiler import cache
+from cudalab.sim.compiler.processes import codec, helper, jail
+from cudalab.sim.compiler.processes.messages import Limits as CompilerLimits
+from cudalab.sim.compiler.processes.messages import Order, Reply, Request
+
+_OPEN_FILES = 256
+_SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/sys", "/dev")
+_SHARE = 0.8
+"""Of the time that a question may take, what its check may: the rest is for the compiler, and to say how it ended."""
+
+
+def run(question: Question, exercise: Exercise, said: BinaryIO, heard: BinaryIO) -> NoReturn:
+    """Grade the answer in this process, say the outcome to ``said``, and end. ``heard`` answers orders."""
+    status = 1
+    try:
+        _bound(question.limits)
+
+        def ask(request: Request, bounds: CompilerLimits) -> Reply:
+            said.write(codec.frame(Wanted(Order(request, bounds))))
+            said.flush()
+            message = codec.read(heard)
+            if message is None:
+                os._exit(1)  # the template is gone
+            return codec.decode(Reply, message)  # type: ignore[arg-type]  # a union is no `type` to mypy
+
+        helper.hand_over(ask)
+        if exercise.answer == "kernel":
+            jail.restrict(_readable())
+        try:
+            outcome = grade(question, exercise)
+        except Exception as error:  # a mistake in the grader itself, for the teacher to see
+            outcome = mistake(error)
+        said.write(codec.frame(outcome))
+        said.flush()
+        status = 0
+    finally:
+        os._exit(status)  # nothing of the template's is cleaned up twice
+
+
+def grade(question: Question, exercise: Exercise) -> Outcome:
+    """The outcome of one answer, in this process."""
+    limits = question.limits
+    if exercise.answer != "kernel":
+        try:
+            return record(run_host_answer(exercise, question.text, seed=question.seed, limits=limits))
+        except NotGraded as error:
+            return Refused(str(error))
+    try:
+        answer = read_kernel(question.text)
+    except Unreadable as error:
+        return record(_unreadable(exercise, str(error), question.seed))
+    bench = KernelBench(exercise, answer, seed=question.seed, time_limit=_SHARE * limits.seconds)
+    result = bench.run()
+    return record(result, fingerprint(bench.program.ptx) if bench.program else [])
+
+
+def _unreadable(exercise: Exercise, text: str, seed: int) -> Result:
+    """No points, and why."""
+    look = f"the first line of the cell: %%cuda {exercise.kernel}"
+    parts = tuple(
+        PartResult(name, 0.0, maximum, (Finding("correctness", "no kernel", text, look),))
+        if name == "correctness"
+        else PartResult(name, 0.0, maximum, skipped=True)
+        for name, maximum in exercise.points.items()
+    )
+    return Result(exercise.id, exercise.title, parts, seed)
+
+
+def _bound(limits: Limits) -> None:
+    import resource
+
+    def most(kind: int, value: int) -> None:
+        with contextlib.suppress(ValueError, OSError):  # a lower bound stands already
+            resource.setrlimit(kind, (value, value))
+
+    most(resource.RLIMIT_CORE, 0)
+    most(resource.RLIMIT_CPU, limits.cpu_seconds)
+    most(resource.RLIMIT_FSIZE, limits.disk)
+    most(resource.RLIMIT_NOFILE, _OPEN_FILES)
+
+
+def _readable() -> list[str]:
+    """What Python and the simulated device are made of; nothing of the teacher's, of a student's, or of the course."""
+    package = Path(cudalab.__file__).parent
+    libraries = [entry for entry in sys.path if entry and Path(entry).resolve() != package.parent]
+    kept = cache.folder()
+    python = [sys.prefix, sys.base_prefix, str(package), *([str(kept)] if kept else [])]
+    return [*libraries, *python, *_SYSTEM]

@@ -1,0 +1,182 @@
+"""The notebooks in folders and archives, in memory.
+
+Nothing is extracted, so a name in an archive cannot lead anywhere; links are not followed; every read is bounded,
+whatever a header claims. What cannot be read is named and left out, and the rest is read nonetheless.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+LARGEST_NOTEBOOK = 16 << 20
+"""Bytes of one notebook; pictures in its outputs count."""
+LARGEST_ARCHIVE = 64 << 20
+"""Bytes of an archive in an archive: what one student hands in."""
+MOST_BYTES = 2 << 30
+"""Of all that is read in one go."""
+MOST_FILES = 20_000
+"""Of one archive or folder, whatever they are."""
+_DEEPEST = 2
+"""Archives in one another: the class's, and a student's in it."""
+_LEFT_OUT = {".ipynb_checkpoints", "__MACOSX"}
+
+
+@dataclass(frozen=True)
+class Oddity:
+    """Something about a submission that the teacher should know."""
+
+    place: str
+    """Which file, or which student."""
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A notebook, and where it was: folders (and names of archives) from the outermost on, its own name last."""
+
+    path: tuple[str, ...]
+    data: bytes = field(repr=False)
+    modified: datetime | None = None
+    """As the file system or the archive says, which whoever made the archive may have chosen."""
+
+    @property
+    def place(self) -> str:
+        return "/".join(self.path)
+
+
+class Reader:
+    """Reads notebooks; ``oddities`` holds what could not be read."""
+
+    def __init__(self) -> None:
+        self.oddities: list[Oddity] = []
+        self._left = MOST_BYTES
+
+    def notebooks(self, source: Path) -> Iterator[Found]:
+        """All notebooks in a folder, a ZIP archive, or the one at ``source``, in the order of their names.
+
+        Raises:
+            FileNotFoundError: there is no such file; the teacher named it.
+        """
+        if source.is_dir():
+            yield from self._folder(source)
+        else:
+            with source.open("rb") as file:
+                yield from self._file((source.name,), file, _modified(os.fstat(file.fileno())), 0)
+
+    def _odd(self, path: tuple[str, ...], text: str) -> None:
+        self.oddities.append(Oddity("/".join(path), text))
+
+    def _folder(self, root: Path) -> Iterator[Found]:
+        files = 0
+        for folder, folders, names in os.walk(root, followlinks=False):
+            here = Path(folder).relative_to(root).parts
+            for name in [name for name in folders if (Path(folder) / name).is_symlink()]:
+                self._odd((*here, name), "a link to a folder; left out")
+            folders[:] = sorted(name for name in folders if name not in _LEFT_OUT and not name.startswith("."))
+            for name in sorted(names):
+                files += 1
+                if files > MOST_FILES:
+                    self._odd((root.name,), f"more than {MOST_FILES:,} files; the rest was left out")
+                    return
+                if _wanted(name):
+                    yield from self._entry(Path(folder) / name, (*here, name))
+
+    def _entry(self, file: Path, path: tuple[str, ...]) -> Iterator[Found]:
+        try:
+            descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            self._odd(path, "a link; left out" if file.is_symlink() else f"cannot be read: {error.strerror}")
+            return
+        with os.fdopen(descriptor, "rb") as opened:
+            state = os.fstat(descriptor)
+            if stat.S_ISREG(state.st_mode):
+                yield from self._file(path, opened, _modified(state), 1)
+            else:
+                self._odd(path, "no ordinary file; left out")
+
+    def _file(self, path: tuple[str, ...], file: IO[bytes], modified: datetime | None, depth: int) -> Iterator[Found]:
+        """One notebook, or those of an archive."""
+        if not path[-1].lower().endswith(".zip"):
+            data = self._read(path, file, LARGEST_NOTEBOOK)
+            if data is not None:
+                yield Found(path, data, modified)
+        elif depth == _DEEPEST:
+            self._odd(path, "an archive in an archive in an archive; left out")
+        elif depth == 0:
+            yield from self._archive(path, file, depth)
+        else:
+            data = self._read(path, file, LARGEST_ARCHIVE)
+            if data is not None:
+                yield from self._archive(path, io.BytesIO(data), depth)
+
+    def _read(self, path: tuple[str, ...], file: IO[bytes], most: int) -> bytes | None:
+        most = min(most, self._left)
+        data = file.read(most + 1)
+        self._left -= len(data)
+        if len(data) <= most:
+            return data
+        self._odd(path, f"more than {most >> 20} MB; left out")
+        return None
+
+    def _archive(self, path: tuple[str, ...], file: IO[bytes], depth: int) -> Iterator[Found]:
+        # The archive that the teacher names is a folder of students; one in a folder or an archive is a student's.
+        outer = path if depth else path[:-1]
+        try:
+            with zipfile.ZipFile(file) as archive:
+                entries = archive.infolist()
+                if len(entries) > MOST_FILES:
+                    self._odd(path, f"more than {MOST_FILES:,} entries; the rest was left out")
+                for entry in sorted(entries[:MOST_FILES], key=lambda entry: entry.filename):
+                    inside = _parts(entry.filename)
+                    if inside and _wanted(inside[-1]) and not entry.is_dir():
+                        yield from self._member(archive, entry, (*outer, *inside), depth)
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+            self._odd(path, f"no ZIP archive that can be read: {error}")
+
+    def _member(
+        self, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: tuple[str, ...], depth: int
+    ) -> Iterator[Found]:
+        kind = stat.S_IFMT(entry.external_attr >> 16)
+        if kind not in (0, stat.S_IFREG):
+            self._odd(path, "a link or a special file; left out")
+            return
+        if PurePosixPath(entry.filename.replace("\\", "/")).parts != path[-len(_parts(entry.filename)) :]:
+            self._odd(path, f"its name in the archive leads elsewhere: {entry.filename!r}")
+        try:
+            with archive.open(entry) as file:
+                yield from self._file(path, file, _entry_time(entry), depth + 1)
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, NotImplementedError) as error:
+            self._odd(path, f"cannot be read: {error}")
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """The parts of a name in an archive that mean something; none where it is of no use."""
+    parts = tuple(part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", "..", "."))
+    return () if any(part in _LEFT_OUT or part.startswith(".") for part in parts) else parts
+
+
+def _wanted(name: str) -> bool:
+    return name.lower().endswith((".ipynb", ".zip")) and not name.startswith(".")
+
+
+def _modified(state: os.stat_result) -> datetime:
+    return datetime.fromtimestamp(state.st_mtime).astimezone()
+
+
+def _entry_time(entry: zipfile.ZipInfo) -> datetime | None:
+    try:
+        return datetime(*entry.date_time).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
