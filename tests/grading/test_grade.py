@@ -84,10 +84,10 @@ def _same_as_in_the_notebook(score: dict[str, Any]) -> None:
 
 
 def _columns(out: Path) -> None:
-    canvas = list(csv.reader((out / "canvas.csv").open(encoding="utf-8")))
+    canvas = list(csv.reader((out / "canvas.csv").read_text(encoding="utf-8").splitlines()))
     assert canvas[0][-1] == "Lab 1" and canvas[1][-1] == "35"
     assert canvas[2] == ["Alice Ampere", "77", "", "alice@example.org", "", "28"]
-    moodle = list(csv.DictReader((out / "moodle.csv").open(encoding="utf-8")))
+    moodle = list(csv.DictReader((out / "moodle.csv").read_text(encoding="utf-8").splitlines()))
     assert moodle[0]["Identifier"] == "Participant 77" and moodle[0]["Grade"] == "28"
 
 

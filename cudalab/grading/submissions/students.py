@@ -113,10 +113,8 @@ class _Names:
         if name not in self._safe:
             text = unicodedata.normalize("NFKC", name)
             text = re.sub(r"[^\w .@+-]", "_", text).strip(" .-")[:_LONGEST_NAME] or "unnamed"
-            taken = {other.casefold() for other in self._safe.values()}
-            if text.casefold() in taken or text != name:
-                if text.casefold() in taken:
-                    text = f"{text}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:6]}"
+            if text != name:  # so that it is nobody else's, whoever comes first
+                text = f"{text}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:6]}"
                 oddities.append(Oddity(text, f"stands for {name!r}"))
             self._safe[name] = text
         return self._safe[name]

@@ -49,7 +49,6 @@ ATTACKS: dict[str, dict[str, str]] = {
         "an array of 8 GB": _kernel("y[0] = a[n];", "__device__ int a[2000000000] = {1};"),
         "a thousand brackets": _kernel("y[0] = " + "(" * 20_000 + "1" + ")" * 20_000 + ";"),
         "a null character": _kernel("y[0] = 1;\0"),
-        "half of a pair of surrogates": _kernel('y[0] = sizeof("\ud800");'),
         "not a line of C++": "%%cuda reverse\n" + "}{" * 1000,
     },
     "Python": {
