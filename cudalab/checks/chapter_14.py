@@ -1,4 +1,5 @@
-"""The exercises of chapter 14: time a kernel right, and fork and join two streams."""
+"""The exercises of chapter 14: time a kernel right, fork and join two streams, an event that is recorded again, a
+bandwidth in its unit, and waits that say nothing new."""
 
 from __future__ import annotations
 
@@ -78,10 +79,8 @@ def _all_runs(trial: Trial) -> list[_Run]:
     return runs
 
 
-def _timed_runs(bench: StreamBench, trial: Trial, repeats: int) -> list[_Run]:
-    """The repeats, each between two events of its own, in the right stream, behind a warm-up; none where something is
-    wrong. Pairs that are read twice count once; times of the warm-up, and of several runs together, may be read too."""
-    runs = _all_runs(trial)
+def _no_run(bench: StreamBench, runs: list[_Run]) -> None:
+    """A finding: why none of the pairs of events times what it should."""
     if not runs:
         bench.find(
             "correctness",
@@ -89,14 +88,28 @@ def _timed_runs(bench: StreamBench, trial: Trial, repeats: int) -> list[_Run]:
             "the time between two events was never asked for",
             look="record an event before and one behind each launch; cp.cuda.get_elapsed_time gives the ms between",
         )
-        return []
-    if not all(run.in_order for run in runs):
+    elif not all(run.in_order for run in runs):
         bench.find(
             "correctness",
             "wrong stream",
             "an event was recorded in another stream than the kernel's",
             look="event.record(stream): without an argument it goes to the current stream",
         )
+    else:
+        bench.find(
+            "correctness",
+            "no warm-up",
+            "no pair of events has launches between it, and none of them the first",
+            look="launch once before anything is timed; event.record(stream) before and behind a later launch",
+        )
+
+
+def _timed_runs(bench: StreamBench, trial: Trial, repeats: int) -> list[_Run]:
+    """The repeats, each between two events of its own, in the right stream, behind a warm-up; none where something is
+    wrong. Pairs that are read twice count once; times of the warm-up, and of several runs together, may be read too."""
+    runs = _all_runs(trial)
+    if not (runs and all(run.in_order for run in runs)):
+        _no_run(bench, runs)
         return []
     warm_up = trial.kernels()[0]
     single = {run.kernels[0]: run for run in runs if len(run.kernels) == 1}
@@ -269,4 +282,213 @@ FORK_AND_JOIN = Exercise(
     answer="function",
 )
 
-EXERCISES = (TIME_RIGHT, FORK_AND_JOIN)
+# --- 14.3 ------------------------------------------------------------------------------------------------------------
+
+_RELAY = r"""
+extern "C" __global__ void produce(float* x, float value) { *x = 2.0f * value; }
+extern "C" __global__ void consume(const float* x, float* y) { *y = *x + 1.0f; }
+"""
+EARLY = Gate(
+    "pairs of a consumer and a later producer that may overlap (%)",
+    points=3,
+    least=100,
+    baseline=0,
+    look="what the event stands for when the wait is called: its last record, not its first",
+)
+HOST_14_3 = HOST.of(baseline=0)
+
+
+def _relay(bench: StreamBench) -> None:
+    for count in (6, 1, bench.between(7, 11)):
+        with bench.case(f"{count} item{'s' * (count > 1)}") as trial:
+            _relay_once(bench, trial, count)
+
+
+def _relay_once(bench: StreamBench, trial: Trial, count: int) -> None:
+    values = bench.random(count)
+    x, y = (trial.empty((count,), np.float32) for _ in range(2))
+    making, taking = (trial.kernel(_RELAY, name) for name in ("produce", "consume"))
+    makes = [trial.launcher(making, (1,), (1,), (x[k : k + 1], values[k])) for k in range(count)]
+    takes = [trial.launcher(taking, (1,), (1,), (x[k : k + 1], y[k : k + 1])) for k in range(count)]
+
+    def produce(k: int, stream: Any) -> None:
+        makes[k](stream)
+
+    def consume(k: int, stream: Any) -> None:
+        takes[k](stream)
+
+    trial.call(count, produce, consume, trial.stream("first"), trial.stream("second"))
+    known = (Known("the consumers ran before their producers", np.full(count, np.nan, np.float32)),)
+    trial.expect("y", y, 2 * values + 1, tolerance=1e-6, known=known)
+    made, taken = trial.kernels("produce"), trial.kernels("consume")
+    if len(made) != count or len(taken) != count:
+        text = f"produce ran {len(made)} times and consume {len(taken)} times; {count} times each are wanted"
+        bench.find("correctness", "wrong launches", text, look="each item is produced once and consumed once")
+        return
+    pairs = [(taken[k], later) for k in range(count) for later in made[k + 1 :]]
+    if pairs:
+        bench.measure(EARLY, round(100 * sum(trial.order.unordered(*pair) for pair in pairs) / len(pairs)))
+    bench.measure(HOST_14_3, len(trial.waits) + len(trial.polls))
+
+
+RECORDED_AGAIN = Exercise(
+    id="14.3",
+    title="An event that is recorded again",
+    kernel="relay",
+    examine=_relay,
+    gates=(EARLY, HOST_14_3),
+    answer="function",
+)
+
+# --- 14.4 ------------------------------------------------------------------------------------------------------------
+
+_TRIAD = r"""
+extern "C" __global__ void triad(const float* x, const float* y, float* z, int n) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) z[i] = x[i] + 3.0f * y[i];
+}
+"""
+HOST_14_4 = HOST.of(1, most=2, look="enqueue all runs, wait once, and then read the times")
+
+
+def _bandwidth(bench: StreamBench) -> None:
+    for count in (100_000, bench.between(3000, 9000)):
+        with bench.case(f"{count} elements") as trial:
+            x, y, z = (trial.array(bench.random(count)) for _ in range(3))
+            launch = trial.launcher(trial.kernel(_TRIAD, "triad"), (32,), (128,), (x, y, z, np.int32(count)))
+            stream = trial.stream("stream")
+            value = trial.call(lambda launch=launch, stream=stream: launch(stream), stream, count)
+            _rate_is_right(bench, trial, value, count)
+            bench.measure(HOST_14_4, len(trial.waits) + len(trial.polls))
+
+
+def _rate_is_right(bench: StreamBench, trial: Trial, value: object, count: int) -> None:
+    """Does the value follow from a time that the answer read, of whatever runs behind the first?"""
+    runs = _all_runs(trial)
+    warm = [run for run in runs if run.kernels and trial.kernels()[0] not in run.kernels]
+    if not (warm and all(run.in_order for run in runs)):
+        _no_run(bench, runs)
+        return
+    try:
+        got = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        bench.find("correctness", "wrong values", f"the function returned {value!r}, not a number of GB/s")
+        return
+    each = [run.milliseconds / len(run.kernels) for run in warm]
+    rates = [12 * count / time / 1e6 for time in (*each, statistics.median(each), statistics.fmean(each))]
+    if any(_near(got, rate) for rate in rates):
+        return
+    known = {
+        "GiB (2**30 bytes) a second, and a GB is 10**9 bytes": 1e9 / 2**30,
+        "milliseconds are taken for seconds": 1e-3,
+        "milliseconds are taken for seconds, and GiB for GB": 1e-3 * 1e9 / 2**30,
+        "a thread reads two floats and writes one; one of the three is counted": 1 / 3,
+        "a thread reads two floats and writes one; two of the three are counted": 2 / 3,
+        "elements are counted, not bytes": 1 / 12,
+        "megabytes, not gigabytes": 1e3,
+        "bits, not bytes": 8,
+    }
+    mistake = next((text for text, factor in known.items() if any(_near(got, factor * rate) for rate in rates)), "")
+    bench.find(
+        "correctness",
+        "wrong values",
+        f"returned {got:.4g}; by the times that it read, {rates[-2]:.4g} GB/s is right (modelled)",
+        look="the bytes that a launch reads and writes, the unit of the time, and what a gigabyte is",
+        mistake=mistake,
+    )
+
+
+RATE = Exercise(
+    id="14.4",
+    title="Bytes over time",
+    kernel="bandwidth",
+    examine=_bandwidth,
+    correctness=2,
+    gates=(HOST_14_4,),
+    answer="function",
+)
+
+# --- 14.5 ------------------------------------------------------------------------------------------------------------
+
+_TASK = r"""
+extern "C" __global__ void task(float* out, int k, int a, int b, int c) {
+    out[k] = 1.0f + (a < 0 ? 0 : out[a]) + (b < 0 ? 0 : out[b]) + (c < 0 ? 0 : out[c]);
+}
+"""
+NOTHING_NEW = Gate(
+    "waits that say nothing new",
+    points=3,
+    most=0,
+    look="what a stream already comes after: its own work, what it waited for before, and all that this came after",
+)
+FREE = Gate(
+    "pairs of tasks that may overlap, of those possible (%)",
+    points=1,
+    least=100,
+    baseline=100,
+    look="where the event of a task is recorded: directly behind it",
+)
+HOST_14_5 = HOST.of(baseline=0)
+
+
+def _tasks(bench: StreamBench) -> None:
+    diamond = [[], [0], [0], [0, 1, 2], [3], [0, 3, 4]]
+    fixed = ("a diamond and a tail in two streams", diamond, [0, 0, 1, 0, 1, 1])
+    for text, needs, place in (fixed, _random_tasks(bench, 12, 3), _random_tasks(bench, 25, 4), ("one", [[]], [0])):
+        with bench.case(text) as trial:
+            _tasks_once(bench, trial, needs, place)
+
+
+def _random_tasks(bench: StreamBench, count: int, streams: int) -> tuple[str, list[list[int]], list[int]]:
+    needs = [sorted({bench.between(0, k - 1) for _ in range(bench.between(1, 3))}) if k else [] for k in range(count)]
+    return f"{count} tasks in {streams} streams", needs, [bench.between(0, streams - 1) for _ in range(count)]
+
+
+def _tasks_once(bench: StreamBench, trial: Trial, needs: list[list[int]], place: list[int]) -> None:
+    out = trial.empty((len(needs),), np.float32)
+    kernel = trial.kernel(_TASK, "task")
+    tasks, expected = [], np.zeros(len(needs), np.float32)
+    for k, others in enumerate(needs):
+        given = [np.int32(number) for number in (k, *others, *(-1,) * (3 - len(others)))]
+        tasks.append(trial.launcher(kernel, (1,), (1,), (out, *given)))
+        expected[k] = 1 + expected[others].sum()
+    streams = [trial.stream(f"streams[{i}]") for i in range(max(place) + 1)]
+    trial.call(tasks, needs, place, streams)
+    trial.expect("out", out, expected, tolerance=1e-5)
+    ran = trial.kernels("task")
+    if len(ran) != len(needs):
+        bench.find("correctness", "wrong launches", f"{len(ran)} tasks ran; {len(needs)} are wanted")
+        return
+    waits, before = _needed(needs, place)
+    apart = [(a, b) for b in range(len(needs)) for a in range(b) if a not in before[b]]
+    bench.measure(NOTHING_NEW, sum(call.name == "stream_wait_event" for call in trial.calls) - waits)
+    if apart and bench.fine:
+        free = sum(trial.order.unordered(ran[a], ran[b]) for a, b in apart)
+        bench.measure(FREE, round(100 * free / len(apart)))
+    bench.measure(HOST_14_5, len(trial.waits) + len(trial.polls))
+
+
+def _needed(needs: list[list[int]], place: list[int]) -> tuple[int, list[set[int]]]:
+    """How many waits between streams there have to be, and what each task comes behind then."""
+    waits, before = 0, list[set[int]]()
+    known: dict[int, set[int]] = {}
+    for k, others in enumerate(needs):
+        mine = known.setdefault(place[k], set())
+        for other in sorted(others, reverse=True):
+            if other not in mine:
+                waits += 1
+                mine |= before[other] | {other}
+        before.append(set(mine))
+        mine.add(k)
+    return waits, before
+
+
+FEW_WAITS = Exercise(
+    id="14.5",
+    title="No wait that says nothing new",
+    kernel="run",
+    examine=_tasks,
+    gates=(NOTHING_NEW, FREE, HOST_14_5),
+    answer="function",
+)
+
+EXERCISES = (TIME_RIGHT, FORK_AND_JOIN, RECORDED_AGAIN, RATE, FEW_WAITS)

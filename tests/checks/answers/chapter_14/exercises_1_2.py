@@ -1,4 +1,4 @@
-"""Answers to the exercises of chapter 14."""
+"""Answers to 14.1 and 14.2."""
 
 from __future__ import annotations
 
@@ -360,6 +360,3 @@ def fork_and_join(prepare, left, right, combine, main, side):
         cheat=True,
     ),
 )
-
-
-ANSWERS = (*ANSWERS_14_1, *ANSWERS_14_2)
