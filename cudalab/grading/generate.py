@@ -12,17 +12,20 @@
 no starter). Running it again writes the same bytes.
 
 Points are those of `cudalab.checks` and stand nowhere else: a check cell gets those of the exercise that it calls, and
-in text ``{points 04.2}`` and, for all of the notebook, ``{points}`` stand for them.
+in text ``{points 04.2}`` and, for all of the notebook, ``{points}`` stand for them. Each notebook says which release it
+is, which its scores then name.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
+from cudalab import __version__
 from cudalab.checks import find
 
 REGION = re.compile(
@@ -75,18 +78,11 @@ def generate(source: Path) -> str:
         ClearHiddenTests,
         ClearMarkScheme,
         ClearOutput,
-        ClearSolutions,
         ComputeChecksums,
         LockCells,
     )
 
-    class StarterFromSolution(ClearSolutions):  # type: ignore[misc]  # nbgrader has no types
-        def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
-            if not REGION.search(cell.source + "\n"):
-                result: tuple[Any, Any] = super().preprocess_cell(cell, resources, index)
-                return result
-            cell.source = starter(cell.source + "\n").rstrip("\n")
-            return cell, resources
+    from cudalab.grading.preprocessor import StarterFromSolution
 
     notebook = with_points(nbformat.read(source, as_version=4))
     resources: dict[str, Any] = {"nbgrader": {}, "unique_key": source.stem}
@@ -100,9 +96,16 @@ def generate(source: Path) -> str:
         ComputeChecksums,
     ):
         notebook, resources = step().preprocess(notebook, resources)
+    notebook.metadata["cudalab"] = {"release": release(notebook)}
     nbformat.validate(notebook)
     result: str = nbformat.writes(notebook, indent=1).rstrip("\n") + "\n"
     return result
+
+
+def release(notebook: nbformat.NotebookNode) -> str:
+    """What tells one edition of an exercise notebook from another: the version, and a digest of its cells."""
+    text = "\0".join(f"{cell.id}\0{cell.source}" for cell in notebook.cells)
+    return f"{__version__}-{hashlib.blake2b(text.encode(), digest_size=5).hexdigest()}"
 
 
 def with_points(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
