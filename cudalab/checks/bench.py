@@ -31,7 +31,7 @@ from cudalab.sim.device.profile import load
 from cudalab.sim.machine.execution import Standalone, execute
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.launch.validation import LaunchError
-from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.memory.allocations import Memory, OutOfMemory
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
 
 if TYPE_CHECKING:
@@ -287,7 +287,12 @@ class KernelBench(Bench):
         program = self.program = self._compile()
         self._memory = Memory(CAPACITY)
         try:
-            module = Module(program, self._memory, load().launch_limits)
+            try:
+                module = Module(program, self._memory, load().launch_limits)
+            except OutOfMemory as error:
+                look = "arrays declared with __device__ outside of functions"
+                self.find("correctness", "out of memory", f"the module cannot be loaded: {error}", look=look)
+                raise Stop from None
             self._kernel = module.kernel(self.exercise.kernel)
             self.exercise.examine(self)
         finally:

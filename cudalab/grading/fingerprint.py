@@ -26,7 +26,7 @@ def fingerprint(ptx: str) -> list[int]:
 
 
 def _is_instruction(line: str) -> bool:
-    return line.endswith(";") and not line.startswith((".", "$", "{", "}"))
+    return len(line) > 1 and line.endswith(";") and not line.startswith((".", "$", "{", "}"))
 
 
 def _shape(line: str) -> str:

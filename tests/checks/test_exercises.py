@@ -195,6 +195,13 @@ def test_an_answer_with_other_parameters_says_which() -> None:
     assert {f.rule for f in result.findings} == {"wrong parameters"}
 
 
+def test_an_answer_that_does_not_fit_into_memory_is_told() -> None:
+    large = """__device__ int table[250000000];
+    extern "C" __global__ void reverse(const float* x, float* y, int n) { y[0] = table[n]; }"""
+    (finding,) = check("04.1", large, seed=1).findings
+    assert finding.rule == "out of memory" and "1 GB" in finding.text
+
+
 def test_an_endless_loop_is_stopped_and_said() -> None:
     endless = """extern "C" __global__ void reverse(const float* x, float* y, int n) {
         volatile int run = 1;
