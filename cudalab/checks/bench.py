@@ -31,7 +31,8 @@ from cudalab.sim.device.profile import load
 from cudalab.sim.machine.execution import Standalone, execute
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.launch.validation import LaunchError
-from cudalab.sim.machine.memory.allocations import Memory, OutOfMemory
+from cudalab.sim.machine.memory.allocation import OutOfMemory
+from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.sanitizer.sanitize import check_launch
 
 if TYPE_CHECKING:
@@ -440,15 +441,23 @@ class KernelBench(Bench):
             content[:, :row] = np.ascontiguousarray(values).view(np.uint8).reshape(rows, row)
         # The last row ends with its last element: the bytes behind it are out of bounds.
         size = (rows - 1) * pitch + (pitch if pitch != row else row)
-        pointer = self._memory.allocate(size, label=name)
-        view = self._memory.array(pointer, size, write=values is not None)
-        view[:] = content.reshape(-1)[:size]
+        pointer = self._allocate(name, content.reshape(-1)[:size], defined=values is not None)
         buffer = Buffer(name, pointer, shape, dtype, pitch, content, is_input, owned=values is None)
         self._buffers.append(buffer)
         return buffer
 
+    def _allocate(self, name: str, content: np.ndarray, *, defined: bool) -> int:
+        """The address of device memory with these bytes; those that are not ``defined`` count as never written."""
+        pointer = self._memory.allocate(content.size, label=name)
+        self._memory.array(pointer, content.size, write=defined)[:] = content
+        return pointer
+
+    def _read(self, pointer: int, size: int) -> np.ndarray:
+        """Bytes of device memory."""
+        return self._memory.array(pointer, size, write=False)
+
     def _bytes(self, buffer: Buffer) -> np.ndarray:
-        return self._memory.array(buffer.pointer, buffer.before.size, write=False).reshape(buffer.before.shape)
+        return self._read(buffer.pointer, buffer.before.size).reshape(buffer.before.shape)
 
     def _values(self, buffer: Buffer) -> np.ndarray:
         rows = np.ascontiguousarray(self._bytes(buffer)[:, : buffer.row_bytes])

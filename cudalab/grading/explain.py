@@ -58,7 +58,9 @@ def _tell(
     examiner = Examiner(args.cache, bank)
     try:
         outcome = examiner.ask(
-            Question(answer.exercise, answer.task.text, answer.task.seed, Limits(seconds=args.seconds))
+            Question(
+                answer.exercise, answer.task.text, answer.task.seed, Limits(seconds=args.seconds), args.device == "gpu"
+            )
         )
     finally:
         examiner.stop()

@@ -23,6 +23,7 @@ from cudalab.grading.limits import Limits
 from cudalab.grading.settings import Settings, SettingsError, load
 from cudalab.grading.store import Store, StoreError
 from cudalab.grading.submissions import Submission, collect
+from cudalab.installation.gpu_probe import NoGpu, probe
 from cudalab.sim.compiler.processes import jail
 
 NO_JAIL = """
@@ -51,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--only", action="append", default=[], metavar="STUDENT|EXERCISE", help="grade only these")
     made.add_argument("--seconds", type=float, default=Limits.seconds, help="for one question (default: %(default)g)")
     made.add_argument("--cache", type=Path, default=None, help="folder for compiled code (default: OUT/cache)")
+    made.add_argument("--device", choices=["sim", "gpu"], default="sim", help="gpu: kernels run there, too")
     made.add_argument("--no-jail", action="store_true", help="go on without bwrap; read what it says first")
     made.add_argument("--gradebook", default="", metavar="URL", help="nbgrader's, e.g. sqlite:///gradebook.db")
     made.add_argument("--assignment", default="", help="with --gradebook: its name there (default: the title)")
@@ -72,6 +74,9 @@ def main(arguments: Sequence[str]) -> int:
             print("!!! or, if you accept that, add --no-jail. Nothing was graded.", file=sys.stderr)
             return CANNOT
         print("!!! --no-jail was given: going on.", file=sys.stderr)
+    if args.device == "gpu" and isinstance(found := probe(), NoGpu):
+        print(f"grade: --device gpu: {found}", file=sys.stderr)
+        return CANNOT
     try:
         settings = load(args.settings)
         folder = (args.settings.parent / settings.bank).resolve() if args.settings and settings.bank else None
@@ -115,6 +120,7 @@ def _grade(
                 limits=Limits(seconds=args.seconds),
                 cache=args.cache,
                 bank=folder,
+                gpu=args.device == "gpu",
                 told=bar.update,
             )
         store.finish(run)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -29,7 +30,8 @@ def export(sheets: Sequence[Sheet], url: str, assignment: str) -> None:
         from nbgrader.api import Gradebook
     except ImportError:
         raise OSError("nbgrader is not installed: pip install 'cudalab[grading]'") from None
-    with _alembic_in_path(), Gradebook(url) as book:
+    with _alembic_in_path(), warnings.catch_warnings(), Gradebook(url) as book:
+        warnings.simplefilter("ignore")  # of SQLAlchemy, about how nbgrader adds a submission
         book.update_or_create_assignment(assignment)
         homes = _homes(book, assignment)
         for sheet in sheets:

@@ -91,9 +91,11 @@ def grade(
     limits: Limits,
     cache: Path,
     bank: Path | None = None,
+    gpu: bool = False,
     told: Callable[[], None] = lambda: None,
 ) -> None:
-    """Grade ``tasks``, ``jobs`` at a time, and keep each result as it comes; ``told`` is called after each."""
+    """Grade ``tasks``, ``jobs`` at a time, and keep each result as it comes; ``told`` is called after each. With
+    ``gpu`` right kernels are launched on the machine's GPU, too."""
     waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
     for one in tasks:
         waiting.put(one)
@@ -108,7 +110,7 @@ def grade(
                 except queue.Empty:
                     return
                 began = time.monotonic()
-                outcome = examiner.ask(Question(one.exercise, one.text, one.seed, limits))
+                outcome = examiner.ask(Question(one.exercise, one.text, one.seed, limits, gpu))
                 if not stop.is_set():
                     store.keep(run, one.key, outcome, time.monotonic() - began)
                     told()

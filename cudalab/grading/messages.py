@@ -27,6 +27,8 @@ class Question(Struct, frozen=True, tag=True):
     """Of the whole answer cell."""
     seed: int
     limits: Limits
+    gpu: bool = False
+    """Is a kernel launched on the machine's GPU, too?"""
 
 
 class GateRecord(Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ import cudalab
 from cudalab.checks.bench import KernelBench
 from cudalab.checks.exercise import Exercise, Finding, PartResult, Result
 from cudalab.grading.fingerprint import fingerprint
+from cudalab.grading.gpu import on_gpu
 from cudalab.grading.host_answer import NotGraded, run_host_answer
 from cudalab.grading.kernel_answer import Unreadable, read_kernel
 from cudalab.grading.limits import Limits
@@ -47,7 +48,7 @@ def run(question: Question, exercise: Exercise, said: BinaryIO, heard: BinaryIO)
             return codec.decode(Reply, message)  # type: ignore[arg-type]  # a union is no `type` to mypy
 
         helper.hand_over(ask)
-        if exercise.answer == "kernel":
+        if exercise.answer == "kernel" and not question.gpu:  # whose driver opens devices to write
             jail.restrict(_readable())
         try:
             outcome = grade(question, exercise)
@@ -74,6 +75,10 @@ def grade(question: Question, exercise: Exercise) -> Outcome:
         return record(_unreadable(exercise, str(error), question.seed))
     bench = KernelBench(exercise, answer, seed=question.seed, time_limit=_SHARE * limits.seconds)
     result = bench.run()
+    if question.gpu:
+        import cupy
+
+        result = on_gpu(result, exercise, answer, cupy, time_limit=_SHARE * limits.seconds)
     return record(result, fingerprint(bench.program.ptx) if bench.program else [])
 
 

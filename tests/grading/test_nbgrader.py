@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import nbformat
@@ -43,6 +45,8 @@ def test_scores_reach_the_gradebook_and_are_renewed(tmp_path: Path, monkeypatch:
 def test_nbgrader_makes_the_same_starters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stock `generate_assignment` would leave `raise NotImplementedError` in CUDA C++."""
     monkeypatch.chdir(tmp_path)
+    programs = os.path.dirname(sys.executable)  # nbgrader starts alembic, which an activated environment has
+    monkeypatch.setenv("PATH", os.pathsep.join([programs, os.environ["PATH"]]))
     name = "04_device_memory.ipynb"
     (tmp_path / "source" / "lab").mkdir(parents=True)
     shutil.copy(ROOT / "solutions" / name, tmp_path / "source" / "lab" / name)
