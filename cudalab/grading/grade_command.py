@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
             return CANNOT
         print("!!! --no-jail was given: going on.", file=sys.stderr)
     if args.device == "gpu" and isinstance(found := probe(), NoGpu):
-        print(f"grade: --device gpu: {found}", file=sys.stderr)
+        print(f"grade: --device gpu: {found.reason}", file=sys.stderr)
         return CANNOT
     try:
         settings = load(args.settings)
