@@ -1,7 +1,7 @@
 """What ``python -m cudalab exercises`` does to a solution notebook, as preprocessors for nbgrader's own command.
 
 nbgrader's stock ``ClearSolutions`` knows ``### BEGIN SOLUTION`` and puts ``raise NotImplementedError`` in its place, in
-CUDA C++ too; ``StarterFromSolution`` leaves the starter that stands beside the solution (``generate.py``). Solutions
+CUDA C++ too; ``StarterFromSolution`` leaves the starter that stands beside the solution (``regions.py``). Solutions
 say no points, which are those of the checks; ``PointsOfChecks`` enters them. In ``nbgrader_config.py``::
 
     from cudalab.grading.preprocessor import configure
@@ -15,7 +15,7 @@ from typing import Any
 
 from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
 
-from cudalab.grading.generate import REGION, starter, with_points
+from cudalab.grading.regions import REGION, starter, with_points
 
 
 class StarterFromSolution(ClearSolutions):  # type: ignore[misc]  # nbgrader has no types

@@ -14,7 +14,7 @@ from cudalab.checks import BENCHES, Exercise, check, exercises, find
 from cudalab.checks.answer import read_answer
 from cudalab.checks.bench import Bench
 from cudalab.checks.streams import StreamBench
-from cudalab.grading.generate import starter
+from cudalab.grading.regions import starter
 from tests import slices
 from tests.checks.answers.answer import ROOT, Answer, cell_of, solution_of
 from tests.notebooks.chapter import fresh_shell

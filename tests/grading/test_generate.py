@@ -9,7 +9,8 @@ import nbformat
 import pytest
 
 from cudalab.checks import exercises
-from cudalab.grading.generate import answer_source, generate, generate_all, solution, starter
+from cudalab.grading.generate import answer_source, generate, generate_all
+from cudalab.grading.regions import solution, starter
 
 ROOT = Path(__file__).parents[2]
 SOLUTIONS = sorted((ROOT / "solutions").glob("*.ipynb"))

@@ -36,8 +36,10 @@ def test_scores_reach_the_gradebook_and_are_renewed(tmp_path: Path, monkeypatch:
     export([_sheet("alice", 3), _sheet("bob", 2, kept=0.5), _sheet("carol", 0, state="not graded")], url, "lab")
     export([_sheet("alice", 1)], url, "lab")
     with Gradebook(url) as book:
-        scores = {one.student.id: (one.score, one.max_score) for one in book.assignment_submissions("lab")}
-        assert scores == {"alice": (1, 3), "bob": (1, 3), "carol": (0, 3)}
+        scores = {
+            one.student.id: (one.score, one.late_submission_penalty) for one in book.assignment_submissions("lab")
+        }
+        assert scores == {"alice": (1, 0), "bob": (2, 1), "carol": (0, 0)}
         carol = book.find_submission("lab", "carol")
         assert carol.needs_manual_grade and not book.find_submission("lab", "bob").needs_manual_grade
 

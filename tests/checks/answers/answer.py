@@ -10,7 +10,8 @@ import nbformat
 
 from cudalab.checks import find
 from cudalab.dev.now_you import now_you
-from cudalab.grading.generate import answer_source, solution
+from cudalab.grading.generate import answer_source
+from cudalab.grading.regions import solution
 
 ROOT = Path(__file__).parents[3]
 FULL = "full points"
