@@ -168,5 +168,10 @@ def _csv(rows: Iterable[Sequence[Any]]) -> str:
     return text.getvalue()
 
 
+def printable(text: str) -> str:
+    """The text without what a terminal would obey: names in archives are anybody's."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
 def _short(name: str) -> str:
     return name if len(name) <= _WIDEST else name[: _WIDEST - 1] + "…"

@@ -37,10 +37,11 @@ def write(
     print(report.table(sheets))
     look = [f"{score.id}: {score.note}" for sheet in sheets for score in sheet.scores if score.state in _TO_SEE]
     look += [str(oddity) for oddity in oddities]
+    look = [report.printable(line.partition("\n")[0]) for line in look]
     _save(out / "teacher.txt", "".join(f"{line}\n" for line in [*look, *map(str, pairs)]))
     if look:
         print(f"\nTo look at, {len(look)} ({out / 'teacher.txt'}):")
-        print("\n".join(f"  {line.splitlines()[0]}" for line in look[:_SHOWN]))
+        print("\n".join(f"  {line}" for line in look[:_SHOWN]))
     if pairs:
         print(f"\nSimilar kernels, pairs: {len(pairs)} ({out / 'similarity.csv'}). {similarity.WORTH}")
     if before:

@@ -16,6 +16,7 @@ import pytest
 
 from cudalab.checks import find
 from cudalab.grading.grader import wanted
+from cudalab.grading.report import printable
 from cudalab.grading.submissions import Submission, collect, files
 from tests.grading.handed_in import notebook
 
@@ -86,6 +87,7 @@ def test_a_name_leads_nowhere(name: str, student: str, tmp_path: Path) -> None:
     assert other.student.isprintable() and not set(other.student) & set("/\\<>=|'\"")
     assert other.student == student or (student.endswith("-") and other.student.startswith(student) and oddities)
     assert sorted(tmp_path.rglob("*")) == [*before, archive]
+    assert printable("\n".join(map(str, oddities))).isprintable()
 
 
 def test_a_link_in_an_archive_is_not_followed(tmp_path: Path) -> None:
