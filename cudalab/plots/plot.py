@@ -22,6 +22,7 @@ from cudalab.plots.layouts.pending import pending
 from cudalab.plots.layouts.product import register_tile, tiles, warp_reads
 from cudalab.plots.layouts.rows import rows
 from cudalab.plots.layouts.scopes import scopes
+from cudalab.plots.layouts.set_aside import set_aside
 from cudalab.plots.layouts.stages import stages
 from cudalab.plots.layouts.streams import streams
 from cudalab.plots.layouts.stride import stride
@@ -61,6 +62,7 @@ __all__ = [
     "rows",
     "scopes",
     "sectors",
+    "set_aside",
     "stages",
     "streams",
     "stride",

@@ -23,6 +23,7 @@ EXPECTED = (
     "01_programming_model.ipynb",
     "03_initialization.ipynb",
     "04_device_memory.ipynb",
+    "05_l2_persistence.ipynb",
     "06_shared_memory_matmul.ipynb",
     "08_pinned_memory.ipynb",
     "09_memory_order.ipynb",

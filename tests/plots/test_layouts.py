@@ -35,6 +35,9 @@ DRAWINGS = {
     "pending blocks": lambda: plot.pending(),
     "pending blocks, and urgent ones": lambda: plot.pending(4, 16, 3, urgent=2, called=4, priority=True),
     "scopes": lambda: plot.scopes("device"),
+    "set-aside": lambda: plot.set_aside(16, 32, 0.5),
+    "set-aside of three streams": lambda: plot.set_aside(16, [1, 12, 32], [1.0, 0.65, 0.1], sweeps=6),
+    "no set-aside": lambda: plot.set_aside(0, 5, sweeps=1),
     "context": lambda: plot.context(threads=("main", "a thread with a very long name, which is cut"), destroyed=True),
     "message": lambda: plot.message(writer_fence=False),
 }
@@ -187,6 +190,23 @@ def test_scopes_marks_the_threads_that_an_operation_counts_for(scope, marked):
     assert svg.count("✓") + svg.count("●") == marked
 
 
+@pytest.mark.parametrize(
+    "size, window, ratio, hits",
+    [
+        (16, 32, 1.0, 0),
+        (16, 32, 0.5, 32),
+        (16, 32, 0.25, 16),
+        (32, 32, 1.0, 64),
+        (16, [12, 12], 1.0, 0),
+        (16, [12, 4], 1.0, 32),
+        (16, [12, 12], 0.65, 28),
+        (0, 8, 1.0, 0),
+    ],
+)
+def test_lines_that_persist_hit_as_far_as_the_set_aside_goes(size, window, ratio, hits):
+    assert plot.set_aside(size, window, ratio).summary.endswith(f"lines looked up again, {hits} hit.")
+
+
 def test_context_says_who_shares_it_and_what_a_reset_leaves():
     assert plot.context(threads=["main"]).summary.startswith("1 host thread of one process has one")
     assert "3 host threads of one process share" in plot.context(threads=["a", "b", "c"]).summary
@@ -238,6 +258,9 @@ def test_message_says_which_steps_may_swap():
         (lambda: plot.queue(0), "at least 1"),
         (lambda: plot.pending(9), "got places=9"),
         (lambda: plot.pending(takes=0), "times are above 0"),
+        (lambda: plot.set_aside(window=33), "one to three windows of 1 to 32 KB"),
+        (lambda: plot.set_aside(window=[8, 8], hit_ratio=[1.0]), "one for each of 2 windows"),
+        (lambda: plot.set_aside(65), "got size=65"),
         (lambda: plot.banks(), "1 to 32 lanes"),
         (lambda: plot.banks([0], stride=4), "either access or stride"),
     ],

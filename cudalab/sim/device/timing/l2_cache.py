@@ -194,6 +194,11 @@ class L2Cache:
     def set_aside(self, size: int) -> None:
         self._now = self._state(self._now.lists, size)
 
+    @property
+    def persisting(self) -> int:
+        """Bytes whose lines persist."""
+        return sum(each.bytes for each in self._now.lists[PERSISTING])
+
     def rounded(self, size: int) -> int:
         """What the driver sets aside when so many bytes are asked for."""
         unit = self.size // _UNITS
@@ -259,9 +264,12 @@ class L2Cache:
     def _after_launch(
         self, state: _State, key: Hashable, window: Window | None, sweeps: Callable[[], Sequence[Sweep]]
     ) -> tuple[_State, L2Use, tuple[Lookups, ...]]:
+        asked = (key, window)
         lists = state.lists if window is not None else _without_persisting(state.lists)
+        if window is not None and window.hit == PERSISTING and not state.set_aside:
+            window = window._replace(hit=NORMAL)
         work = _Work(self, lists, state.set_aside, _parts(sweeps(), window))
-        return self._remember(state, (key, window), work)
+        return self._remember(state, asked, work)
 
     def _remember(self, state: _State, key: Hashable, work: _Work) -> tuple[_State, L2Use, tuple[Lookups, ...]]:
         if len(state.after) >= _STATES:
@@ -392,9 +400,7 @@ class _Work:
             touched = max(0.0, touched - persist)
         settled = part.sweep.stored or any(hits)
         for which, share in part.shares:
-            self._push(
-                which if self._set_aside or which != PERSISTING else NORMAL, start, end, touched * share, settled
-            )
+            self._push(which, start, end, touched * share, settled)
 
     def _push(self, which: int, start: int, end: int, size: float, settled: bool) -> None:
         if bytes_ := int(size):

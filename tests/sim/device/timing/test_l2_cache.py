@@ -155,6 +155,8 @@ def test_a_window_without_a_set_aside_is_none() -> None:
         lab.take((0, 16 * MB), window=of_lab)
         lab.take((FAR, 8 * MB), window=of_lab)
     assert with_it.take((0, 16 * MB), window=window) == without.take((0, 16 * MB))
+    again = {"times": 10.0}
+    assert with_it.take((0, 40 * MB), window=window, **again) == without.take((0, 40 * MB), **again)
 
 
 def test_two_windows_contend_for_the_set_aside() -> None:

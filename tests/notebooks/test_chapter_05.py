@@ -1,0 +1,125 @@
+"""Chapter 05's compared cells: each agrees with its stored output, and notices a mistake in the code that feeds it."""
+
+from __future__ import annotations
+
+from tests.notebooks.chapter import Chapter, ComparedCells, Mutation, Printed, Sentence
+
+LEAST_COMPARED = 6
+_RUN = ["ok", "kernel-correct", "aside-limits", "aside-set", "set-window"]
+CHAPTER = Chapter(
+    "05_l2_persistence.ipynb",
+    {
+        "aside-limits": ["ok"],
+        "aside-set": ["ok", "aside-limits"],
+        "set-window": ["ok", "kernel-correct"],
+        "reset": _RUN,
+        "all-steps": _RUN,
+        "refused": _RUN,
+    },
+)
+
+MUTATIONS = [
+    Mutation("aside-limits", "aside-limits", "0.75", "0.5"),
+    Mutation("aside-limits", "aside-limits", "cudaLimitPersistingL2CacheSize", "cudaLimitMaxL2FetchGranularity"),
+    Mutation("aside-set", "aside-set", "largest + 1", "largest"),
+    Mutation("aside-set", "aside-set", "    return ok(cudart.cudaDeviceGetLimit(kind))", "    return size"),
+    Mutation("set-window", "set-window", "size * MiB", "size << 10"),
+    Mutation("set-window", "set-window", "ratio, hit, miss\n", "ratio, miss, hit\n"),
+    Mutation("set-window", "set-window", "set_window(a, gain, 24)", "set_window(b, gain, 24)"),
+    Mutation("reset", "reset", 'set_window(a, gain, 0)\nprint("num', 'set_window(b, gain, 0)\nprint("num'),
+    Mutation("reset", "reset", "set_aside(0)", "set_aside(1)"),
+    Mutation("reset", "reset", "ok(cudart.cudaCtxResetPersistingL2Cache())", "set_aside(0)"),
+    Mutation("all-steps", "all-steps", "np.int32(pixels // 4)", "np.int32(pixels)"),
+    Mutation("all-steps", "all-steps", "min(1.0, reserved / gains.nbytes)", "reserved / gains.nbytes"),
+    Mutation("all-steps", "kernel-correct", "x.y * g.y", "x.y"),
+    Mutation("refused", "refused", "accessPolicyMaxWindowSize + 1", "accessPolicyMaxWindowSize"),
+    Mutation("refused", "refused", "hitRatio=75", "hitRatio=0.75"),
+    Mutation("refused", "refused", "missProp=PERSISTING", "missProp=NORMAL"),
+    Mutation("refused", "refused", "num_bytes=100 * MiB", "num_bytes=1000 * MiB"),
+]
+
+
+def _of(run: Printed, table: int) -> float:
+    """µs with a table of so many MiB."""
+    return run.after(f"gains of {table:2} MiB:")
+
+
+SENTENCES = [
+    Sentence(
+        "s1-explain",
+        "With 24 MiB the table is lost",
+        "tables",
+        lambda run: _of(run, 24) > 1.1 * _of(run, 8) and _of(run, 16) < (_of(run, 8) + _of(run, 24)) / 2,
+    ),
+    Sentence(
+        "s2-rules",
+        "a sixteenth of the L2, 3,932,160 bytes",
+        ("aside-set", "aside-limits"),
+        lambda run, limits: run.after("asked for          1 bytes, got") == 3932160 == limits.after("L2 cache:") / 16,
+    ),
+    Sentence(
+        "s3-explain",
+        "The table stays, and only the frames go to DRAM and back.",
+        "with-window",
+        lambda run: run.after("with one") < 1.15 * run.after("8 MiB it took") and run.after("µs\n") > 1.1,
+    ),
+    Sentence(
+        "s4-explain",
+        "With ratio 1 the window gains next to nothing, or costs something.",
+        "compare-ratio",
+        lambda run: run.after("hit ratio 1:") > 0.93 * run.after("without a window:"),
+    ),
+    Sentence(
+        "s4-explain",
+        "A smaller ratio wins.",
+        "compare-ratio",
+        lambda run: run.after("; hit ratio", 1) < 0.97 * run.after("hit ratio 1:"),
+    ),
+    Sentence(
+        "s4-explain",
+        "But the best one is below 30/40 = 0.75",
+        "compare-ratio",
+        lambda run: run.after("; hit ratio") < 0.75,
+    ),
+    Sentence(
+        "s4-hits",
+        "With ratio 0.5 more of the look-ups hit",
+        "hits",
+        lambda run: (
+            run.after("40 MiB, ratio 0.5:") > run.after("40 MiB, ratio 0.75:") > run.after("40 MiB, ratio 1.0:")
+        ),
+    ),
+    Sentence(
+        "s5-explain",
+        "After 48 MiB of normal reads",
+        "streaming",
+        lambda run: run.after("normal:") > 1.2 * run.after("at once:"),
+    ),
+    Sentence(
+        "s5-explain",
+        "After 48 MiB of streaming reads they are all still there",
+        "streaming",
+        lambda run: (
+            run.after("streaming:") < 1.2 * run.after("at once:") and run.after("streaming:") < run.after("normal:")
+        ),
+    ),
+    Sentence(
+        "s9-stream",
+        "no gain",
+        "other-stream",
+        lambda run: run.after("in stream b:") > 1.1 * run.after("has the window:"),
+    ),
+    Sentence(
+        "s9-aside",
+        "Without a set-aside, persisting lines are treated like normal ones.",
+        "nothing-aside",
+        lambda run: (
+            abs(run.after("nothing set aside:") / run.after("neither:") - 1) < 0.08
+            and run.after("nothing set aside:") > 1.1 * run.after("30 MiB set aside:")
+        ),
+    ),
+]
+
+
+class TestComparedCells(ComparedCells):
+    chapter, mutations, least, sentences = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES
