@@ -30,10 +30,11 @@ WORTH = (
 
 @dataclass(frozen=True)
 class Pair:
-    """Two answers to one exercise."""
+    """Answers to one exercise that are alike."""
 
     exercise: str
     one: str
+    """A student; where several handed in the same text, how many more."""
     other: str
     alike: float
     """0 to 1."""
@@ -44,32 +45,46 @@ class Pair:
         return f"{self.exercise}: {self.one} and {self.other} are alike: {self.alike:.0%}{text}"
 
 
+@dataclass
+class _Group:
+    """Those who handed in the same text."""
+
+    runs: frozenset[int]
+    students: list[str]
+
+    @property
+    def name(self) -> str:
+        more = len(self.students) - 1
+        return f"{self.students[0]} (and {more} more)" if more else self.students[0]
+
+
 def pairs(sheets: Sequence[Sheet]) -> list[Pair]:
     """All pairs that are worth a look, the most alike first."""
-    answers: dict[str, list[tuple[str, str, frozenset[int]]]] = {}
+    answers: dict[str, dict[str, _Group]] = {}
     for sheet in sheets:
         for score in sheet.scores:
-            outcome = score.answer.outcome
-            if score.points and isinstance(outcome, ResultRecord) and outcome.fingerprint:
-                entry = (
-                    sheet.student,
-                    score.answer.task.text if score.answer.task else "",
-                    frozenset(outcome.fingerprint),
-                )
-                answers.setdefault(score.exercise.id, []).append(entry)
-    found = [pair for exercise, those in answers.items() for pair in _alike(exercise, those)]
+            outcome, task = score.answer.outcome, score.answer.task
+            if score.points and task and isinstance(outcome, ResultRecord) and outcome.fingerprint:
+                groups = answers.setdefault(score.exercise.id, {})
+                groups.setdefault(task.text, _Group(frozenset(outcome.fingerprint), [])).students.append(sheet.student)
+    found = [pair for exercise, groups in answers.items() for pair in _alike(exercise, list(groups.values()))]
     return sorted(found, key=lambda pair: (-pair.alike, pair.exercise, pair.one, pair.other))
 
 
-def _alike(exercise: str, answers: Sequence[tuple[str, str, frozenset[int]]]) -> list[Pair]:
-    have = Counter(run for _, _, runs in answers for run in runs)
-    weight = {run: math.log((1 + len(answers)) / count) for run, count in have.items()}
-    total = {runs: sum(weight[run] for run in runs) for _, _, runs in answers}
-    found = []
-    for (one, text, mine), (other, text2, theirs) in combinations(answers, 2):
-        shared = sum(weight[run] for run in mine & theirs)
-        either = total[mine] + total[theirs] - shared
-        alike = shared / either if either else 0.0
-        if alike >= LEAST and shared >= LEAST_SHARED:
-            found.append(Pair(exercise, one, other, round(alike, 3), text == text2))
+def _alike(exercise: str, groups: Sequence[_Group]) -> list[Pair]:
+    have: Counter[int] = Counter()
+    for group in groups:
+        have.update({run: len(group.students) for run in group.runs})
+    students = sum(len(group.students) for group in groups)
+    weight = {run: math.log((1 + students) / count) for run, count in have.items()}
+    found = [
+        Pair(exercise, group.students[0], ", ".join(group.students[1:]), 1.0, True)
+        for group in groups
+        if len(group.students) > 1 and sum(weight[run] for run in group.runs) >= LEAST_SHARED
+    ]
+    for one, other in combinations(groups, 2):
+        shared = sum(weight[run] for run in one.runs & other.runs)
+        either = sum(weight[run] for run in one.runs | other.runs)
+        if either and shared >= LEAST_SHARED and shared / either >= LEAST:
+            found.append(Pair(exercise, one.name, other.name, round(shared / either, 3), False))
     return found

@@ -43,9 +43,9 @@ def test_a_statement_without_words_is_no_instruction() -> None:
     assert fingerprint("{\n;\n}\n// nothing\n") == []
 
 
-def _sheet(student: str, runs: list[int], points: float = 1.0) -> Sheet:
+def _sheet(student: str, runs: list[int], points: float = 1.0, text: str = "") -> Sheet:
     outcome = ResultRecord("04.1", "", [PartRecord("correctness", 1, 1, [], False, [])], 1, runs)
-    answer = Answer(student, "04.1", student, "", Task(student, "04.1", 1, student), outcome)
+    answer = Answer(student, "04.1", student, "", Task(student, "04.1", 1, text or student), outcome)
     score = Score(answer, find("04.1"), points, 3.0, "graded")
     return Sheet(Handed(student, "", "", None), (score,), 0, 1.0, 0.0, 0.0)
 
@@ -56,6 +56,15 @@ def test_what_all_have_weighs_nothing() -> None:
     sheets = [_sheet(f"s{number}", [*common, 200 + number]) for number in range(8)]
     sheets += [_sheet("alice", common + rare), _sheet("bob", common + rare)]
     assert [(pair.one, pair.other) for pair in pairs(sheets)] == [("alice", "bob")]
+
+
+def test_those_with_the_same_text_are_told_once() -> None:
+    sheets = [_sheet(name, list(range(20)), text="same") for name in ("alice", "bob", "carol")]
+    sheets += [_sheet(f"s{number}", list(range(100 * number, 100 * number + 20))) for number in range(1, 8)]
+    sheets.append(_sheet("dan", list(range(19))))
+    same, alike = pairs(sheets)
+    assert (same.one, same.other, same.same_text) == ("alice", "bob, carol", True)
+    assert (alike.one, alike.other, alike.same_text) == ("alice (and 2 more)", "dan", False)
 
 
 def test_answers_that_earned_nothing_are_left_out() -> None:
