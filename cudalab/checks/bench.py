@@ -271,6 +271,11 @@ class Buffer:
     """An output that held poison: each element is one thread's to write. One that held zeros may be added to."""
 
     @property
+    def extent(self) -> tuple[int, int]:
+        """From its first address up to the one behind its last."""
+        return self.pointer, self.pointer + self.before.size
+
+    @property
     def row_bytes(self) -> int:
         return self.shape[-1] * self.dtype.itemsize
 
@@ -322,6 +327,7 @@ class KernelBench(Bench):
         *,
         shared: int = 0,
         needs: Needs | None = None,
+        handed_over: Buffer | None = None,
     ) -> None:
         """Launch the answer, first under the sanitizer.
 
@@ -331,20 +337,23 @@ class KernelBench(Bench):
             shared: bytes of dynamic shared memory.
             needs: what the launch needs; then it is counted as well, and the exercise's gates are measured, unless
                 something was found before: counts of a wrong answer earn nothing.
+            handed_over: what one thread writes and another reads in order, by a flag: that its accesses are volatile or
+                atomic, which is no race and no order either, does not help.
         """
         self._case, self._ran = case, False
         packed = self._pack(arguments)
         try:
             with self.limited():
-                self._ran = self._try(self._kernel.launch(grid, block, packed, shared), needs)
+                self._ran = self._try(self._kernel.launch(grid, block, packed, shared), needs, handed_over)
         except LaunchError as error:
             self.find("correctness", "launch refused", str(error))
         if self._ran:
             self._check_surroundings()
 
-    def _try(self, launch: Launch, needs: Needs | None) -> bool:
+    def _try(self, launch: Launch, needs: Needs | None, handed_over: Buffer | None) -> bool:
         """Sanitize, count and run a launch; has it come to its end?"""
-        checked = check_launch(launch, time_limit=TIME_LIMIT)
+        weak = [] if handed_over is None else [handed_over.extent]
+        checked = check_launch(launch, time_limit=TIME_LIMIT, weak=weak)
         for found in checked.findings:
             here = f" (line {found.line}: {found.source})" if found.line and found.source not in found.detail else ""
             look, mistake = self._owners(found) or (found.advice, "")
@@ -366,9 +375,7 @@ class KernelBench(Bench):
         """What to look at, and the known mistake, where two threads write one element of an output."""
         if found.hazard != "WAW" or found.address is None or found.other is None:
             return None
-        owned = [
-            one for one in self._buffers if one.owned and one.pointer <= found.address < one.pointer + one.before.size
-        ]
+        owned = [one for one in self._buffers if one.owned and one.extent[0] <= found.address < one.extent[1]]
         if not owned:
             return None
         other_block, other_thread = found.other

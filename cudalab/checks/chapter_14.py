@@ -431,9 +431,9 @@ HOST_14_5 = HOST.of(baseline=0)
 
 
 def _tasks(bench: StreamBench) -> None:
-    diamond = [[], [0], [0], [0, 1, 2], [3], [0, 3, 4]]
+    diamond: list[list[int]] = [[], [0], [0], [0, 1, 2], [3], [0, 3, 4]]
     fixed = ("a diamond and a tail in two streams", diamond, [0, 0, 1, 0, 1, 1])
-    alone: tuple[str, list[list[int]], list[int]] = ("one", [[]], [0])
+    alone = ("one task", diamond[:1], [0])
     for text, needs, place in (fixed, _random_tasks(bench, 12, 3), _random_tasks(bench, 25, 4), alone):
         with bench.case(text) as trial:
             _tasks_once(bench, trial, needs, place)

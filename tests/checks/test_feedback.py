@@ -88,3 +88,20 @@ def test_a_name_of_another_cell_is_said_to_be_unknown_to_the_check() -> None:
     result = check("08.pin", "def pin(x):\n    return pinned(x.size, x.dtype)\n", seed=1)
     (finding,) = [f for f in result.findings if f.rule == "NameError"]
     assert "define pinned in it" in finding.look
+
+
+@pytest.mark.parametrize(
+    ("exercise", "replace", "says"),
+    [
+        ("09.publish", [("order_acquire", "order_relaxed")], "no read acquires"),
+        ("09.publish", [("order_release", "order_relaxed")], "no write releases"),
+        ("09.publish", [("thread_scope_device", "thread_scope_block")], "of its block only"),
+        ("09.publish", [("order_release", "order_acquire")], "a store takes relaxed, release or seq_cst"),
+        ("09.total", [("    __threadfence();\n", ""), ("int* parts", "volatile int* parts")], "order nothing else"),
+    ],
+)
+def test_a_message_out_of_order_is_told_what_is_missing(
+    exercise: str, replace: list[tuple[str, str]], says: str
+) -> None:
+    told = str(checked(exercise, *replace))
+    assert says in told and "use atomics" not in told

@@ -25,7 +25,8 @@ def _publish(bench: KernelBench) -> None:
     numbers = np.array(bench.integers(1, 1000, 32), np.int32)
     word, data = bench.zeroed("word", (1,), np.int32), bench.output("data", (32,), np.int32)
     out = bench.output("out", (32,), np.int32)
-    bench.launch((2,), (32,), (bench.input("in", numbers), word, data, out), "2 × 32 threads")
+    arguments = (bench.input("in", numbers), word, data, out)
+    bench.launch((2,), (32,), arguments, "2 × 32 threads", handed_over=data)
     bench.expect(out, numbers, look="what block 1 reads after it has seen the flag")
 
 
@@ -37,7 +38,8 @@ def _total(bench: KernelBench) -> None:
         numbers = np.array(bench.integers(-50, 100, 100 * blocks), np.int32)
         parts, tickets = bench.output("parts", (blocks,), np.int32), bench.zeroed("tickets", (1,), np.int32)
         out = bench.output("out", (1,), np.int32)
-        bench.launch((blocks,), (32,), (bench.input("x", numbers), parts, tickets, out), counted(blocks, "block"))
+        arguments = (bench.input("x", numbers), parts, tickets, out)
+        bench.launch((blocks,), (32,), arguments, counted(blocks, "block"), handed_over=parts)
         bench.expect(out, numbers.sum(keepdims=True).astype(np.int32), look="which block adds up, and what it adds")
 
 

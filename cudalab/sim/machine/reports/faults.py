@@ -306,6 +306,12 @@ def _image_problem(kind: FaultKind, raw: ctypes.Structure, kernel: LoadedKernel,
     return Problem(headline, "surface access out of bounds", detail, advice)
 
 
+_WRONG_ORDER = (
+    "the memory order of an operation of cuda::atomic: a store takes relaxed, release or seq_cst, a load relaxed, "
+    "acquire or seq_cst."
+)
+
+
 def _assert_finding(raw: ctypes.Structure, kernel: LoadedKernel, where: _Where) -> tuple[Finding, str]:
     memory = kernel.module.memory
     words = (ctypes.c_uint64 * 5).from_address(raw.detail) if raw.detail else raw.extra
@@ -321,7 +327,9 @@ def _assert_finding(raw: ctypes.Structure, kernel: LoadedKernel, where: _Where) 
         f"Assertion `{message}` failed",
         "assertion failed",
         text,
-        "print the values that the condition looks at, or check the input that leads to this thread.",
+        _WRONG_ORDER
+        if "memory_order_dispatch" in function
+        else "print the values that the condition looks at, or check the input that leads to this thread.",
     )
     return replace(where, place=place).finding(problem), text
 

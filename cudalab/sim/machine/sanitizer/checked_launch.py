@@ -63,6 +63,9 @@ class CheckedLaunch:
     tools: Sequence[str]
     seed: int | None
     time_limit: float
+    weak: Sequence[tuple[int, int]] = ()
+    """Memory, from an address up to another, whose accesses count as weak, volatile and atomic ones too: what is
+    in it has to be handed over in order."""
 
     @property
     def kernel(self) -> LoadedKernel:

@@ -159,7 +159,9 @@ class _ExactCheck:
         kernel = launch.kernel
         self.launch, self.result, self.suspects = launch, result, suspects
         self.clustered = launch.config.cluster_blocks > 1
-        self.fine = has_fine_synchronisation(kernel.kernel) or self.clustered or launch.config.cooperative
+        self.fine = (
+            has_fine_synchronisation(kernel.kernel) or self.clustered or launch.config.cooperative or bool(launch.weak)
+        )
         """Threads are ordered by more than barriers of the whole block and operations of whole warps."""
         self._pending: list[tuple[int, np.ndarray, bool]] = []
         self._pending_records = 0
@@ -175,7 +177,7 @@ class _ExactCheck:
         self._unit = unit_of(kernel.kernel)
         clusters = Clusters(launch.config.grid, launch.config.cluster or (1, 1, 1))
         self._detector = (
-            VectorClockDetector(kernel.kernel, launch.threads, clusters=clusters, unit=self._unit)
+            VectorClockDetector(kernel.kernel, launch.threads, clusters=clusters, unit=self._unit, weak=launch.weak)
             if self.fine
             else None
         )
@@ -275,7 +277,9 @@ class _ExactCheck:
         """Follow the accesses to candidate locations of these records."""
         candidates = None
         if parts and not self.clustered:
-            candidates = candidate_locations(parts, self.launch.kernel.kernel, self.launch.threads, self._unit)
+            candidates = candidate_locations(
+                parts, self.launch.kernel.kernel, self.launch.threads, self._unit, self.launch.weak
+            )
         self._followed = 0
         for block, records in parts:
             self._follow(block, records, candidates[block] if candidates is not None else None)
@@ -362,7 +366,7 @@ class _ExactCheck:
         if "racecheck" in launch.tools and self._detector is None:
             if batch.partial.any() or batch.named:  # named barriers or partial masks: vector clocks, block by block
                 for block, own in zip(blocks, records, strict=True):
-                    detector = VectorClockDetector(kernel, launch.threads, unit=self._unit)
+                    detector = VectorClockDetector(kernel, launch.threads, unit=self._unit, weak=launch.weak)
                     detector.follow(block, own)
                     self._add_conflicts(detector.conflicts)
             else:

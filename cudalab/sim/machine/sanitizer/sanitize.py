@@ -57,6 +57,7 @@ def check_launch(
     seed: int | None = None,
     time_limit: float = 10.0,
     exact: bool = False,
+    weak: Sequence[tuple[int, int]] = (),
 ) -> SanitizerResult:
     """Run a launch under the sanitizer and roll its stores back.
 
@@ -67,6 +68,8 @@ def check_launch(
         time_limit: seconds that one block may take.
         exact: check every access of the trace, not only the suspects. The findings are the same; it takes much
             longer.
+        weak: memory, from an address up to another, whose accesses count as weak, volatile and atomic ones too; the
+            check is exact then.
 
     Raises:
         ValueError: an unknown tool.
@@ -75,9 +78,9 @@ def check_launch(
     unknown = [tool for tool in tools if tool not in TOOLS]
     if unknown:
         raise ValueError(f"tools must be among {', '.join(TOOLS)} (got {unknown[0]!r})")
-    config, checked = launch.config, CheckedLaunch(launch, tuple(tools), seed, time_limit)
+    config, checked = launch.config, CheckedLaunch(launch, tuple(tools), seed, time_limit, weak)
     result = SanitizerResult(grid_blocks=config.blocks)
-    if exact or needs_exact_check(launch.kernel) or config.cooperative or config.cluster_blocks > 1:
+    if exact or weak or needs_exact_check(launch.kernel) or config.cooperative or config.cluster_blocks > 1:
         exact_check.check_exactly(checked, result)
         return result
     suspects = _run_native(checked, result)

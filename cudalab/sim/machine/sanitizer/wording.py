@@ -11,13 +11,14 @@ from cudalab.sim.machine.reports.finding import Finding, place_of, triple
 from cudalab.sim.machine.sanitizer.initcheck import UninitialisedRead
 from cudalab.sim.machine.sanitizer.leakcheck import Leak
 from cudalab.sim.machine.sanitizer.mask_mismatch import MaskMismatch
+from cudalab.sim.machine.sanitizer.memory_model import has_fine_synchronisation, ordering_of
 from cudalab.sim.machine.sanitizer.misread_pointers import Misread
 from cudalab.sim.machine.sanitizer.racecheck import Race
 from cudalab.sim.machine.sanitizer.synccheck import SyncError
 from cudalab.sim.machine.shadow_memory.undefined_values import AbsentLane, UnwrittenLocal
 
 if TYPE_CHECKING:
-    from cudalab.sim.compiler.program import Site
+    from cudalab.sim.compiler.program import Kernel, Site
     from cudalab.sim.machine.launch.configuration import Dim3
     from cudalab.sim.machine.launch.module import Launch
 
@@ -93,9 +94,7 @@ class Wording:
         """What to try against a race."""
         kinds = [self._kernel.kernel.sites[site].kind for site in race.sites]
         if race.asynchronous:
-            return (
-                "wait for the copy (pipeline.consumer_wait, cp.async.wait_group, barrier.wait), then __syncthreads()."
-            )
+            return "wait for the copy (cg::wait(group), pipeline.consumer_wait, barrier.wait), then __syncthreads()."
         if SiteKind.ATOMIC in kinds and SiteKind.LOAD in kinds and race.space == Space.GLOBAL:
             return (
                 "an atomic is atomic only beside other atomics: leave the plain read out, use the value that the "
@@ -106,6 +105,8 @@ class Wording:
                 "an atomic of the block's scope holds among the threads of its block, not between blocks: take one "
                 "without _block, or cuda::thread_scope_device."
             )
+        if between_blocks and has_fine_synchronisation(self._kernel.kernel):
+            return _missing_order(self._kernel.kernel)
         if between_blocks:
             return (
                 "blocks of one launch are not ordered: use atomics, give each block its own place, or use two launches."
@@ -305,6 +306,33 @@ _IN_WORDS = {
     "WAR": "One thread writes what another reads",
     "WAW": "Two threads write the same place",
 }
+
+
+def _missing_order(kernel: Kernel) -> str:
+    """What to look at where blocks hand data over by a flag, and it is not in order."""
+    orderings = [ordering_of(site) for site in kernel.sites]
+    fences = [each for each in orderings if each.kind == SiteKind.FENCE]
+    ordered = fences + [each for each in orderings if each.releases or each.acquires]
+    if ordered and all(each.scope < Scope.DEVICE for each in ordered):
+        return (
+            "a fence, a release or an acquire of the block's scope orders for the threads of its block only: between "
+            "blocks take __threadfence(), or cuda::thread_scope_device."
+        )
+    releases, acquires = any(each.releases for each in orderings), any(each.acquires for each in orderings)
+    if releases and not acquires and not fences:
+        return (
+            "the flag's write releases, and no read acquires: read the flag with memory_order_acquire, or put "
+            "__threadfence() behind that read."
+        )
+    if acquires and not releases and not fences:
+        return (
+            "the flag's read acquires, and no write releases: write the flag with memory_order_release, or put "
+            "__threadfence() before that write."
+        )
+    return (
+        "a flag hands data over only with a release at its write (or __threadfence() before it) and an acquire at its "
+        "read (or __threadfence() behind it), of the device's scope. volatile and relaxed atomics order nothing else."
+    )
 
 
 def _too_narrow(*sites: Site) -> bool:

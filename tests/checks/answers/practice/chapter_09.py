@@ -20,11 +20,37 @@ WRONG = (
         Wrong("a release alone", (("memory_order_acquire", "memory_order_relaxed"),), "soundness", "race"),
         Wrong("an acquire alone", (("memory_order_release", "memory_order_relaxed"),), "soundness", "race"),
         Wrong("of the block's scope", (("thread_scope_device", "thread_scope_block"),), "soundness", "race"),
+        Wrong(
+            "volatile data, and no order",
+            (
+                ("int* data", "volatile int* data"),
+                ("order_acquire", "order_relaxed"),
+                ("order_release", "order_relaxed"),
+            ),
+            "soundness",
+            "race",
+        ),
     ),
     *table(
         "09.total",
         Wrong("the first fence only", (("    __threadfence();\n    if", "    if"),), "soundness", "race"),
         Wrong("the second fence only", (("    __threadfence();\n    bool", "    bool"),), "soundness", "race"),
+        Wrong(
+            "volatile parts, and no fence",
+            (("int* parts", "volatile int* parts"), ("    __threadfence();\n", "")),
+            "soundness",
+            "race",
+        ),
+        Wrong(
+            "atomic parts, and no fence",
+            (
+                ("parts[blockIdx.x] = sum", "atomicExch(&parts[blockIdx.x], sum)"),
+                ("all += parts[b]", "all += atomicAdd(&parts[b], 0)"),
+                ("    __threadfence();\n", ""),
+            ),
+            "soundness",
+            "race",
+        ),
         Wrong("the first block adds up", (("gridDim.x - 1", "0"),), "soundness", "race"),
     ),
     *table(

@@ -39,7 +39,11 @@ _COPIES = (int(SyncEvent.ASYNC_READ), int(SyncEvent.ASYNC_WRITE))
 
 
 def candidate_locations(
-    parts: Sequence[tuple[int, np.ndarray]], kernel: Kernel, threads: int, unit: int
+    parts: Sequence[tuple[int, np.ndarray]],
+    kernel: Kernel,
+    threads: int,
+    unit: int,
+    weak_memory: Sequence[tuple[int, int]] = (),
 ) -> dict[int, Candidates] | None:
     """The locations of each block that have to be followed by vector clocks.
 
@@ -48,6 +52,7 @@ def candidate_locations(
         kernel: the kernel.
         threads: threads a block.
         unit: bytes of a location; all accesses are aligned to it.
+        weak_memory: from an address up to another: accesses to it count as weak.
 
     Returns:
         None where asynchronous copies stay under way for too long: then everything has to be followed.
@@ -96,6 +101,8 @@ def candidate_locations(
     ordering = [ordering_of(site) for site in kernel.sites]
     not_device_wide = np.array([not (each.strong and each.scope == Scope.DEVICE) for each in ordering])
     weak = not_device_wide[site[chosen]] | in_shared | copies[chosen]
+    for begin, end in weak_memory:
+        weak |= (address[chosen] >= begin) & (address[chosen] < end)
     shared = _differ(key, bound, agent)
     possible = shared & marked(key, bound, writes) & marked(key, bound, weak)
     between_blocks = _differ(key, bound, block[chosen])

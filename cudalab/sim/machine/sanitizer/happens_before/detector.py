@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -86,11 +87,20 @@ class VectorClockDetector:
         clusters: which blocks form a cluster.
         unit: bytes of a location; all accesses must be aligned to it.
         most: conflicts that are kept.
+        weak: memory, from an address up to another, whose accesses count as weak.
     """
 
     def __init__(
-        self, kernel: Kernel, threads: int, *, clusters: Clusters | None = None, unit: int = 1, most: int = 1 << 16
+        self,
+        kernel: Kernel,
+        threads: int,
+        *,
+        clusters: Clusters | None = None,
+        unit: int = 1,
+        most: int = 1 << 16,
+        weak: Sequence[tuple[int, int]] = (),
     ) -> None:
+        self._weak = weak
         self._sites = kernel.sites
         self._orderings = [ordering_of(site) for site in kernel.sites]
         self._threads, self._unit = threads, unit
@@ -104,7 +114,7 @@ class VectorClockDetector:
         self.early_polls: dict[tuple[int, int], tuple[int, int, int]] = {}
         """Loads of loops that poll a flag in shared memory before its first value is there, by site and block: block,
         thread and address."""
-        self._fine = has_fine_synchronisation(kernel)
+        self._fine = has_fine_synchronisation(kernel) or bool(weak)
         kinds = np.array([int(site.kind) for site in kernel.sites] or [0])
         self._is_sync = np.isin(kinds, _SYNC_KINDS)
         self._is_strong = np.array([each.strong and self._fine for each in self._orderings] or [False])
@@ -409,6 +419,7 @@ class VectorClockDetector:
         ordering = self._orderings[site]
         asynchronous = agent >= self._threads
         source = state.copied_from.get(agent - self._threads) if asynchronous and writes else None
+        weak = asynchronous or any(begin <= address < end for begin, end in self._weak)
         new = Access(
             (state.index, agent),
             int(state.epochs[agent]),
@@ -416,8 +427,8 @@ class VectorClockDetector:
             step,
             reads,
             writes,
-            ordering.strong and (not asynchronous or ordering.kind == SiteKind.ATOMIC),
-            ordering.volatile and not asynchronous,
+            ordering.strong and (not weak or (asynchronous and ordering.kind == SiteKind.ATOMIC)),
+            ordering.volatile and not weak,
             ordering.scope,
             None if source is None else source - address,
         )
