@@ -1,4 +1,5 @@
-"""The exercises of chapter 04: a guard for every size, a coalesced column sum, rows that start at their pitch."""
+"""The exercises of chapter 04: a guard for every size, a coalesced column sum, rows that start at their pitch, one copy
+for many rows, and allocations that fail half-way."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ import numpy as np
 
 from cudalab.checks.bench import KernelBench, Known, counted
 from cudalab.checks.exercise import Exercise
+from cudalab.checks.gate import Gate
+from cudalab.checks.streams import StreamBench, Trial
 from cudalab.checks.work import ATOMICS_EACH, BUSIEST, LOADED, SECTORS_LOADED, SECTORS_STORED, STORED, Needs
 
 # --- 04.1 ------------------------------------------------------------------------------------------------------------
@@ -203,4 +206,116 @@ SMOOTH = Exercise(
     gates=(SECTORS_LOADED.of(2, most=7), SECTORS_STORED.of(), BUSIEST.of(), LOADED.of(most=5.1), STORED.of()),
 )
 
-EXERCISES = (REVERSE, COLUMN_SUM, SMOOTH)
+# --- 04.4 ------------------------------------------------------------------------------------------------------------
+
+CROP_ROWS = 24
+CALLS = Gate(
+    "calls that copy",
+    points=2,
+    least=1,
+    most=1,
+    baseline=CROP_ROWS,
+    look="cudaMemcpy2D copies all rows at once: a pitch, a width in bytes and a height",
+)
+MOVED = Gate("bytes copied, for each byte of out", least=1, most=1, baseline=1, look="each pixel is to be copied once")
+
+
+def _crop(bench: StreamBench) -> None:
+    for height, width in ((CROP_ROWS, 40), (1, 1), (bench.between(2, 20), bench.between(30, 90))):
+        with bench.case(f"{width} x {height} pixels out of a larger image") as trial:
+            _crop_once(bench, trial, height, width)
+
+
+def _crop_once(bench: StreamBench, trial: Trial, height: int, width: int) -> None:
+    top, left = bench.between(1, 9), bench.between(1, 30)
+    rows, columns = top + height + bench.between(0, 3), left + width + bench.between(0, 5)
+    pitch = 512 * (1 + bench.between(columns * 4, columns * 4 + 600) // 512)
+    whole = bench.random((rows, pitch // 4))
+    image = trial.array(whole, "image")
+    out = trial.pinned(np.full((height, width), np.nan, np.float32))
+    trial.call(image.data.ptr, pitch, top, left, out)
+    packed = whole.reshape(-1)[top * columns + left :]
+    known = (
+        Known(
+            "the rows are taken as if they followed each other without padding", _without_padding(packed, out, columns)
+        ),
+        Known("the corner at the top left is copied", whole[:height, :width]),
+        Known("top and left have changed places", whole[left : left + height, top : top + width]),
+    )
+    expected = whole[top : top + height, left : left + width]
+    trial.expect("out", out, expected, known=known, look="where the first pixel is: top * pitch + 4 * left bytes on")
+    copies = [one for one in trial.operations if one.kind == "copy"]
+    bench.measure(CALLS, sum(call.name.startswith("memcpy") for call in trial.calls))
+    bench.measure(MOVED, sum(one.bytes for one in copies) / out.nbytes)
+
+
+def _without_padding(packed: np.ndarray, out: np.ndarray, columns: int) -> np.ndarray:
+    height, width = out.shape
+    return np.stack([packed[row * columns : row * columns + width] for row in range(height)])
+
+
+CROP = Exercise(
+    id="04.4",
+    title="One call for all rows",
+    kernel="crop",
+    examine=_crop,
+    gates=(CALLS, MOVED),
+    answer="function",
+)
+
+# --- 04.5 ------------------------------------------------------------------------------------------------------------
+
+LEFT = Gate(
+    "allocations left behind when it fails", points=2, most=0, look="what was allocated before the one that failed"
+)
+PENDING = Gate(
+    "errors left for somebody else to find",
+    points=1,
+    most=0,
+    look="cudaGetLastError() takes the error that the failed call has left",
+)
+
+
+def _allocate_all(bench: StreamBench) -> None:
+    small = [bench.between(1, 1 << 20) for _ in range(bench.between(3, 6))]
+    too_much = 1 << 50
+    for text, sizes, fails in (
+        ("there is room", small, False),
+        ("no buffers at all", [], False),
+        ("the last is too large", [*small, too_much], True),
+        ("one in the middle is too large", [*small[:2], too_much, *small[2:]], True),
+        ("the first is too large", [too_much, *small], True),
+    ):
+        with bench.case(text) as trial:
+            _allocate_once(bench, trial, sizes, fails=fails)
+
+
+def _allocate_once(bench: StreamBench, trial: Trial, sizes: list[int], *, fails: bool) -> None:
+    value = trial.call(sizes)
+    kept = trial.left[0]
+    if fails:
+        if value is not None:
+            text = f"the function returned {value!r}; None is right, because one of the buffers cannot be had"
+            bench.find("correctness", "wrong values", text, look="the error code of each cudaMalloc")
+        bench.measure(LEFT, kept)
+        bench.measure(PENDING, int(trial.device.peek_at_last_error() != 0))
+        return
+    found = [int(pointer) for pointer in value] if isinstance(value, list | tuple) else None
+    if found is None or len(found) != len(sizes) or kept != len(sizes) or len(set(found)) != len(found):
+        text = (
+            f"the function returned {value!r} and keeps {kept} allocations; wanted is a list of {len(sizes)} pointers"
+        )
+        bench.find("correctness", "wrong values", text, look="what cudaMalloc returns: the error code, and the pointer")
+
+
+ALLOCATE = Exercise(
+    id="04.5",
+    title="Out of memory, and nothing lost",
+    kernel="allocate_all",
+    examine=_allocate_all,
+    correctness=1,
+    gates=(LEFT, PENDING),
+    answer="function",
+)
+
+EXERCISES = (REVERSE, COLUMN_SUM, SMOOTH, CROP, ALLOCATE)

@@ -1,4 +1,5 @@
-"""The exercises of chapter 06: barriers and guards for a tiled product, and a tile without bank conflicts."""
+"""The exercises of chapter 06: barriers and guards for a tiled product, a tile without bank conflicts, a transpose, and
+a barrier that not all threads reach."""
 
 from __future__ import annotations
 
@@ -6,7 +7,16 @@ import numpy as np
 
 from cudalab.checks.bench import KernelBench, Known
 from cudalab.checks.exercise import Exercise
-from cudalab.checks.work import BARRIERS, BUSIEST, CONFLICTS, LOADED, SECTORS_LOADED, STORED, Needs
+from cudalab.checks.work import (
+    BARRIERS,
+    BUSIEST,
+    CONFLICTS,
+    LOADED,
+    SECTORS_LOADED,
+    SECTORS_STORED,
+    STORED,
+    Needs,
+)
 
 # --- 06.1 ------------------------------------------------------------------------------------------------------------
 
@@ -127,4 +137,80 @@ DISTANCES = Exercise(
     ),
 )
 
-EXERCISES = (PRODUCT, DISTANCES)
+# --- 06.3 ------------------------------------------------------------------------------------------------------------
+
+
+def _transpose(bench: KernelBench) -> None:
+    for height, width in ((1, 1), (33, 40), (7, 70)):
+        _transpose_once(bench, height, width)
+    height, width = (SIDE * bench.between(2, 3) for _ in range(2))
+    _transpose_once(bench, height, width, Needs(4 * height * width, 4 * height * width, share=4 * 2))
+    if bench.fine:  # more than 65,536 elements
+        _transpose_once(bench, bench.between(100, 120), bench.between(660, 700))
+
+
+def _transpose_once(bench: KernelBench, height: int, width: int, needs: Needs | None = None) -> None:
+    values = bench.random((height, width))
+    out = bench.output("out", (width, height), np.float32)
+    arguments = (bench.input("in", values), out, np.int32(height), np.int32(width))
+    grid = (-(-width // SIDE), -(-height // SIDE))
+    bench.launch(grid, (SIDE, SIDE), arguments, f"{height} x {width}", needs=needs)
+    same = [Known("the matrix comes out as it went in", values)] if height == width else []
+    bench.expect(out, values.T, known=same, look="which element of the tile a thread writes, and to which row of out")
+
+
+TRANSPOSE = Exercise(
+    id="06.3",
+    title="Transpose through shared memory",
+    kernel="transpose",
+    examine=_transpose,
+    gates=(
+        SECTORS_STORED.of(2, baseline=32),
+        CONFLICTS.of(1, baseline=0),
+        SECTORS_LOADED.of(baseline=4),
+        LOADED.of(baseline=1),
+        STORED.of(baseline=1),
+        BUSIEST.of(baseline=1),
+    ),
+)
+
+# --- 06.4 ------------------------------------------------------------------------------------------------------------
+
+LANES = 256
+
+
+def _block_sums(bench: KernelBench) -> None:
+    for n in (1, LANES, LANES + 1, bench.between(600, 700)):
+        _block_sums_once(bench, n)
+    n = 3 * LANES
+    _block_sums_once(bench, n, Needs(4 * n, 4 * 3, share=4 * 2))
+
+
+def _block_sums_once(bench: KernelBench, n: int, needs: Needs | None = None) -> None:
+    values = bench.random(n)
+    blocks = -(-n // LANES)
+    out = bench.output("sums", (blocks,), np.float32)
+    bench.launch((blocks,), (LANES,), (bench.input("x", values), out, np.int32(n)), f"{n} elements", needs=needs)
+    padded = np.zeros(blocks * LANES)
+    padded[:n] = values
+    parts = padded.reshape(blocks, LANES)
+    bench.expect(
+        out,
+        parts.sum(axis=1),
+        tolerance=TOLERANCE,
+        known=(Known("only the first number of each block arrives: nothing is added", parts[:, 0]),),
+        look="which threads put a number into part, and which of them meet at each barrier",
+    )
+
+
+BLOCK_SUMS = Exercise(
+    id="06.4",
+    title="Find the bug: a barrier that not all reach",
+    kernel="block_sums",
+    examine=_block_sums,
+    correctness=1,
+    soundness=2,
+    gates=(BARRIERS.of(1, least=1, most=10), LOADED.of(), BUSIEST.of(), CONFLICTS.of(most=1)),
+)
+
+EXERCISES = (PRODUCT, DISTANCES, TRANSPOSE, BLOCK_SUMS)

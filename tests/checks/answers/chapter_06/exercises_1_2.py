@@ -408,6 +408,3 @@ ANSWERS_06_2 = table(
     ),
     *kernel_cheats("06.2", only=("nothing done in large grids",)),
 )
-
-
-ANSWERS = (*ANSWERS_06_1, *ANSWERS_06_2)

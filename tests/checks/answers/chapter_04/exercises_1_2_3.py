@@ -199,6 +199,3 @@ ANSWERS_04_3 = table(
     ),
     *kernel_cheats("04.3"),
 )
-
-
-ANSWERS = (*ANSWERS_04_1, *ANSWERS_04_2, *ANSWERS_04_3)

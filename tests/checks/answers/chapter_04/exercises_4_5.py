@@ -1,0 +1,183 @@
+"""Answers to 04.4 and 04.5."""
+
+from __future__ import annotations
+
+from tests.checks.answers.answer import Right, Wrong, table
+
+# --- 04.4 ---
+
+_CALL = "    cudart.cudaMemcpy2D(out.ctypes.data, 4 * width, first, pitch, 4 * width, height, kind)\n"
+_CALLS = "calls that copy"
+
+ANSWERS_04_4 = table(
+    "04.4",
+    Wrong(
+        "pixels, not bytes",
+        (("first, pitch, 4 * width, height", "first, pitch, width, height"),),
+        "correctness",
+        "wrong values",
+    ),
+    Wrong(
+        "one plain copy",
+        ((_CALL, "    cudart.cudaMemcpy(out.ctypes.data, first, out.nbytes, kind)\n"),),
+        "correctness",
+        "wrong values",
+    ),
+    Wrong(
+        "from the corner",
+        (("image + top * pitch + 4 * left", "image"),),
+        "correctness",
+        "wrong values",
+        mistake="the corner at the top left",
+    ),
+    Wrong("left in pixels", (("4 * left", "left"),), "correctness", "wrong values"),
+    Wrong(
+        "pitch of out",
+        (("out.ctypes.data, 4 * width, first", "out.ctypes.data, pitch, first"),),
+        "correctness",
+        "wrong values",
+    ),
+    Wrong("no pitch in the source", (("first, pitch, 4", "first, 4 * width, 4"),), "correctness", "wrong values"),
+    Wrong(
+        "a row too few", (("4 * width, height, kind", "4 * width, height - 1, kind"),), "correctness", "wrong values"
+    ),
+    Wrong(
+        "the whole image first",
+        (
+            (
+                _CALL,
+                "    whole = np.empty((top + height, pitch // 4), np.float32)\n"
+                "    cudart.cudaMemcpy(whole.ctypes.data, image, whole.nbytes, kind)\n"
+                "    out[:] = whole[top:, left : left + width]\n",
+            ),
+        ),
+        "efficiency",
+        "bytes copied, for each byte of out",
+        cheat=True,
+    ),
+    Wrong(
+        "pixel by pixel",
+        (
+            (
+                _CALL,
+                "    for y in range(height):\n"
+                "        for x in range(width):\n"
+                "            cudart.cudaMemcpy(out[y, x:].ctypes.data, first + y * pitch + 4 * x, 4, kind)\n",
+            ),
+        ),
+        "efficiency",
+        _CALLS,
+        cheat=True,
+    ),
+    Wrong("twice", ((_CALL, 2 * _CALL),), "efficiency", _CALLS, cheat=True),
+    Wrong("nothing", ((_CALL, ""),), "correctness", "wrong values", cheat=True),
+    Right(
+        "asynchronous",
+        (
+            (
+                _CALL,
+                "    cudart.cudaMemcpy2DAsync(out.ctypes.data, 4 * width, first, pitch, 4 * width, height, kind, 0)\n"
+                "    cudart.cudaStreamSynchronize(0)\n",
+            ),
+        ),
+    ),
+    Right(
+        "strides of NumPy",
+        (
+            ("out.ctypes.data, 4 * width,", "out.ctypes.data, out.strides[0],"),
+            ("pitch, 4 * width, height", "pitch, out.itemsize * width, height"),
+        ),
+    ),
+    Right(
+        "CuPy",
+        (
+            (
+                _CALL,
+                "    cp.cuda.runtime.memcpy2D(out.ctypes.data, 4 * width, first, pitch, 4 * width, height, 2)\n",
+            ),
+        ),
+    ),
+)
+
+# --- 04.5 ---
+
+_FREE = "            for other in pointers:\n                cudart.cudaFree(other)\n"
+_LAST = "            cudart.cudaGetLastError()\n"
+_LEFT = "allocations left behind when it fails"
+_PENDING = "errors left for somebody else to find"
+
+ANSWERS_04_5 = table(
+    "04.5",
+    Wrong("nothing is freed", ((_FREE, ""),), "efficiency", _LEFT),
+    Wrong(
+        "only the last is freed",
+        ((_FREE, "            cudart.cudaFree(pointers[-1] if pointers else 0)\n"),),
+        "efficiency",
+        _LEFT,
+    ),
+    Wrong("the error is left", ((_LAST, ""),), "efficiency", _PENDING),
+    Wrong("only looked at", ((_LAST, "            cudart.cudaPeekAtLastError()\n"),), "efficiency", _PENDING),
+    Wrong("an empty list", (("return None", "return []"),), "correctness", "wrong values"),
+    Wrong("what there was", (("return None", "return pointers"),), "correctness", "wrong values"),
+    Wrong(
+        "frees in any case",
+        (("    return pointers", "    for other in pointers:\n        cudart.cudaFree(other)\n    return pointers"),),
+        "correctness",
+        "wrong values",
+    ),
+    Wrong(
+        "goes on with the next",
+        (("            return None\n", "            continue\n"),),
+        "correctness",
+        "wrong values",
+    ),
+    Wrong(
+        "compares the tuple",
+        (("error, pointer = cudart.cudaMalloc(size)", "error = cudart.cudaMalloc(size)\n        pointer = error[1]"),),
+        "correctness",
+        "wrong values",
+    ),
+    Wrong("a reset", ((_FREE, "            cudart.cudaDeviceReset()\n"),), "efficiency", _LEFT, cheat=True),
+    Wrong(
+        "never any",
+        (("    pointers = []\n", "    return None\n    pointers = []\n"),),
+        "correctness",
+        "wrong values",
+        cheat=True,
+    ),
+    Wrong(
+        "numbers of its own",
+        (("    pointers = []\n", "    return [256 * (k + 1) for k in range(len(sizes))]\n    pointers = []\n"),),
+        "correctness",
+        "wrong values",
+        cheat=True,
+    ),
+    Wrong(
+        "one buffer for all",
+        ((_FREE, _FREE), ("    return pointers", "    return pointers[:1] * len(pointers)")),
+        "correctness",
+        "wrong values",
+        cheat=True,
+    ),
+    Right("driver names", (("cudart.cudaFree(other)", "driver.cuMemFree(other)"),)),
+    Right(
+        "asks first",
+        source="""
+def allocate_all(sizes):
+    pointers = []
+    try:
+        for size in sizes:
+            error, pointer = cudart.cudaMalloc(size)
+            if error:
+                raise MemoryError(error.name)
+            pointers.append(pointer)
+        return pointers
+    except MemoryError:
+        cudart.cudaGetLastError()
+        while pointers:
+            cudart.cudaFree(pointers.pop())
+        return None
+""",
+    ),
+    Right("freed backwards", (("for other in pointers:", "for other in reversed(pointers):"),)),
+)
