@@ -16,10 +16,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from cudalab.checks.exercise import Exercise
-from cudalab.grading import grader, results
+from cudalab.grading import grader
 from cudalab.grading.bank import Bank, BankError
 from cudalab.grading.explain import explain
 from cudalab.grading.limits import Limits
+from cudalab.grading.reports import results
 from cudalab.grading.settings import Settings, SettingsError, load
 from cudalab.grading.store import Store, StoreError
 from cudalab.grading.submissions import Submission, collect

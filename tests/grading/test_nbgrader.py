@@ -16,8 +16,8 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
 from cudalab.checks import find
-from cudalab.grading.gradebook import export
 from cudalab.grading.preprocessor import configure
+from cudalab.grading.reports.gradebook import export
 from cudalab.grading.scores import Score, Sheet
 from cudalab.grading.store import Answer, Handed
 from tests.checks.answers.answer import ROOT

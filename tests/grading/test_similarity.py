@@ -5,8 +5,8 @@ from __future__ import annotations
 from cudalab.checks import find
 from cudalab.grading.fingerprint import fingerprint
 from cudalab.grading.messages import PartRecord, ResultRecord
+from cudalab.grading.reports.similarity import pairs
 from cudalab.grading.scores import Score, Sheet
-from cudalab.grading.similarity import pairs
 from cudalab.grading.store import Answer, Handed, Task
 from cudalab.sim.compiler import compile
 

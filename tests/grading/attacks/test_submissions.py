@@ -16,7 +16,7 @@ import pytest
 
 from cudalab.checks import find
 from cudalab.grading.grader import wanted
-from cudalab.grading.report import printable
+from cudalab.grading.reports.tables import printable
 from cudalab.grading.submissions import Submission, collect, files
 from tests.grading.handed_in import notebook
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cudalab.checks.exercise import Exercise
-from cudalab.grading import report, scores, similarity
-from cudalab.grading.feedback import feedback
+from cudalab.grading import scores
+from cudalab.grading.reports import similarity, tables
+from cudalab.grading.reports.feedback import feedback
 from cudalab.grading.settings import Settings
 from cudalab.grading.store import Store
 
@@ -27,17 +28,17 @@ def write(
     out: Path = args.out
     sheets, release, oddities = scores.sheets(store, run, exercises, settings), store.release(run), store.oddities(run)
     pairs = similarity.pairs(sheets)
-    _save(out / "scores.csv", report.scores_csv(sheets, release))
-    _save(out / "scores.json", report.scores_json(sheets, release, oddities))
-    _save(out / "canvas.csv", report.canvas_csv(sheets, settings))
-    _save(out / "moodle.csv", report.moodle_csv(sheets, settings))
-    _save(out / "similarity.csv", report.similarity_csv(pairs))
+    _save(out / "scores.csv", tables.scores_csv(sheets, release))
+    _save(out / "scores.json", tables.scores_json(sheets, release, oddities))
+    _save(out / "canvas.csv", tables.canvas_csv(sheets, settings))
+    _save(out / "moodle.csv", tables.moodle_csv(sheets, settings))
+    _save(out / "similarity.csv", tables.similarity_csv(pairs))
     for sheet in sheets:
         _save(out / "feedback" / f"{sheet.student}.html", feedback(sheet, settings, release))
-    print(report.table(sheets))
+    print(tables.table(sheets))
     look = [f"{score.id}: {score.note}" for sheet in sheets for score in sheet.scores if score.state in _TO_SEE]
     look += [str(oddity) for oddity in oddities]
-    look = [report.printable(line.partition("\n")[0]) for line in look]
+    look = [tables.printable(line.partition("\n")[0]) for line in look]
     _save(out / "teacher.txt", "".join(f"{line}\n" for line in [*look, *map(str, pairs)]))
     if look:
         print(f"\nTo look at, {len(look)} ({out / 'teacher.txt'}):")
@@ -48,7 +49,7 @@ def write(
         differ = scores.changes(scores.sheets(store, before, exercises, settings), sheets)
         print("\nAgainst the grading before:", *(f"  {line}" for line in differ or ["no score differs"]), sep="\n")
     if args.gradebook:
-        from cudalab.grading.gradebook import export
+        from cudalab.grading.reports.gradebook import export
 
         export(sheets, args.gradebook, args.assignment or settings.title)
         print(f"\nnbgrader's gradebook has the scores of {args.assignment or settings.title}.")

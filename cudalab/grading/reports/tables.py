@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cudalab.grading.messages import ResultRecord
+from cudalab.grading.reports.similarity import Pair
 from cudalab.grading.scores import Score, Sheet
 from cudalab.grading.settings import Settings, Student
-from cudalab.grading.similarity import Pair
 from cudalab.grading.submissions import Oddity
 
 _WIDEST = 32
