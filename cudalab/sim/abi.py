@@ -492,6 +492,8 @@ class Context(ctypes.Structure):
         ("grid_workspace", ctypes.c_uint64),  # contents of GRID_WINDOW in a cooperative launch; else 0
         ("heap_malloc", ctypes.c_uint64),  # u64 (*)(Context *, u64 size, u64 alignment, u32 site): a pointer or 0
         ("work", ctypes.c_uint64),  # uint64[blocks x warps], added to, or 0: what each warp did (codegen/work.py)
+        ("triggers", ctypes.c_uint64),  # uint8[blocks], set to 1 by blocks that let dependent launches start, or 0
+        ("prerequisite", ctypes.c_uint32),  # 1: the kernel that this one depends on has not completed
         ("heap_free", ctypes.c_uint64),  # u32 (*)(Context *, u64 pointer, u32 site): 0, or 1 when it cannot be freed
         ("record_limit", ctypes.c_int64),  # records that may get lost until the run is stopped
     ]

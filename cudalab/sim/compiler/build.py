@@ -27,7 +27,8 @@ from cudalab.sim.compiler.lowering import TABLE
 from cudalab.sim.compiler.lowering.refusal import set_aside
 from cudalab.sim.compiler.object_code import InvalidCode, compile_object
 from cudalab.sim.compiler.passes.data_dependence import is_steady
-from cudalab.sim.compiler.passes.suspension import is_poll
+from cudalab.sim.compiler.passes.regions import Point
+from cudalab.sim.compiler.passes.suspension import PREREQUISITE_WAIT, TRIGGER, is_poll
 from cudalab.sim.compiler.passes.timing.longest_path import longest_path
 from cudalab.sim.compiler.passes.timing.loop_work import find_rounds
 from cudalab.sim.compiler.passes.timing.timed_code import time_code
@@ -166,7 +167,11 @@ def _kernel(
         location=function.location,
         interleaves=plan.interleaves,
         follows_time=plan.follows_time,
-        poll_points=tuple(sorted(point.number for point in plan.points if is_poll(point.instruction.opcode))),
+        poll_points=tuple(sorted(point.number for point in plan.points if _polls_memory(point))),
+        waits_for_prerequisite=any(map(_for_kernel, plan.points)),
+        triggers_dependents=any(
+            i.opcode == TRIGGER for each in reached for block in each.blocks for i in block.instructions
+        ),
         cluster=_triple(function, "reqnctapercluster"),
         blocks_are_clusters="blocksareclusters" in function.directives,
         required_block=_triple(function, "reqntid"),
@@ -185,12 +190,22 @@ def _kernel(
         uses_heap=plan.uses_heap,
         undefined_words=plan.undefined_words,
         longest_path=longest_path(plan.blocks),
-        rounds=find_rounds(plan.blocks, plan.back_edges),
+        rounds=find_rounds(plan.blocks, plan.loop_edges),
         steady=is_steady(plan.blocks),
         publishes=publishes,
         orders_accesses=publishes or any(_orders(site) for site in sites),
         timed=time_code([(each.blocks, each.block_sites) for each in reached]),
     )
+
+
+def _for_kernel(point: Point) -> bool:
+    """Whether threads wait there for the kernel before theirs."""
+    return point.instruction.opcode == PREREQUISITE_WAIT
+
+
+def _polls_memory(point: Point) -> bool:
+    """Whether threads wait there for memory to change, or for their cluster."""
+    return is_poll(point.instruction.opcode) and not _for_kernel(point)
 
 
 def _orders(site: Site) -> bool:

@@ -179,6 +179,10 @@ class Kernel:
     location: Location = field(default_factory=lambda: Location("", 0))
     poll_points: tuple[int, ...] = ()
     """Suspension points, counted from 1, of loops that wait for memory to change: its blocks may yield."""
+    waits_for_prerequisite: bool = False
+    """Its threads may wait for the kernel before it to complete (``griddepcontrol.wait``)."""
+    triggers_dependents: bool = False
+    """Its blocks may let the kernel behind it start (``griddepcontrol.launch_dependents``)."""
     interleaves: bool = False
     """Its blocks may yield before they store, so that others load first what they overwrite (``passes.races``)."""
     follows_time: bool = False

@@ -58,6 +58,10 @@ class TimedCode:
     """PTX lines of 4-byte shared loads that the assembler makes one of 8 or 16 bytes."""
     loops: tuple[tuple[int, int], ...] = ()
     """Positions of the first and last blocks of each loop; by the first, the outer ones of those first."""
+    triggers: tuple[int, ...] = ()
+    """PTX lines at which it lets dependent launches start,"""
+    waits: tuple[int, ...] = ()
+    """and at which it waits for the kernel before it."""
 
     @property
     def innermost_loops(self) -> tuple[frozenset[int], ...]:

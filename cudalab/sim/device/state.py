@@ -309,12 +309,13 @@ class DeviceState:
         after: Iterable[Operation] = (),
         rule: str = "event",
         in_order: bool = True,
+        dependent: bool = False,
     ) -> RunT:
         """Hand work of a call to a stream, and let a recording know: all work of the runtime comes by here. A call
         whose work can be a node of a graph asks first whether the stream captures."""
         if stream.capture is not None:
             self.captures.refuse_work(stream, work.title)
-        operation = self.scheduler.issue(work, stream, after, rule, in_order)
+        operation = self.scheduler.issue(work, stream, after, rule, in_order, dependent)
         if self.recorder.on:
             self.recorder.issued(operation, self.memory)
         return operation

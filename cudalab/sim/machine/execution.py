@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from cudalab.sim.abi import Progress, Status, Stop
+from cudalab.sim.abi import Context, Progress, Status, Stop
 from cudalab.sim.compiler.object_code import lanes_of_host
 from cudalab.sim.compiler.runtime.layout import INTERLEAVE_BLOCKS
 from cudalab.sim.machine.launch import supervision
@@ -82,6 +82,20 @@ class Standalone:
 
 
 @dataclass
+class Dependence:
+    """The part of a launch in programmatic dependent launch."""
+
+    triggers: np.ndarray | None = None
+    """uint8[blocks], zeros: blocks that let dependent launches start set theirs to 1."""
+    pending: bool = False
+    """Has the kernel that it waits for not completed yet?"""
+
+    def attach(self, context: Context) -> None:
+        context.triggers = self.triggers.ctypes.data if self.triggers is not None else 0
+        context.prerequisite = self.pending
+
+
+@dataclass
 class Outcome:
     """How a launch ended."""
 
@@ -109,6 +123,7 @@ def execute(
     resumable: bool = False,
     work: np.ndarray | None = None,
     blocks: np.ndarray | None = None,
+    dependence: Dependence | None = None,
 ) -> Outcome:
     """Run a kernel over a grid and wait for it.
 
@@ -126,6 +141,7 @@ def execute(
             a fault.
         work: uint64[blocks, warps], zeros, to which each warp adds what it does (``codegen/work.py``).
         blocks: int64: run these blocks only, on one worker.
+        dependence: the launch's part in programmatic dependent launch.
 
     Returns:
         The outcome; a fault in the kernel is in ``Outcome.fault``, not raised.
@@ -137,14 +153,15 @@ def execute(
     """
     kernel, config = launch.kernel, launch.config
     surroundings = surroundings or Standalone()
-    alone = config.cluster_blocks == 1 and not (kernel.kernel.poll_points or races(launch))
+    dependence = dependence or Dependence()
+    alone = config.cluster_blocks == 1 and not (kernel.kernel.poll_points or races(launch) or dependence.pending)
     several = alone and not hold_stores and blocks is None
     workers = max(1, min(surroundings.workers, config.blocks)) if several else 1
     at_once = config.cluster is None and not (config.cooperative or races(launch))
     if workers == 1 and at_once and not (hold_stores or footprint or variant):
         path = kernel.kernel.longest_path
         if path and path * config.threads <= AT_ONCE:
-            return _execute_at_once(launch, surroundings, clock_ns)
+            return _execute_at_once(launch, surroundings, clock_ns, dependence)
     if not variant and footprint:
         variant = footprints.variant_for(workers, hold_stores)
     if not (variant or hold_stores) and is_large(launch):
@@ -155,7 +172,9 @@ def execute(
     if not footprint and variant.startswith("footprint"):
         raise ValueError(f"code of the variant {variant!r} marks what it touches: ask for it with footprint=True")
     run = Execution(launch, surroundings, variant, workers, interruptible, blocks)
-    run.begin(clock_ns, hold_stores=hold_stores, footprint=footprint, published=published, work=work)
+    run.begin(
+        clock_ns, hold_stores=hold_stores, footprint=footprint, published=published, work=work, dependence=dependence
+    )
     return run.go_on(patient=not resumable) if resumable else run.complete()
 
 
@@ -175,12 +194,13 @@ def races(launch: Launch) -> bool:
     return launch.kernel.kernel.interleaves and launch.config.threads > 1
 
 
-def _execute_at_once(launch: Launch, surroundings: Surroundings, clock_ns: int) -> Outcome:
+def _execute_at_once(launch: Launch, surroundings: Surroundings, clock_ns: int, dependence: Dependence) -> Outcome:
     """Run a launch that is known to be short in the launching thread."""
     kernel, blocks = launch.kernel, launch.config.blocks
     space = workspaces.borrow()
     try:
         space.prepare(launch, clock=clock_ns)
+        dependence.attach(space.context)
         mark_reachable_written(kernel, space.allocations)
         status = kernel.entry("plain")(space.address, 0, blocks)
         if status == Status.DONE and not space.has_printed:
@@ -220,6 +240,7 @@ class Execution:
         """Kept while native code adds to it."""
         self._spent = 0.0
         self._published: Sequence[tuple[int, int]] = ()
+        self._dependence = Dependence()
 
     def begin(
         self,
@@ -229,13 +250,15 @@ class Execution:
         footprint: bool,
         published: Sequence[tuple[int, int]],
         work: np.ndarray | None,
+        dependence: Dependence,
     ) -> None:
         """Prepare the workspaces; nothing runs yet."""
-        self._published, self._work = published, work
+        self._published, self._work, self._dependence = published, work, dependence
         launch, kernel, config = self._launch, self._launch.kernel, self._launch.config
         try:
             for space in self._spaces:
                 space.prepare(launch, clock=clock_ns)
+                dependence.attach(space.context)
                 if work is not None:
                     space.context.work = work.ctypes.data
             space = self._spaces[0]
@@ -251,7 +274,8 @@ class Execution:
             if self._order is not None:
                 space.context.block_order = self._order.ctypes.data
             space.context.interleave = INTERLEAVE_BLOCKS * races(launch)
-            if kernel.kernel.poll_points or space.context.interleave or config.cluster_blocks > 1:
+            waits = kernel.kernel.poll_points or (kernel.kernel.waits_for_prerequisite and dependence.pending)
+            if waits or space.context.interleave or config.cluster_blocks > 1:
                 self._resident = ResidentBlocks(launch, self._entry, space, self._blocks)
         except BaseException:
             self.close()
@@ -343,6 +367,15 @@ class Execution:
     def clock_ns(self) -> int:
         """The time that its threads have seen, modelled ns."""
         return int(self._spaces[0].context.clock)
+
+    @property
+    def unfinished_blocks(self) -> Sequence[int]:
+        """Linear indices of the blocks that have not ended."""
+        return self._resident.unfinished if self._resident is not None else ()
+
+    def prerequisite_completed(self) -> None:
+        """The kernel that its threads wait for has completed."""
+        self._spaces[0].context.prerequisite = 0
 
     def keep_stores(self) -> None:
         """Keep the stores made so far; these and later ones are visible at once."""

@@ -24,7 +24,7 @@ from cudalab.sim.compiler.passes.liveness import find_liveness
 from cudalab.sim.compiler.passes.not_a_number import find_computed
 from cudalab.sim.compiler.passes.operands import registers_in
 from cudalab.sim.compiler.passes.pointer_roots import Root, find_roots
-from cudalab.sim.compiler.passes.polling import insert_cluster_waits, insert_polls
+from cudalab.sim.compiler.passes.polling import insert_polls, insert_waits
 from cudalab.sim.compiler.passes.races import find_unordered, insert_interleaving
 from cudalab.sim.compiler.passes.regions import find_points, find_regions, frame_slots
 from cudalab.sim.compiler.passes.rematerialisation import find_recomputed
@@ -154,7 +154,7 @@ class ModulePlan:
 
         # basic blocks
         blocks = build_blocks(rewritten)
-        waits = insert_cluster_waits(rewritten, blocks) if kernel else []
+        waits = insert_waits(rewritten, blocks) if kernel else []
         polls = insert_polls(blocks, waits) if kernel else []
         if kernel and not polls:
             insert_interleaving(blocks)
@@ -168,9 +168,9 @@ class ModulePlan:
         liveness = find_liveness(blocks, recomputed.bits())
         roots = find_roots(blocks, lambda name: self._variable(rewritten, name), parameters)
         plan = Plan(rewritten, blocks, recomputed, liveness, roots, back_edges(blocks))
-        plan.work = find_loop_work(blocks, plan.back_edges) if kernel else LoopWork()
-        plan.computed = find_computed(blocks)
         plan.set_polls(polls)
+        plan.work = find_loop_work(blocks, plan.loop_edges) if kernel else LoopWork()
+        plan.computed = find_computed(blocks)
         plan.follows_time = follows_time
 
         # memory

@@ -74,6 +74,11 @@ class Plan:
         self.polling_blocks = {index for loop in polls for index in loop.body}
         self.poll_sources = {source for loop in polls for source in loop.sources}
 
+    @property
+    def loop_edges(self) -> set[tuple[int, int]]:
+        """The back-edges of the program's own loops: not those that only wait for the kernel before."""
+        return self.back_edges - {loop.edge for loop in self.polls if loop.for_prerequisite}
+
     @cached_property
     def undefined_words(self) -> int:
         """Words for a thread's registers, branches and calls where sanitized code follows undefined values; 0: nothing

@@ -34,10 +34,26 @@ def _sleep(e: ThreadCode, i: Instruction, f: Form) -> None:
 
 
 @TABLE.row("pmevent[.mask]", "setmaxnreg.<inc|dec>.sync.aligned.u32")
-@TABLE.row("griddepcontrol.<launch_dependents|wait>")
 def _nothing(e: ThreadCode, i: Instruction, f: Form) -> None:
-    """No effect on results. Outside a programmatic dependent launch there is no kernel to wait for (measured on an
-    H200)."""
+    """No effect on results."""
+
+
+@TABLE.row("griddepcontrol.launch_dependents")
+def _trigger(e: ThreadCode, i: Instruction, f: Form) -> None:
+    """The first thread of a block that comes here triggers for the block; what others do changes nothing."""
+    e.runtime("cl_trigger", "void", f"ptr {e.context}", f"ptr {e.block}")
+
+
+@TABLE.row("griddepcontrol.wait")
+def _wait(e: ThreadCode, i: Instruction, f: Form) -> None:
+    raise e.error(f"{i.opcode} inside a basic block")  # passes.polling makes a loop of it
+
+
+@TABLE.row("cudalab.prerequisite_done")
+def _prerequisite_done(e: ThreadCode, i: Instruction, f: Form) -> None:
+    """Test whether the kernel before has completed: at once in a launch that depends on none (measured on an H200)."""
+    under_way = e.context_field("prerequisite", "i32")
+    e.set_boolean(i.operands[0], e.new(f"icmp eq i32 {under_way}, 0"))
 
 
 @TABLE.row("call[.uni]")

@@ -24,7 +24,14 @@ from dataclasses import dataclass, field
 from cudalab.sim.compiler.passes.control_flow import Block, End, back_edges, registers_read
 from cudalab.sim.compiler.passes.operands import definitions, uses
 from cudalab.sim.compiler.passes.rematerialisation import single_definitions
-from cudalab.sim.compiler.passes.suspension import CLUSTER_DONE, CLUSTER_WAIT, POLL, suspends
+from cudalab.sim.compiler.passes.suspension import (
+    CLUSTER_DONE,
+    CLUSTER_WAIT,
+    POLL,
+    PREREQUISITE_DONE,
+    PREREQUISITE_WAIT,
+    suspends,
+)
 from cudalab.sim.compiler.ptx.nodes import Address, Function, Immediate, Instruction, Register, Special
 
 _FRESH = ("volatile", "relaxed", "acquire", "mmio", "cv")
@@ -44,7 +51,8 @@ class PollLoop:
 
     ``body``: indices of the loop's blocks. ``sources``: the instructions that read the polled locations. ``patient``:
     it makes progress on its own. ``timed``: an exit depends on a clock. ``observed``: registers that determine the
-    loop's exits and its visible effects. ``suspension``: the block that yields.
+    loop's exits and its visible effects. ``suspension``: the block that yields. ``for_prerequisite``: it waits for the
+    kernel before, and goes round only in a launch that has started before that has completed.
     """
 
     edge: tuple[int, int]
@@ -54,6 +62,7 @@ class PollLoop:
     timed: bool = False
     observed: set[Register] = field(default_factory=set)
     suspension: int = -1
+    for_prerequisite: bool = False
 
 
 def may_poll(instructions: Iterable[object]) -> bool:
@@ -300,24 +309,50 @@ def _is_swap(instruction: Instruction) -> bool:
     return instruction.opcode.startswith("atom") and "cas" in instruction.opcode.split(".")
 
 
-def insert_cluster_waits(function: Function, blocks: list[Block]) -> list[PollLoop]:
-    """Expand each wait at the cluster's barrier into a loop that yields until the phase is complete. Changes
-    ``blocks``; returns the loops, for ``insert_polls``."""
+def insert_waits(function: Function, blocks: list[Block]) -> list[PollLoop]:
+    """Expand each wait at the cluster's barrier, and each for the kernel before, into a loop that yields until it is
+    over. Changes ``blocks``; returns the loops, for ``insert_polls``."""
     found = []
-    for block in [b for b in blocks if b.end is End.SUSPEND and b.ending and b.ending.opcode.startswith(CLUSTER_WAIT)]:
-        instruction = block.ending
-        assert instruction is not None
-        waiting = _new(blocks, End.SUSPEND, [])
-        asking = _new(blocks, End.BRANCH, [block.successors[0], waiting.index])
-        waiting.ending, waiting.successors = instruction, [asking.index]
-        block.end, block.ending, block.successors = End.JUMP, None, [waiting.index]
-        asking.guard = function.new_register("pred")
-        question = Instruction(CLUSTER_DONE, (asking.guard,), instruction.line, instruction.location)
-        asking.instructions.append(question)
-        loop = PollLoop((asking.index, waiting.index), {waiting.index, asking.index}, [question])
-        loop.suspension = waiting.index
-        found.append(loop)
+    for block in [block for block in blocks if block.end is End.SUSPEND and block.ending is not None]:
+        wait = block.ending
+        assert wait is not None
+        if wait.opcode.startswith(CLUSTER_WAIT):
+            found.append(_cluster_wait(function, blocks, block, wait))
+        elif wait.opcode == PREREQUISITE_WAIT:
+            found.append(_prerequisite_wait(function, blocks, block, wait))
     return found
+
+
+def _cluster_wait(function: Function, blocks: list[Block], block: Block, wait: Instruction) -> PollLoop:
+    """Yields once, then until the phase is complete."""
+    waiting = _new(blocks, End.SUSPEND, [])
+    asking = _asking(function, blocks, CLUSTER_DONE, wait, [block.successors[0], waiting.index])
+    waiting.ending, waiting.successors = wait, [asking.index]
+    block.end, block.ending, block.successors = End.JUMP, None, [waiting.index]
+    loop = PollLoop((asking.index, waiting.index), {waiting.index, asking.index}, [asking.instructions[0]])
+    loop.suspension = waiting.index
+    return loop
+
+
+def _prerequisite_wait(function: Function, blocks: list[Block], block: Block, wait: Instruction) -> PollLoop:
+    """Yields only while the kernel before is under way: a plain launch never does."""
+    waiting = _new(blocks, End.SUSPEND, [])
+    asking = _asking(function, blocks, PREREQUISITE_DONE, wait, [block.successors[0], waiting.index])
+    resume = _new(blocks, End.JUMP, [asking.index])
+    waiting.ending, waiting.successors = wait, [resume.index]
+    block.end, block.ending, block.successors = End.JUMP, None, [asking.index]
+    body = {waiting.index, asking.index, resume.index}
+    loop = PollLoop((resume.index, asking.index), body, [asking.instructions[0]], for_prerequisite=True)
+    loop.suspension = waiting.index
+    return loop
+
+
+def _asking(function: Function, blocks: list[Block], question: str, wait: Instruction, after: list[int]) -> Block:
+    """A block that asks whether a wait is over, and goes to the first of two blocks if so."""
+    asking = _new(blocks, End.BRANCH, after)
+    asking.guard = function.new_register("pred")
+    asking.instructions.append(Instruction(question, (asking.guard,), wait.line, wait.location))
+    return asking
 
 
 def insert_polls(blocks: list[Block], waits: Sequence[PollLoop] = ()) -> list[PollLoop]:

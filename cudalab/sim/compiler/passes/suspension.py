@@ -1,7 +1,8 @@
 """Suspension points: instructions at which a thread waits for others.
 
 Block barriers wait for the threads of the block, warp operations for the lanes in their mask, polling loops for memory
-to change. The kernel is partitioned there into *regions* (``passes.regions``).
+to change, dependent launches for the kernel before them. The kernel is partitioned there into *regions*
+(``passes.regions``).
 """
 
 from __future__ import annotations
@@ -14,10 +15,15 @@ from cudalab.sim.compiler.ptx.nodes import Immediate, Instruction
 POLL = "cudalab.poll"
 #: Pseudo-opcode of the suspension points that ``races`` inserts before stores that may overwrite others' updates.
 INTERLEAVE = "cudalab.interleave"
-#: Waits at a cluster's barrier become polling loops (``polling.insert_cluster_waits``): CLUSTER_DONE tests whether the
-#: phase is complete.
+#: Waits at a cluster's barrier become polling loops (``polling.insert_waits``): CLUSTER_DONE tests whether the phase is
+#: complete.
 CLUSTER_WAIT = "barrier.cluster.wait"
 CLUSTER_DONE = "cudalab.cluster_done"
+#: So do waits of a dependent launch: PREREQUISITE_DONE tests whether the kernel before it has completed.
+PREREQUISITE_WAIT = "griddepcontrol.wait"
+PREREQUISITE_DONE = "cudalab.prerequisite_done"
+#: A block lets the kernel behind start. It suspends nobody.
+TRIGGER = "griddepcontrol.launch_dependents"
 _SUSPENDING = frozenset(["bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect"])
 
 
@@ -60,6 +66,8 @@ def suspends(opcode: str) -> bool:
     parts = opcode.split(".")
     if parts[0] == "mbarrier":
         return parts[1:2] in (["try_wait"], ["test_wait"])
+    if opcode == PREREQUISITE_WAIT:
+        return True
     if parts[0] not in _SUSPENDING:
         return False
     return "wait" in parts if "cluster" in parts else True
@@ -67,7 +75,7 @@ def suspends(opcode: str) -> bool:
 
 def is_poll(opcode: str) -> bool:
     """Whether threads poll at this suspension point."""
-    return opcode == POLL or opcode.startswith(CLUSTER_WAIT)
+    return opcode in (POLL, PREREQUISITE_WAIT) or opcode.startswith(CLUSTER_WAIT)
 
 
 def is_plain_barrier(instruction: Instruction) -> bool:

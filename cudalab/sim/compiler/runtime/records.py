@@ -1,4 +1,4 @@
-"""The trace, the undo log, ``printf`` and the clock.
+"""The trace, the undo log, ``printf``, triggers and the clock.
 
 Clocks do not measure host time. Threads of most kernels follow the modelled time themselves (``passes.timing.clocks``).
 In kernels that poll memory, and in functions that are not inlined, each read of a clock advances ``context.clock`` a
@@ -34,6 +34,7 @@ def write(library: Library) -> None:
         _undo(library, size)
     _print(library)
     _clocks(library)
+    _trigger(library)
     for name, scale in (("cl_clock64", _CYCLES), ("cl_globaltimer", 1)):
         f = library.function(name, "i64", "ptr ctx")
         now = f.op(f"add i64 {f.load('i64', '%ctx', layout.field('clock'))}, {_TICK}")
@@ -97,6 +98,15 @@ def _record(library: Library) -> None:
             word = f.op(f"or i32 %thread, {f.op('shl i32 %flags, 16')}") if flags else "%thread"
             f.store("i32", word, place, 12)  # thread and, above it, flags
         f.ret()
+
+
+def _trigger(library: Library) -> None:
+    """``cl_trigger``: note that the block lets dependent launches start, where somebody wants to know."""
+    f = library.function("cl_trigger", "void", "ptr ctx, ptr blk", "noinline")
+    triggers = f.load("ptr", "%ctx", layout.field("triggers"))
+    with f.if_(f.compare("ne", "ptr", triggers, "null")):
+        f.store("i8", 1, f.at(triggers, f.load("i64", "%blk", layout.LINEAR)))
+    f.ret()
 
 
 def _full(library: Library) -> None:

@@ -293,9 +293,10 @@ class KernelCalls(CallGroup):
         if queue.capture is not None:
             content = KernelContent(function, grid, block, args, shared, int(cooperative), cluster, window)
             return self._capture(content, attributes or _NO_ATTRIBUTES, work, queue)
-        launch = self.state.issue(work, queue)
-        for event in events:
-            event.record = launch
+        before = queue.last
+        launch = self.state.issue(work, queue, dependent=attributes is not None and attributes.programmatic)
+        for event, at_start in events:
+            event.record = self.state.scheduler.issue_completion(launch, before) if at_start else launch
         if self.state.settings.launch_blocking:
             self.state.wait(launch)
         return None
@@ -338,8 +339,10 @@ class KernelCalls(CallGroup):
         own = None if window is None else access_window(self.state.profile, window)
         return KernelLaunch(configured, self.state, self._carveouts.get(function, -1), own)
 
-    def _apply(self, wanted: LaunchAttributes, work: KernelLaunch, stream: Stream) -> list[Event]:
-        """What a launch says of itself takes effect; returns the events that it records."""
+    def _apply(self, wanted: LaunchAttributes, work: KernelLaunch, stream: Stream) -> list[tuple[Event, bool]]:
+        """What a launch says of itself takes effect; returns the events that it records: when all of its blocks have
+        started, or when it has ended. Programmatic events do the latter, though their blocks trigger (as on an
+        H200)."""
         config, streams = work.launch.config, self.state.scheduler.streams
         for attribute, value in (
             (stream_attributes.DOMAIN, (wanted.domain,) if wanted.domain is not None else None),
@@ -361,8 +364,9 @@ class KernelCalls(CallGroup):
             (wanted.completion_event, wanted.completion_flags, True),
         ):
             if handle is not None:
-                events.append(streams.find_event(handle))
-                check_event(events[-1], flags, of_completion=of_completion)
+                event = streams.find_event(handle)
+                check_event(event, flags, of_completion=of_completion)
+                events.append((event, of_completion))
         return events
 
     def _check_device(self, kernel: LoadedKernel, stream: Stream) -> None:

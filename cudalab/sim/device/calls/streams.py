@@ -29,7 +29,8 @@ class StreamCalls(CallGroup):
 
     def __init__(self, state: DeviceState) -> None:
         super().__init__(state)
-        self._record = EventRecord(round(state.profile.device["event_record"]))
+        duration = round(state.profile.device["event_record"])
+        self._record, self._record_untimed = EventRecord(duration), EventRecord(duration, timing=False)
         state.on_fault.append(self._tell_callbacks)
 
     # -- streams -------------------------------------------------------------------------------------------------------
@@ -259,7 +260,8 @@ class StreamCalls(CallGroup):
                 f"{queue.device}: record it in a stream of its own device. Any stream may wait for it",
             )
         self._check_flags("cudaEventRecordWithFlags", "cudaEventRecordExternal", flags)
-        target.record, target.captured = self.state.issue(self._record, queue), None
+        work = self._record if target.timing else self._record_untimed
+        target.record, target.captured = self.state.issue(work, queue), None
         return None
 
     def _record_in_capture(self, queue: Stream, capture: CaptureSequence, event: Event, flags: int) -> None:

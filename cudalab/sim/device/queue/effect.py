@@ -6,8 +6,12 @@ operation works on memory as it is at its modelled start, and its stores become 
 
 Doing so lazily keeps it cheap. An operation in flight is run when it ends, in place. Only if another operation commits
 bytes that it may touch while it is in flight, it is run just before that commit (memory still is what it was when the
-operation started), its stores are taken back and kept, and made again at its end. A kernel whose only global stores are
-atomics is not held back: atomics of two running kernels see each other.
+operation started), its stores are taken back and kept, and made again at its end.
+
+Atomics of kernels that run at the same time see each other. A kernel whose only global stores are atomics is not held
+back. Of one that stores as well, what is held back of the allocations that its atomics reach becomes visible when
+another kernel with atomics on the same memory runs; of a kernel with fences, whose atomics may tell others of its
+stores, everything does.
 
 A launch whose duration depends on what it does is run when it starts, in the same way.
 
@@ -44,7 +48,7 @@ class Effects:
         self.in_flight.append(operation)
         operation.take()
         if operation.decides_its_time:
-            operation.hold()
+            self.hold(operation)
         try:
             duration = operation.begin()
         except InvalidPointer as error:
@@ -52,8 +56,22 @@ class Effects:
             return 0
         if operation.starts_at_once and not operation.executed:
             self.before_visible(operation)
-            operation.hold()
+            self.hold(operation)
         return duration
+
+    def hold(self, operation: Operation) -> None:
+        """Run an operation in flight now; its effect comes when it ends."""
+        self._before_run(operation)
+        operation.hold()
+
+    def _before_run(self, operation: Operation) -> None:
+        """What other kernels have done by atomics that this one may reach becomes visible."""
+        if not operation.updates_memory:
+            return
+        for other in self.in_flight:
+            meets = other.updates_memory and other.executed and other is not operation
+            if meets and overlap(other.writes(), operation.writes()):
+                other.show_updates()
 
     def before_visible(self, operation: Operation) -> None:
         """What the operation stores may be visible at once: others that may touch the same bytes are run first."""
@@ -72,6 +90,8 @@ class Effects:
         in_flight.remove(operation)
         if in_flight:
             self.before_commit(operation.writes())
+            if not operation.executed:
+                self._before_run(operation)
         try:
             operation.commit()
         except InvalidPointer as error:
@@ -85,10 +105,9 @@ class Effects:
             if not other.executed:
                 self._run_before(other, writes)
 
-    @staticmethod
-    def _run_before(other: Operation, writes: Reach) -> None:
+    def _run_before(self, other: Operation, writes: Reach) -> None:
         if overlap(writes, other.reads()) or overlap(writes, other.writes()):
-            other.hold()
+            self.hold(other)
 
     def clear(self) -> None:
         """Forget what is in flight; its effects never come."""
@@ -101,7 +120,25 @@ def _gone(operation: Operation, error: InvalidPointer) -> CudaError:
     return CudaError(cudaError_t.cudaErrorIllegalAddress, note, sticky=True)
 
 
-def hold_by_comparison(memory: Memory, reach: Reach, run: Callable[[], None]) -> Callable[[], None]:
+class HeldBytes:
+    """Bytes that an operation has changed and that were put back. Calling it makes the changes again."""
+
+    def __init__(self, memory: Memory, parts: list[tuple[int, np.ndarray, np.ndarray]]) -> None:
+        self._memory = memory
+        self._parts = parts
+        """Start, which bytes have changed, and what the memory held then."""
+
+    def __call__(self, within: Reach = None) -> None:
+        """Make the changes ``within`` some memory (``None``: all), once."""
+        made = [part for part in self._parts if overlap(within, ((part[0], part[2].size),))]
+        starts = {part[0] for part in made}
+        self._parts = [part for part in self._parts if part[0] not in starts]
+        for start, changed, new in made:
+            if _is_live(self._memory, start, new.size):  # not freed meanwhile
+                np.copyto(self._memory.array(start, new.size), new, where=changed)
+
+
+def hold_by_comparison(memory: Memory, reach: Reach, run: Callable[[], None]) -> HeldBytes:
     """Run something that writes at most ``reach``, put the old bytes back, and return what applies the new ones."""
     before = snapshot(memory, reach)
     run()
@@ -123,7 +160,7 @@ def put_back(memory: Memory, before: Snapshot) -> None:
         np.copyto(memory.array(start, old.size), old)
 
 
-def take_back(memory: Memory, before: Snapshot) -> Callable[[], None]:
+def take_back(memory: Memory, before: Snapshot) -> HeldBytes:
     """Put the bytes of a snapshot back, and return what makes the changes again."""
     held: list[tuple[int, np.ndarray, np.ndarray]] = []
     for start, old in before:
@@ -134,13 +171,7 @@ def take_back(memory: Memory, before: Snapshot) -> Callable[[], None]:
         if changed.any():
             held.append((start, changed, now.copy()))
             np.copyto(now, old)
-
-    def apply() -> None:
-        for start, changed, new in held:
-            if _is_live(memory, start, new.size):  # not freed meanwhile
-                np.copyto(memory.array(start, new.size), new, where=changed)
-
-    return apply
+    return HeldBytes(memory, held)
 
 
 def _is_live(memory: Memory, start: int, size: int) -> bool:

@@ -13,26 +13,23 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+import numpy as np
 from cuda.bindings.runtime import cudaError_t
 
-from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.queue.byte_ranges import NOTHING, Range, Reach, Touched, runs_between
-from cudalab.sim.device.queue.effect import hold_by_comparison, put_back, snapshot, take_back
+from cudalab.sim.device.queue.effect import HeldBytes, Snapshot, hold_by_comparison, put_back, snapshot, take_back
 from cudalab.sim.device.queue.operation import Operation, Stream, Work
 from cudalab.sim.device.queue.publication import publications
 from cudalab.sim.device.timing.l2_cache import Window
 from cudalab.sim.device.timing.launch_time import Timer
 from cudalab.sim.machine import execution
-from cudalab.sim.machine.execution import Execution, Outcome, Standalone, execute, is_large
+from cudalab.sim.machine.execution import Dependence, Execution, Outcome, Standalone, execute, is_large
 from cudalab.sim.machine.launch.block_work import BlockWork, rehearse
 from cudalab.sim.machine.launch.module import Launch
 from cudalab.sim.machine.memory.allocations import Memory
-
-if TYPE_CHECKING:
-    import numpy as np
 
 _TRACED_STORE_COST = 64  # comparing this many bytes costs about what tracing one thread's stores does
 _LITTLE_MEMORY = 256 << 20
@@ -63,14 +60,27 @@ class KernelOperation(Operation):
     _waited = False
     _work_done: BlockWork | None = None
     """What its blocks did, where its time depends on that."""
+    _preamble: Callable[[], None] | None = None
+    """Makes the stores again that it made before its threads waited for the kernel before it."""
+
+    # as a primary, and as a dependent launch (dependent_launch.py)
+    waits_for_trigger = False
+    may_have_triggered = False
+    """Have its blocks, by the time, come as far as where they trigger?"""
+    _triggers: np.ndarray | None = None
 
     def __init__(self, work: KernelLaunch, stream: Stream) -> None:
         super().__init__(work, stream)
         self.launch, self.kernel = work.launch, work.launch.kernel
         if work.priority is not None:
             self.priority = work.priority
-        if self.kernel.kernel.poll_points:
+        kernel = self.kernel.kernel
+        if self.kernel.updates_global:
+            self.updates_memory = True
+        if kernel.poll_points:
             self.visible_at_once = True
+        if kernel.triggers_dependents:
+            self.tells_start = True
 
     def take(self) -> None:
         if self.on_take is not None:
@@ -80,7 +90,7 @@ class KernelOperation(Operation):
     def decides_its_time(self) -> bool:
         if not self.work.surroundings.timer.wants_work(self.launch):
             return False
-        if self._only_atomics() or not can_be_copied(self.launch):
+        if self._only_atomics() or self._waits_for_kernel or not can_be_copied(self.launch):
             return False  # its blocks are rehearsed
         self._work_done = BlockWork.of(self.launch)
         return True
@@ -93,7 +103,8 @@ class KernelOperation(Operation):
         self.time = time = timer.time(self.launch, work, self.work.window)
         # the host can change page-locked, managed and registered memory without a call
         pointers = self.kernel.pointers(self.launch.args)
-        if self.visible_at_once or pointers.host_visible or (self._memory.ranges and pointers.registered):
+        seen_by_host = pointers.host_visible or (self._memory.ranges and pointers.registered)
+        if self.visible_at_once or self._waits_for_kernel or seen_by_host:
             self.starts_at_once = True
         return time.ns
 
@@ -105,7 +116,7 @@ class KernelOperation(Operation):
         self._check(self._execute())
 
     def run_held(self) -> Callable[[], None]:
-        if self.visible_at_once:
+        if self.visible_at_once or self._waits_for_kernel:
             return self._run_until_it_waits()
         if self._only_atomics():
             self.run()
@@ -146,7 +157,29 @@ class KernelOperation(Operation):
                 published=published,
                 resumable=resumable,
                 work=self._work_done.slots if self._work_done is not None else None,
+                dependence=self._dependence(),
             )
+
+    def _dependence(self) -> Dependence | None:
+        """What it needs as a primary and as a dependent launch."""
+        if self.kernel.kernel.triggers_dependents:
+            self._triggers = np.zeros(self.launch.config.blocks, np.uint8)
+        elif not self._waits_for_kernel:
+            return None
+        return Dependence(self._triggers, self._waits_for_kernel)
+
+    @property
+    def _waits_for_kernel(self) -> bool:
+        """Do its threads wait for a kernel that has not completed?"""
+        return self.prerequisite is not None and self.kernel.kernel.waits_for_prerequisite
+
+    @property
+    def untriggered(self) -> list[int]:
+        """The blocks that have not triggered, as far as it has run, nor ended before others."""
+        blocks = range(self.launch.config.blocks)
+        if self._waiting is not None:
+            blocks = self._waiting.unfinished_blocks
+        return [block for block in blocks if self._triggers is None or not self._triggers[block]]
 
     def _reached(self) -> AbstractContextManager[None]:
         """Within it memory is what kernels of its device reach."""
@@ -193,12 +226,30 @@ class KernelOperation(Operation):
         before = [] if only_atomics or traced else snapshot(self._memory, reach)
         outcome = self._execute(hold_stores=traced, resumable=True)
         if outcome.waiting is not None:
-            outcome.waiting.keep_stores()
+            if traced or self.shows_stores:
+                outcome.waiting.keep_stores()
+            else:
+                self._preamble = take_back(self._memory, before)
             self._waited = True
             self._wait_with(outcome.waiting)
             return lambda: None
         self._check(outcome)
         return outcome.held.apply if outcome.held is not None else take_back(self._memory, before)
+
+    @property
+    def shows_stores(self) -> bool:
+        """While its threads wait, are its stores visible? Otherwise they become so at its end."""
+        return self.visible_at_once or self.kernel.kernel.publishes or self._only_atomics()
+
+    @property
+    def waits_in_vain(self) -> bool:
+        """Do its threads wait for nothing but the kernel before it, which has not completed?"""
+        return self._waiting is not None and self._waits_for_kernel and not self.kernel.kernel.poll_points
+
+    def prerequisite_completed(self) -> None:
+        """The kernel that its threads wait for has completed, and its memory is visible to them."""
+        if self._waiting is not None:
+            self._waiting.prerequisite_completed()
 
     @property
     def is_busy(self) -> bool:
@@ -212,13 +263,25 @@ class KernelOperation(Operation):
         waiting = self._waiting
         assert waiting is not None
         self._wait_with(None)
+        before = self._with_preamble()
         with self._reached():
             outcome = waiting.go_on(now, patient=False, rounds=rounds, most=most)
         self._wait_with(outcome.waiting)
         if outcome.waiting is not None:
             return outcome.waiting.moved
+        if before is not None:
+            self._apply = take_back(self._memory, before)
         self._check(outcome)
         return True
+
+    def _with_preamble(self) -> Snapshot | None:
+        """Make the stores from before its wait again, for its own threads; returns what memory holds without them."""
+        preamble, self._preamble = self._preamble, None
+        if preamble is None:
+            return None
+        before = snapshot(self._memory, self.writes())
+        preamble()
+        return before
 
     def give_up(self, why: tuple[str, str]) -> None:
         """It can never end. Raises the ``CudaError`` that explains it."""
@@ -274,9 +337,15 @@ class KernelOperation(Operation):
 
     def _only_atomics(self) -> bool:
         """Are all of its global stores atomics?"""
-        sites = [s for s in self.kernel.kernel.sites if s.space in (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)]
-        kinds = {site.kind for site in sites}
-        return SiteKind.ATOMIC in kinds and SiteKind.STORE not in kinds
+        return self.kernel.updates_global and not self.kernel.stores_global
+
+    def show_updates(self) -> None:
+        held = self._apply
+        if isinstance(held, HeldBytes) and not self.kernel.fences:
+            held(self.kernel.pointers(self.launch.args).updated)
+        elif held is not None:
+            self._apply = None
+            held()
 
 
 def _written(launch: Launch) -> Reach:

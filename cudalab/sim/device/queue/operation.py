@@ -32,6 +32,7 @@ from cudalab.sim.device.timing.l2_cache import L2Cache, Window
 
 if TYPE_CHECKING:
     from cudalab.sim.device.graphs.capture import CaptureSequence
+    from cudalab.sim.device.queue.kernel_launch import KernelOperation
 
 NO_TERMS: Mapping[str, float] = MappingProxyType({})
 NON_BLOCKING = 1
@@ -53,6 +54,10 @@ class Stream:
         """The access policy window of later launches."""
         self.last: Operation | None = None
         """Issued last."""
+        self.leading: Operation | None = None
+        """Issued last but for what lets a dependent launch through: what such a launch depends on,"""
+        self.let_through: list[tuple[Operation, str]] = []
+        """and what of other streams has been waited for since."""
         self.capture: CaptureSequence | None = None
         """The capture that makes nodes of its work, instead of running it."""
 
@@ -89,7 +94,8 @@ class Operation:
     """How many others it waits for."""
     wait_reason = ""
     """What it waited for last: ``host`` (nothing but its call), ``stream order``, ``event``, ``default stream``; an
-    engine (``copy engine H2D``, ``SM resources``, ``resident grids``, ``no copy engine``); on devices of compute
+    engine (``copy engine H2D``, ``SM resources``, ``resident grids``, ``no copy engine``); the blocks of another kernel
+    (``programmatic launch``, ``launch completion``); on devices of compute
     capability 3.0 and below ``dependency check``, ``implicit synchronization``."""
     wait_cause: Operation | None = None
     """The operation that it waited for last; ``None`` when that was the host, and once it has ended and all observers
@@ -120,8 +126,16 @@ class Operation:
     without a call?"""
     polling = False
     """Has it run as far as it can, and waits for memory to change (polling.py)? It does not end before."""
+    updates_memory = False
+    """Does it change memory by atomics, which kernels that run at the same time see?"""
     publications: Sequence[Publication] = ()
     """What it lets others see while it runs (publication.py)."""
+    prerequisite: Operation | None = None
+    """The kernel that it may overlap with, if it is a dependent launch (dependent_launch.py)."""
+    overlapping: Sequence[KernelOperation] = ()
+    """Dependent launches whose prerequisite it is."""
+    tells_start = False
+    """Does somebody want to know when all of its blocks have started?"""
     executed = False
     _apply: Callable[[], None] | None = None
     _failure: CudaError | None = None
@@ -218,6 +232,9 @@ class Operation:
         """It cannot run; that comes up at its modelled end."""
         self.executed, self._failure = True, error
 
+    def show_updates(self) -> None:
+        """What is held back becomes visible as far as its atomics reach."""
+
     def commit(self) -> None:
         """The modelled end: make the effect visible, running first if that is still to do."""
         if not self.executed:
@@ -252,6 +269,8 @@ class Work(Generic[O_co]):
     """Does later work of its stream come after what an event has recorded?"""
     waits_for_value: ClassVar[bool] = False
     """Does its stream wait for memory to change, and not for an operation?"""
+    lets_dependents_through: ClassVar[bool] = False
+    """May a dependent launch behind it still overlap with the kernel before it?"""
     frees_memory: ClassVar[bool] = False
     """Does the memory that it touches exist no longer afterwards?"""
     is_array_function: ClassVar[bool] = False

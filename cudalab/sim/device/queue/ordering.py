@@ -19,6 +19,11 @@ class EventRecord(Work[Operation]):
     name = "event record"
 
     duration: int
+    timing: bool = True
+
+    @property
+    def lets_dependents_through(self) -> bool:  # type: ignore[override]
+        return not self.timing
 
     def begin(self, operation: Operation) -> int:
         return self.duration
@@ -31,6 +36,7 @@ class EventWait(Work[Operation]):
     kind = "wait"
     works_on_memory = False
     acquires_event = True
+    lets_dependents_through = True
     name = "wait for event"
 
 

@@ -48,7 +48,8 @@ class Polling:
     """The launches of one device that poll memory.
 
     ``round_ns`` is the modelled time of one iteration of a polling loop. ``settled(launch)`` is called when a launch
-    has finished polling, ``failed(launch, error)`` when it has failed.
+    has finished polling, ``failed(launch, error)`` when it has failed, ``moved(launch)`` when its threads have come
+    further.
     """
 
     def __init__(
@@ -58,9 +59,10 @@ class Polling:
         round_ns: float,
         settled: Callable[[Operation], None],
         failed: Callable[[Operation, BaseException], None],
+        moved: Callable[[KernelOperation], None],
     ) -> None:
         self._loop, self._effects, self._round_ns = loop, effects, round_ns
-        self._settled, self._failed = settled, failed
+        self._settled, self._failed, self._moved = settled, failed, moved
         self.waiting: list[_Waiting] = []
         self._looking = self._due = False
 
@@ -96,7 +98,7 @@ class Polling:
             while moved:
                 moved = False
                 for entry in list(self.waiting):
-                    if entry in self.waiting and not entry.launch.is_busy:
+                    if entry in self.waiting and not (entry.launch.is_busy or entry.launch.waits_in_vain):
                         moved = self._look(entry, FEW_ROUNDS) or moved
         finally:
             self._looking = False
@@ -104,7 +106,8 @@ class Polling:
     def _look(self, entry: _Waiting, rounds: int) -> bool:
         """Resume one launch; returns whether it has done anything that others can see."""
         launch = entry.launch
-        self._effects.before_commit(launch.writes())
+        if launch.shows_stores:
+            self._effects.before_commit(launch.writes())
         try:
             moved = launch.look_again(self._loop.now, rounds, BUSY_ROUNDS)
         except BaseException as error:
@@ -117,8 +120,18 @@ class Polling:
             return True
         if moved:
             entry.rounds = FEW_ROUNDS
+            self._moved(launch)
         self._plan(entry)
         return moved
+
+    def prerequisite_completed(self, launch: KernelOperation) -> None:
+        """The kernel that threads of a launch wait for has completed: they go on."""
+        launch.prerequisite_completed()
+        for entry in self.waiting:
+            if entry.launch is launch:
+                self._look(entry, FEW_ROUNDS)
+                self._look_soon()
+                return
 
     def _plan(self, entry: _Waiting) -> None:
         """Threads that count iterations, or read the clock, are resumed after the time that takes."""
@@ -146,9 +159,9 @@ class Polling:
     def give_up(self, pending: Iterable[Operation]) -> None:
         """The host waits and nothing else is left to run: the first polling launch fails with an explanation.
         ``pending`` are all operations that have not ended."""
-        entry = self.waiting[0]
+        entry = next((entry for entry in self.waiting if not entry.launch.waits_in_vain), self.waiting[0])
         self._forget(entry)
-        others = [other.launch.name for other in self.waiting]
+        others = [other.launch.name for other in self.waiting if not other.launch.waits_in_vain]
         try:
             entry.launch.give_up(_why(entry.launch, others, pending))
         except BaseException as error:
@@ -188,6 +201,13 @@ def _why(launch: KernelOperation, others: list[str], pending: Iterable[Operation
             "put what sets the flag into another non-blocking stream, and enqueue it so that it does not have to wait "
             "for this kernel."
         )
+    elif launch.overlapping:
+        dependent = launch.overlapping[0]
+        seen.append(f"{_name(dependent)} is a dependent launch behind this kernel, {_held_up(launch, dependent)}.")
+        advice = (
+            "a dependent launch may overlap with the kernel before it, and nothing promises that it does. Let that "
+            "kernel wait for nothing that comes behind it: put what sets the flag in front, or into another stream."
+        )
     elif crowded is not None:
         seen.append(f"{_name(crowded)} finds no room on the SMs beside the blocks that wait.")
         advice = (
@@ -195,6 +215,19 @@ def _why(launch: KernelOperation, others: list[str], pending: Iterable[Operation
             "needs no SM."
         )
     return " ".join([cause, *seen]), advice
+
+
+def _held_up(primary: KernelOperation, dependent: KernelOperation) -> str:
+    """What keeps a dependent launch from setting a flag that its primary polls."""
+    if dependent.waits_for_trigger:
+        first, *more = primary.untriggered
+        which = f"{len(more) + 1} blocks, the first {first}, have" if more else f"block {first} has"
+        return f"which starts when all blocks of this one have triggered or ended, and {which} done neither"
+    if dependent.start < 0:
+        return "and finds no room on the SMs beside the blocks of this one"
+    if dependent.waits_in_vain:
+        return "and its threads wait for this one to complete (griddepcontrol.wait, cudaGridDependencySynchronize)"
+    return "and does not set it"
 
 
 def _name(operation: Operation) -> str:

@@ -20,6 +20,12 @@ from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.device.queue.byte_ranges import Range
 from cudalab.sim.device.queue.copy_engine import CopyEngine
+from cudalab.sim.device.queue.dependent_launch import (
+    LAUNCH_COMPLETION,
+    PROGRAMMATIC,
+    Beside,
+    DependentLaunches,
+)
 from cudalab.sim.device.queue.effect import Effects
 from cudalab.sim.device.queue.engine import Engine, NoEngine
 from cudalab.sim.device.queue.event_loop import EventLoop
@@ -34,6 +40,7 @@ from cudalab.sim.machine.memory.allocations import Memory
 
 if TYPE_CHECKING:
     from cudalab.sim.device.queue.host_threads import HostThreads
+    from cudalab.sim.device.queue.kernel_launch import KernelOperation
 
 RunT = TypeVar("RunT", bound=Operation)
 EVENT_WAIT = EventWait()
@@ -80,16 +87,26 @@ class Scheduler:
         self._passing_on = False
         self._switch = round(profile.device["engine_switch"])
         self._submit = round(profile.device["submit"])
-        self.implicit = ImplicitOrder(profile, self._released_by_start) if ImplicitOrder.wanted(profile) else None
+        self.implicit = ImplicitOrder(profile, self._released_by_blocks) if ImplicitOrder.wanted(profile) else None
         """Implicit synchronization of early devices; ``None`` on others."""
+        self.dependents = DependentLaunches(self.loop, self.effects, profile, self._released_by_blocks)
         self._sms = [self._make_sms() for _ in range(profile.devices)]
         """Of each device; so is the next."""
         self._engines = [self._make_engines(sm) for sm in self._sms]
-        self.polling = Polling(self.loop, self.effects, profile.device["l2_latency"], self._settled, self._failed)
+        self.polling = Polling(
+            self.loop,
+            self.effects,
+            profile.device["l2_latency"],
+            self._settled,
+            self._failed,
+            self.dependents.triggered,
+        )
 
     def _make_sms(self) -> SmArray:
-        all_started = self.implicit.all_started if self.implicit is not None else None
-        return SmArray(self.loop, self._begin, self._end, self.profile, all_started=all_started)
+        every = self.implicit is not None
+        return SmArray(
+            self.loop, self._begin, self._end, self.profile, all_started=self._all_started, tells_every_start=every
+        )
 
     def _make_engines(self, sm: SmArray) -> dict[str, Engine]:
         engines = self.profile.engines
@@ -123,9 +140,11 @@ class Scheduler:
         after: Iterable[Operation] = (),
         rule: str = "event",
         in_order: bool = True,
+        dependent: bool = False,
     ) -> RunT:
         """Run ``work`` behind what is in the stream, unless ``in_order`` is false, and behind ``after``, by ``rule``.
-        This is the one place where operations are made."""
+        ``dependent``: it is a launch that may overlap with the kernel before it. This is the one place where operations
+        are made."""
         operation = work.operation_class(work, stream)
         now = self.host_ns
         operation.sequence = sequence = self._sequence
@@ -150,6 +169,9 @@ class Scheduler:
             waits = self.streams.dependencies(stream)
         for other in after:
             waits.append((other, rule))
+        primary = self.dependents.primary(stream) if dependent else None
+        if primary is not None:
+            waits = [*(wait for wait in waits if wait[0] is not last), *stream.let_through]
         engines = self._engines[stream.device]
         taker = engines[engine]
         if engine != "sm" and taker is engines["sm"]:
@@ -162,6 +184,15 @@ class Scheduler:
         operation.waiting += waiting
         self._pending[stream.device][sequence] = operation
         stream.last = operation
+        if not work.lets_dependents_through:
+            stream.leading = operation
+            if stream.let_through:
+                stream.let_through = []
+        elif waits:
+            stream.let_through += [wait for wait in waits if wait[0].stream is not stream]
+        if primary is not None:
+            self.dependents.enqueued(operation, primary)  # type: ignore[arg-type]
+            waits.append((primary, PROGRAMMATIC))
         for observer in self.observers:
             observer.enqueued(operation, waits)
         if taker.in_issue_order:
@@ -169,6 +200,13 @@ class Scheduler:
         if not operation.waiting:
             self.loop.at(operation.earliest, partial(self._ready, operation))
         return operation
+
+    def issue_completion(self, launch: KernelOperation, before: Operation | None) -> Operation:
+        """What is complete when all blocks of a launch have started, which was issued behind ``before``."""
+        after = [] if before is None else [before]
+        marker = self.issue(LAUNCH_COMPLETION, Beside(launch.stream), after, "stream order", in_order=False)
+        self.dependents.await_start(marker, launch)
+        return marker
 
     def order(self, stream: Stream, after: Operation) -> None:
         """All later work of ``stream`` waits for ``after``."""
@@ -230,6 +268,14 @@ class Scheduler:
             # an interrupt of a long kernel, or a mistake of our own: the call that drives the loop raises it, and the
             # operation counts as ended, so that the device stays usable
             self._raised = self._raised or error
+        if operation.prerequisite is None:
+            self._complete(operation)
+        else:  # it completes with the kernel before it
+            self.dependents.triggered(operation)  # type: ignore[arg-type]
+            self.polling.ended(operation)
+
+    def _complete(self, operation: Operation) -> None:
+        """The operation has ended, and so has all that it depends on."""
         operation.done = True
         del self._pending[operation.stream.device][operation.sequence]
         self._on_end(operation)
@@ -243,10 +289,32 @@ class Scheduler:
             if not other.waiting:
                 self._released(other, rule, operation)
         operation.dependents.clear()
+        if operation.overlapping:
+            self._prerequisite_completed(operation)
         if self._ready_now and not self._passing_on:
             self._pass_on()
         if self.polling.waiting:
             self.polling.ended(operation)
+
+    def _prerequisite_completed(self, primary: Operation) -> None:
+        """Dependent launches of a kernel that has completed: some have not started, some wait, some have ended."""
+        followers, primary.overlapping = primary.overlapping, ()
+        for launch in followers:
+            launch.prerequisite = None
+            if launch.start < 0:
+                self.dependents.start_behind(launch, primary)
+            elif launch.end >= 0:
+                self._complete(launch)
+            elif launch.polling:
+                self._sms[launch.stream.device].resume(launch)
+                self.polling.prerequisite_completed(launch)
+
+    def _all_started(self, operation: Operation, turn: float) -> None:
+        """All blocks of an operation have started, each of which takes ``turn`` ns when they are alone."""
+        if operation.tells_start:
+            self.dependents.all_started(operation, turn)  # type: ignore[arg-type]
+        if self.implicit is not None:
+            self.implicit.all_started(operation)
 
     def _settled(self, operation: Operation) -> None:
         """A launch has finished polling."""
@@ -272,8 +340,8 @@ class Scheduler:
         finally:
             self._passing_on = False
 
-    def _released_by_start(self, operation: Operation, rule: str, cause: Operation) -> None:
-        """The same for one that waited for blocks of ``cause`` to start: an engine is at work now."""
+    def _released_by_blocks(self, operation: Operation, rule: str, cause: Operation) -> None:
+        """The same for one that waited for blocks of ``cause``, to start or to trigger: an engine is at work now."""
         operation.waiting -= 1
         if not operation.waiting:
             self._released(operation, rule, cause)
@@ -400,6 +468,7 @@ class Scheduler:
         self.loop.clear()
         self.effects.clear()
         self.polling.clear()
+        self.dependents.clear()
         self._ready_now.clear()
         for pending, engines in zip(self._pending, self._engines, strict=True):
             pending.clear()

@@ -63,15 +63,19 @@ class SmArray:
         end: End,
         profile: Profile,
         *,
-        all_started: Callable[[Operation], None] | None = None,
+        all_started: Callable[[Operation, float], None] | None = None,
+        tells_every_start: bool = False,
     ) -> None:
+        """``all_started(operation, turn)`` is called when all blocks of an operation have started, each of which takes
+        ``turn`` ns alone; of all operations if ``tells_every_start``, otherwise of those that ask for it."""
         engines = profile.engines
         self._loop, self._begin, self._end = loop, begin, end
         self._most = int(engines["max_resident_grids"]) if engines["concurrent_kernels"] else 1
         self._bandwidth = profile.device["dram_bandwidth"] * 1e3  # bytes a ns
         self._sms = profile.sms
         self._limits = profile.launch_limits
-        self._all_started = all_started
+        self._all_started, self._tells_every_start = all_started, tells_every_start
+        self._tail = profile.device["dependent_visible"]
         self.residency = Residency(self._limits)
         self._known_needs: dict[tuple[int, int, int], BlockNeeds] = {}
         self._queue: list[Grid] = []
@@ -113,6 +117,23 @@ class SmArray:
             del self._overdue[wave]
             if wave in wave.grid.waves and wave.event is None:
                 self._schedule(wave)
+
+    def resume(self, launch: Operation) -> None:
+        """The kernel that threads of a launch wait for has completed. Blocks that have come to their wait go on from
+        there; those that have not, do not wait."""
+        time = launch.time
+        assert time is not None
+        for grid in self._running:
+            if grid.operation is not launch:
+                continue
+            self._settle(grid)
+            own = (time.ns - time.terms["start"]) * (1.0 - time.waits_at) + self._tail
+            behind = own * grid.resident / grid.blocks
+            for wave in grid.waves:
+                if wave.left < behind:
+                    wave.left = behind
+                    self._overdue.pop(wave, None)
+                    self._schedule(wave)
 
     def clear(self) -> None:
         """Forget everything, as the loss of the device does."""
@@ -166,8 +187,8 @@ class SmArray:
         return min((grid for grid in self._running if grid.pending), default=None)
 
     def _has_started(self, grid: Grid) -> None:
-        if self._all_started is not None:
-            self._all_started(grid.operation)
+        if self._all_started is not None and (grid.operation.tells_start or self._tells_every_start):
+            self._all_started(grid.operation, grid.turn)
 
     def _is_held(self, grid: Grid) -> bool:
         """Must the grid not start even if its blocks fit?"""
@@ -184,7 +205,7 @@ class SmArray:
         """Start an operation that takes no SM resources, or whose blocks each get an idle SM, as small grids do."""
         duration = self._started(grid)
         grid.places = grid.resident = grid.blocks
-        grid.pending = 0
+        grid.pending, grid.turn = 0, float(duration)
         wave = Wave(grid, float(duration))
         wave.places = grid.blocks
         grid.waves.append(wave)
@@ -253,7 +274,7 @@ class SmArray:
         grid.waves.append(wave)
         if len(grid.waves) > MOST_WAVES:
             self._join(grid)
-        elif grid.pending:
+        elif grid.pending and grid.operation.prerequisite is None:
             wave.left += self._planned(grid, placed) * grid.turn
         if not grid.pending:
             self._last_blocks(grid, grid.places)

@@ -51,7 +51,7 @@ What is simplified: warps do not drift apart, and clock rates are constant.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cudalab.sim.abi import SECTOR, WARP
@@ -181,6 +181,10 @@ class KernelTime:
     SMs that hold its blocks."""
     needed: float
     """Share of the blocks resident when alone that would suffice for the same speed: 1 when latency binds."""
+    triggers_at: float = 1.0
+    """The part of a block's way up to where it lets dependent launches start, 0 to 1;"""
+    waits_at: float = 1.0
+    """up to where it waits for the kernel before it."""
     extrapolated: str = ""
     """What of the launch was not counted but extrapolated, and why its time comes from the PTX where it does, as a
     sentence; empty when neither holds."""
@@ -207,7 +211,8 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     balance = math.ceil(work.blocks / sms) * sms / work.blocks if work.blocks > sms else 1.0
     an_sm = balance * cycle / busy  # ns for one cycle of work of the whole grid, spread over the busy SMs
     waves = work.blocks / capacity
-    path, stored = _path(profile, work)
+    latency, costs = _latencies(profile, work)
+    path, stored = work.path.cycles(latency, costs)[0] / c["clock"], c["store_latency"] if work.stores else 0.0
     memory = _memory(profile, work)
     partial = work.partial_sectors * c["partial_store"] * 1e-3 * (1.0 + _crowding(profile, work, capacity))
     exchanged = work.sectors * SECTOR / (busy * c["sm_port"])
@@ -276,6 +281,8 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
         uses={name: use * part if name in _OF_EACH_SM else use for name, use in used.items()},
         sm_use=max((used.get(name, 0.0) for name in _OF_EACH_SM), default=0.0),
         needed=min(1.0, (terms["latency"] + tail) / (taken[bound] if bound in taken else tail)),
+        triggers_at=work.path.part_before(work.path.code.triggers, latency, costs),
+        waits_at=work.path.part_before(work.path.code.waits, latency, costs),
         extrapolated="; ".join(filter(None, (extrapolated, "" if machine or work.machine is None else _TOO_DEEP))),
     )
 
@@ -393,9 +400,8 @@ def _on_sm(profile: Profile, work: Workload, share: float, memory: float, exchan
     )
 
 
-def _path(profile: Profile, work: Workload) -> tuple[float, float]:
-    """ns from the start of a block's longest warp to its last instruction, without contention, and until its stores
-    have arrived."""
+def _latencies(profile: Profile, work: Workload) -> tuple[Callable[[str], float], Costs]:
+    """Cycles that the result of each class of instructions takes without contention, and other costs of a warp."""
     c = profile.device
     several = (work.turns_a_load - 1.0) * c["l1_turn"]
     special = {
@@ -415,9 +421,7 @@ def _path(profile: Profile, work: Workload) -> tuple[float, float]:
         name = CLASSES[kind][0]
         return special.get(name, 0.0) if name in special else c[name] if name else 0.0
 
-    costs = Costs(c["branch"], bulk_issue=c["bulk_issue"], bulk_stored=c["sm_port"] / c["clock"])
-    cycles, _ = work.path.cycles(latency, costs)
-    return cycles / c["clock"], c["store_latency"] if work.stores else 0.0
+    return latency, Costs(c["branch"], bulk_issue=c["bulk_issue"], bulk_stored=c["sm_port"] / c["clock"])
 
 
 _NEAR_BLOCKS = 8

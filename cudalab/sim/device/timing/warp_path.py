@@ -15,8 +15,8 @@ would notice where hardware interleaves diverged lanes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from cudalab.sim.compiler.timed_code import TimedBlock, TimedCode, TimedInstruction
 from cudalab.sim.device.pipes import CLASSES
@@ -52,6 +52,20 @@ class Path:
         walk = _Walk(self, latency, costs)
         walk.run(0, len(self.code.blocks), 1.0, 0)
         return walk.now, max(0.0, max(walk.ready.values(), default=0.0) - walk.now)
+
+    def part_before(self, lines: Sequence[int], latency: Callable[[str], float], costs: Costs) -> float:
+        """The part of the way, 0 to 1, up to the first of these PTX lines that the warp comes to; 1 if to none."""
+        blocks = self.code.blocks if lines else ()
+        for position, block in enumerate(blocks):
+            first = next((n for n, each in enumerate(block.instructions) if each.line in lines), None)
+            if first is None or not self.visits.get(block.site):
+                continue
+            last = replace(block, instructions=block.instructions[:first], target=-1)
+            loops = tuple(loop for loop in self.code.loops if loop[1] < position)
+            before = replace(self, code=TimedCode((*blocks[:position], last), loops=loops))
+            whole = self.cycles(latency, costs)[0]
+            return min(1.0, before.cycles(latency, costs)[0] / whole) if whole else 0.0
+        return 1.0
 
 
 _MOST_STAGES = 8

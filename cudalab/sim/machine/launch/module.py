@@ -191,8 +191,15 @@ class LoadedKernel:
             if offset % 8 == 0
         )
         """Where the parameters may hold addresses."""
-        stores = [site for site in kernel.sites if _may_write(site.kind, site.space)]
-        self.writes_global = bool(stores)
+        kinds = {site.kind for site in kernel.sites if _may_write(site.kind, site.space)}
+        self.stores_global, self.updates_global = SiteKind.STORE in kinds, SiteKind.ATOMIC in kinds
+        """Does it store to device memory, and change it by atomics?"""
+        self.writes_global = bool(kinds)
+        self.fences = any(
+            site.kind is SiteKind.FENCE or (_may_write(site.kind, site.space) and site.semantics.releases)
+            for site in kernel.sites
+        )
+        """May others learn by its atomics that its stores have been made?"""
         self.follows_pointers = any(
             site.space in (Space.GLOBAL, Space.GENERIC, Space.CONSTANT) and site.size == 8 and _loads_word(site)
             for site in kernel.sites

@@ -139,6 +139,11 @@ class ResidentBlocks:
         return self.end - self._next
 
     @property
+    def unfinished(self) -> list[int]:
+        """Linear indices of the blocks that are resident and wait, and of those that have not started."""
+        return [slot.block for slot in self._waiting] + [self._block(index) for index in range(self._next, self.end)]
+
+    @property
     def waiting_blocks(self) -> int:
         """Blocks that are resident and wait."""
         return len(self._waiting)

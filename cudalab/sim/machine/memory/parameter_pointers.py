@@ -125,6 +125,16 @@ class Pointers:
         stored = {root for root, kinds in zip(roots, kernel.root_kinds, strict=False) if kinds & _WRITES}
         return tuple(entry for entry in self.reach if entry in stored)
 
+    @cached_property
+    def updated(self) -> tuple[tuple[int, int], ...] | None:
+        """Those parts of :attr:`reach` that the kernel may change by atomics."""
+        kernel = self._kernel.kernel
+        if self.reach is None or kernel.other_kinds >> SiteKind.ATOMIC & 1:
+            return self.reach
+        roots = zip(_ROOT.iter_unpack(self.roots), kernel.root_kinds, strict=False)
+        found = {root for root, kinds in roots if kinds >> SiteKind.ATOMIC & 1}
+        return tuple(entry for entry in self.reach if entry in found)
+
     @property
     def host_visible(self) -> list[tuple[int, int]]:
         """Pinned and managed memory that it may touch: the host can change that without a call."""

@@ -14,6 +14,7 @@ from typing import Any
 from cudalab.sim.compiler.passes.control_flow import Block, End
 from cudalab.sim.compiler.passes.instruction_classes import classify
 from cudalab.sim.compiler.passes.operands import has_destination, operation_name
+from cudalab.sim.compiler.passes.suspension import PREREQUISITE_WAIT, TRIGGER
 from cudalab.sim.compiler.ptx.nodes import (
     Address,
     Immediate,
@@ -184,7 +185,14 @@ def time_code(functions: Sequence[tuple[list[Block], list[int]]]) -> TimedCode:
         _follows_data(everything),
         _wide_loads(blocks),
         tuple(sorted(loops, key=lambda loop: (loop[0], -loop[1]))),
+        _lines(everything, TRIGGER),
+        _lines(everything, PREREQUISITE_WAIT),
     )
+
+
+def _lines(everything: Sequence[_Timed], opcode: str) -> tuple[int, ...]:
+    """The PTX lines of an instruction without operands."""
+    return tuple(each.instruction.line for each in everything if each.instruction.opcode == opcode)
 
 
 def _read(blocks: list[Block], sites: list[int], found: list[_Block], numbers: _Numbers) -> None:
