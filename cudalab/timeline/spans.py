@@ -33,8 +33,9 @@ class Wait:
     """Why a span did not start earlier."""
 
     rule: str
-    """``stream order``, ``event``, ``default stream``, ``copy engine``, ``SM resources``, ``graph edge`` or ``host``:
-    the host had not asked for it yet."""
+    """``stream order``, ``event``, ``default stream``, ``copy engine``, ``SM resources``, ``graph edge``,
+    ``programmatic launch`` (the blocks of the kernel before), ``launch completion`` (the start of a kernel's blocks) or
+    ``host``: the host had not asked for it yet."""
 
     span: Span | None
     """The span that it waited for; None where that is not part of the trace."""

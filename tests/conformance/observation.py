@@ -36,7 +36,7 @@ WRONG = {
     "vector_atomics/sixteen_bytes": {"race"},  # one thread reads the cell that others still exchange
 }
 #: Their kernels wait for something that the sanitizer keeps away: another kernel, a copy, the host.
-WAITING = ("spinning/", "programmatic_launch/")
+WAITING = ("spinning/", "programmatic_launch/", "dependent_launch/", "sync_domains/")
 #: They count launches in memory that nobody sets to zero first: a correct finding of initcheck.
 UNSET = (
     "launch_errors/",

@@ -34,11 +34,11 @@ FAMILIES = {
     "arrays", "async_copies", "atomics", "barriers", "callbacks", "clusters", "contexts", "cooperative_groups",
     "copy_order", "copy_shapes", "cupy_runtime", "device_heap", "device_memory_calls", "driver_modules",
     "events", "faults", "floats", "functions", "graph_capture", "graph_updates", "graphs",
-    "grid_sync", "host_memory", "implicit_waits", "integers",
+    "concurrent_atomics", "dependent_launch", "grid_sync", "host_memory", "implicit_waits", "integers",
     "l2_persistence",
     "launch_attributes", "launch_blocking", "launch_errors", "legacy_default", "managed", "mbarriers", "memory_spaces",
     "named_barriers", "per_thread", "pool", "pools", "printing", "programmatic_launch", "raw_modules",
-    "runtime_memory", "spinning", "stream_handles", "stream_values", "streams", "targets", "textures", "two_devices",
+    "runtime_memory", "spinning", "stream_handles", "stream_values", "streams", "sync_domains", "targets", "textures", "two_devices",
     "vector_atomics", "warps",
 }  # fmt: skip
 

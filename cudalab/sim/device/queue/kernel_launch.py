@@ -176,7 +176,7 @@ class KernelOperation(Operation):
     @property
     def untriggered(self) -> list[int]:
         """The blocks that have not triggered, as far as it has run, nor ended before others."""
-        blocks = range(self.launch.config.blocks)
+        blocks: Sequence[int] = range(self.launch.config.blocks)
         if self._waiting is not None:
             blocks = self._waiting.unfinished_blocks
         return [block for block in blocks if self._triggers is None or not self._triggers[block]]
