@@ -61,6 +61,8 @@ UNORDERED = {
     "copy_shapes/copies_2d_of_the_driver": "the same",
     "copy_shapes/copies_3d_of_the_driver": "the same",
     "copy_shapes/copies_of_the_driver": "the same, and a copy within the device, which never waits",
+    "concurrent_atomics/lock_of_two_kernels": "kernels of two streams order their accesses by a lock of their own",
+    "sync_domains/messages_between_domains": "the same, by flags",
     "contexts/peer_copies_on_one_device": "a copy in a non-blocking stream behind one in the default stream",
     "launch_attributes/domain_and_map": "zeros of the default stream in a non-blocking one, long after",
     "launch_attributes/event_behind_work": "the same",
