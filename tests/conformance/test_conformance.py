@@ -38,8 +38,8 @@ FAMILIES = {
     "l2_persistence",
     "launch_attributes", "launch_blocking", "launch_errors", "legacy_default", "managed", "mbarriers", "memory_spaces",
     "named_barriers", "per_thread", "pool", "pools", "printing", "programmatic_launch", "raw_modules",
-    "runtime_memory", "spinning", "stream_handles", "stream_values", "streams", "sync_domains", "targets", "textures", "two_devices",
-    "vector_atomics", "warps",
+    "runtime_memory", "spinning", "stream_handles", "stream_values", "streams", "sync_domains", "targets", "textures",
+    "two_devices", "vector_atomics", "warps",
 }  # fmt: skip
 
 Run = Callable[[str, bool], tuple[dict[str, Any], Observation]]
