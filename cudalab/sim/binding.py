@@ -42,7 +42,6 @@ def taken_over(real: ModuleType) -> dict[str, Any]:
 
 
 _INSTEAD = {
-    "GraphConditional": "Decide on the host between two launches, or switch nodes off with cudaGraphNodeSetEnabled.",
     "GraphExternalSemaphores": "Use events: cudaGraphAddEventRecordNode and cudaGraphAddEventWaitNode.",
     "GraphExecExternalSemaphores": "Use events: cudaGraphAddEventRecordNode and cudaGraphAddEventWaitNode.",
     "BatchMemOp": "Write the value in a kernel or memset node.",

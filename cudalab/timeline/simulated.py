@@ -33,7 +33,7 @@ _KINDS = {
     "free": spans.FREE,
     "graph": spans.GRAPH,
 }
-_MARKERS = ("graph end", "empty")
+_MARKERS = ("graph end", "empty", "allocate", "conditional")
 """Operations that only mark a place in a graph."""
 _COPY_NAMES = {
     "h2d": "copy to device",

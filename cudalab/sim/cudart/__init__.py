@@ -110,6 +110,8 @@ from cudalab.sim.cudart.graphs import (
     cudaGraphAddDependencies,
     cudaGraphChildGraphNodeGetGraph,
     cudaGraphClone,
+    cudaGraphConditionalHandleCreate,
+    cudaGraphConditionalHandleCreate_v2,
     cudaGraphCreate,
     cudaGraphDebugDotPrint,
     cudaGraphDestroy,

@@ -28,6 +28,7 @@ from cudalab.sim.cudart.textures import in_memory_3d
 from cudalab.sim.device import CudaError, current_device
 from cudalab.sim.device.graphs.content import (
     AllocationContent,
+    ConditionalContent,
     Content,
     CopyContent,
     HostContent,
@@ -36,6 +37,8 @@ from cudalab.sim.device.graphs.content import (
     NodeKind,
 )
 
+_BODIES_OFFSET = 16
+"""Of ``phGraph_out``, behind a handle of 8 bytes and two numbers of 4."""
 HostCall = Callable[[], None] | None
 
 
@@ -136,6 +139,32 @@ def set_address(p: Any, node: int) -> None:
 
 def free_content(pointer: int) -> Content:
     return Content(NodeKind.MEM_FREE, pointer=pointer)
+
+
+def conditional_of(p: Any) -> Content:
+    """Of ``cudaConditionalNodeParams``, and of the driver's structure, which has the same fields."""
+    return Content(NodeKind.CONDITIONAL, conditional=ConditionalContent(int(p.handle), int(p.type), int(p.size)))
+
+
+_bodies: list[Any] = []
+"""Arrays of the bodies of conditional nodes: CUDA keeps them in memory of its own, as long as the node is there."""
+
+
+def set_bodies(p: Any, node: int) -> None:
+    """Write the bodies of a new conditional node into its parameters, where they are a pointer that C sets."""
+    found = current_device().graph_bodies(node)
+    array = (ctypes.c_void_p * len(found))(*found)
+    _bodies.append(array)
+    ctypes.c_void_p.from_address(p.getPtr() + _BODIES_OFFSET).value = ctypes.addressof(array)
+
+
+def finished(p: Any, content: Content, node: int) -> int:
+    """What a new node is called or allocates goes into its parameters."""
+    if content.kind is NodeKind.MEM_ALLOC:
+        set_address(p.alloc, node)
+    elif content.kind is NodeKind.CONDITIONAL:
+        set_bodies(p.conditional, node)
+    return node
 
 
 def child_content(graph: Any) -> Content:
@@ -247,6 +276,8 @@ def of_union(p: Any) -> tuple[Content, HostCall]:
         return alloc_of(p.alloc), None
     if kind == NodeKind.MEM_FREE:
         return free_content(int(p.free.dptr)), None
+    if kind == NodeKind.CONDITIONAL:
+        return conditional_of(p.conditional), None
     raise current_device().fail(
         cudaError_t.cudaErrorNotSupported, f"nodes of type {p.type.name} are not simulated, or have a call of their own"
     )
@@ -263,9 +294,7 @@ def cudaGraphAddNode(
     p = given(nodeParams, "nodeParams", cudaGraphNodeParams)
     content, function = of_union(p)
     node = added(graph, pDependencies, numDependencies, content, function, dependencyData)
-    if content.kind is NodeKind.MEM_ALLOC:
-        set_address(p.alloc, node)
-    return cudaGraphNode_t(node)
+    return cudaGraphNode_t(finished(p, content, node))
 
 
 # -- asking ------------------------------------------------------------------------------------------------------------

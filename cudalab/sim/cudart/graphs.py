@@ -9,6 +9,7 @@ from typing import Any
 from cuda.bindings.runtime import (
     cudaError_t,
     cudaGraph_t,
+    cudaGraphConditionalHandle,
     cudaGraphEdgeData,
     cudaGraphExec_t,
     cudaGraphExecUpdateResult,
@@ -23,6 +24,7 @@ from cuda.bindings.runtime import (
 from cudalab.sim.binding import handle, size_t, stream_handle, struct, unsigned
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import CudaError, current_device
+from cudalab.sim.device.calls.conditional_nodes import UnusedHandle
 
 UPLOAD = int(cudaGraphInstantiateFlags.cudaGraphInstantiateFlagUpload)
 Edges = list[tuple[int, int, int]]
@@ -98,6 +100,24 @@ def cudaGraphDestroy(graph: Any) -> None:
 @api(1)
 def cudaGraphClone(originalGraph: Any) -> cudaGraph_t:
     return cudaGraph_t(current_device().graph_clone(handle(originalGraph)))
+
+
+@api(1)
+def cudaGraphConditionalHandleCreate(graph: Any, defaultLaunchValue: Any, flags: Any) -> cudaGraphConditionalHandle:
+    default = unsigned(defaultLaunchValue)
+    return cudaGraphConditionalHandle(
+        current_device().graph_conditional_handle(handle(graph), default, unsigned(flags))
+    )
+
+
+@api(1)
+def cudaGraphConditionalHandleCreate_v2(
+    graph: Any, ctx: Any, defaultLaunchValue: Any, flags: Any
+) -> cudaGraphConditionalHandle:
+    default = unsigned(defaultLaunchValue)
+    return cudaGraphConditionalHandle(
+        current_device().graph_conditional_handle(handle(graph), default, unsigned(flags))
+    )
 
 
 @api(1)
@@ -207,13 +227,19 @@ def cudaGraphInstantiateWithParams(graph: Any, instantiateParams: cudaGraphInsta
     p = struct(instantiateParams, "instantiateParams", cudaGraphInstantiateParams)
     try:
         made = device.graph_instantiate(handle(graph), int(p.flags) & ~UPLOAD)
-    except CudaError:
-        p.result_out = cudaGraphInstantiateResult.cudaGraphInstantiateError
+    except CudaError as error:
+        p.result_out = cudaGraphInstantiateResult(instantiation_result(error))
         raise
     p.result_out = cudaGraphInstantiateResult.cudaGraphInstantiateSuccess
     if int(p.flags) & UPLOAD:
         device.graph_upload(made, stream_handle(p.uploadStream))
     return cudaGraphExec_t(made)
+
+
+def instantiation_result(error: CudaError) -> int:
+    """A number of ``cudaGraphInstantiateResult``, and of the driver's, which has the same."""
+    unused = cudaGraphInstantiateResult.cudaGraphInstantiateConditionalHandleUnused
+    return int(unused if isinstance(error, UnusedHandle) else cudaGraphInstantiateResult.cudaGraphInstantiateError)
 
 
 @api()

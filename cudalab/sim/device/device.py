@@ -17,6 +17,7 @@ from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim import interrupts
 from cudalab.sim.device.calls.allocator import Allocator
+from cudalab.sim.device.calls.conditional_nodes import ConditionalCalls
 from cudalab.sim.device.calls.copies import CopyCalls
 from cudalab.sim.device.calls.device import DeviceCalls
 from cudalab.sim.device.calls.graph_execution import GraphExecutionCalls
@@ -246,6 +247,10 @@ class Device:
         self.graph_dependencies = graphs.graph_dependencies
         self.graph_dependents = graphs.graph_dependents
         self.graph_dot = graphs.graph_dot
+
+        conditional = ConditionalCalls(state, graphs)
+        self.graph_conditional_handle = conditional.graph_conditional_handle
+        self.graph_bodies = graphs.graph_bodies
 
         execution = GraphExecutionCalls(state, graphs, graph_memory)
         self.graph_instantiate = execution.graph_instantiate

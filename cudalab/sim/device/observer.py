@@ -38,6 +38,9 @@ class Observer:
     def ended(self, operation: Operation) -> None:
         """An operation has ended and its effect is visible."""
 
+    def absorbed(self, operations: Sequence[Operation], into: Operation) -> None:
+        """Operations that have ended count as part of ``into``: what comes after it comes after them."""
+
     def host_waited(self, operation: Operation | None) -> None:
         """What the host does from now on comes after ``operation``, or after everything enqueued so far (``None``).
         A query that answers "complete" counts, too."""

@@ -108,6 +108,7 @@ from cudalab.sim.driver.graphs import (
     cuGraphAddDependencies,
     cuGraphChildGraphNodeGetGraph,
     cuGraphClone,
+    cuGraphConditionalHandleCreate,
     cuGraphCreate,
     cuGraphDebugDotPrint,
     cuGraphDestroy,

@@ -25,17 +25,18 @@ from cudalab.sim.cudart.graph_nodes import (
     change,
     change_executable,
     child_content,
+    conditional_of,
     content_of,
     event_content,
     fill_host,
     fill_memset,
+    finished,
     free_content,
     given,
     host_of,
     kernel_content,
     memset_of,
     parameter_values,
-    set_address,
 )
 from cudalab.sim.device import current_device
 from cudalab.sim.device.graphs.content import Content, CopyContent, NodeKind
@@ -87,6 +88,8 @@ def of_union(p: Any) -> tuple[Content, HostCall]:
         return alloc_of(p.alloc), None
     if kind == NodeKind.MEM_FREE:
         return free_content(int(p.free.dptr)), None
+    if kind == NodeKind.CONDITIONAL:
+        return conditional_of(p.conditional), None
     raise failed(
         CUresult.CUDA_ERROR_NOT_SUPPORTED, f"nodes of type {p.type.name} are not simulated, or have a call of their own"
     )
@@ -160,9 +163,7 @@ def cuGraphAddNode(
     p = given(nodeParams, "nodeParams", CUgraphNodeParams)
     content, function = of_union(p)
     node = added(hGraph, dependencies, numDependencies, content, function, dependencyData)
-    if content.kind is NodeKind.MEM_ALLOC:
-        set_address(p.alloc, node)
-    return CUgraphNode(node)
+    return CUgraphNode(finished(p, content, node))
 
 
 # -- asking ------------------------------------------------------------------------------------------------------------

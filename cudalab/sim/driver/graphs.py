@@ -7,6 +7,7 @@ from typing import Any
 from cuda.bindings.driver import (
     CUDA_GRAPH_INSTANTIATE_PARAMS,
     CUgraph,
+    CUgraphConditionalHandle,
     CUgraphEdgeData,
     CUgraphExec,
     CUgraphExecUpdateResult,
@@ -18,7 +19,17 @@ from cuda.bindings.driver import (
 )
 
 from cudalab.sim.binding import handle, size_t, stream_handle, struct, unsigned
-from cudalab.sim.cudart.graphs import UPLOAD, edge_data, filled, handles, listed, padded, with_data, write_dot
+from cudalab.sim.cudart.graphs import (
+    UPLOAD,
+    edge_data,
+    filled,
+    handles,
+    instantiation_result,
+    listed,
+    padded,
+    with_data,
+    write_dot,
+)
 from cudalab.sim.device import CudaError, current_device
 from cudalab.sim.driver.answer import api, failed
 
@@ -36,6 +47,14 @@ def cuGraphDestroy(hGraph: Any) -> None:
 @api(1)
 def cuGraphClone(originalGraph: Any) -> CUgraph:
     return CUgraph(current_device().graph_clone(handle(originalGraph)))
+
+
+@api(1)
+def cuGraphConditionalHandleCreate(
+    hGraph: Any, ctx: Any, defaultLaunchValue: Any, flags: Any
+) -> CUgraphConditionalHandle:
+    default = unsigned(defaultLaunchValue)
+    return CUgraphConditionalHandle(current_device().graph_conditional_handle(handle(hGraph), default, unsigned(flags)))
 
 
 @api(1)
@@ -134,8 +153,8 @@ def cuGraphInstantiateWithParams(hGraph: Any, instantiateParams: CUDA_GRAPH_INST
     p = struct(instantiateParams, "instantiateParams", CUDA_GRAPH_INSTANTIATE_PARAMS)
     try:
         made = device.graph_instantiate(handle(hGraph), int(p.flags) & ~UPLOAD)
-    except CudaError:
-        p.result_out = CUgraphInstantiateResult.CUDA_GRAPH_INSTANTIATE_ERROR
+    except CudaError as error:
+        p.result_out = CUgraphInstantiateResult(instantiation_result(error))
         raise
     p.result_out = CUgraphInstantiateResult.CUDA_GRAPH_INSTANTIATE_SUCCESS
     if int(p.flags) & UPLOAD:

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from cudalab.sim.compiler.program import Location
+from cudalab.sim.compiler.ptx.device_runtime import DEFINITIONS
 from cudalab.sim.compiler.ptx.nodes import (
     BITS,
     Function,
@@ -43,9 +44,13 @@ def parse_ptx(text: str) -> Module:
     """
     parser = _Parser(text)
     try:
-        return parser.module()
+        module = parser.module()
     except IndexError:  # the empty token at the end, or past it
         raise parser.error("the text ends in the middle of a statement") from None
+    for name, definition in DEFINITIONS.items():
+        if name in module.functions and module.functions[name].body is None:
+            module.functions[name] = _Parser(definition).module().functions[name]
+    return module
 
 
 class _Parser(StatementReader):

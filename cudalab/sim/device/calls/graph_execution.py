@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
 
 from cuda.bindings.runtime import cudaError_t
 
+from cudalab.sim.device.calls.conditional_nodes import check_runnable
+from cudalab.sim.device.calls.graph_launches import GraphLauncher
 from cudalab.sim.device.calls.graph_memory import GraphMemoryCalls
 from cudalab.sim.device.calls.graphs import GraphCalls
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Handle, InCapture
 from cudalab.sim.device.error import CudaError, invalid_value
-from cudalab.sim.device.graphs.content import NodeKind
-from cudalab.sim.device.graphs.executable import EDGE, GRAPH, ExecutableGraph, ExecutableNode, GraphEnd, GraphStart
+from cudalab.sim.device.graphs.executable import NODE_PRIORITY, ExecutableGraph
+from cudalab.sim.device.graphs.graph import Graph
 from cudalab.sim.device.graphs.memory import Release
 from cudalab.sim.device.graphs.user_object import References
 from cudalab.sim.device.queue.operation import Operation
-from cudalab.sim.device.queue.ordering import EMPTY
 from cudalab.sim.device.state import DeviceState
 
-if TYPE_CHECKING:
-    from cudalab.sim.device.queue.operation import Stream
-
-AUTO_FREE, DEVICE_LAUNCH, NODE_PRIORITY = 1, 4, 8
+AUTO_FREE, DEVICE_LAUNCH = 1, 4
 _FIRST, _STEP = 0x1000_0000, 0x40
 
 
@@ -33,6 +30,7 @@ class GraphExecutionCalls(CallGroup):
     def __init__(self, state: DeviceState, graphs: GraphCalls, memory: GraphMemoryCalls) -> None:
         super().__init__(state)
         self._graphs, self._memory = graphs, memory
+        self._launcher = GraphLauncher(state)
 
     def clear(self) -> None:
         self._executables: dict[int, ExecutableGraph] = {}
@@ -64,10 +62,14 @@ class GraphExecutionCalls(CallGroup):
                 "from the host with cudaGraphLaunch",
             )
         if any(other.source == found.number for other in self._executables.values()):
-            self._memory.refuse(name, found, "be instantiated again before its executable graph is destroyed")
+            self._graphs.refuse_copy(name, found, "be instantiated again before its executable graph is destroyed")
+        if found.owner is not None:
+            self._graphs.refuse_copy(name, found, "be instantiated by itself")
+        check_runnable(name, found)
         made = ExecutableGraph(next(self._handles), next(self._numbers), found, flags)
         for node in made.nodes:
             self._memory.added(node.content)
+        self.take_handles(made, found)
         for each in found.all_graphs():
             made.references.copy_of(each.references)
         host = self.state.profile.host
@@ -82,6 +84,8 @@ class GraphExecutionCalls(CallGroup):
         found = self.executable(executable, "cudaGraphExecDestroy")
         self.state.spend(len(found.nodes) * self.state.profile.host["graph_exec_destroy_node"])
         self._memory.gone(node.content for node in found.nodes)
+        for handle in found.handles:
+            handle.drop()
         del self._executables[executable]
         self.let_go(found.references, found)
 
@@ -130,44 +134,16 @@ class GraphExecutionCalls(CallGroup):
         self.state.flush_prints()
         for allocation in first:
             self.state.issue(Release(allocation), queue)
-        self._issue(found, queue)
+        self._launcher.launch(found, queue)
 
-    def _issue(self, graph: ExecutableGraph, stream: Stream) -> None:
-        scheduler, issue = self.state.scheduler, self.state.issue
-        constants = self.state.profile.device
-        duration, overlap, fork = (round(constants[name]) for name in ("graph_start", "graph_overlap", "graph_fork"))
-        before = [graph.last] if graph.last is not None else []
-        start = issue(GraphStart(graph.name, duration), stream, before, GRAPH)
-        place = start.place
-        made: list[Operation] = []
-        own = bool(graph.flags & NODE_PRIORITY)
-        for node in graph.nodes:
-            scheduler.place = node.place
-            node.branch.launched_in, node.branch.device = stream, stream.device
-            after = [made[index] for index in node.before] or [start]
-            operation = self._issue_node(node, after)
-            if operation.engine == "sm":
-                operation.delay = node.turn * fork
-                kernel = node.content.kernel
-                operation.priority = kernel.priority if own and kernel is not None else stream.priority
-                if node.continues:
-                    operation.saved = overlap
-            made.append(operation)
-        scheduler.place = place
-        graph.last = issue(GraphEnd(graph.name, start.sequence), stream, [made[index] for index in graph.leaves], GRAPH)
-
-    def _issue_node(self, node: ExecutableNode, after: list[Operation]) -> Operation:
-        if not node.enabled:
-            return self.state.issue(EMPTY, node.branch, after, EDGE, in_order=False)
-        kind, event = node.content.kind, None
-        if kind in (NodeKind.EVENT_RECORD, NodeKind.WAIT_EVENT):
-            event = self.state.scheduler.streams.find_event(node.content.event)
-        if kind is NodeKind.WAIT_EVENT and event is not None and event.record is not None:
-            after = [*after, event.record]
-        operation: Operation = self.state.issue(node.work, node.branch, after, EDGE, in_order=False)
-        if kind is NodeKind.EVENT_RECORD and event is not None:
-            event.record, event.captured = operation, None
-        return operation
+    @staticmethod
+    def take_handles(executable: ExecutableGraph, graph: Graph) -> None:
+        """The values of a graph's conditional nodes are those of an executable graph from here on."""
+        before, executable.handles = executable.handles, tuple(graph.handles)
+        for handle in executable.handles:
+            handle.users += 1
+        for handle in before:
+            handle.drop()
 
     def let_go(self, references: References, graph: ExecutableGraph) -> None:
         """Give references to user objects back, once the launches of an executable graph have ended."""

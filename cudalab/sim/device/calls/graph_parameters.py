@@ -167,8 +167,9 @@ class GraphParameterCalls(CallGroup):
             self._last_update = Update(int(wrong.result), *handles)
             raise CudaError(cudaError_t.cudaErrorGraphExecUpdateFailure, f"{name}: {wrong.why}")
         self._last_update = Update(int(UpdateResult.SUCCESS))
-        for one, other in zip(old.nodes, new.nodes, strict=True):
+        for one, other in zip(old.all_nodes(), new.all_nodes(), strict=True):
             one.work, one.content = other.work, other.content
+        self._execution.take_handles(old, self._graphs.graph(graph, name))
         before, old.references = old.references, References()
         for each in self._graphs.graph(graph, name).all_graphs():
             old.references.copy_of(each.references)

@@ -36,8 +36,8 @@ class WorkMaker:
         self._record = EventRecord(round(state.profile.device["event_record"]))
 
     def of(self, name: str, content: Content, function: Callable[[], None] | None = None) -> Work[Any] | None:
-        """The work of a node; ``function`` is what a host node calls. ``None`` for a child graph, whose nodes have
-        work of their own. Raises ``CudaError``, naming the call ``name``."""
+        """The work of a node; ``function`` is what a host node calls. ``None`` for a child graph and a
+        conditional node, whose nodes have work of their own. Raises ``CudaError``, naming the call ``name``."""
         kind = content.kind
         if kind is NodeKind.KERNEL and content.kernel is not None:
             k = content.kernel
@@ -65,7 +65,7 @@ class WorkMaker:
             return Release(self._state.graph_memory.known(name, content.pointer))
         if kind is NodeKind.EMPTY:
             return EMPTY
-        if kind is NodeKind.GRAPH:
+        if kind in (NodeKind.GRAPH, NodeKind.CONDITIONAL):
             return None
         raise invalid_value(f"{name}: a node of kind {kind.title} cannot be made of these parameters")
 

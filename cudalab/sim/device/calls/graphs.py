@@ -9,14 +9,17 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from cuda.bindings.runtime import cudaError_t
+
 from cudalab.sim.device.caller import UNKNOWN, place_of_call
 from cudalab.sim.device.calls.graph_memory import GraphMemoryCalls
 from cudalab.sim.device.calls.graph_work import WorkMaker
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Handle, HostCallback
-from cudalab.sim.device.error import invalid_value
+from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.graphs import graph as graphs
-from cudalab.sim.device.graphs.content import Content, NodeKind
+from cudalab.sim.device.graphs.conditional import ConditionalKind
+from cudalab.sim.device.graphs.content import ConditionalContent, Content, NodeKind
 from cudalab.sim.device.graphs.dot import dot
 from cudalab.sim.device.graphs.graph import PLAIN, Edge, Graph, Node, edge_error
 from cudalab.sim.device.queue.operation import Work
@@ -60,17 +63,19 @@ class GraphCalls(CallGroup):
         """The graph and its nodes are gone."""
         self._memory.gone(node.content for node in graph.nodes.values())
         graph.references.give_all_back()
+        for handle in graph.handles:
+            handle.drop()
         for node in graph.nodes.values():
             del self._nodes[node.handle]
-            if node.inner is not None:
-                self.forget(node.inner)
+            for inner in node.graphs:
+                self.forget(inner)
         del self._graphs[graph.handle]
 
     @call("cudaGraphClone", "cuGraphClone", cost="graph_create")
     def graph_clone(self, graph: Handle) -> Handle:
         """A copy of a graph, child graphs included: a handle."""
         found = self.graph(graph, "cudaGraphClone")
-        self._memory.refuse("cudaGraphClone", found, "be cloned")
+        self.refuse_copy("cudaGraphClone", found, "be cloned")
         self.state.spend(len(found.nodes) * self.state.profile.host["graph_clone_node"])
         return self.copy_of(found).handle
 
@@ -138,7 +143,9 @@ class GraphCalls(CallGroup):
         if child is not None and child is found:
             raise invalid_value(f"{name}: a graph cannot be a child of itself")
         if child is not None:
-            self._memory.refuse(name, child, "be a child graph")
+            self.refuse_copy(name, child, "be a child graph")
+        if content.conditional is not None:
+            self._check_conditional(name, found, content.conditional)
         content = self._memory.prepared(name, found, content)
         work = self._maker.of(name, content, function)
         probe = Node(found, 0, -1, content, work, UNKNOWN)
@@ -166,7 +173,40 @@ class GraphCalls(CallGroup):
             graph.connect(other, node, edges[index] if edges else PLAIN)
         if child is not None:
             node.inner = self.copy_of(child, node)
+        if content.conditional is not None:
+            for _ in range(content.conditional.size):
+                body = Graph(next(self._handles), next(self._numbers), node)
+                self._graphs[body.handle] = body
+                node.bodies.append(body)
         return node
+
+    def refuse_copy(self, name: str, graph: Graph, what: str) -> None:
+        """Raise ``cudaErrorNotSupported`` for a graph that there can be one of only: one with memory nodes or with
+        conditional nodes, or the body of one."""
+        self._memory.refuse(name, graph, what)
+        if graph.owner is not None and graph in graph.owner.bodies:
+            raise CudaError(
+                cudaError_t.cudaErrorNotSupported,
+                f"{name}: the graph is a body of {graph.owner.label}, and cannot {what}",
+            )
+        if any(node.kind is NodeKind.CONDITIONAL for node in graph.all_nodes()):
+            raise CudaError(cudaError_t.cudaErrorNotSupported, f"{name}: a graph with conditional nodes cannot {what}")
+
+    @staticmethod
+    def _check_conditional(name: str, graph: Graph, wanted: ConditionalContent) -> None:
+        if all(handle.address != wanted.handle for handle in graph.root.handles):
+            raise invalid_value(
+                f"{name}: {wanted.handle:#x} is no conditional handle of this graph (cudaGraphConditionalHandleCreate)"
+            )
+        others = (node.content.conditional for node in graph.root.all_nodes())
+        if any(other is not None and other.handle == wanted.handle for other in others):
+            raise invalid_value(f"{name}: another conditional node uses the handle {wanted.handle:#x} already")
+        kinds = [int(kind) for kind in ConditionalKind]
+        if wanted.kind not in kinds or not ConditionalKind(wanted.kind).allows(wanted.size):
+            raise invalid_value(
+                f"{name}: a conditional node of type {wanted.kind} with {wanted.size} bodies; IF has one or two, WHILE "
+                "one, SWITCH any number from one"
+            )
 
     @staticmethod
     def _edge_data(name: str, edges: Sequence[Edge] | None, count: int) -> Sequence[Edge]:
@@ -188,8 +228,8 @@ class GraphCalls(CallGroup):
         self._memory.refuse("cudaGraphDestroyNode", found.graph, "lose nodes")
         found.graph.remove(found)
         del self._nodes[node]
-        if found.inner is not None:
-            self.forget(found.inner)
+        for inner in found.graphs:
+            self.forget(inner)
 
     @call("cudaGraphNodeGetType", "cuGraphNodeGetType")
     def graph_node_type(self, node: Handle) -> int:
@@ -223,6 +263,10 @@ class GraphCalls(CallGroup):
         if found.inner is None:
             raise invalid_value(f"cudaGraphChildGraphNodeGetGraph: {found.label} is no child graph node")
         return found.inner.handle
+
+    def graph_bodies(self, node: int) -> list[int]:
+        """The bodies of a conditional node. No call, takes no modelled time."""
+        return [body.handle for body in self.node(node, "cudaGraphAddNode").bodies]
 
     # -- edges ---------------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ class NodeKind(IntEnum):
     EVENT_RECORD = 7
     MEM_ALLOC = 10
     MEM_FREE = 11
+    CONDITIONAL = 13
 
     @property
     def title(self) -> str:
@@ -43,6 +44,7 @@ _TITLES = {
     NodeKind.EVENT_RECORD: "event record",
     NodeKind.MEM_ALLOC: "memory allocation",
     NodeKind.MEM_FREE: "memory free",
+    NodeKind.CONDITIONAL: "conditional",
 }
 
 MEMORY_NODES = (NodeKind.MEM_ALLOC, NodeKind.MEM_FREE)
@@ -121,6 +123,15 @@ class AllocationContent:
 
 
 @dataclass(frozen=True)
+class ConditionalContent:
+    """A value, what is decided by it (``cudaGraphConditionalNodeType``), and how many bodies there are."""
+
+    handle: Address
+    kind: int
+    size: int = 1
+
+
+@dataclass(frozen=True)
 class Content:
     """What a node does: its kind, and the values of that kind. An array function of CuPy is a kernel whose values CUDA
     would know and the simulated device does not."""
@@ -136,3 +147,4 @@ class Content:
     allocation: AllocationContent | None = None
     pointer: Address = 0
     """What a free frees."""
+    conditional: ConditionalContent | None = None

@@ -3,6 +3,7 @@ clusters. CUDA does not say what the text looks like; this follows the one that 
 
 from __future__ import annotations
 
+from cudalab.sim.device.graphs.conditional import ConditionalKind
 from cudalab.sim.device.graphs.content import NodeKind
 from cudalab.sim.device.graphs.graph import Graph, Node
 
@@ -13,6 +14,7 @@ _SHAPES = {
     NodeKind.MEMSET: "invtrapezium",
     NodeKind.HOST: "house",
     NodeKind.GRAPH: "component",
+    NodeKind.CONDITIONAL: "record",
 }
 _DETAILS = {
     NodeKind.KERNEL: KERNEL,
@@ -38,8 +40,8 @@ def _cluster(graph: Graph, flags: int) -> list[str]:
         lines.append(f'"{_name(before)}" -> "{_name(after)}";\n')
     lines.append("}\n")
     for node in graph.nodes.values():
-        if node.inner is not None:
-            lines += _cluster(node.inner, flags)
+        for inner in node.graphs:
+            lines += _cluster(inner, flags)
     return lines
 
 
@@ -48,6 +50,8 @@ def _name(node: Node) -> str:
 
 
 def _label(node: Node, flags: int) -> str:
+    if node.content.conditional is not None:
+        return _conditional(node, node.content.conditional.kind)
     title = node.work.name if node.kind is NodeKind.KERNEL and node.work is not None else node.kind.name
     lines = [str(node.number), title]
     if flags & (VERBOSE | _DETAILS.get(node.kind, VERBOSE)):
@@ -55,6 +59,14 @@ def _label(node: Node, flags: int) -> str:
     if flags & (VERBOSE | HANDLES):
         lines.append(f"node handle: {node.handle:#018x}")
     return "\n".join(lines)
+
+
+def _conditional(node: Node, kind: int) -> str:
+    """The type, and which body is which."""
+    names = ("True", "False") if kind == ConditionalKind.IF else [str(number) for number in range(len(node.bodies))]
+    bodies = (f"| {{{name}|graph_{body.number}}}" for name, body in zip(names, node.bodies, strict=False))
+    title = f"{{Conditional Type| {ConditionalKind(kind).name}}}"
+    return "\n".join(["{", "CONDITIONAL", f"| {{ID | {node.number}}}", f"| {title}", *bodies, "}"])
 
 
 def _details(node: Node) -> list[str]:

@@ -10,11 +10,12 @@ report follows as it follows streams; launches of one executable graph never ove
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from cudalab.sim.device.caller import Place
+from cudalab.sim.device.graphs.conditional import CONDITIONAL_END, Bodies, ConditionalHandle
 from cudalab.sim.device.graphs.content import MEMORY_NODES, Content
 from cudalab.sim.device.graphs.graph import Graph, Node
 from cudalab.sim.device.graphs.user_object import References
@@ -22,6 +23,7 @@ from cudalab.sim.device.queue.operation import NON_BLOCKING, Operation, Stream, 
 from cudalab.sim.device.queue.ordering import EMPTY
 from cudalab.sim.device.queue.transfer import Memset
 
+NODE_PRIORITY = 8
 EDGE, GRAPH = "graph edge", "graph"
 
 
@@ -34,9 +36,16 @@ class GraphStart(Work[Operation]):
 
     name: str
     duration: int
+    handles: tuple[ConditionalHandle, ...] = ()
+    """Values of conditional nodes, of which some have a default."""
 
     def begin(self, operation: Operation) -> int:
         return self.duration
+
+    def run(self, operation: Operation) -> None:
+        for handle in self.handles:
+            if handle.default is not None:
+                handle.set(handle.default)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +82,19 @@ class Branch(Stream):
 class ExecutableNode:
     """A node that is ready to run."""
 
-    __slots__ = ("before", "branch", "content", "continues", "enabled", "label", "node", "place", "turn", "work")
+    __slots__ = (
+        "before",
+        "bodies",
+        "branch",
+        "content",
+        "continues",
+        "enabled",
+        "label",
+        "node",
+        "place",
+        "turn",
+        "work",
+    )
 
     def __init__(self, node: Node, work: Work[Any], before: list[int]) -> None:
         self.node = node
@@ -88,6 +109,8 @@ class ExecutableNode:
         self.continues = False
         """Is it a kernel, or a copy within the device, behind such?"""
         self.label = node.label
+        self.bodies: Bodies | None = None
+        """What a conditional node may run."""
         self.place: Place = node.place
         self.branch: Branch
 
@@ -109,9 +132,10 @@ class ExecutableGraph:
         self.last: Operation | None = None
         """The end of its last launch."""
         self.uploaded = False
-        self._flatten(graph, [])
+        self.handles: tuple[ConditionalHandle, ...] = ()
         self.branches = 0
         """Into how many chains the nodes fall."""
+        self._flatten(graph, [])
         self.roots = sum(not node.before for node in self.nodes)
         self.memory_contents = [node.content for node in self.nodes if node.content.kind in MEMORY_NODES]
         """What its allocation and free nodes do, in the order of execution."""
@@ -129,12 +153,25 @@ class ExecutableGraph:
             if node.inner is not None:
                 ends = self._flatten(node.inner, [place])
                 place = self._append(node, EMPTY, ends)
+            elif node.bodies:
+                self.nodes[place].bodies = self._bodies(node, self.nodes[place])
+                place = self._append(node, CONDITIONAL_END, [place])
             places[node] = place
         return [places[node] for node in graph.leaves] or entry
 
     def _append(self, node: Node, work: Work[Any], before: list[int]) -> int:
         self.nodes.append(ExecutableNode(node, work, before))
         return len(self.nodes) - 1
+
+    def _bodies(self, node: Node, decision: ExecutableNode) -> Bodies:
+        """The bodies of a conditional node."""
+        graphs = [ExecutableGraph(self.handle, self.number, body, self.flags) for body in node.bodies]
+        for each in graphs:
+            self.by_node.update(each.by_node)
+            self.branches += each.branches
+        rounds = Branch(self.handle, self.source)
+        rounds.nodes.append(decision)
+        return Bodies(graphs, rounds)
 
     def _find_leaves(self) -> list[int]:
         waited_for = {place for node in self.nodes for place in node.before}
@@ -170,6 +207,13 @@ class ExecutableGraph:
             if content.allocation is not None:
                 found[content.allocation.device] += content.allocation.size
         return found
+
+    def all_nodes(self) -> Iterator[ExecutableNode]:
+        """Its nodes and those of its bodies."""
+        for node in self.nodes:
+            yield node
+            for body in node.bodies.graphs if node.bodies is not None else ():
+                yield from body.all_nodes()
 
     @property
     def leaves(self) -> Iterable[int]:

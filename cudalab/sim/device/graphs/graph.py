@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudalab.sim.device.caller import UNKNOWN, Place
 from cudalab.sim.device.error import invalid_value
+from cudalab.sim.device.graphs.conditional import ConditionalHandle
 from cudalab.sim.device.graphs.content import Content, NodeKind
 from cudalab.sim.device.graphs.user_object import References
 
@@ -51,7 +52,7 @@ def edge_error(before: Node, after: Node, data: Edge) -> str:
 class Node:
     """One node of a graph."""
 
-    __slots__ = ("after", "before", "content", "graph", "handle", "inner", "number", "place", "work")
+    __slots__ = ("after", "before", "bodies", "content", "graph", "handle", "inner", "number", "place", "work")
 
     def __init__(
         self, graph: Graph, handle: int, number: int, content: Content, work: Work[Any] | None, place: Place
@@ -67,6 +68,8 @@ class Node:
         """The line of the program that made it."""
         self.inner: Graph | None = None
         """A child graph node's own graph."""
+        self.bodies: list[Graph] = []
+        """The graphs of a conditional node."""
         self.before: dict[Node, Edge] = {}
         """The nodes that it depends on."""
         self.after: dict[Node, Edge] = {}
@@ -75,6 +78,11 @@ class Node:
     @property
     def kind(self) -> NodeKind:
         return self.content.kind
+
+    @property
+    def graphs(self) -> list[Graph]:
+        """The graphs that belong to it."""
+        return [*self.bodies, self.inner] if self.inner is not None else self.bodies
 
     @property
     def label(self) -> str:
@@ -94,7 +102,9 @@ class Graph:
         self.number = number
         """What ``cudaGraphGetId`` gives."""
         self.owner = owner
-        """The child graph node that it belongs to."""
+        """The child graph node, or the conditional node, that it belongs to."""
+        self.handles: list[ConditionalHandle] = []
+        """The values that its conditional nodes, or those of its bodies, decide by."""
         self.nodes: dict[int, Node] = {}
         self.clones: dict[int, Node] = {}
         """Of a clone: its nodes by the handles of those that they were cloned from."""
@@ -144,18 +154,23 @@ class Graph:
                 yield node, other, data
 
     def all_nodes(self) -> Iterator[Node]:
-        """Its nodes and those of its child graphs."""
+        """Its nodes and those of its child graphs and bodies."""
         for node in self.nodes.values():
             yield node
-            if node.inner is not None:
-                yield from node.inner.all_nodes()
+            for inner in node.graphs:
+                yield from inner.all_nodes()
 
     def all_graphs(self) -> Iterator[Graph]:
-        """It and its child graphs."""
+        """It, its child graphs and bodies."""
         yield self
         for node in self.nodes.values():
-            if node.inner is not None:
-                yield from node.inner.all_graphs()
+            for inner in node.graphs:
+                yield from inner.all_graphs()
+
+    @property
+    def root(self) -> Graph:
+        """The graph that it is a part of, at last: itself, where it is no part."""
+        return self if self.owner is None else self.owner.graph.root
 
     def in_order(self) -> list[Node]:
         """All nodes, each behind those that it depends on, otherwise in the order in which they were added. Raises

@@ -7,6 +7,7 @@ extent; a cooperative launch stays one.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -70,6 +71,11 @@ def difference(old: ExecutableGraph, new: ExecutableGraph) -> Difference | None:
         found = change(one, other)
         if found is not None:
             return Difference(found[0], f"{other.label}: {found[1]}", other.node)
+        if one.bodies is not None and other.bodies is not None:
+            for body, wanted in zip(one.bodies.graphs, other.bodies.graphs, strict=True):
+                inside = difference(body, wanted)
+                if inside is not None:
+                    return inside
     return None
 
 
@@ -87,6 +93,9 @@ def change(one: ExecutableNode, other: ExecutableNode) -> tuple[UpdateResult, st
     elif isinstance(old, Memset) and isinstance(new, Memset):
         if _boxes(old.region, new.region):
             return UpdateResult.PARAMETERS_CHANGED, "only the address and the value of a memset of rows can change"
+    elif one.content.conditional is not None and other.content.conditional is not None:
+        if replace(one.content.conditional, handle=0) != replace(other.content.conditional, handle=0):
+            return UpdateResult.PARAMETERS_CHANGED, "a conditional node keeps its type and the number of its bodies"
     elif one.content.kind in (NodeKind.MEM_ALLOC, NodeKind.MEM_FREE):
         if one.content != other.content:
             return UpdateResult.NOT_SUPPORTED, "memory nodes cannot be updated"

@@ -177,6 +177,16 @@ class Clocks:
             self._acquire(line, stamp)
             self._remember(line, stamp, place_of_call(), self.sequence + 1)
 
+    def absorb(self, operations: Iterable[Operation], into: Operation) -> None:
+        """Operations that have ended take the place of ``into`` in the order."""
+        whole: Stamp | None = into.stamp
+        if whole is None or whole.generation != self.generation:
+            return
+        for operation in operations:
+            stamp: Stamp | None = operation.stamp
+            if stamp is not None and stamp.generation == self.generation:
+                stamp.line, stamp.number = whole.line, whole.number
+
     def end(self, stamp: Stamp) -> None:
         """An operation has ended."""
         queue = stamp.line.in_flight

@@ -161,6 +161,9 @@ class HazardReport(Observer):
         self._order_made = True
         self._clocks.order(stream, operation)
 
+    def absorbed(self, operations: Sequence[Operation], into: Operation) -> None:
+        self._clocks.absorb(operations, into)
+
     def captured_order(self) -> None:
         self._order_made = True
 

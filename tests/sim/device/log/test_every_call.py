@@ -21,6 +21,7 @@ from cudalab.sim.device.calls import node_attributes, stream_attributes
 from cudalab.sim.device.declaration import CALLS, Call, Waits
 from cudalab.sim.device.graphs.content import (
     AllocationContent,
+    ConditionalContent,
     Content,
     CopyContent,
     KernelContent,
@@ -38,6 +39,15 @@ SOURCE = """
 __device__ float factor = 2.0f;
 extern "C" __global__ void copy(float *x, const float *y) { x[threadIdx.x] = y[threadIdx.x]; }
 extern "C" __global__ void scale(float *x) { x[threadIdx.x] *= factor; }
+"""
+
+
+COUNTING = """
+extern "C" __device__ __cudart_builtin__ void CUDARTAPI
+cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned int value);
+extern "C" __global__ void count(cudaGraphConditionalHandle handle, int* x) {
+    cudaGraphSetConditional(handle, ++x[0] < 3);
+}
 """
 
 
@@ -172,6 +182,21 @@ class Kit:
         device.graph_launch(device.graph_instantiate(device.capture_end(stream)), stream)
         device.graph_launch(executable)
         device.free(made.pointer)
+
+    def loop(self) -> None:
+        """A WHILE node whose body runs three times."""
+        device, counter = self.device, self.memory(4)
+        device.memset(counter, 0, 4)
+        module = device.load_module(compile(COUNTING))
+        graph = device.graph_create()
+        handle = device.graph_conditional_handle(graph, 1, 1)
+        wanted = Content(NodeKind.CONDITIONAL, conditional=ConditionalContent(handle, 1))
+        (body,) = device.graph_bodies(device.graph_add_node(graph, [], wanted))
+        launch = KernelContent(
+            device.get_function(module, "count"), (1, 1, 1), (1, 1, 1), struct.pack("QQ", handle, counter)
+        )
+        device.graph_add_node(body, [], Content(NodeKind.KERNEL, launch))
+        device.graph_launch(device.graph_instantiate(graph))
 
     def kernel_node(self) -> int:
         return self.graph()[1][2]
@@ -357,6 +382,7 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "graph_add_node": Kit.launch_graph,
     "graph_child": lambda kit: kit.device.graph_child(kit.graph()[1][-1]),
     "graph_clone": lambda kit: kit.device.graph_clone(kit.graph()[0]),
+    "graph_conditional_handle": lambda kit: kit.loop(),
     "graph_create": lambda kit: kit.device.graph_create(),
     "graph_dependencies": lambda kit: kit.device.graph_dependencies(kit.graph()[1][2]),
     "graph_dependents": lambda kit: kit.device.graph_dependents(kit.graph()[1][2]),
