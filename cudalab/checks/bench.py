@@ -114,7 +114,7 @@ class Bench:
                     f"the check was stopped after {self._time_limit:g} s",
                     look="loops that do not end, or go on far longer than the input is",
                 )
-        return self._result()
+        return self.result()
 
     def _run(self) -> None:
         raise NotImplementedError
@@ -123,7 +123,7 @@ class Bench:
         """While the answer runs: it is stopped when the check has taken its time."""
         return deadline(max(0.0, self._until - time.monotonic()))
 
-    def _result(self) -> Result:
+    def result(self) -> Result:
         """What the exercise gives for what was seen. Points of a part count only when the parts before it hold: an
         empty kernel is sound, and fast."""
         exercise = self.exercise

@@ -1,4 +1,4 @@
-"""The session that a Python answer runs in: a fresh simulated device, and the names bound to it.
+"""The session that a Python answer runs in: a fresh simulated device.
 
 The learner's own session (its device, pools and current stream) is put aside meanwhile and comes back unchanged, also
 after an interrupt.
@@ -6,50 +6,20 @@ after an interrupt.
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import io
 import warnings
 from collections.abc import Callable, Iterator
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from cudalab.checks.bench import TIME_LIMIT
-from cudalab.sim import cudart, cupy, driver
+from cudalab.sim import cupy
 from cudalab.sim import device as sim_device
 from cudalab.sim.cupy.cuda import pinned_memory
 from cudalab.sim.device.current import set_current_device
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.machine.memory import host_watch
 from cudalab.sim.machine.reports import card
-
-
-def _clock() -> float:
-    """``cudalab.clock()`` of the simulated device."""
-    return sim_device.current_device().clock_ns / 1000
-
-
-def _host_work(microseconds: float) -> None:
-    """``cudalab.host_work()`` of the simulated device."""
-    sim_device.current_device().host_work(round(microseconds * 1000))
-
-
-_CUDALAB: Any = SimpleNamespace(cp=cupy, cudart=cudart, driver=driver, clock=_clock, host_work=_host_work)
-NAMES = {"np": np, "cp": cupy, "cudart": cudart, "driver": driver, "cudalab": _CUDALAB}
-_IN_PLACE = {"cudalab": _CUDALAB, "cupy": cupy}
-
-
-def _import(name: str, *details: Any, **more: Any) -> Any:
-    """``import`` in an answer: CuPy and cudalab are the simulated device's there."""
-    if name in _IN_PLACE:
-        return _IN_PLACE[name]
-    return builtins.__import__(name, *details, **more)
-
-
-BUILTINS = ModuleType("builtins")
-BUILTINS.__dict__.update(vars(builtins), __import__=_import)
 
 
 @contextlib.contextmanager

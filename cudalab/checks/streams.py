@@ -26,8 +26,9 @@ When the function raises, or a kernel fails, that is a finding and the rest of t
 ``end`` (ns); ``trial.hazards`` what was unordered by mistake; ``trial.order`` which work comes before which (order.py).
 What may overlap is judged by that order, never by modelled times: the same answer earns the same on every profile.
 
-What is simplified: the function runs in this process, and a check that takes too long is ended as by the notebook's
-stop button (deadline.py).
+How the answer is run is the bench's ``program``. A check runs it in this process, and one that takes too long is ended
+as by the notebook's stop button (deadline.py); the grader runs it in another (``grading/worker``), and all else is the
+same.
 """
 
 from __future__ import annotations
@@ -38,15 +39,14 @@ import re
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from cudalab.checks.bench import CHECK_TIME, Bench, Known, Stop, poison
 from cudalab.checks.gate import Gate
 from cudalab.checks.order import Order
-from cudalab.checks.session import BUILTINS, NAMES, simulated
+from cudalab.checks.session import simulated
 from cudalab.checks.value import compare_value
 from cudalab.sim import cupy
 from cudalab.sim import device as sim_device
@@ -54,6 +54,7 @@ from cudalab.sim.cupy.cuda.pinned_memory import release_done
 from cudalab.sim.device.declaration import CALLS, Waits
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.observer import Observer
+from cudalab.sim.names import BUILTINS, FILE, NAMES
 
 if TYPE_CHECKING:
     from cudalab.checks.answer import Answer
@@ -64,8 +65,6 @@ if TYPE_CHECKING:
     from cudalab.sim.device.profile import Profile
     from cudalab.sim.device.queue.operation import Operation
 
-FILE = "answer.py"
-"""What the answer's lines are known as in tracebacks and findings."""
 QUERIES = frozenset({"event_query", "stream_query"})
 HOST = Gate(
     "waits and queries of the host",
@@ -127,6 +126,26 @@ class _Watch(Observer):
         self.raised.append(error)
 
 
+class Program(Protocol):
+    """The answer's cell, ready to be run."""
+
+    def load(self, name: str, device: sim_device.Device) -> Any:
+        """Run it in a fresh namespace, where its names are those of ``device``, the present one, and return what it
+        binds to ``name``; None where that is nothing."""
+
+
+class LocalProgram:
+    """A cell that is run in this process. Raises ``SyntaxError``."""
+
+    def __init__(self, source: str) -> None:
+        self._code = compile(source, FILE, "exec")
+
+    def load(self, name: str, device: sim_device.Device) -> Any:
+        namespace = {"__name__": "answer", "__builtins__": BUILTINS, **NAMES}
+        exec(self._code, namespace)
+        return namespace.get(name)
+
+
 class StreamBench(Bench):
     """Tries one Python answer. See the module's text."""
 
@@ -140,14 +159,28 @@ class StreamBench(Bench):
         seed: int | None = None,
         time_limit: float = CHECK_TIME,
         profile: str | Profile = "h200",
+        program: Callable[[str], Program] = LocalProgram,
     ) -> None:
         super().__init__(exercise, answer, seed=seed, time_limit=time_limit)
         self._profile = profile
-        self._code: CodeType
+        self._make_program = program
+        self._program: Program
+        self._device: sim_device.Device
 
     def _run(self) -> None:
         """Read the answer and take it through the exercise."""
-        self._compile()
+        source = self.answer.source
+        linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
+        try:
+            with self.limited():
+                self._program = self._make_program(source)
+        except SyntaxError as error:
+            text = f"line {error.lineno}: {error.msg}: {(error.text or '').strip()}"
+            self.find("correctness", "not Python", text, look="that line, and brackets left open above it")
+            raise Stop from None
+        except Exception as error:
+            self.failed(error, "the cell cannot be read")
+            raise Stop from None
         self.exercise.examine(self)
 
     @contextlib.contextmanager
@@ -156,6 +189,7 @@ class StreamBench(Bench):
         that is about what a device says of itself; all others run on the bench's."""
         self._case = text
         with simulated(profile or self._profile) as device:
+            self._device = device
             trial = Trial(self, device)
             try:
                 yield trial
@@ -166,13 +200,11 @@ class StreamBench(Bench):
 
     def function(self) -> Callable[..., Any]:
         """The learner's function, in a namespace of its own."""
-        namespace = {"__name__": "answer", "__builtins__": BUILTINS, **NAMES}
         try:
-            exec(self._code, namespace)
+            found = self._program.load(self.exercise.kernel, self._device)
         except (Exception, SystemExit) as error:
             self.failed(error, "the cell stops before its function is called")
             raise Stop from None
-        found: Any = namespace.get(self.exercise.kernel)
         if not callable(found):
             self.find(
                 "correctness",
@@ -194,16 +226,6 @@ class StreamBench(Bench):
         alone = f"the check runs this cell alone: define {error.name} in it" if isinstance(error, NameError) else ""
         self.find("soundness", rule, f"{type(error).__name__}: {error}{where}. {notes}".rstrip(), look=alone)
         self.find("correctness", "no result", f"{what}: {rule}")
-
-    def _compile(self) -> None:
-        source = self.answer.source
-        linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
-        try:
-            self._code = compile(source, FILE, "exec")
-        except SyntaxError as error:
-            text = f"line {error.lineno}: {error.msg}: {(error.text or '').strip()}"
-            self.find("correctness", "not Python", text, look="that line, and brackets left open above it")
-            raise Stop from None
 
 
 class Trial:

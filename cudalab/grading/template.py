@@ -20,11 +20,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cudalab.grading import question
+from cudalab.grading import host_answer, question
 from cudalab.grading.bank import Bank
-from cudalab.grading.messages import Ended, Outcome, Question, Said, Wanted, mistake
+from cudalab.grading.messages import Ended, Outcome, Question, Refused, Said, Wanted, mistake
 from cudalab.sim.compiler import translation
-from cudalab.sim.compiler.processes import codec, helper
+from cudalab.sim.compiler.processes import codec, helper, jail
 from cudalab.sim.compiler.processes.messages import Build, Compile, Compiled, Limits, ObjectCode, Order, Refusal, Reply
 
 _TICK = 0.1
@@ -138,6 +138,11 @@ def _compile(order: Order) -> Reply:
 def ask(asked: Question, bank: Bank) -> Outcome:
     """The outcome of one question, from a process of its own."""
     exercise = bank.find(asked.exercise)
+    if exercise.answer != "kernel":
+        try:
+            host_answer.prepare(jailed=bool(jail.bwrap()))
+        except host_answer.NotGraded as error:
+            return Refused(str(error))
     ours, theirs = socket.socketpair()
     process = os.fork()
     if not process:

@@ -4,6 +4,9 @@
 the learner's notebook is the process. So the operating system does the access and says when an address is not mapped:
 ``process_vm_readv`` on Linux (also under its name ``/proc/self/mem`` where that call is forbidden),
 ``ReadProcessMemory`` on Windows.
+
+While grading, the program is another process (``cudalab/grading/worker``): its addresses carry the bit
+:data:`ELSEWHERE`, which no address of this process has, and :func:`reaching` says how its memory is reached.
 """
 
 from __future__ import annotations
@@ -11,7 +14,9 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
 
 import numpy as np
 
@@ -20,6 +25,32 @@ from cudalab.sim.machine.memory import host_watch
 
 class UnmappedAddress(ValueError):
     """Host memory that this process does not have; the message names the address and the size."""
+
+
+ELSEWHERE = 1 << 62
+"""The bit of an address in another process."""
+
+
+class OtherMemory(Protocol):
+    """The memory of another process, by its addresses there. Both raise ``UnmappedAddress``."""
+
+    def read(self, address: int, data: np.ndarray) -> None:
+        """Fill ``data`` with the bytes at ``address``."""
+
+    def write(self, address: int, data: np.ndarray) -> None: ...
+
+
+_other: list[OtherMemory] = []
+
+
+@contextmanager
+def reaching(other: OtherMemory) -> Iterator[None]:
+    """Within it, addresses with :data:`ELSEWHERE` are those of ``other``."""
+    _other.append(other)
+    try:
+        yield
+    finally:
+        _other.remove(other)
 
 
 def read(address: int, size: int) -> np.ndarray:
@@ -81,6 +112,9 @@ def check(address: int, size: int) -> None:
 
 
 def _transfer(access: Callable[[int, int, int], bool], address: int, data: np.ndarray, verb: str) -> None:
+    if address & ELSEWHERE and _other and address < 2 * ELSEWHERE:
+        move = _other[-1].read if verb == "read" else _other[-1].write
+        return move(address - ELSEWHERE, data)
     local = data.__array_interface__["data"][0]
     known = 0 < address and address + data.size < 1 << 63
     done = known and access(local, address, data.size)
@@ -92,6 +126,7 @@ def _transfer(access: Callable[[int, int, int], bool], address: int, data: np.nd
             f"{' that it may change' if verb == 'write' else ''}. "
             "Pass the address of an array that is still alive, array.ctypes.data of a NumPy array say"
         )
+    return None
 
 
 def _linux() -> tuple[Callable[[int, int, int], bool], Callable[[int, int, int], bool]]:

@@ -111,9 +111,12 @@ def bwrap() -> str:
     return program if done.returncode == 0 else ""
 
 
-def bwrap_command(program: str, folders: Sequence[str], working_folder: str) -> list[str]:
-    """The beginning of a command line that starts a process which sees only ``folders``, read-only."""
-    command = [program, "--unshare-all", "--clearenv", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+def bwrap_command(program: str, folders: Sequence[str], working_folder: str, *, bare: bool = False) -> list[str]:
+    """The beginning of a command line that starts a process which sees only ``folders``, read-only. ``bare``: it keeps
+    its environment, and has no ``/proc`` and no folder that it can write to."""
+    command = [program, "--unshare-all", "--dev", "/dev"]
+    if not bare:
+        command += ["--clearenv", "--proc", "/proc", "--tmpfs", "/tmp"]
     for path in ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/etc/ld.so.cache"):
         if os.path.islink(path):
             command += ["--symlink", os.readlink(path), path]
@@ -121,7 +124,8 @@ def bwrap_command(program: str, folders: Sequence[str], working_folder: str) -> 
             command += ["--ro-bind", path, path]
     for folder in folders:
         command += ["--ro-bind-try", folder, folder]
-    return [*command, "--dir", working_folder, "--chdir", working_folder, "--"]
+    command += ["--dir", working_folder, "--chdir", working_folder]
+    return [*command, *(["--remount-ro", "/", "--remount-ro", "/dev"] if bare else []), "--"]
 
 
 def kinds() -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from cudalab.sim.device.caller import Place
+from cudalab.sim.device.caller import UNKNOWN, Place
 from cudalab.sim.device.hazards.clocks import Clocks, Stamp
 
 
@@ -73,6 +73,12 @@ class HostSide:
     def busy(self) -> bool:
         """Is any memory off limits to the host?"""
         return bool(self._pending)
+
+    def off_limits(self, by: Stamp | None) -> list[Shared]:
+        """Memory of operations that the program, or a host function, is not ordered after: it must write none of it,
+        nor read what they write."""
+        now = Touch(0, False, UNKNOWN, by)
+        return [part for stamp, shared in self._pending.items() if not self.ordered(stamp, now) for part in shared]
 
     def expect(self, stamp: Stamp, shared: tuple[Shared, ...]) -> None:
         """An operation was enqueued that may access ``shared``."""

@@ -290,6 +290,12 @@ class HazardReport(Observer):
                 (first, one), (second, two) = pair if stamp.sequence < other.sequence else pair[::-1]
                 self._found_pair(Kind.FREE, first, one, second, two, ledger.start, ledger.end - ledger.start)
 
+    @property
+    def off_limits(self) -> list[Shared]:
+        """The memory that the host, or the host function that runs, must not access at present."""
+        function = running_host_function()
+        return self._host.off_limits(function.stamp if function is not None else None)
+
     def host_touched(self, address: int, is_write: bool, place: Place) -> None:
         """The host touched watched memory."""
         function = running_host_function()

@@ -101,7 +101,7 @@ def _plain(value: Any) -> Any:
 
 def revived(value: Any, kind: Any) -> Any:
     """The opposite of :func:`plain`, as a value of the declared type. Raises ``msgspec.ValidationError``."""
-    if _has(kind, Role.LOCAL):
+    if has_role(kind, Role.LOCAL):
         return None
     return msgspec.convert(value, _alternative(kind, value), strict=False)
 
@@ -120,9 +120,9 @@ def relocated(value: Any, kind: Any, here: Relocation) -> Any:
     """A value of the declared type with each address in it translated."""
     if value is None:
         return None
-    if _has(kind, Role.ADDRESS):
+    if has_role(kind, Role.ADDRESS):
         return here.address(value)
-    if _has(kind, Role.PACKED):
+    if has_role(kind, Role.PACKED):
         return here.packed(value)
     kind = _alternative(kind, value)
     parts = get_args(kind)
@@ -138,7 +138,7 @@ def relocated(value: Any, kind: Any, here: Relocation) -> Any:
     return value
 
 
-def _has(kind: Any, role: Role) -> bool:
+def has_role(kind: Any, role: Role) -> bool:
     """Does the type, or the one alternative that is not None, have this role?"""
     if get_origin(kind) in (Union, UnionType):
         kind = next(part for part in get_args(kind) if part is not NoneType)

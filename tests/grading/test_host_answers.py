@@ -1,0 +1,57 @@
+"""Answers in Python earn in the grader what they earn in the notebook, and no answer earns more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from cudalab.checks import Exercise, Result, check, exercises, find
+from cudalab.grading import host_answer
+from cudalab.grading.host_answer import run_host_answer
+from cudalab.grading.limits import Limits
+from tests import slices
+from tests.checks.answers.answer import Answer, solution_of
+from tests.checks.test_exercises import ANSWERS
+
+FUNCTIONS = [exercise for exercise in exercises() if exercise.answer == "function"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _template(bwrap_path: str) -> Iterator[None]:
+    yield
+    host_answer.close()
+
+
+def graded(exercise: str, text: str) -> Result:
+    return run_host_answer(find(exercise), text, seed=1, limits=Limits())
+
+
+def test_boxes_filled_without_waiting_earn_nothing() -> None:
+    """Everything that the log of a learner's own process says can be forged, and with the log alone this earned all
+    points."""
+    answer = next(answer for answer in ANSWERS if str(answer) == "11.2 no wait at all")
+    result = graded("11.2", answer.text)
+    assert result.points == 0
+    (hazard,) = [finding for finding in result.findings if finding.rule == "hazard"]
+    assert "answer.py, line 7: d[k].set(box, stream=stream)" in hazard.text
+
+
+@pytest.mark.parametrize("exercise", FUNCTIONS, ids=lambda exercise: exercise.id)
+def test_a_solution_earns_all_points(exercise: Exercise) -> None:
+    result = graded(exercise.id, solution_of(exercise.id))
+    assert result.passed and result.points == result.maximum, str(result)
+    assert str(result) == str(check(exercise.id, solution_of(exercise.id), seed=1))
+
+
+ASKED = [answer for answer in ANSWERS if find(answer.exercise).answer == "function"]
+
+
+@pytest.mark.parametrize(
+    "answer", slices.cases(ASKED, kind=lambda answer: "right" if answer.right else "wrong", ids=str)
+)
+def test_an_answer_earns_what_it_earns_in_the_notebook(answer: Answer) -> None:
+    result, checked = graded(answer.exercise, answer.text), check(answer.exercise, answer.text, seed=1)
+    assert result.points == checked.points, str(result)
+    if answer.right:
+        assert result.passed
