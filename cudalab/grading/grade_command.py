@@ -94,7 +94,7 @@ def main(arguments: Sequence[str]) -> int:
 def _grade(
     args: argparse.Namespace, settings: Settings, exercises: dict[str, Exercise], bank: Bank, folder: Path | None
 ) -> int:
-    submissions, oddities = collect(args.sources, grader.wanted(exercises))
+    submissions, oddities = collect(args.sources, grader.wanted(bank.exercises))
     if not submissions:
         print("grade: there is no notebook in what was handed in", file=sys.stderr)
         return CANNOT
@@ -133,7 +133,7 @@ def _grade(
 def _handed_in(submissions: Mapping[str, Submission], exercises: Mapping[str, Exercise]) -> dict[str, Exercise]:
     """The exercises that anybody has an answer cell of."""
     names = {name for one in submissions.values() for name in (*one.answers, *one.unclear)}
-    return {key: exercise for key, exercise in exercises.items() if exercise.kernel in names}
+    return {key: exercise for key, exercise in exercises.items() if key in names}
 
 
 def _run(store: Store, args: argparse.Namespace, release: str) -> tuple[int, int]:

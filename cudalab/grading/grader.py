@@ -19,17 +19,20 @@ from cudalab.grading.examiner import Examiner
 from cudalab.grading.limits import Limits
 from cudalab.grading.messages import Question
 from cudalab.grading.store import Store, Task
-from cudalab.grading.submissions import Submission
+from cudalab.grading.submissions import Submission, Wanted
 
 MISSING = "not handed in"
 
 
-def wanted(exercises: Mapping[str, Exercise]) -> dict[str, str]:
-    """By ``grade_id``, how a cell that answers the exercise is recognised (``notebook.read``)."""
+def wanted(exercises: Mapping[str, Exercise]) -> dict[str, Wanted]:
+    """By exercise, how its answer is found."""
     return {
-        exercise.kernel: rf"%%cuda[^\n]*\b{exercise.kernel}\b"
-        if exercise.answer == "kernel"
-        else rf"(?m)^(?:def )?{exercise.kernel}\b"
+        exercise.id: Wanted(
+            exercise.kernel,
+            rf"%%cuda[^\n]*\b{exercise.kernel}\b"
+            if exercise.answer == "kernel"
+            else rf"(?m)^(?:def )?{exercise.kernel}\b",
+        )
         for exercise in exercises.values()
     }
 
@@ -59,7 +62,7 @@ def plan(
         for exercise in exercises.values():
             if (students and student not in students) or (chosen and exercise.id not in chosen):
                 continue
-            place, name = (student, exercise.id), exercise.kernel
+            place, name = (student, exercise.id), exercise.id
             if name in submission.unclear:
                 made.notes[place] = submission.unclear[name]
             elif name not in submission.answers:

@@ -7,6 +7,7 @@ whose they are. Whatever is odd becomes an :class:`~cudalab.grading.submissions.
 from __future__ import annotations
 
 from cudalab.grading.submissions.files import Oddity
+from cudalab.grading.submissions.notebook import Wanted
 from cudalab.grading.submissions.students import Submission, collect
 
-__all__ = ["Oddity", "Submission", "collect"]
+__all__ = ["Oddity", "Submission", "Wanted", "collect"]

@@ -6,8 +6,10 @@ The file is decoded against a declaration, each cell for itself: what is not of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -49,24 +51,29 @@ class _Notebook(msgspec.Struct):
     metadata: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
 
 
+class Wanted(NamedTuple):
+    """How the answer to an exercise is found."""
+
+    grade_id: str
+    """Of its cell; two chapters may use the same."""
+    pattern: str
+    """What such a cell has in it, to recognise one whose id is gone."""
+
+
 @dataclass
 class AnswerCells:
     """What one notebook says."""
 
     texts: dict[str, list[str]] = field(default_factory=dict)
-    """By ``grade_id``; more than one where cells carry the same id and say different things."""
+    """By exercise; more than one where cells carry the same id and say different things."""
     oddities: list[str] = field(default_factory=list)
     release: str = ""
     """Which edition it was made from, as the notebook says."""
 
 
-def read(data: bytes, wanted: Mapping[str, str]) -> AnswerCells:
-    """The answer cells of a notebook.
-
-    Args:
-        data: the file.
-        wanted: by ``grade_id``, what a cell that answers it begins with or defines, to recognise one whose id is gone.
-    """
+def read(data: bytes, wanted: Mapping[str, Wanted], name: str = "") -> AnswerCells:
+    """The answer cells of a notebook. ``wanted``: by exercise, of all there are. ``name``: of the file, which tells
+    the chapter where the cells do not."""
     found = AnswerCells()
     try:
         notebook = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=_Notebook)
@@ -81,16 +88,30 @@ def read(data: bytes, wanted: Mapping[str, str]) -> AnswerCells:
         found.oddities.append("the notebook's metadata are not of their usual form")
     if len(notebook.cells) > MOST_CELLS:
         found.oddities.append(f"more than {MOST_CELLS} cells; the rest was left out")
-    strangers = [
-        cell for cell in _cells(notebook.cells[:MOST_CELLS], found) if not _take(cell, wanted, found) and cell.text
-    ]
-    for grade_id in sorted(wanted.keys() - found.texts.keys()):
-        if any(re.search(wanted[grade_id], cell.text[:LONGEST_ANSWER]) for cell in strangers):
-            found.oddities.append(
-                f"no cell carries the id {grade_id!r}, and one that looks like this answer carries another or none; "
-                "it was not graded"
-            )
+    cells = list(_cells(notebook.cells[:MOST_CELLS], found))
+    chapter = _chapter(cells, wanted, name)
+    ids = {one.grade_id: exercise for exercise, one in wanted.items() if _chapter_of(exercise) != chapter}
+    ids |= {one.grade_id: exercise for exercise, one in wanted.items() if _chapter_of(exercise) == chapter}
+    strangers = [cell.text[:LONGEST_ANSWER] for cell in cells if not _take(cell, ids, found) and cell.text]
+    for exercise, (grade_id, pattern) in wanted.items():
+        if _chapter_of(exercise) == chapter and exercise not in found.texts:
+            if any(re.search(pattern, text) for text in strangers):
+                found.oddities.append(
+                    f"no cell carries the id {grade_id!r}, and one that looks like this answer carries another or "
+                    "none; it was not graded"
+                )
     return found
+
+
+def _chapter_of(exercise: str) -> str:
+    return exercise.partition(".")[0]
+
+
+def _chapter(cells: Sequence[_Cell], wanted: Mapping[str, Wanted], name: str) -> str:
+    """The chapter that most of the notebook's ids are of; where that says nothing, that of the file's name."""
+    ids = {cell.metadata.nbgrader.grade_id for cell in cells if cell.metadata.nbgrader}
+    votes = Counter(_chapter_of(exercise) for exercise, one in wanted.items() if one.grade_id in ids)
+    return max(votes, key=lambda chapter: (votes[chapter], name.startswith(chapter)), default=name[:2])
 
 
 def _cells(cells: Iterable[msgspec.Raw], found: AnswerCells) -> Iterable[_Cell]:
@@ -104,10 +125,10 @@ def _cells(cells: Iterable[msgspec.Raw], found: AnswerCells) -> Iterable[_Cell]:
             yield cell
 
 
-def _take(cell: _Cell, wanted: Mapping[str, str], found: AnswerCells) -> bool:
-    """Keep an answer; False for a code cell that is none of those asked for."""
+def _take(cell: _Cell, exercises: Mapping[str, str], found: AnswerCells) -> bool:
+    """Keep an answer, to the exercise of its id; False for a code cell that is none."""
     about = cell.metadata.nbgrader
-    if about is None or about.grade_id not in wanted:
+    if about is None or about.grade_id not in exercises:
         return cell.cell_type != "code" or (about is not None and about.grade)
     name = about.grade_id
     if cell.cell_type != "code" or about.grade:
@@ -115,7 +136,7 @@ def _take(cell: _Cell, wanted: Mapping[str, str], found: AnswerCells) -> bool:
     elif len(cell.text) > LONGEST_ANSWER:
         found.oddities.append(f"the answer {name!r} has more than {LONGEST_ANSWER:,} characters and was left out")
     else:
-        texts = found.texts.setdefault(name, [])
+        texts = found.texts.setdefault(exercises[name], [])
         if cell.text not in texts:
             texts.append(cell.text)
     return True

@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from cudalab.grading.submissions.files import Found, Oddity, Reader
-from cudalab.grading.submissions.notebook import read
+from cudalab.grading.submissions.notebook import Wanted, read
 
 _MOODLE = re.compile(r"^(?P<who>.+)_(?P<number>\d+)_assignsubmission_\w+$")
 _CANVAS = re.compile(r"^(?P<who>.+?)(?:_LATE)?_(?P<number>\d+)_\d+_(?P<file>.+)$")
@@ -37,7 +37,7 @@ class Submission:
     number: str = ""
     """Of the learning platform, where the file's name has it."""
     answers: dict[str, str] = field(default_factory=dict)
-    """The text of each answer cell, by ``grade_id``."""
+    """The text of each answer cell, by exercise."""
     unclear: dict[str, str] = field(default_factory=dict)
     """Answers that are not graded, and why."""
     releases: dict[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Submission:
     """The latest of its files."""
 
 
-def collect(sources: Sequence[Path], wanted: Mapping[str, str]) -> tuple[dict[str, Submission], list[Oddity]]:
+def collect(sources: Sequence[Path], wanted: Mapping[str, Wanted]) -> tuple[dict[str, Submission], list[Oddity]]:
     """All submissions in ``sources``, in the order of their names, and what was odd about them.
 
     Args:
@@ -65,8 +65,8 @@ def collect(sources: Sequence[Path], wanted: Mapping[str, str]) -> tuple[dict[st
     return dict(sorted(found.items())), reader.oddities
 
 
-def _add(submission: Submission, notebook: Found, wanted: Mapping[str, str], oddities: list[Oddity]) -> None:
-    cells = read(notebook.data, wanted)
+def _add(submission: Submission, notebook: Found, wanted: Mapping[str, Wanted], oddities: list[Oddity]) -> None:
+    cells = read(notebook.data, wanted, notebook.path[-1])
     place = f"{submission.student}: {notebook.place}"
     oddities += [Oddity(place, text) for text in cells.oddities]
     submission.releases[notebook.path[-1]] = cells.release
@@ -76,7 +76,7 @@ def _add(submission: Submission, notebook: Found, wanted: Mapping[str, str], odd
         known = submission.answers.get(name)
         if len(texts) > 1 or (known is not None and texts != [known]):
             submission.unclear[name] = "handed in more than once, with different texts: keep one of them"
-            oddities.append(Oddity(place, f"the answer {name!r} is there more than once, with different texts"))
+            oddities.append(Oddity(place, f"the answer to {name} is there more than once, with different texts"))
         submission.answers.setdefault(name, texts[0])
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from cudalab.checks import find
+from cudalab.grading.bank import Bank
 from cudalab.grading.grader import wanted
 from cudalab.grading.reports.tables import printable
 from cudalab.grading.submissions import Submission, collect, files
@@ -42,7 +43,7 @@ def _read(folder: Path, *sources: Path) -> tuple[dict[str, Submission], str]:
     (folder / "zoe").mkdir(parents=True, exist_ok=True)
     (folder / "zoe" / "04_lab.ipynb").write_bytes(_bytes({"reverse": RIGHT}))
     found, oddities = collect(sources or [folder], WANTED)
-    assert found["zoe"].answers["reverse"] == RIGHT and not found["zoe"].unclear
+    assert found["zoe"].answers["04.1"] == RIGHT and not found["zoe"].unclear
     return found, "\n".join(map(str, oddities))
 
 
@@ -81,9 +82,9 @@ def test_a_name_leads_nowhere(name: str, student: str, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     archive = _archive(tmp_path / "class", {name: _bytes({"reverse": MINE})})
     found, oddities = collect([archive], WANTED)
-    assert found["zoe"].answers["reverse"] == RIGHT and not found["zoe"].unclear
+    assert found["zoe"].answers["04.1"] == RIGHT and not found["zoe"].unclear
     (other,) = [one for one in found.values() if one.student != "zoe"]
-    assert other.answers["reverse"] == MINE
+    assert other.answers["04.1"] == MINE
     assert other.student.isprintable() and not set(other.student) & set("/\\<>=|'\"")
     assert other.student == student or (student.endswith("-") and other.student.startswith(student) and oddities)
     assert sorted(tmp_path.rglob("*")) == [*before, archive]
@@ -125,7 +126,7 @@ def test_an_archive_of_one_student_is_read(tmp_path: Path) -> None:
     (tmp_path / "class").mkdir()
     (tmp_path / "class" / "mallory.zip").write_bytes(data.getvalue())
     found, _ = _read(tmp_path / "class")
-    assert found["mallory"].answers["reverse"] == MINE
+    assert found["mallory"].answers["04.1"] == MINE
 
 
 def test_too_many_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +137,7 @@ def test_too_many_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         for at in range(100):
             made.writestr(f"mallory/{at}.ipynb", "{}")
     found, oddities = collect([archive], WANTED)
-    assert found["a"].answers["reverse"] == RIGHT and "more than 50 entries" in str(oddities)
+    assert found["a"].answers["04.1"] == RIGHT and "more than 50 entries" in str(oddities)
 
 
 @pytest.mark.parametrize("damage", ["no archive", "cut off", "a wrong checksum", "encrypted"])
@@ -279,7 +280,7 @@ def test_only_the_answer_cell_counts(name: str, tmp_path: Path) -> None:
     (tmp_path / "class" / "mallory" / "x.ipynb").write_bytes(_bytes({"reverse": MINE}, change))
     found, oddities = _read(tmp_path / "class")
     mallory = found["mallory"]
-    assert (None if mallory.unclear else mallory.answers.get("reverse")) == answer
+    assert (None if mallory.unclear else mallory.answers.get("04.1")) == answer
     assert said in oddities and len(max(mallory.releases.values(), default="")) <= 80
 
 
@@ -289,7 +290,7 @@ def test_a_second_file_with_another_answer_is_unclear(tmp_path: Path) -> None:
         text = f"%%cuda reverse\n// {number}"
         (tmp_path / "class" / "mallory" / f"{number}.ipynb").write_bytes(_bytes({"reverse": text}))
     found, oddities = _read(tmp_path / "class")
-    assert "reverse" in found["mallory"].unclear and "more than once" in oddities
+    assert "04.1" in found["mallory"].unclear and "more than once" in oddities
 
 
 # -- whose it is ------------------------------------------------------------------------------------------------------
@@ -312,7 +313,24 @@ def test_whose_a_notebook_is(path: str, student: str, number: str, tmp_path: Pat
     file.parent.mkdir(parents=True)
     file.write_bytes(_bytes({"reverse": MINE}))
     ((name, found),) = collect([tmp_path / "class"], WANTED)[0].items()
-    assert (name, found.number, found.answers["reverse"]) == (student, number, MINE)
+    assert (name, found.number, found.answers["04.1"]) == (student, number, MINE)
+
+
+def test_the_same_id_in_two_chapters(tmp_path: Path) -> None:
+    """Chapters 08 and 11 have an answer `serve` each; whose it is, the other cells say, and the file's name."""
+    known = {name: one for name, one in Bank().exercises.items() if one.kernel == "serve"}
+    assert len(known) == 2
+    for chapter in ("08", "11"):
+        (tmp_path / "alice").mkdir(exist_ok=True)
+        made = json.dumps(notebook({"serve": f"def serve(): return {chapter!r}"}, chapter))
+        (tmp_path / "alice" / f"of {chapter}.ipynb").write_text(made)
+        only = {"cells": [c for c in json.loads(made)["cells"] if "def serve" in "".join(c["source"])], "nbformat": 4}
+        (tmp_path / "bob").mkdir(exist_ok=True)
+        (tmp_path / "bob" / f"{chapter}_x.ipynb").write_text(json.dumps(only))
+    found, _ = collect([tmp_path], wanted(Bank().exercises))
+    for student in ("alice", "bob"):
+        texts = {name: text for name, text in found[student].answers.items() if name in known}
+        assert texts == {name: f"def serve(): return {name[:2]!r}" for name in known} and not found[student].unclear
 
 
 def test_a_notebook_given_by_itself_is_its_folders(tmp_path: Path) -> None:
