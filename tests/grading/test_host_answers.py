@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from cudalab.checks import Exercise, Result, check, exercises, find
 from cudalab.grading import host_answer
+from cudalab.grading.examiner import Examiner
 from cudalab.grading.host_answer import run_host_answer
 from cudalab.grading.limits import Limits
+from cudalab.grading.messages import Question, ResultRecord
 from tests import slices
 from tests.checks.answers.answer import Answer, solution_of
 from tests.checks.test_exercises import ANSWERS
@@ -55,3 +58,21 @@ def test_an_answer_earns_what_it_earns_in_the_notebook(answer: Answer) -> None:
     assert result.points == checked.points, str(result)
     if answer.right:
         assert result.passed
+
+
+@pytest.mark.long
+def test_questions_come_one_after_the_other_whatever_became_of_the_one_before(tmp_path: Path) -> None:
+    """Each in a process of its own, all of them with workers of the same template."""
+    ends = "def send(*given):\n    import os\n    os._exit(3)"
+    hangs = "def send(*given):\n    while True: pass"
+    right = solution_of("11.2")
+    examiner = Examiner(tmp_path)
+    try:
+        points = []
+        for text, seconds in ((right, 60.0), (ends, 60.0), (right, 60.0), (hangs, 4.0), (right, 60.0)):
+            outcome = examiner.ask(Question("11.2", text, 1, Limits(seconds=seconds)))
+            assert isinstance(outcome, ResultRecord), outcome
+            points.append(outcome.result().points)
+    finally:
+        examiner.stop()
+    assert points == [4, 0, 4, 0, 4]

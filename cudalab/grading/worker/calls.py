@@ -52,8 +52,9 @@ class OwnKernels:
                 cudaError_t.cudaErrorNotSupported, f"{call.title} is not available to an answer that is graded"
             )
         content = arguments.get("content")
-        adds = call.name == "graph_add_node" and isinstance(content, Content) and content.kernel is not None
-        kernels = [content.kernel.function] if adds else []
+        kernels = []
+        if call.name == "graph_add_node" and isinstance(content, Content) and content.kernel is not None:
+            kernels.append(content.kernel.function)
         if "function" in call.parameters and has_role(call.parameters["function"], Role.HANDLE):
             kernels.append(arguments.get("function", 0))
         modules = [arguments[name] for name in ("module",) if name in arguments]

@@ -70,6 +70,7 @@ class Template:
             raise TemplateFailed("bubblewrap (bwrap) does not work on this machine")
         self._control, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         self.broken = False
+        self._owner = os.getpid()
         self._question = 0
         with theirs:
             self._process = subprocess.Popen(
@@ -107,11 +108,11 @@ class Template:
             self._control.send(codec.encode(Start(0)))
             return self._ended(_END_SECONDS)
         except (OSError, codec.CodecError):
-            self.broken = True
+            self.close()
             return "was ended"
         finally:
             if not self.filters:  # it may have left processes behind, or have changed the template
-                self.broken = True
+                self.close()
 
     def _ended(self, seconds: float) -> str:
         while (ended := codec.decode(Ended, self._receive(seconds))).number != self._question:
@@ -120,7 +121,8 @@ class Template:
 
     @property
     def alive(self) -> bool:
-        return not self.broken and self._process.poll() is None
+        """Can it be used? A process that was forked from the one that made it takes that for granted."""
+        return not self.broken and (os.getpid() != self._owner or self._process.poll() is None)
 
     def close(self) -> None:
         """End the template with everything that runs in its jail."""

@@ -8,6 +8,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,9 @@ class Connection(Values):
         self.gate = Gate()
         """Inside it the connection is this thread's."""
         self._number = 0
-        self._main = threading.get_ident()
-        self._threads: dict[int, int] = {}
+        self._threads = count()
+        self._local = threading.local()
+        self._local.thread = next(self._threads)
         self._functions: list[Callable[..., Any]] = []
         self.callbacks: dict[int, Callable[..., Any]] = {}
         """Host functions, callbacks and array functions that the device may ask for."""
@@ -81,8 +83,11 @@ class Connection(Values):
     @property
     def thread(self) -> int:
         """A small number of the calling thread; 0 for the main one."""
-        ident = threading.get_ident()
-        return 0 if ident == self._main else self._threads.setdefault(ident, len(self._threads) + 1)
+        mine = self._local
+        if not hasattr(mine, "thread"):
+            mine.thread = next(self._threads)
+        found: int = mine.thread
+        return found
 
     def line(self) -> int:
         """The line of the answer that is being run."""
