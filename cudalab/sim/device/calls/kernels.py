@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cuda.bindings.runtime import cudaError_t
 
@@ -291,8 +291,23 @@ class KernelCalls(CallGroup):
         work = self.work(function, grid, block, args, shared, cooperative, cluster, window)
         events = self._apply(attributes, work, queue) if attributes is not None else ()
         if queue.capture is not None:
-            content = KernelContent(function, grid, block, args, shared, int(cooperative), cluster, window)
-            return self._capture(content, attributes or _NO_ATTRIBUTES, work, queue)
+            wanted = attributes or _NO_ATTRIBUTES
+            domain, domain_map = self._attributes.domains(queue)
+            content = KernelContent(
+                function,
+                grid,
+                block,
+                args,
+                shared,
+                int(cooperative),
+                cluster,
+                window,
+                queue.priority if work.priority is None else work.priority,
+                wanted.carveout or 0,
+                domain if wanted.domain is None else wanted.domain,
+                domain_map if wanted.domain_map is None else stream_attributes.pair(wanted.domain_map),
+            )
+            return self._capture(content, wanted, work, queue)
         before = queue.last
         launch = self.state.issue(work, queue, dependent=attributes is not None and attributes.programmatic)
         for event, at_start in events:
@@ -308,17 +323,9 @@ class KernelCalls(CallGroup):
                 cudaError_t.cudaErrorNotSupported,
                 "cuLaunchKernelEx: a captured launch records no event of its own here: record one behind it",
             )
-        domain, domain_map = self._attributes.domains(stream)
-        kept = replace(
-            content,
-            priority=stream.priority if work.priority is None else work.priority,
-            carveout=wanted.carveout or 0,
-            domain=domain if wanted.domain is None else wanted.domain,
-            domain_map=domain_map if wanted.domain_map is None else stream_attributes.pair(wanted.domain_map),
-        )
         work.priority = None  # that of a node counts where the graph is instantiated so
         edge = PROGRAMMATIC if wanted.programmatic else PLAIN
-        self.state.captures.add(stream, Content(NodeKind.KERNEL, kept), work, edge)
+        self.state.captures.add(stream, Content(NodeKind.KERNEL, content), work, edge)
 
     def work(
         self,
