@@ -74,6 +74,8 @@ class Semantics:
     """A load through the read-only data cache: nobody may write there while the kernel runs."""
     exchanges: bool = False
     """An atomic whose new value does not depend on the old one."""
+    swaps: bool = False
+    """A compare-and-swap."""
     floating: bool = False
     """Its type is a floating-point one."""
     integer_word: bool = False
@@ -94,6 +96,11 @@ class Semantics:
     @property
     def releases(self) -> bool:
         return self.order in (Order.RELEASE, Order.ACQ_REL, Order.SC)
+
+    @property
+    def takes_lock(self) -> bool:
+        """Is it an atomic with which a loop takes a lock: compare-and-swap, or exchange?"""
+        return self.swaps or self.exchanges
 
     @property
     def publishes(self) -> bool:
@@ -165,6 +172,7 @@ def semantics_of(opcode: str) -> Semantics:
         expects_bytes="expect_tx" in parts,
         read_only="nc" in parts,
         exchanges="exch" in parts,
+        swaps=name == "atom" and "cas" in parts,
         floating=type.endswith(_FLOATS),
         integer_word=type in ("u64", "b64", "s64"),
         image=_image(name, parts),

@@ -105,7 +105,7 @@ class Outcome:
     held: HeldStores | None = None
     """With ``hold_stores``: the stores, which have been rolled back."""
     footprint: Footprint | None = None
-    """With ``footprint``: the bytes that the launch accessed."""
+    """With ``footprint``: the bytes that the launch accessed; while it waits for the kernel before, those so far."""
     waiting: Execution | None = None
     """With ``resumable``: the launch has not ended; its threads wait for memory to change."""
 
@@ -295,7 +295,8 @@ class Execution:
             if statuses[0] == Status.YIELDED:
                 if self._spent >= self._surroundings.time_limit:
                     return self.give_up(_TOO_LONG)
-                return Outcome(waiting=self)
+                early = self._marks.collect() if self._marks is not None and self._dependence.pending else None
+                return Outcome(waiting=self, footprint=early)
             return self._finish(statuses)
         except supervision.NotStopped:
             self._spaces.clear()  # still in use by the thread that was left behind
@@ -375,6 +376,7 @@ class Execution:
 
     def prerequisite_completed(self) -> None:
         """The kernel that its threads wait for has completed."""
+        self._dependence.pending = False
         self._spaces[0].context.prerequisite = 0
 
     def keep_stores(self) -> None:

@@ -35,6 +35,15 @@ def between_streams(first: Stamp, second: Stamp, one: Party, other: Party, kind:
     )
 
 
+def for_dependent(one: Party, other: Party) -> str:
+    """For a kernel and a dependent launch behind it."""
+    does = {"reads": "reads", "changes": "changes"}.get(other.verb, "writes")
+    return (
+        f"in {other.what}{at(other.place)} call cudaGridDependencySynchronize() (griddepcontrol.wait) before it {does} "
+        f"these bytes; or launch it without cudaLaunchAttributeProgrammaticStreamSerialization, behind {one.noun}"
+    )
+
+
 def _of_one_graph(first: Stamp, second: Stamp) -> bool:
     """Do the two belong to the same executable graph?"""
     return first.line.stream.handle == second.line.stream.handle

@@ -52,7 +52,8 @@ class Stamp:
     """One operation: its place in the order, and what a report says of it."""
 
     __slots__ = (
-        "clock", "generation", "line", "number", "parts", "place", "runs", "sequence", "touches", "visible", "work",
+        "beside", "clock", "generation", "line", "number", "parts", "place", "runs", "sequence", "touches", "visible",
+        "work",
     )  # fmt: skip
 
     def __init__(self, operation: Operation, line: StreamHistory, generation: int) -> None:
@@ -64,6 +65,8 @@ class Stamp:
         self.clock = line.clock
         self.generation = generation
         self.sequence = operation.sequence
+        self.beside: StreamHistory | None = None
+        """Of the part of a dependent launch that may run beside the kernel before it: the stream of both."""
         self.parts: Any = None
         """What it touches, where and as soon as that is known (report.py)."""
         self.runs: Any = ()
@@ -100,6 +103,8 @@ class Clocks:
         self.host: Clock = {}
         self._version = 0
         self._lines: dict[Stream, StreamHistory] = {}
+        self._beside: dict[StreamHistory, StreamHistory] = {}
+        """By stream: what of its dependent launches may run beside the kernel before."""
         self._blocking: dict[int, list[StreamHistory]] = {}
         """By device; so is the next."""
         self._legacy: dict[int, StreamHistory] = {}
@@ -114,6 +119,7 @@ class Clocks:
         self._version = 0
         # Numbers go on, so that a clock of before means nothing new; lines of destroyed streams go.
         self._lines = {}
+        self._beside = {}
         self._blocking = {}
         self._legacy = {}
         self.in_flight = 0
@@ -166,6 +172,27 @@ class Clocks:
         line.in_flight.append(stamp)
         self.in_flight += 1
         return stamp
+
+    def enqueue_early(self, operation: Operation, primary: Operation) -> Stamp | None:
+        """The part of a dependent launch that may run beside ``primary``, from its start to its wait: it comes after
+        what comes before the launch, but for the primary, and before the rest of the launch. It is no operation of the
+        stream, so it has a line of its own."""
+        stamp, before = operation.stamp, primary.stamp
+        if before is None or before.generation != self.generation or before.line is not stamp.line:
+            return None
+        line = stamp.line
+        own = self._beside.get(line)
+        if own is None:
+            stream = Stream(line.stream.handle, number=line.stream.number, device=line.stream.device)
+            own = self._beside[line] = self._lines[stream] = StreamHistory(len(self._lines), stream)
+        early = Stamp(operation, own, self.generation)
+        early.beside = line
+        early.clock = {**stamp.clock, line.index: before.number - 1}
+        own.last = early
+        own.in_flight.append(early)
+        self.in_flight += 1
+        line.clock = stamp.clock = {**stamp.clock, own.index: early.number}
+        return early
 
     def order(self, stream: Stream, after: Operation) -> None:
         """All later work of ``stream`` comes after ``after``."""

@@ -86,11 +86,7 @@ class Footprints:
         self, launch: KernelOperation, touched: Touched, by_allocation: Callable[[Runs], Iterable[tuple[object, Runs]]]
     ) -> Parts:
         """What a launch has touched, as parts; remembered where the next one will touch the same."""
-        parts = tuple(
-            (kind, *_ranges_or_runs(here))
-            for kind, runs in ((READ, touched.reads), (WRITE, touched.writes), (ATOMIC, touched.atomics))
-            for _, here in (by_allocation(runs) if isinstance(runs, np.ndarray) else ())
-        )
+        parts = self.parts(touched, by_allocation)
         memory = self.of(launch.kernel)
         small = sum(len(runs) for _, _, runs in parts) <= _MOST_RUNS
         if small and launch.kernel.kernel.steady:
@@ -99,6 +95,15 @@ class Footprints:
                 memory.placements.clear()
             memory.launches[key_of(launch)] = parts
         return parts
+
+    @staticmethod
+    def parts(touched: Touched, by_allocation: Callable[[Runs], Iterable[tuple[object, Runs]]]) -> Parts:
+        """What was touched, by allocation."""
+        return tuple(
+            (kind, *_ranges_or_runs(here))
+            for kind, runs in ((READ, touched.reads), (WRITE, touched.writes), (ATOMIC, touched.atomics))
+            for _, here in (by_allocation(runs) if isinstance(runs, np.ndarray) else ())
+        )
 
 
 NO_RUNS = np.empty((0, 2), np.int64)

@@ -43,6 +43,12 @@ _RULES = {
 }
 
 
+DEPENDENT_RULE = (
+    "a dependent launch may run beside the kernel before it, and sees what that has written only behind its wait"
+)
+"""What the guide asks for where a launch has the attribute programmatic stream serialisation."""
+
+
 @dataclass(frozen=True)
 class Party:
     """One of the two: an operation in its stream, or the host."""
@@ -122,6 +128,8 @@ class Hazard:
     """The wait that would order the two, and where it goes."""
     notes: list[str] = field(default_factory=list)
     """What looks like a wait for it and is none."""
+    special_rule: str = ""
+    """What the guide asks for where that does not follow from the kind."""
     count: int = 1
     """How often these two lines met without an order."""
     last_seen: int = 0
@@ -130,13 +138,18 @@ class Hazard:
     """The two operations that were seen last, by their numbers in the order of the program."""
 
     @property
+    def rule(self) -> str:
+        """What the guide asks for."""
+        return self.special_rule or self.kind.rule
+
+    @property
     def text(self) -> str:
         """The report as one paragraph."""
         notes = "".join(f" {note}" for note in self.notes)
         size = f"{self.bytes} byte{'s' * (self.bytes != 1)}"
         return (
             f"{self.title}: {self.first} {self.first.verb} and {self.second} {self.second.verb} the same {size} "
-            f"({self.memory}), and nothing orders the two: {self.kind.rule}.{notes} Missing wait: {self.missing_wait}."
+            f"({self.memory}), and nothing orders the two: {self.rule}.{notes} Missing wait: {self.missing_wait}."
         )
 
     @property
@@ -161,7 +174,7 @@ class Hazard:
             kind=self.title,
             where=" and ".join(dict.fromkeys(str(party.place) for party in parties if party.place.code is not None)),
             code=list(dict.fromkeys(lines)),
-            rule=self.kind.rule,
+            rule=self.rule,
             facts=[
                 ("bytes", f"{self.bytes}, {self.memory}"),
                 ("seen", f"{self.count} time{'s' * (self.count != 1)}"),

@@ -26,7 +26,7 @@ from cudalab.sim.device.hazards import advice
 from cudalab.sim.device.hazards.accesses import ATOMIC, READ, WRITE, Accesses, Collisions, Ledger
 from cudalab.sim.device.hazards.clocks import Clocks, Stamp, joined_clocks
 from cudalab.sim.device.hazards.footprints import NO_RUNS, Footprints, Part, Placement, key_of
-from cudalab.sim.device.hazards.hazard import Hazard, HazardWarning, Kind, Party, name_of
+from cudalab.sim.device.hazards.hazard import DEPENDENT_RULE, Hazard, HazardWarning, Kind, Party, name_of
 from cudalab.sim.device.hazards.host import HostSide, Shared, Touch, Watch
 from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.queue.byte_ranges import NOTHING, Runs, StridedRange, Touched, end_of, runs_of
@@ -68,6 +68,8 @@ class HazardReport(Observer):
         """Of what copies and the like touch, which say it when they are enqueued."""
         self._launches: dict[Stamp, KernelOperation] = {}
         """Kernels in flight of which it is not known what they will touch."""
+        self._early: dict[Stamp, Stamp] = {}
+        """Of dependent launches: the part before their wait."""
         self._order_made = False
         self._empty_waits: list[tuple[Place, int]] = []
 
@@ -96,7 +98,10 @@ class HazardReport(Observer):
             return
         if touched is None:
             assert isinstance(operation, KernelOperation)
-            self._launched(operation, stamp)
+            if operation.prerequisite is not None:
+                self._dependent(operation, stamp, operation.prerequisite)
+            else:
+                self._launched(operation, stamp)
             return
         placement = self._placements.get(touched)
         if placement is None or placement.versions != (self._memory.version, self._accesses.version):
@@ -107,6 +112,15 @@ class HazardReport(Observer):
         stamp.parts = placement.parts
         if placement.shared:
             self._host.expect(stamp, placement.shared)
+
+    def _dependent(self, launch: KernelOperation, stamp: Stamp, primary: Operation) -> None:
+        """A dependent launch: what it touches before its wait is not ordered behind the primary. So that has to be
+        noted each time."""
+        early = self._clocks.enqueue_early(launch, primary)
+        if early is not None:
+            self._early[stamp] = early
+        launch.wants_footprint = partial(self._wants_footprint, stamp)
+        self._launches[stamp] = launch
 
     def _launched(self, launch: KernelOperation, stamp: Stamp) -> None:
         known = self._footprints.of(launch.kernel)
@@ -179,6 +193,8 @@ class HazardReport(Observer):
                 self._freed(stamp)
         elif (launch := self._launches.pop(stamp, None)) is not None:
             touched = operation.touched()
+            if (early := self._early.pop(stamp, None)) is not None:
+                self._ended_early(launch, early)
             if touched is not None:
                 placement = self._place(self._footprints.take(launch, touched, self._accesses.split))
                 stamp.parts, stamp.runs = placement.parts, placement.runs
@@ -188,6 +204,15 @@ class HazardReport(Observer):
         self._clocks.end(stamp)
         if stamp.work.waits_for_value:
             self._clocks.late(operation.stream)
+
+    def _ended_early(self, launch: KernelOperation, early: Stamp) -> None:
+        """What a dependent launch touched before its wait, compared with what others touched."""
+        if launch.touched_early is not None:
+            split = self._accesses.split
+            placement = self._place(self._footprints.parts(launch.touched_early, split))
+            early.parts, early.runs = placement.parts, placement.runs
+            self._enter(early)
+        self._clocks.end(early)
 
     def _enter(self, stamp: Stamp) -> None:
         """The operation has ended: compare what it touched with what others touched."""
@@ -244,6 +269,7 @@ class HazardReport(Observer):
         if self._host.busy:
             self._host.clear()
         self._launches.clear()
+        self._early.clear()
         self._placements.clear()
         self._empty_waits.clear()
 
@@ -273,7 +299,10 @@ class HazardReport(Observer):
             if sequence < second.sequence
         ]
         wait = advice.between_streams(first, second, before, after, what)
-        self._add(key, Hazard(what, before, after, address, size, self._describe(address, size), wait, notes))
+        rule = ""
+        if second.beside is not None and second.beside is first.line:
+            rule, wait = DEPENDENT_RULE, advice.for_dependent(before, after)
+        self._add(key, Hazard(what, before, after, address, size, self._describe(address, size), wait, notes, rule))
 
     def _freed(self, stamp: Stamp) -> None:
         """Memory is gone: kernels in flight that were given its address will fail, perhaps without an end."""

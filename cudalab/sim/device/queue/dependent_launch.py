@@ -104,7 +104,7 @@ class DependentLaunches:
 
     def enqueued(self, launch: KernelOperation, primary: KernelOperation) -> None:
         """A dependent launch was enqueued; it waits for the triggers of its primary."""
-        launch.prerequisite, launch.waits_for_trigger = primary, True
+        launch.prerequisite, launch.is_dependent, launch.waits_for_trigger = primary, True, True
         launch.waiting += 1
         primary.overlapping = [*primary.overlapping, launch]
         if primary.may_have_triggered or primary.end >= 0:

@@ -30,6 +30,7 @@ from cudalab.sim.machine.execution import Dependence, Execution, Outcome, Standa
 from cudalab.sim.machine.launch.block_work import BlockWork, rehearse
 from cudalab.sim.machine.launch.module import Launch
 from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.trace.footprint import Footprint
 
 _TRACED_STORE_COST = 64  # comparing this many bytes costs about what tracing one thread's stores does
 _LITTLE_MEMORY = 256 << 20
@@ -64,10 +65,13 @@ class KernelOperation(Operation):
     """Makes the stores again that it made before its threads waited for the kernel before it."""
 
     # as a primary, and as a dependent launch (dependent_launch.py)
+    is_dependent = False
     waits_for_trigger = False
     may_have_triggered = False
     """Have its blocks, by the time, come as far as where they trigger?"""
     _triggers: np.ndarray | None = None
+    touched_early: Touched | None = None
+    """What it touched before it had waited for the kernel that it depends on, where that was noted."""
 
     def __init__(self, work: KernelLaunch, stream: Stream) -> None:
         super().__init__(work, stream)
@@ -189,12 +193,9 @@ class KernelOperation(Operation):
         if self._waited:
             self._touched = NOTHING  # it and those that it waits for order their accesses themselves
         elif outcome.footprint is not None:
-            footprint = outcome.footprint
-            self._touched = Touched(
-                runs_between(footprint.read_runs),
-                runs_between(footprint.write_runs),
-                runs_between(footprint.atomic_runs),
-            )
+            self._touched = _touched_by(outcome.footprint)
+            if self.prerequisite is not None or (self.is_dependent and not self.kernel.kernel.waits_for_prerequisite):
+                self.touched_early = self._touched
         if outcome.fault is not None:
             if outcome.fault.assertion:
                 print(outcome.fault.assertion.rstrip("\n"), file=sys.stderr)
@@ -230,7 +231,10 @@ class KernelOperation(Operation):
                 outcome.waiting.keep_stores()
             else:
                 self._preamble = take_back(self._memory, before)
-            self._waited = True
+            if self.kernel.kernel.poll_points:
+                self._waited = True
+            elif outcome.footprint is not None:
+                self.touched_early = _touched_by(outcome.footprint)
             self._wait_with(outcome.waiting)
             return lambda: None
         self._check(outcome)
@@ -346,6 +350,12 @@ class KernelOperation(Operation):
         elif held is not None:
             self._apply = None
             held()
+
+
+def _touched_by(footprint: Footprint) -> Touched:
+    return Touched(
+        runs_between(footprint.read_runs), runs_between(footprint.write_runs), runs_between(footprint.atomic_runs)
+    )
 
 
 def _written(launch: Launch) -> Reach:

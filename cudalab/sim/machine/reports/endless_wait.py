@@ -31,6 +31,12 @@ _ALONE = (
     "look at who sets the flag, and whether that comes before the wait, or can run beside it.",
 )
 
+_NOT_GIVEN_BACK = "It takes a lock with this atomic, and whoever has the lock has not given it back."
+_GIVE_BACK = (
+    "give the lock back on every way out of the section, behind a fence (__threadfence(); atomicExch(&lock, 0);), also "
+    "where a thread returns early; set it to free before the launch; and let nobody who has it wait for others."
+)
+
 
 def waiting_fault(
     resident: ResidentBlocks,
@@ -55,6 +61,8 @@ def waiting_fault(
         finding = Finding(rule=RULE, headline="The launch waits for ever", kernel=kernel.name, detail=cause)
         return Fault.of(LAUNCH_TIMEOUT, finding)
     access = _access(kernel, site)
+    if access is not None and access.semantics.takes_lock and not resident.unstarted:
+        cause, advice = f"{_NOT_GIVEN_BACK} {cause}", _GIVE_BACK
     size = access.size or 8 if access is not None else 4
     place = place_of(site.location, kernel.module.program) if site is not None else None
     address, what = _what(first, size, resident, context, kernel, launch.args, access)

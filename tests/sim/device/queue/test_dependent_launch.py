@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import warnings
 
 import numpy as np
 import pytest
@@ -35,6 +36,12 @@ __global__ void second(const float *x, float *out, int before, int waits) {
     if (waits) WAIT();
     out[i] = 10.0f * early + x[i] + (y < 0);
 }
+__global__ void late(const float *x, float *out, int before, int waits) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    WAIT();
+    out[i] = x[i];
+}
+__global__ void never(const float *x, float *out, int before, int waits) { out[threadIdx.x] = x[threadIdx.x]; }
 __global__ void relay(float *x, int triggers) { if (triggers) TRIGGER(); x[0] = 1.0f; }
 __global__ void adds(int *total, int *own) {
     atomicAdd(total, 1);
@@ -254,3 +261,25 @@ def test_a_kernel_may_wait_for_one_that_overlaps_with_it(bench: Kernels) -> None
     bench.device.synchronize()
     first, second = bench.ran[-2:]
     assert first.start < second.start and first.done and second.done
+
+
+@pytest.mark.parametrize(
+    "name, triggers, waits, reads_early",
+    [("second", 1, 0, True), ("second", 1, 1, True), ("never", 0, 0, True), ("late", 1, 1, False)],
+)
+def test_what_it_touches_before_its_wait_is_a_hazard(name: str, triggers: int, waits: int, reads_early: bool) -> None:
+    bench = Kernels()
+    report = bench.device.hazard_report
+    assert report is not None
+    x, out = bench.zeros(64), bench.zeros(64)
+    bench.launch("first", x, 0, LONG, triggers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        bench.dependent(name, x, out, 0, waits)
+        bench.launch("second", x, out, 0, 0)  # behind both: no hazard
+        bench.device.synchronize()
+    texts = [hazard.text for hazard in report.hazards]
+    assert len(texts) == reads_early
+    if reads_early:
+        assert "kernel first" in texts[0] and f"kernel {name}" in texts[0] and "read after write" in texts[0]
+        assert "cudaGridDependencySynchronize() (griddepcontrol.wait) before it reads" in texts[0]

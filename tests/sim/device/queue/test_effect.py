@@ -221,3 +221,31 @@ def test_what_a_kernel_frees_is_not_taken_back(bench):
     assert not memory.array(kept, 4, np.float32).any()
     apply()
     assert memory.array(kept, 4, np.float32).all() and memory.find(node) is None
+
+
+UPDATES = r"""
+extern "C" __global__ void both(int* count, int* log, const int* theirs, int* own, int rounds, int fence) {
+    float y = threadIdx.x;
+    for (int k = 0; k < rounds; k++) y = y * 0.5f + 1.0f;
+    own[threadIdx.x] = theirs[threadIdx.x] + 1 + (y < 0);
+    if (fence) __threadfence();
+    log[atomicAdd(count, 1)] = 1;
+}"""
+
+
+@pytest.mark.parametrize("fence", [0, 1])
+def test_atomics_of_kernels_side_by_side_are_seen_and_plain_stores_are_not(bench, streams, fence):
+    """Where a fence stands between, the atomic tells the other kernel of the stores, too."""
+    device = bench.device
+    source = UPDATES if fence else UPDATES.replace("if (fence) __threadfence();", "")
+    function = device.get_function(device.load_module(compile(source)), "both")
+    count, log, one, two = (bench.upload(np.zeros(256, np.int32)) for _ in range(4))
+    device.synchronize()
+    for stream, theirs, own, rounds in ((streams[0], two, one, 20_000), (streams[1], one, two, 100)):
+        args = struct.pack("<QQQQii", count, log, theirs, own, rounds, fence)
+        device.launch(function, (1, 1, 1), (64, 1, 1), args, 0, stream)
+    device.synchronize()
+    assert bench.download(count, 1, np.int32)[0] == 128
+    assert bench.download(log, 128, np.int32).tolist() == [1] * 128
+    assert bench.download(one, 64, np.int32).tolist() == [1] * 64
+    assert bench.download(two, 64, np.int32).tolist() == [2 if fence else 1] * 64

@@ -48,6 +48,14 @@ extern "C" __global__ void steps(volatile int* progress, int* last, int n) {
     }
     *last = x | 1;
 }
+extern "C" __global__ void keep(int* lock) { while (atomicCAS(lock, 0, 1) != 0) { } }
+extern "C" __global__ void meet(int* arrived) {
+    if (threadIdx.x == 0) {
+        atomicAdd(arrived, 1);
+        while (atomicAdd(arrived, 0) < gridDim.x) { }
+    }
+    __syncthreads();
+}
 extern "C" __global__ void wrong(volatile int* flag, int* out) {
     while (*flag == 0) { }
     out[1 << 24] = 1;
@@ -388,3 +396,23 @@ def test_the_same_program_takes_the_same_time() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert run() == run()
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_a_lock_that_is_not_given_back(bench: Kernels, blocks: int) -> None:
+    """By a block of the same launch, or by whoever took it before."""
+    lock = bench.zeros(1)
+    if blocks == 1:
+        bench.launch("keep", lock)
+    bench.launch("keep", lock, grid=blocks)
+    error = failure(bench.device.synchronize)
+    assert "whoever has the lock has not given it back" in str(error)
+    assert "give the lock back on every way out" in str(error)
+
+
+def test_a_barrier_of_more_blocks_than_fit(bench: Kernels) -> None:
+    arrived = bench.zeros(1)
+    bench.launch("meet", arrived, grid=300, block=1024)
+    error = failure(bench.device.synchronize)
+    assert "36 blocks of the grid have not started: 264 fit on the device at once" in str(error)
+    assert "launch at most 264 blocks" in str(error)
