@@ -7,7 +7,7 @@ within a frame that stands for its line: of a function that is compiled at that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ def at(file: str, line: int, function: Callable[..., T], /, *arguments: Any, **k
     return found
 
 
-@cache
+@lru_cache(1024)
 def _frame(file: str, line: int) -> Callable[..., Any]:
     text = "\n" * (line - 1) + "def call(function, /, *arguments, **keywords): return function(*arguments, **keywords)"
     namespace: dict[str, Any] = {}

@@ -37,7 +37,7 @@ for name, folder in packages.items():
     sys.modules[name] = module = types.ModuleType(name)
     module.__path__ = [folder]
 from cudalab.grading.worker.inside.template import main
-main()
+main({readable!r})
 """
 _ENVIRONMENT = {
     "PYTHONSAFEPATH": "1",
@@ -62,7 +62,8 @@ class Bounds:
 
 
 class Template:
-    """One jailed process. ``jailed=False``: without bubblewrap, where the teacher has said so."""
+    """One jailed process. ``jailed=False``: without bubblewrap, where the teacher has said so; the filter of system
+    calls and, where the kernel has it, Landlock are the walls then."""
 
     def __init__(self, *, jailed: bool = True) -> None:
         program = jail.bwrap() if jailed else ""
@@ -147,11 +148,11 @@ def _command(program: str) -> list[str]:
     libraries = [found for entry in path for name in _LIBRARIES if os.path.exists(found := os.path.join(entry, name))]
     own = [str(_PACKAGES["cudalab.sim"]), str(_HERE)]
     packages = {name: str(folder) for name, folder in _PACKAGES.items()}
-    boot = _BOOT.format(path=path, packages=packages)
+    readable = jail.readable_folders(own[0], [*libraries, own[1]], [])
+    boot = _BOOT.format(path=path, packages=packages, readable=[] if program else readable)
     command = [sys.executable, "-I", "-S", "-X", "utf8", "-c", boot]
     if not program:
         return command
-    readable = jail.readable_folders(own[0], [*libraries, own[1]], [])
     return [*jail.bwrap_command(program, readable, "/empty", bare=True), *command]
 
 

@@ -22,6 +22,7 @@ from cudalab.checks.streams import StreamBench
 from cudalab.grading import host_answer
 from cudalab.grading.host_answer import run_host_answer
 from cudalab.grading.limits import Limits
+from cudalab.sim.compiler.processes import jail
 
 LAUNCHES = Gate("launches", points=1, least=1, most=1)
 SECRET = "what only the exercise knows"
@@ -288,3 +289,17 @@ def test_nothing_is_left_for_the_next_answer() -> None:
     result = graded(solving_after("import builtins, numpy, sys\nassert hasattr(builtins, 'left') or numpy.add is None"))
     assert result.points == 0
     assert graded(doing(_HONEST)).points == 5
+
+
+@pytest.mark.long
+def test_without_bubblewrap_other_walls_stand() -> None:
+    """Where the teacher has said ``--no-jail``: system calls are filtered, and Landlock keeps files away."""
+    host_answer.close()
+    try:
+        host_answer.prepare(jailed=False)
+        assert graded(doing(_HONEST)).points == 5
+        files = ["the teacher's files"] if jail.landlock_version() else []
+        for attempt in ("a second process", "the network", "ending its parent", "a file", *files):
+            assert graded(solving_after(IMPOSSIBLE[attempt])).points == 0, attempt
+    finally:
+        host_answer.close()

@@ -12,22 +12,26 @@ import gc
 import os
 import select
 import socket
+from collections.abc import Sequence
 
 from cudalab.grading.worker.inside import question, seccomp
 from cudalab.grading.worker.messages import Ended, Ready, Start
-from cudalab.sim.compiler.processes import codec
+from cudalab.sim.compiler.processes import codec, jail
 
 _TICK = 0.01
 _DEATH_SIGNAL, _KILL = 1, 9  # prctl(PR_SET_PDEATHSIG), SIGKILL
 
 
-def main() -> None:
-    """Serve until the grader ends."""
+def main(readable: Sequence[str]) -> None:
+    """Serve until the grader ends. ``readable``: the only folders that can be read from here on, where the system can
+    see to it; empty for all that the jail has."""
     control = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     os.close(null)
+    if readable:
+        jail.restrict(readable)
     gc.collect()
     gc.freeze()  # what all questions share stays shared
     control.send(codec.encode(Ready(seccomp.available())))
