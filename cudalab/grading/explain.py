@@ -10,8 +10,7 @@ from pathlib import Path
 
 from cudalab.checks.exercise import Exercise
 from cudalab.grading.examiner import Examiner
-from cudalab.grading.limits import Limits
-from cudalab.grading.messages import Question, ResultRecord
+from cudalab.grading.messages import ResultRecord
 from cudalab.grading.scores import score
 from cudalab.grading.settings import Settings
 from cudalab.grading.store import Answer, Store, StoreError
@@ -57,11 +56,7 @@ def _tell(
         return 0
     examiner = Examiner(args.cache, bank)
     try:
-        outcome = examiner.ask(
-            Question(
-                answer.exercise, answer.task.text, answer.task.seed, Limits(seconds=args.seconds), args.device == "gpu"
-            )
-        )
+        outcome = examiner.ask(args.under.question(answer.task))
     finally:
         examiner.stop()
     if outcome == answer.outcome:

@@ -65,6 +65,7 @@ def main(arguments: Sequence[str]) -> int:
     top = parser()
     args = top.parse_args(arguments)
     args.cache = args.cache or args.out / "cache"
+    args.under = grader.Conditions(Limits(seconds=args.seconds), args.device == "gpu", not args.no_jail)
     if not args.sources and not args.explain:
         top.error("name what to grade: folders, ZIP archives or notebooks")
     if args.seconds <= 0 or args.jobs < 1:
@@ -118,10 +119,9 @@ def _grade(
                 run,
                 left,
                 jobs=args.jobs,
-                limits=Limits(seconds=args.seconds),
+                under=args.under,
                 cache=args.cache,
                 bank=folder,
-                gpu=args.device == "gpu",
                 told=bar.update,
             )
         store.finish(run)

@@ -85,20 +85,33 @@ def task(exercise: str, text: str, seed: int) -> Task:
     return Task(digest.hexdigest(), exercise, seed, text)
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """Under which answers are graded."""
+
+    limits: Limits = field(default_factory=Limits)
+    gpu: bool = False
+    """Are right kernels launched on the machine's GPU, too?"""
+    jailed: bool = True
+    """Does Python run in bubblewrap? Only the teacher can say that it does not."""
+
+    def question(self, one: Task) -> Question:
+        """What a process is asked."""
+        return Question(one.exercise, one.text, one.seed, self.limits, self.gpu, self.jailed)
+
+
 def grade(
     store: Store,
     run: int,
     tasks: Sequence[Task],
     *,
     jobs: int,
-    limits: Limits,
+    under: Conditions,
     cache: Path,
     bank: Path | None = None,
-    gpu: bool = False,
     told: Callable[[], None] = lambda: None,
 ) -> None:
-    """Grade ``tasks``, ``jobs`` at a time, and keep each result as it comes; ``told`` is called after each. With
-    ``gpu`` right kernels are launched on the machine's GPU, too."""
+    """Grade ``tasks``, ``jobs`` at a time, and keep each result as it comes; ``told`` is called after each."""
     waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
     for one in tasks:
         waiting.put(one)
@@ -113,7 +126,7 @@ def grade(
                 except queue.Empty:
                     return
                 began = time.monotonic()
-                outcome = examiner.ask(Question(one.exercise, one.text, one.seed, limits, gpu))
+                outcome = examiner.ask(under.question(one))
                 if not stop.is_set():
                     store.keep(run, one.key, outcome, time.monotonic() - began)
                     told()

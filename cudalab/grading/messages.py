@@ -29,6 +29,8 @@ class Question(Struct, frozen=True, tag=True):
     limits: Limits
     gpu: bool = False
     """Is a kernel launched on the machine's GPU, too?"""
+    jailed: bool = True
+    """Is Python run in bubblewrap? The teacher may have said no."""
 
 
 class GateRecord(Struct, frozen=True, kw_only=True):

@@ -37,7 +37,7 @@ def run(question: Question, exercise: Exercise, said: BinaryIO, heard: BinaryIO)
     """Grade the answer in this process, say the outcome to ``said``, and end. ``heard`` answers orders."""
     status = 1
     try:
-        _bound(question.limits)
+        _bound(question.limits, writes=exercise.answer != "kernel")
 
         def ask(request: Request, bounds: CompilerLimits) -> Reply:
             said.write(codec.frame(Wanted(Order(request, bounds))))
@@ -66,7 +66,9 @@ def grade(question: Question, exercise: Exercise) -> Outcome:
     limits = question.limits
     if exercise.answer != "kernel":
         try:
-            return record(run_host_answer(exercise, question.text, seed=question.seed, limits=limits))
+            return record(
+                run_host_answer(exercise, question.text, seed=question.seed, limits=limits, jailed=question.jailed)
+            )
         except NotGraded as error:
             return Refused(str(error))
     try:
@@ -94,7 +96,8 @@ def _unreadable(exercise: Exercise, text: str, seed: int) -> Result:
     return Result(exercise.id, exercise.title, parts, seed)
 
 
-def _bound(limits: Limits) -> None:
+def _bound(limits: Limits, *, writes: bool) -> None:
+    """``writes``: it writes files of its own, which are the memory that it shares with a worker."""
     import resource
 
     def most(kind: int, value: int) -> None:
@@ -103,7 +106,8 @@ def _bound(limits: Limits) -> None:
 
     most(resource.RLIMIT_CORE, 0)
     most(resource.RLIMIT_CPU, limits.cpu_seconds)
-    most(resource.RLIMIT_FSIZE, limits.disk)
+    if not writes:
+        most(resource.RLIMIT_FSIZE, 0)
     most(resource.RLIMIT_NOFILE, _OPEN_FILES)
 
 

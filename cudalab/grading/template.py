@@ -77,6 +77,7 @@ class Watch:
             ready, _, _ = select.select(watched, [], [], _TICK)
             if _ORDERS in ready:  # the grader says nothing while it waits: it is gone
                 self._end()
+                host_answer.close()
                 os._exit(0)
             if self._pipe in ready:
                 data = self._pipe.recv(1 << 16)
@@ -140,7 +141,7 @@ def ask(asked: Question, bank: Bank) -> Outcome:
     exercise = bank.find(asked.exercise)
     if exercise.answer != "kernel":
         try:
-            host_answer.prepare(jailed=bool(jail.bwrap()))
+            host_answer.prepare(jailed=asked.jailed)
         except host_answer.NotGraded as error:
             return Refused(str(error))
     ours, theirs = socket.socketpair()
@@ -177,6 +178,7 @@ def main(arguments: list[str]) -> None:
             outcome = mistake(error)
         replies.write(codec.frame(outcome))
         replies.flush()
+    host_answer.close()
     helper.stop()
     os._exit(0)
 
