@@ -24,7 +24,7 @@ from cudalab.grading import host_answer, question
 from cudalab.grading.bank import Bank
 from cudalab.grading.messages import Ended, Outcome, Question, Refused, Said, Wanted, mistake
 from cudalab.sim.compiler import translation
-from cudalab.sim.compiler.processes import codec, helper, jail
+from cudalab.sim.compiler.processes import codec, helper
 from cudalab.sim.compiler.processes.messages import Build, Compile, Compiled, Limits, ObjectCode, Order, Refusal, Reply
 
 _TICK = 0.1

@@ -20,6 +20,12 @@ extern "C" __global__ void reverse(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = x[i]; // </pre><script>alert(1)</script>
 }"""
+NO_WAIT = """def send(count, fill, boxes, d, stream):
+    for k in range(count):
+        box = boxes[k % len(boxes)]
+        fill(box, k)
+        d[k].set(box, stream=stream)
+"""
 SETTINGS = """
 title = "Lab 1"
 exercises = ["04.1"]
@@ -119,3 +125,15 @@ def test_a_command_line_that_cannot_be(
     except SystemExit as stop:
         code = int(str(stop.code))
     assert code in (1, 2) and text in capsys.readouterr().err
+
+
+def test_answers_in_python_are_graded(tmp_path: Path, bwrap_path: str) -> None:
+    """One that is right, one that forgot to wait, and one that ends its process: that costs it this question alone."""
+    folder, right = tmp_path / "submitted", solution_of("11.2")
+    hand_in(folder, "alice", {"send": right}, "11")
+    hand_in(folder, "bob", {"send": NO_WAIT}, "11")
+    hand_in(folder, "mallory", {"send": "import os\n" + right.replace("for k", "os._exit(0)\n    for k")}, "11")
+    (tmp_path / "lab.toml").write_text('exercises = ["11.2"]\nseed = 1\n')
+    assert grade(folder, "--out", tmp_path / "out", "--settings", tmp_path / "lab.toml", "--jobs", "1") == 0
+    got = {name: score["points"] for name, score in scores(tmp_path / "out").items()}
+    assert got == {"alice/11.2": 4, "bob/11.2": 0, "mallory/11.2": 0}
