@@ -60,6 +60,12 @@ def test_an_answer_earns_what_it_earns_in_the_notebook(answer: Answer) -> None:
         assert result.passed
 
 
+def test_threads_that_follow_one_another_are_told_apart() -> None:
+    """The system gives the identifier of one that has ended to the next."""
+    one_by_one = solution_of("03.2").replace("thread.start()", "thread.start(); thread.join()", 1)
+    assert graded("03.2", one_by_one).passed
+
+
 @pytest.mark.long
 def test_questions_come_one_after_the_other_whatever_became_of_the_one_before(tmp_path: Path) -> None:
     """Each in a process of its own, all of them with workers of the same template."""
