@@ -2,9 +2,10 @@
 
     python -m bench.l2 [--half calibration|validation] [--figures]
 
-The experiments are those of ``docs/evidence/2026-11-23-l2.json`` and ``…-l2-second.json``: reads after other work, and
-kernels with access policy windows; their names are ``set/case``. Constants are fitted to the calibration half of the
-names alone (``bench.fidelity.experiment.side``: the lowest bit of the SHA-256 of the name); the other half only judges.
+The experiments are those of ``docs/evidence/2026-11-23-l2.json``, ``…-l2-second.json`` and ``…-l2-third.json``: reads
+after other work, kernels with access policy windows, stores beside a set-aside; their names are ``set/case``. Constants
+are fitted to the calibration half of the names alone (``bench.fidelity.experiment.side``: the lowest bit of the SHA-256
+of the name); the other half only judges.
 Times are µs less an empty kernel's. No kernel runs: each launch is timed by its sample and by what is in the L2.
 """
 
@@ -16,7 +17,7 @@ import re
 import statistics
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -25,13 +26,14 @@ from bench.fidelity.experiment import side
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import Device
 from cudalab.sim.device.queue.kernel_launch import rehearsal
-from cudalab.sim.device.timing.l2_cache import NORMAL, PERSISTING, STREAMING, L2Cache, Window
+from cudalab.sim.device.timing.l2_cache import L2Cache
+from cudalab.sim.device.timing.l2_ranges import NORMAL, PERSISTING, STREAMING, Window
 from cudalab.sim.device.timing.launch_time import Timer
 from cudalab.sim.machine.launch.module import Launch
 
 MB = 1 << 20
 EVIDENCE = Path(__file__).parents[1] / "docs" / "evidence"
-FILES = ("2026-11-23-l2.json", "2026-11-23-l2-second.json")
+FILES = ("2026-11-23-l2.json", "2026-11-23-l2-second.json", "2026-11-23-l2-third.json")
 SOURCE = r"""
 extern "C" __global__ void empty() {}
 extern "C" __global__ void sweep(const float4* x, float* out, int n) {
@@ -50,6 +52,18 @@ extern "C" __global__ void fill(float4* x, int n) {
         x[i] = make_float4(1, 2, 3, 4);
     }
 }
+extern "C" __global__ void scale(float4* x, int n) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+        float4 v = x[i]; v.x *= 2; v.y *= 2; v.z *= 2; v.w *= 2; x[i] = v;
+    }
+}
+extern "C" __global__ void copy(const float4* x, float4* y, int n) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = x[i];
+}
+extern "C" __global__ void copy4(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i];
+}
 extern "C" __global__ void window(int* persistent, int* streaming, int streamed, int often) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     persistent[i % often] = 2 * persistent[i % often];
@@ -61,6 +75,8 @@ extern "C" __global__ void reread(const float* often, float* stream, int n, int 
 }"""
 _WAVE = 132 * 8
 """Blocks of the grid-stride loops: eight for each SM of an H200."""
+_UNIT = 3.75
+"""MB of a 16th of the L2, in which the driver sets it aside."""
 _PROPERTIES = {"normal": NORMAL, "streaming": STREAMING, "persisting without set-aside": PERSISTING}
 
 
@@ -70,7 +86,7 @@ class Laboratory:
     def __init__(self) -> None:
         self.device = device = Device()
         module = device.load_module(compile(SOURCE))
-        names = ("empty", "sweep", "once", "fill", "window", "reread")
+        names = re.findall(r"__global__ void (\w+)", SOURCE)
         self._functions = {name: device.get_function(module, name) for name in names}
         self._big, self._flushed = device.malloc(1024 * MB), device.malloc(256 * MB)
         self._launches: dict[tuple[str, int, bytes], Launch] = {}
@@ -106,6 +122,15 @@ class Laboratory:
 
     def write(self, at: int, size: int) -> float:
         return self._us("fill", _WAVE, struct.pack("Qi", self._big + at * MB, size * MB // 16))
+
+    def scale(self, size: int) -> float:
+        return self._us("scale", _WAVE, struct.pack("Qi", self._big, size * MB // 16))
+
+    def copied(self, size: int, width: int) -> float:
+        """By a kernel whose threads copy ``width`` bytes at once."""
+        count = size * MB // width
+        args = struct.pack("QQi", self._big, self._big + 512 * MB, count)
+        return self._us("copy" if width == 16 else "copy4", _WAVE if width == 16 else count // 256, args)
 
     def memset(self, at: int, size: int) -> None:
         self._l2.sweep((), ((self._big + at * MB, size * MB),))
@@ -328,6 +353,27 @@ def _round_and_round(lab: Laboratory, name: re.Match[str], case: str) -> float:
     return lab.often(kernel, 128 if name[1] == "one alone" else 256, often)
 
 
+@experiments(r"(\d+) units set aside, no window")
+def _beside_units(lab: Laboratory, name: re.Match[str], case: str) -> float:
+    lab.fresh(int(name[1]) * _UNIT)
+    kind, size = case.split()[:2]
+    work = {
+        "fill": lambda: lab.write(0, int(size)),
+        "scale": lambda: lab.scale(int(size)),
+        "copy": lambda: lab.copied(int(size), 4 if "thread" in case else 16),
+        "read": lambda: lab.read(0, int(size)),
+    }[kind]
+    return [work() for _ in range(4)][-1]
+
+
+@experiments(r"(\d+) units set aside, window")
+def _window_beside_units(lab: Laboratory, name: re.Match[str], case: str) -> float:
+    lab.fresh(int(name[1]) * _UNIT)
+    kind = {"persisting": PERSISTING, "streaming": STREAMING, "normal": NORMAL}[case.split(", ")[1]]
+    lab.policy(0, 16, 1.0, kind, STREAMING)
+    return lab.often("window", 256, 16)
+
+
 class Result(NamedTuple):
     """Of one case, in µs less an empty kernel's."""
 
@@ -372,32 +418,43 @@ def family(name: str) -> str:
     return re.sub(r"[\d.]+ MB", "… MB", name)
 
 
-def gains(found: Mapping[str, Result]) -> list[tuple[str, int, float, float, float, float]]:
-    """Of each window and set-aside: the best hit ratio of the H200 and the model's, and what each gains."""
+class Gain(NamedTuple):
+    """What a window and a set-aside of some size gain with the best hit ratio: the time without both over that with
+    them."""
+
+    window: str
+    best: float
+    """The H200's best hit ratio."""
+    modelled_best: float
+    measured: float
+    modelled: float
+    at_modelled: float
+    """What the H200 gains with the model's best ratio."""
+
+
+def gains(found: Iterable[Result]) -> Iterator[Gain]:
+    """Of each window of the sliding-window kernel. The ratios of a window are of both halves."""
+    plain: dict[int, Result] = {}
     by_window: dict[tuple[str, int], dict[float, Result]] = defaultdict(dict)
-    for each in found.values():
-        if each.set.startswith("sliding") and not each.set.startswith("sliding, 0 MB"):
+    for each in found:
+        if each.set.startswith("sliding"):
             size, ratio = _case(each.case)
-            by_window[each.set, size][ratio or 0.0] = each
-    rows = []
+            if ratio is None:
+                plain[size] = each
+            else:
+                by_window[each.set, size][ratio] = each
     for (name, size), ratios in by_window.items():
-        plain = found.get(f"sliding, 0 MB set aside/{size} MB, ratio none")
-        if plain is None:
-            continue
         best = min(ratios, key=lambda ratio: ratios[ratio].measured)
-        mine = min(ratios, key=lambda ratio: ratios[ratio].modelled)
-        rows.append(
-            (
-                f"{name}, {size} MB",
-                size,
-                best,
-                mine,
-                plain.measured / ratios[best].measured,
-                plain.modelled / ratios[mine].modelled,
-                plain.measured / ratios[mine].measured,
-            )
+        ours = min(ratios, key=lambda ratio: ratios[ratio].modelled)
+        without = plain[size]
+        yield Gain(
+            f"{name.removeprefix('sliding, ')}, window of {size} MB",
+            best,
+            ours,
+            without.measured / ratios[best].measured,
+            without.modelled / ratios[ours].modelled,
+            without.measured / ratios[ours].measured,
         )
-    return rows
 
 
 def main() -> None:
@@ -418,6 +475,9 @@ def main() -> None:
             f"{name} {statistics.median(errors):6.1%} of {len(errors):3}" for name, errors in sorted(sides.items())
         ]
         print(f"{of:50} {'   '.join(parts)}")
+    if args.half is None:
+        for gain in gains(found):
+            print("{:40} best {:6.4g} {:6.4g}  gain {:6.3f} {:6.3f}, at the model's {:6.3f}".format(*gain))
 
 
 if __name__ == "__main__":

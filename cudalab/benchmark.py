@@ -108,6 +108,9 @@ def benchmark(
     Work that is no kernel is timed as ``benchmark(work)``, where ``work()`` enqueues it on the current stream (copies,
     array operations). It runs for real on both devices.
 
+    A launch is timed as one of many: what it touches is in the L2, as far as that stays there (a *warm* cache). On the
+    simulated device ``work()`` runs once and finds what earlier work has left, which may be nothing (a *cold* one).
+
     Raises ``TypeError`` when only one of ``grid`` and ``block`` is given, or nothing that can be called, ``ValueError``
     for counts below 1, and what the launch itself raises.
     """

@@ -14,6 +14,14 @@ extern "C" __global__ void add(const float *a, const float *b, float *c, int n)
 }
 """
 INCREMENT = 'extern "C" __global__ void increment(float *a) { a[blockIdx.x * blockDim.x + threadIdx.x] += 1; }'
+SPIN = """
+extern "C" __global__ void spin(unsigned char *out, int rounds)
+{
+    unsigned x = rounds;
+    for (int i = 0; i < rounds; i++) x = x * 1664525u + 1013904223u;
+    if (x == 12345u) *out = 1;
+}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +70,24 @@ def test_work_that_is_no_kernel_runs_for_real():
     timing = cudalab.benchmark(work)
     assert timing.kind == "modelled" and timing.microseconds > 0
     np.testing.assert_array_equal(numbers.get(), np.full(1 << 20, 7, dtype=np.float32))
+
+
+def test_work_shows_a_cold_l2_and_a_repeated_launch_finds_a_warm_one(add):
+    spin = cp.RawKernel(SPIN, "spin")
+    launch, other = ((1 << 12,), (256,), vectors(1 << 20)), cp.zeros(64 << 20, cp.uint8)
+
+    def behind(flushed):
+        """Behind a kernel that is long enough for the host to be ahead, as on a GPU."""
+        if flushed:
+            other.data.memset(0, other.nbytes)
+        spin((1,), (1,), (other, np.int32(20_000)))
+        return cudalab.benchmark(lambda: add(*launch)).microseconds
+
+    behind(flushed=False)  # the host is slow the first time
+    cold, warm = behind(flushed=True), behind(flushed=False)
+    assert cold > 1.2 * warm
+    assert behind(flushed=True) == pytest.approx(cold, abs=0.1)
+    assert cudalab.benchmark(add, *launch).microseconds < warm
 
 
 def test_wrong_arguments_are_those_of_a_launch(add):

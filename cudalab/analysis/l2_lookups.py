@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cudalab.sim.device.profile import load
-from cudalab.sim.device.timing.l2_cache import NORMAL, PERSISTING, STREAMING, Lookups
+from cudalab.sim.device.timing.l2_ranges import NORMAL, PERSISTING, STREAMING, Lookups
 from cudalab.sim.device.timing.launch_time import Timer
 from cudalab.sim.machine.launch.module import Launch
 

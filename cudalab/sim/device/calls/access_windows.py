@@ -12,7 +12,7 @@ import math
 from cudalab.sim.device.declaration import Address
 from cudalab.sim.device.error import invalid_value
 from cudalab.sim.device.profile import Profile
-from cudalab.sim.device.timing.l2_cache import PERSISTING, PROPERTIES, Window
+from cudalab.sim.device.timing.l2_ranges import PERSISTING, PROPERTIES, Window
 
 WindowFields = tuple[Address, int, float, int, int]
 

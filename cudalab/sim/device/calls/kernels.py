@@ -33,7 +33,7 @@ from cudalab.sim.device.queue.stream import Event
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.device.timing import transfers
 from cudalab.sim.device.timing.cost import KernelTime
-from cudalab.sim.device.timing.l2_cache import Lookups
+from cudalab.sim.device.timing.l2_ranges import Lookups
 from cudalab.sim.machine.launch.block_work import BlockWork
 from cudalab.sim.machine.launch.clusters import clusters_that_fit, max_active_clusters
 from cudalab.sim.machine.launch.configuration import Dim3

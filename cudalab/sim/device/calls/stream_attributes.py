@@ -16,7 +16,7 @@ from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Handle
 from cudalab.sim.device.error import invalid_value
 from cudalab.sim.device.queue.operation import Stream
-from cudalab.sim.device.timing.l2_cache import Window
+from cudalab.sim.device.timing.l2_ranges import Window
 
 WINDOW = int(cudaStreamAttrID.cudaLaunchAttributeAccessPolicyWindow)
 POLICY = int(cudaStreamAttrID.cudaLaunchAttributeSynchronizationPolicy)

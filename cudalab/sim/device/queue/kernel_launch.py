@@ -23,7 +23,7 @@ from cudalab.sim.device.queue.byte_ranges import NOTHING, Range, Reach, Touched,
 from cudalab.sim.device.queue.effect import HeldBytes, Snapshot, hold_by_comparison, put_back, snapshot, take_back
 from cudalab.sim.device.queue.operation import Operation, Stream, Work
 from cudalab.sim.device.queue.publication import publications
-from cudalab.sim.device.timing.l2_cache import Window
+from cudalab.sim.device.timing.l2_ranges import Window
 from cudalab.sim.device.timing.launch_time import Timer
 from cudalab.sim.machine import execution
 from cudalab.sim.machine.execution import Dependence, Execution, Outcome, Standalone, execute, is_large

@@ -28,7 +28,8 @@ from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.queue.byte_ranges import NOTHING, Reach, Touched
 from cudalab.sim.device.queue.publication import Publication
 from cudalab.sim.device.timing.cost import KernelTime
-from cudalab.sim.device.timing.l2_cache import L2Cache, Window
+from cudalab.sim.device.timing.l2_cache import L2Cache
+from cudalab.sim.device.timing.l2_ranges import Window
 
 if TYPE_CHECKING:
     from cudalab.sim.device.graphs.capture import CaptureSequence

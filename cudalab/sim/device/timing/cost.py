@@ -57,7 +57,7 @@ from dataclasses import dataclass
 from cudalab.sim.abi import SECTOR, WARP
 from cudalab.sim.device.pipes import CLASSES, TICK, pipe_cycles
 from cudalab.sim.device.profile import Profile
-from cudalab.sim.device.timing.l2_cache import bounds_of_normal
+from cudalab.sim.device.timing.l2_ranges import Met, bounds_of_normal, squeezed
 from cudalab.sim.device.timing.machine_path import MachinePath
 from cudalab.sim.device.timing.sm_time import Behind, SmTimes, sm_times
 from cudalab.sim.device.timing.warp_path import Costs, Path
@@ -150,10 +150,8 @@ class Workload:
     """Bytes of the distinct lines of global memory that it accesses, approximately."""
     loads_missing: float = 1.0
     """The share of the loads of warps that miss the L1 in one of their lanes, 0 to 1."""
-    held: float | None = None
-    """The share of what it asks the L2 for that is there, 0 to 1; None: as when the launch is repeated."""
-    missing: float | None = None
-    """Bytes that miss the L2 over the distinct bytes that it touches; None: all those of ``held``."""
+    met: Met | None = None
+    """What it finds in the L2; None: as much as when the launch is repeated."""
     machine: MachinePath | None = None
     """The paths of warps through the machine code: the work of an SM is then simulated, instruction by instruction.
     None where they are not known, not asked for, or hold instructions that the simulation does not model."""
@@ -339,8 +337,8 @@ def _round(profile: Profile, work: Workload) -> float:
 
 def in_l2(profile: Profile, work: Workload) -> float:
     """Which part of what it loads a launch finds in the L2, 0 to 1."""
-    if work.held is not None:
-        return work.held
+    if work.met is not None:
+        return work.met.use.held
     several_waves = work.blocks > profile.sms * max(1, work.blocks_per_sm)
     return bounds_of_normal(profile, shared=several_waves).kept(work.touched)
 
@@ -387,7 +385,7 @@ def _on_sm(profile: Profile, work: Workload, share: float, memory: float, exchan
     busy, held = max(memory, exchanged), in_l2(profile, work)
     queue = 0.0
     if work.loads and busy > 0.0:
-        queue = held * c["l2_queue"] * exchanged / busy + (1.0 - held) * c["dram_queue"]
+        queue = max(held * c["l2_queue"] * exchanged, (1.0 - held) * c["dram_queue"] * memory) / busy
     behind = Behind(share / work.sectors if work.sectors else 0.0, busy, queue)
     return sm_times(
         profile,
@@ -449,24 +447,28 @@ def _latency(profile: Profile, work: Workload, fill: float, waves: float) -> flo
 
 
 def _memory(profile: Profile, work: Workload) -> float:
-    """ns for the bytes that DRAM moves."""
-    c, missing = profile.device, work.missing
-    if missing is None:
-        missing = 1.0 - in_l2(profile, work)
-    write = work.stored_sectors * SECTOR
-    read = work.dram_read + work.dram_fill
+    """ns for the bytes that DRAM moves. Lines are read when they miss the L2, and written when they leave it."""
+    c, met = profile.device, work.met
+    stored = work.stored_sectors * SECTOR
+    reads = writes = 1.0 - in_l2(profile, work)
+    write = writes * stored
+    if met is not None:
+        touched, lines = max(work.touched, met.distinct), work.lines_written * LINE
+        reads = met.use.missing * met.distinct / touched if touched else 0.0
+        write = met.use.written_back * met.distinct
+        writes = write / lines if lines else 0.0
+        write = writes * stored if lines else write
+    read = reads * (work.dram_read + work.dram_fill)
     moved = read + write
-    if missing <= 0.0 or moved <= 0.0:
+    if moved <= 0.0:
         return 0.0
     written = write / moved
     bandwidth = c["dram_bandwidth"] * 1e3 * (1.0 - c["dram_mix"] * written * (1.0 - written))  # bytes a ns
-    visits = (
-        work.lines_read * c["dram_read_line"]
-        + work.pairs_read * c["dram_read_pair"]
-        + work.lines_written * c["dram_write_line"]
-        + work.pairs_written * c["dram_write_pair"]
+    visits = reads * (work.lines_read * c["dram_read_line"] + work.pairs_read * c["dram_read_pair"]) + writes * (
+        work.lines_written * c["dram_write_line"] + work.pairs_written * c["dram_write_pair"]
     )
-    return missing * max(moved / bandwidth, visits * 1e-3)
+    time = max(moved / bandwidth, visits * 1e-3)
+    return time if met is None else time + squeezed(profile, met.use, read, write, bandwidth)
 
 
 def _bus(profile: Profile, work: Workload) -> float:

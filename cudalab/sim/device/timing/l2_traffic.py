@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from cudalab.sim.abi import SiteKind, Space
-from cudalab.sim.device.timing.l2_cache import Sweep
+from cudalab.sim.device.timing.l2_ranges import Sweep
 from cudalab.sim.machine.counters.metrics import LINE
 from cudalab.sim.machine.launch.module import Launch
 from cudalab.sim.machine.trace.async_records import as_accesses
@@ -49,6 +49,8 @@ class _Placed:
     size: int
     bytes: float
     times: float = 1.0
+    stored: bool | None = None
+    """Is it written? None: where the launch may write to its allocation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +73,9 @@ class Traffic:
         for each in self.placed:
             if each.which < len(pieces):
                 piece = pieces[each.which]
-                stored = written is None or piece.allocation in written
+                stored = each.stored
+                if stored is None:
+                    stored = written is None or piece.allocation in written
                 found.append(Sweep(piece.start + each.offset, each.size, each.bytes, each.times, stored, self.shared))
         return found
 
@@ -146,20 +150,25 @@ class _LinesOfPieces:
     """Finds the lines of each piece in what a block has done."""
 
     def __init__(self, launch: Launch, pieces: Sequence[_Piece]) -> None:
-        kinds = (SiteKind.LOAD, SiteKind.STORE, SiteKind.ATOMIC)
         spaces = (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)
-        sites = launch.kernel.kernel.sites
-        self._wanted = np.array([site.kind in kinds and site.space in spaces for site in sites])
+        sites = [(site.kind, site.space in spaces) for site in launch.kernel.kernel.sites]
+        writes = (SiteKind.STORE, SiteKind.ATOMIC)
+        self._wanted = np.array([there and kind in (SiteKind.LOAD, *writes) for kind, there in sites])
+        self._writes = np.array([kind in writes for kind, _ in sites])
+        self.stored: set[int] = set()
+        """Pieces that a block has stored to."""
         self._order = np.argsort([each.start for each in pieces])
         self._starts = np.array([pieces[index].start for index in self._order], np.uint64)
         self._ends = np.array([pieces[index].end for index in self._order], np.uint64)
 
     def take(self, trace: BlockTrace, seen: Sequence[dict[int, _Seen]]) -> None:
         records = as_accesses(trace.records)
-        addresses = records["address"][self._wanted[records["site"]]]
+        records = records[self._wanted[records["site"]]]
+        addresses, writes = records["address"], self._writes[records["site"]]
         position = np.searchsorted(self._starts, addresses, side="right").astype(np.int64) - 1
         inside = (position >= 0) & (addresses < self._ends[np.maximum(position, 0)])
-        addresses, position = addresses[inside], position[inside]
+        addresses, position, writes = addresses[inside], position[inside], writes[inside]
+        self.stored.update(self._order[np.unique(position[writes])].tolist())
         for each in np.unique(position).tolist():
             offsets = addresses[position == each] - self._starts[each]
             seen[int(self._order[each])][trace.block] = _Seen(np.unique(offsets // np.uint64(LINE)).astype(np.int64))
@@ -176,20 +185,22 @@ def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_P
         first = tracer.run(middle, most=_RECORDS)
         lines.take(first, seen)
         cut = not first.complete
-        if not cut:
-            rest = sorted(others - {middle})
-            traces = rest and tracer.run_batch(rest) or (tracer.run(block, most=_RECORDS) for block in rest)
+        rest = sorted(others - {middle})
+        if rest and not cut:
+            traces = tracer.run_batch(rest) or (tracer.run(block, most=_RECORDS) for block in rest)
             for trace in traces:
                 lines.take(trace, seen)
                 cut = cut or not trace.complete
     found_in = [(index, pieces[index].size, by_block) for index, by_block in enumerate(seen) if by_block]
     if cut:  # the blocks go on somewhere: only the sample knows how far
         in_all = sum(_lines(by_block) for _, _, by_block in found_in)
-        return [
+        placed = [
             _Placed(index, 0, size, min(float(size), touched * _lines(by_block) / in_all))
             for index, size, by_block in found_in
         ]
-    return [_placed(index, size, by_block, blocks, middle) for index, size, by_block in found_in]
+    else:
+        placed = [_placed(index, size, by_block, blocks, middle) for index, size, by_block in found_in]
+    return [replace(each, stored=each.which in lines.stored) for each in placed]
 
 
 def _lines(seen: dict[int, _Seen]) -> float:

@@ -38,7 +38,8 @@ from cudalab.sim.device.profile import Profile
 from cudalab.sim.device.timing.block_schedule import tail
 from cudalab.sim.device.timing.cost import KernelTime, Workload, kernel_time
 from cudalab.sim.device.timing.extrapolation import extrapolated, sentence
-from cudalab.sim.device.timing.l2_cache import L2Cache, L2Use, Lookups, Window
+from cudalab.sim.device.timing.l2_cache import L2Cache
+from cudalab.sim.device.timing.l2_ranges import L2Use, Lookups, Met, Window
 from cudalab.sim.device.timing.l2_traffic import Traffic, traffic_of
 from cudalab.sim.device.timing.machine_path import MachinePath, machine_path
 from cudalab.sim.device.timing.warp_path import Path
@@ -147,7 +148,8 @@ class Timer:
 
     def _with(self, known: _Known, use: L2Use) -> KernelTime:
         """The time of a launch that meets the L2 so."""
-        work = replace(known.demand.work, held=use.held, missing=use.missing)
+        work, distinct = known.demand.work, known.demand.traffic.distinct
+        work = replace(work, met=Met(use, distinct))
         time = kernel_time(self._profile, work, tail=known.demand.tail, extrapolated=known.demand.extrapolated)
         known.times[use] = time
         return time
