@@ -11,7 +11,6 @@ import pytest
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import Device
-from cudalab.sim.device.calls.launch_attributes import LaunchAttributes
 from cudalab.sim.device.profile import load
 from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.device.timing.l2_cache import L2Cache
@@ -274,25 +273,6 @@ def test_a_benchmark_is_warm_and_leaves_no_trace(on_device: OnDevice) -> None:
     found = on_device.device.time_launch(on_device.sweep, (1056, 1, 1), (256, 1, 1), arguments)
     assert found.ns < 0.9 * on_device.read()
     assert found.ns == on_device.read()
-
-
-def test_what_a_window_makes_persist_survives_other_reads(on_device: OnDevice) -> None:
-    device, mine = on_device.device, (on_device.x, 16 * MB, 1.0, PERSISTING, STREAMING)
-
-    def read_again(window: tuple[int, int, float, int, int] | None) -> int:
-        for address, size in ((on_device.x, 16 * MB), (on_device.other, 40 * MB), (on_device.x, 16 * MB)):
-            arguments = struct.pack("QQi", address, on_device.out, size // 16)
-            device.launch(
-                on_device.sweep, (1056, 1, 1), (256, 1, 1), arguments, attributes=LaunchAttributes(window=window)
-            )
-        device.synchronize()
-        return on_device.ends[-1]
-
-    device.set_limit(6, 30 * MB)
-    plain, windowed = read_again(None), read_again(mine)
-    device.reset_persisting_l2()
-    assert read_again(None) == plain
-    assert windowed < 0.9 * plain
 
 
 def test_a_set_aside_of_more_than_half_slows_stores_down(on_device: OnDevice) -> None:
