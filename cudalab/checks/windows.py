@@ -10,7 +10,8 @@ from cuda.bindings.runtime import cudaLimit
 from cudalab.checks.bench import Bench
 from cudalab.checks.streams import Trial
 from cudalab.sim.device.calls.stream_attributes import WINDOW
-from cudalab.sim.device.timing.l2_cache import NORMAL, PERSISTING, STREAMING, L2Cache, Window
+from cudalab.sim.device.timing.l2_cache import L2Cache
+from cudalab.sim.device.timing.l2_ranges import NORMAL, PERSISTING, STREAMING, Window
 
 MIB = 1 << 20
 NAMES = {NORMAL: "normal", STREAMING: "streaming", PERSISTING: "persisting"}

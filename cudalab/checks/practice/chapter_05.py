@@ -19,7 +19,7 @@ from cudalab.checks.windows import (
     window_of,
 )
 from cudalab.sim import cupy
-from cudalab.sim.device.timing.l2_cache import NORMAL, STREAMING
+from cudalab.sim.device.timing.l2_ranges import NORMAL, STREAMING
 
 _READ = r"""
 extern "C" __global__ void read(const float* x, float* y, int n) {
