@@ -188,8 +188,8 @@ class Scheduler:
             stream.leading = operation
             if stream.let_through:
                 stream.let_through = []
-        elif waits:
-            stream.let_through += [wait for wait in waits if wait[0].stream is not stream]
+        elif self.dependents.primary(stream) is not None:
+            stream.let_through += [wait for wait in waits if wait[0].stream is not stream and not wait[0].done]
         if primary is not None:
             self.dependents.enqueued(operation, primary)  # type: ignore[arg-type]
             waits.append((primary, PROGRAMMATIC))
