@@ -8,8 +8,7 @@ from ..appending import append_node, function_of, graph, logged, new_log, run_gr
 from ..busy import device_memory, fetched, streams
 from ..program import code, program
 
-IF, WHILE, SWITCH = range(3)
-ASSIGN = 1
+IF, WHILE, SWITCH, ASSIGN = 0, 1, 2, 1
 DECLARATION = r"""
 extern "C" __device__ __cudart_builtin__ void CUDARTAPI
 cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned int value);

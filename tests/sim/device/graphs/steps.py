@@ -13,7 +13,15 @@ import numpy as np
 
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import Device
-from cudalab.sim.device.graphs.content import Content, CopyContent, KernelContent, MemsetContent, NodeKind
+from cudalab.sim.device.graphs.content import (
+    AllocationContent,
+    ConditionalContent,
+    Content,
+    CopyContent,
+    KernelContent,
+    MemsetContent,
+    NodeKind,
+)
 
 CELL = 128
 CELLS = 24
@@ -22,7 +30,16 @@ SOURCE = r"""
 extern "C" __global__ void mix(unsigned* to, const unsigned* from, unsigned value) {
     to[threadIdx.x] = to[threadIdx.x] * 3 + from[threadIdx.x] * 5 + value;
 }"""
-KINDS = ("kernel", "kernel", "kernel", "copy", "memset", "upload", "host", "empty", "child")
+SOURCE += r"""
+extern "C" __device__ __cudart_builtin__ void CUDARTAPI
+cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned int value);
+extern "C" __global__ void set(cudaGraphConditionalHandle handle, unsigned value) {
+    if (!threadIdx.x) cudaGraphSetConditional(handle, value);
+}"""
+KINDS = ("kernel", "kernel", "kernel", "copy", "memset", "upload", "host", "empty", "child", "scratch", "if", "while")
+"""What steps are: ``scratch`` goes through memory of the graph's own, ``if`` and ``while`` are kernels in the body of a
+conditional node, which runs once."""
+IN_BODIES = ("if", "while")
 
 
 @dataclass(frozen=True)
@@ -36,11 +53,11 @@ class Step:
 
     @property
     def reads(self) -> set[int]:
-        return {self.source, self.target} if self.kind in ("kernel", "child") else self._sources
+        return {self.source, self.target} if self.kind in ("kernel", "child", *IN_BODIES) else self._sources
 
     @property
     def _sources(self) -> set[int]:
-        return {self.source} if self.kind == "copy" else set()
+        return {self.source} if self.kind in ("copy", "scratch") else set()
 
     @property
     def writes(self) -> set[int]:
@@ -86,7 +103,8 @@ class Machine:
         start = np.arange(CELLS * CELL // 4, dtype=np.uint32)
         self.buffer = device.malloc(start.nbytes)
         device.memcpy(self.buffer, start.ctypes.data, start.nbytes, 1)
-        self.function = device.get_function(device.load_module(compile(SOURCE)), "mix")
+        module = device.load_module(compile(SOURCE))
+        self.function, self.setter = (device.get_function(module, name) for name in ("mix", "set"))
         self.uploads: dict[int, np.ndarray] = {}
         device.synchronize()
 
@@ -103,8 +121,13 @@ class Machine:
     def put(self, step: Step, stream: int) -> None:
         """The step in a stream."""
         device, target = self.device, self.cell(step.target)
-        if step.kind in ("kernel", "child"):
+        if step.kind in ("kernel", "child", *IN_BODIES):
             device.launch(self.function, (1, 1, 1), (THREADS, 1, 1), self.arguments(step), 0, stream)
+        elif step.kind == "scratch":
+            memory = device.malloc_async(CELL, stream)
+            device.memcpy(memory, self.cell(step.source), CELL, 3, stream, True)
+            device.memcpy(target, memory, CELL, 3, stream, True)
+            device.free_async(memory, stream)
         elif step.kind == "copy":
             device.memcpy(target, self.cell(step.source), CELL, 3, stream, True)
         elif step.kind == "memset":
@@ -139,12 +162,50 @@ class Machine:
 
     def graph(self, steps: list[Step], edges: list[tuple[int, int]]) -> int:
         """A graph of the steps."""
-        graph, nodes = self.device.graph_create(), []
+        graph = self.device.graph_create()
+        self.nodes: list[list[int]] = []
+        """Of each step, in their order."""
         for number, step in enumerate(steps):
-            after = [nodes[before] for before, behind in edges if behind == number]
-            call = (lambda number=step.number: self.calls.append(number)) if step.kind == "host" else None
-            nodes.append(self.device.graph_add_node(graph, after, self.content(step), call))
+            after = [self.nodes[before][-1] for before, behind in edges if behind == number]
+            self.nodes.append(self._add(graph, after, step))
         return graph
+
+    def _add(self, graph: int, after: list[int], step: Step) -> list[int]:
+        """The nodes of a step, one behind the other."""
+        add = self.device.graph_add_node
+        if step.kind in IN_BODIES:
+            return [self._conditional(graph, after, step)]
+        if step.kind != "scratch":
+            call = (lambda: self.calls.append(step.number)) if step.kind == "host" else None
+            return [add(graph, after, self.content(step), call)]
+        nodes = [add(graph, after, Content(NodeKind.MEM_ALLOC, allocation=AllocationContent(0, CELL)))]
+        made = self.device.graph_node_content(nodes[0], NodeKind.MEM_ALLOC).allocation
+        assert made is not None
+        for to, source in ((made.pointer, self.cell(step.source)), (self.cell(step.target), made.pointer)):
+            nodes.append(add(graph, nodes[-1:], self._copy(to, source)))
+        return [*nodes, add(graph, nodes[-1:], Content(NodeKind.MEM_FREE, pointer=made.pointer))]
+
+    def _conditional(self, graph: int, after: list[int], step: Step) -> int:
+        """A kernel in the body of a conditional node, whose value is 1 at first and 0 behind it."""
+        device = self.device
+        handle = device.graph_conditional_handle(graph, 1, 1)
+        wanted = ConditionalContent(handle, IN_BODIES.index(step.kind))
+        node = device.graph_add_node(graph, after, Content(NodeKind.CONDITIONAL, conditional=wanted))
+        (body,) = device.graph_bodies(node)
+        inner = Step("kernel", step.number, step.target, step.source)
+        kernel = device.graph_add_node(body, [], self.content(inner))
+        ends = KernelContent(self.setter, (1, 1, 1), (1, 1, 1), struct.pack("QI", handle, 0))
+        device.graph_add_node(body, [kernel], Content(NodeKind.KERNEL, ends))
+        return node
+
+    def capture(self, step: Step, stream: int) -> None:
+        """The step in a stream that captures: a conditional node is put behind what the stream has, by its graph."""
+        if step.kind not in IN_BODIES:
+            return self.put(step, stream)
+        found = self.device.capture_info(stream)
+        node = self._conditional(found.graph, [before for before, *_ in found.nodes], step)
+        self.device.capture_update_dependencies(stream, [node], 1)
+        return None
 
     def captured(self, steps: list[Step], edges: list[tuple[int, int]], seed: int) -> int:
         """The steps captured from four streams, with an event for each edge between two of them."""
@@ -161,7 +222,7 @@ class Machine:
             for before, behind in edges:
                 if behind == number and where[before] != where[number]:
                     device.stream_wait_event(stream, events[before])
-            self.put(step, stream)
+            self.capture(step, stream)
             device.event_record(events[number], stream)
         for index, stream in enumerate(streams[1:]):
             device.event_record(events[-2 - index], stream)
