@@ -14,6 +14,7 @@ KERNELS = [exercise for exercise in exercises() if exercise.answer == "kernel"]
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("exercise", KERNELS, ids=lambda exercise: exercise.id)
 def test_a_kernel_earns_what_it_earns_in_the_notebook(exercise: Exercise, tmp_path: Path, bwrap_path: str) -> None:
     handed = {f"student {number}": one for number, one in enumerate(a for a in ANSWERS if a.exercise == exercise.id)}

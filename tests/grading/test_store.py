@@ -85,6 +85,7 @@ def _class(folder: Path) -> Path:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 def test_order_and_number_of_workers_make_no_difference(tmp_path: Path, bwrap_path: str) -> None:
     folder = _class(tmp_path / "submitted")
     (tmp_path / "lab.toml").write_text('exercises = ["04.1"]\nseed = 3\n')
@@ -101,6 +102,7 @@ def _in_order(found: dict[str, Any]) -> list[Any]:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 def test_killed_ten_times_it_gives_the_same_scores(tmp_path: Path, bwrap_path: str) -> None:
     folder = _class(tmp_path / "submitted")
     (tmp_path / "lab.toml").write_text('exercises = ["04.1"]\nseed = 3\n')
