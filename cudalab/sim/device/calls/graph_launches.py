@@ -120,8 +120,9 @@ class GraphLauncher:
         again: Operation = self._state.issue(work, bodies.rounds, ends, EDGE, in_order=False)
         scheduler.place = place
         turn.parts += made
-        for each in (*made, again):  # the device goes on by itself: no call of the host issues them
-            each.enqueued = each.earliest = scheduler.loop.now
+        now = scheduler.loop.now
+        for each in (*made, again):  # the device goes on by itself: they wait for the decision, not for a call
+            each.enqueued, each.earliest = now, now - 1
 
     def _ended(self, turn: Turn, operation: Operation) -> None:
         self._absorb(turn)

@@ -102,6 +102,21 @@ def test_a_reset_forgets_graphs(device: Device) -> None:
         device.graph_instantiate(graph)
 
 
+@pytest.mark.parametrize("mode", [0, 2])
+def test_a_graph_is_not_launched_into_a_capture(device: Device, mode: int) -> None:
+    graph, stream = device.graph_create(), device.stream_create(1)
+    executable = device.graph_instantiate(graph)
+    device.graph_launch(executable, stream)
+    device.synchronize()
+    device.capture_begin(stream, mode)
+    with pytest.raises(CudaError, match="cudaGraphAddChildGraphNode") as caught:
+        device.graph_launch(executable, stream)
+    assert caught.value.code == cudaError_t.cudaErrorStreamCaptureUnsupported
+    with pytest.raises(CudaError) as caught:
+        device.capture_end(stream)
+    assert caught.value.code == cudaError_t.cudaErrorStreamCaptureInvalidated
+
+
 def test_ten_thousand_nodes(device: Device) -> None:
     """They are one launch to the stream; the last ends behind all others."""
     graph, before = device.graph_create(), []
