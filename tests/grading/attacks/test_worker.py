@@ -149,7 +149,10 @@ IMPOSSIBLE = {
     "a function that was not handed over": f"{_LINK}\nlink.invoke(1, (stream,), {{}})",
     "a kernel by itself": "from cudalab.sim.device import current_device\n"
     "current_device().launch(1, (1, 1, 1), (1, 1, 1), b'')",
-    "a kernel of its own": "cp.RawKernel('extern \"C\" __global__ void f() {}', 'f')((1,), (1,), ())",
+    "a header that is not CUDA's": "cp.RawKernel('#include \"/etc/passwd\"', 'f').compile()",
+    "a kernel that reads the grader's memory": "read = cp.RawKernel("
+    "'extern \"C\" __global__ void f(float* y) { y[0] = *(float*)0x400000; }', 'f')\n"
+    "read((1,), (1,), (d,))\ncp.cuda.Device().synchronize()",
     "a module of its own": "from cudalab.sim.device import current_device\n"
     "from cudalab.sim.compiler.program import Program\ncurrent_device().load_module({'ptx': ''})",
     "a longer shared file": f"{_LINK}\nimport os\nos.ftruncate(link.memory._file, 1 << 40)",
