@@ -9,6 +9,7 @@ from typing import Any
 from cuda.bindings.runtime import (
     cudaError_t,
     cudaEvent_t,
+    cudaGraphChildGraphNodeOwnership,
     cudaGraphNode_t,
     cudaGraphNodeParams,
     cudaHostNodeParams,
@@ -171,6 +172,17 @@ def child_content(graph: Any) -> Content:
     return Content(NodeKind.GRAPH, graph=handle(graph))
 
 
+def child_of(p: Any) -> Content:
+    """Of ``cudaChildGraphNodeParams``, and of the driver's structure, which has the same fields."""
+    if int(p.ownership) == int(cudaGraphChildGraphNodeOwnership.cudaGraphChildGraphOwnershipMove):
+        raise current_device().fail(
+            cudaError_t.cudaErrorNotSupported,
+            "a child graph node that takes its graph over (cudaGraphChildGraphOwnershipMove) is not simulated; let the "
+            "node have a clone (cudaGraphChildGraphOwnershipClone), and destroy the graph afterwards",
+        )
+    return child_content(p.graph)
+
+
 EMPTY = Content(NodeKind.EMPTY)
 
 
@@ -265,7 +277,7 @@ def of_union(p: Any) -> tuple[Content, HostCall]:
     if kind == NodeKind.HOST:
         return host_of(p.host)
     if kind == NodeKind.GRAPH:
-        return child_content(p.graph.graph), None
+        return child_of(p.graph), None
     if kind == NodeKind.EMPTY:
         return EMPTY, None
     if kind == NodeKind.WAIT_EVENT:

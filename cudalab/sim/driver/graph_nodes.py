@@ -25,6 +25,7 @@ from cudalab.sim.cudart.graph_nodes import (
     change,
     change_executable,
     child_content,
+    child_of,
     conditional_of,
     content_of,
     event_content,
@@ -77,7 +78,7 @@ def of_union(p: Any) -> tuple[Content, HostCall]:
     if kind == NodeKind.HOST:
         return host_of(p.host)
     if kind == NodeKind.GRAPH:
-        return child_content(p.graph.graph), None
+        return child_of(p.graph), None
     if kind == NodeKind.EMPTY:
         return EMPTY, None
     if kind == NodeKind.WAIT_EVENT:
