@@ -33,6 +33,7 @@ _RELATIVE = frozenset(("BRA", "BSSY", "CALL", "JMP"))
 _BRANCHES = frozenset(("BRA", "EXIT", "JMP"))
 _ADDITIONS = frozenset(("IADD3", "VIADD", "UIADD3"))
 _IMMEDIATE = 4  # the form whose second operand is an immediate
+_COUNTS = (6, 7)  # forms of ATOMS that name no operand
 _ENDS = _BRANCHES | {"BRX", "JMX", "BRXU", "RET", "KILL", "CALL"}
 
 
@@ -102,6 +103,12 @@ class MachineInstruction:
         """``BRA.DIV``: it branches where lanes that the register names are not active, to code that does for each of
         them alone what follows here for all."""
         return self.name == "BRA" and bool(self.words[1] >> 27 & 1)
+
+    @property
+    def counts_lanes(self) -> bool:
+        """``ATOMS.POPC.INC``, an addition of one whose result is not used: lanes that name the same word are counted,
+        and their number is added at once."""
+        return self.name == "ATOMS" and self.words[0] >> 9 & 7 in _COUNTS
 
     @property
     def advance(self) -> int:

@@ -1,9 +1,12 @@
-"""Atomic operations that the assembler has combined.
+"""Atomic operations that are done once for all lanes of a warp that name the same word.
 
 Where the lanes of a warp add to one address, the assembler lets one of them do so for all: a vote finds the active
 lanes, their number or the sum of their values (``POPC``, ``REDUX``) is what the leader adds, and the others work out
 their results from the leader's. The memory sees one operation of the warp. The machine code tells: what it made of the
 atomic instruction holds a vote and a guarded atomic operation.
+
+On shared memory the hardware itself combines the additions of one whose results nobody uses (``ATOMS.POPC.INC``), as a
+histogram has them: a warp whose lanes all count the same colour needs one turn, where other operations need 32.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ def combined_atomics(sites: Sequence[Site], code: Assembly) -> np.ndarray:
         if site.kind == SiteKind.ATOMIC:
             made = code.of_line.get(site.ptx_line, ())
             votes = any(each.name in _VOTES for each in made)
-            found[index] = votes and any(each.guarded and each.name in _ATOMICS for each in made)
+            by_leader = votes and any(each.guarded and each.name in _ATOMICS for each in made)
+            found[index] = by_leader or any(each.counts_lanes for each in made)
     return found
 
 

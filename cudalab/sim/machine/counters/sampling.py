@@ -57,8 +57,11 @@ LONGEST = 1 << 24
 loops says what is missing. Not a time, so that the result is always the same."""
 UNKNOWN_LONGEST = 1 << 25
 """The same where a launch does not count its loops, and in a profile: what it did so far then has to do."""
-CONCURRENT_SECONDS = 10.0
-"""Blocks that wait for each other are stopped after that; they have to run to their ends to be counted."""
+LONGEST_TOGETHER = 1 << 29
+"""Records of all blocks after which those that wait for each other are stopped, some seconds: they have to run to their
+ends to be counted."""
+_PATIENCE = 600.0
+"""Seconds without a finished block, on a machine that is busy otherwise, after which they are stopped all the same."""
 MEMORY = 512
 """Capacity of the sample cache."""
 BATCH = 1 << 19
@@ -261,7 +264,12 @@ def _sampled(tracer: Tracer, watch: bool, work: BlockWork | None) -> Counts:
         tracer.rollback()
         chosen = (blocks - 1) // 2
         found = tracer.run_concurrently(
-            range(blocks), {chosen}, time_limit=CONCURRENT_SECONDS, most=RECORDS, patient=False
+            range(blocks),
+            {chosen},
+            time_limit=_PATIENCE,
+            most=RECORDS,
+            longest=LONGEST_TOGETHER,
+            patient=False,
         )
         for trace in found or [middle]:
             counter.take(trace, float(blocks))

@@ -277,6 +277,7 @@ class Tracer:
         *,
         time_limit: float = 10.0,
         most: int = 1 << 24,
+        longest: int = workspaces.UNLIMITED,
         patient: bool = True,
         survive: bool = False,
     ) -> list[BlockTrace]:
@@ -287,6 +288,8 @@ class Tracer:
             keep: those whose traces are wanted.
             time_limit: seconds without a finished block after which the launch is stopped.
             most: records kept in all.
+            longest: records that all blocks make, kept or not, after which the launch is stopped: on every machine at
+                the same place.
             patient: go on while threads only count rounds, look at the clock, or tell others something again and again.
             survive: a block that ends with a fault leaves the others running.
 
@@ -302,13 +305,18 @@ class Tracer:
         self.sequence = []
         found: dict[int, BlockTrace] = {}
         parts: dict[int, list[np.ndarray]] = {}
-        kept = 0
+        kept, left = 0, longest
+
+        def make_room() -> None:
+            context.trace.used = context.trace.lost = 0
+            context.trace.capacity = min(self._records, max(0, left)) * RECORD.itemsize
+            context.record_limit = max(0, left - self._records)  # calls of malloc take from it, too
 
         def take(position: int, status: int) -> None:
-            nonlocal kept
+            nonlocal kept, left
             block, used, lost = order[position], context.trace.used // RECORD.itemsize, context.trace.lost
-            context.trace.used = context.trace.lost = 0
-            context.trace.capacity = self._records * RECORD.itemsize
+            left -= used + lost + max(0, left - self._records) - context.record_limit
+            make_room()
             if block not in keep:
                 return
             trace = found.setdefault(block, BlockTrace(block, self._buffer[:0], 0, Status(status), elided=self._elided))
@@ -330,6 +338,7 @@ class Tracer:
                 kept += here
 
         resident = ResidentBlocks(self.launch, self._entry, space, len(order), take, survive=survive)
+        make_room()
         self._undo.attach(context)
         try:
             status = run_blocks(lambda *_: resident.run(patient=patient), space, 0, len(order), time_limit=time_limit)

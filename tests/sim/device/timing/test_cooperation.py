@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
 
 import cudalab
 from cudalab.sim import cupy as cp
+from cudalab.sim.abi import Status
 from cudalab.sim.compiler import compile
 from cudalab.sim.machine.counters.sampling import count_launch
 from cudalab.sim.machine.execution import execute
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.trace.recorder import Tracer
 from tests.sim.h200 import LIMITS
 
 CG = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
@@ -44,6 +48,33 @@ def test_more_blocks_meet_more_slowly(steps):
     x = cp.zeros(1056 * 32, dtype=np.float32)
     times = [microseconds(steps, blocks, 32, x, np.int32(10)) for blocks in (1, 132, 1056)]
     assert times == sorted(times) and times[2] > 1.5 * times[0]
+
+
+MEETINGS = r"""
+extern "C" __global__ void meet(volatile int* arrived, int rounds) {
+    for (int r = 1; r <= rounds; r++) {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            atomicAdd((int*)arrived, 1);
+            while (*arrived < r * (int)gridDim.x) {}
+        }
+        __syncthreads();
+    }
+}"""
+
+
+def test_blocks_that_wait_for_each_other_are_cut_after_as_many_records_on_every_machine():
+    memory = Memory(1 << 30)
+    args = struct.pack("QI", memory.allocate(4), 100)
+    launch = Module(compile(MEETINGS), memory, LIMITS).kernel("meet").launch(4, 64, args)
+    totals = []
+    for longest in (1 << 10, 1 << 13, 1 << 13, 1 << 20):
+        with Tracer(launch, records=1 << 11) as tracer:
+            (found,) = tracer.run_concurrently(range(4), {1}, longest=longest)
+        totals.append(found.total)
+        assert (found.status == Status.DONE) == (longest == 1 << 20) and not found.timed_out
+    assert totals[0] < totals[1] == totals[2] < totals[3]
+    assert totals[0] <= 1 << 10 and totals[1] <= 1 << 13
 
 
 PIPELINE = r"""

@@ -10,6 +10,7 @@ import pytest
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, SiteKind, Space
 from cudalab.sim.compiler import compile
+from cudalab.sim.compiler.machine_code.assembly import assembly
 from cudalab.sim.machine.counters.collection import count, join
 from cudalab.sim.machine.counters.metrics import Counts, scale
 from cudalab.sim.machine.counters.sampling import sample
@@ -315,6 +316,26 @@ def test_a_counter_of_the_whole_warp_gets_one_operation_of_each_warp() -> None:
     kernel = Module(program, memory, LIMITS).kernel("tick")
     launch = kernel.launch(4, 64, struct.pack("Q", memory.allocate(4)))
     assert sample(launch, remember=False).hottest_address == 8
+
+
+def test_lanes_that_count_on_one_word_are_one_operation() -> None:
+    """``ATOMS.POPC.INC``: an addition of one, whose result is not used."""
+    text = """extern "C" __global__ void NAME(int* y, int k) {
+        __shared__ int t[32]; t[threadIdx.x] = 0; __syncthreads();
+        int v = WHAT; __syncthreads(); y[threadIdx.x] = t[0] + v; }"""
+    found = {}
+    for name, what in (
+        ("count", "(atomicAdd(t + threadIdx.x / k, 1), 0)"),
+        ("two", "(atomicAdd(t + threadIdx.x / k, 2), 0)"),
+        ("old", "atomicAdd(t + threadIdx.x / k, 1)"),
+    ):
+        program = compile(text.replace("NAME", name).replace("WHAT", what))
+        memory = Memory(1 << 20)
+        kernel = Module(program, memory, LIMITS).kernel(name)
+        counts = sample(kernel.launch(1, 32, struct.pack("Qi", memory.allocate(256), 32)), remember=False)
+        made = [each for each in assembly(program, kernel.kernel).instructions if each.name == "ATOMS"]
+        found[name] = (counts.shared_atomics.wavefronts, counts.shared_atomics.accesses, made[0].counts_lanes)
+    assert found == {"count": (1, 32, True), "two": (32, 32, False), "old": (32, 32, False)}
 
 
 @pytest.mark.parametrize(("rounds", "length"), [(1, 300), (2, 300), (5, 300), (16, 100), (20, 70), (40, 50)])
