@@ -57,7 +57,7 @@ def expect_window(
     array: Any,
     *,
     size: int,
-    ratio: float = 1.0,
+    ratio: float | None = 1.0,
     hit: int = PERSISTING,
     miss: Sequence[int] = (NORMAL, STREAMING),
     what: str = "the stream",
@@ -81,7 +81,7 @@ def expect_window(
     if found.hit != hit:
         text = f"hitProp of {what} is {NAMES[found.hit]}; wanted is {NAMES[hit]}"
         bench.find("correctness", "wrong property", text, look="hitProp")
-    elif found.hit != found.miss and abs(found.ratio - ratio) > _NEARLY:
+    elif ratio is not None and found.hit != found.miss and abs(found.ratio - ratio) > _NEARLY:
         text = f"the hit ratio of {what} is {found.ratio:.4g}; wanted is {ratio:.4g}"
         bench.find("correctness", "wrong ratio", text, look="which part of the window should get hitProp")
     if found.miss not in miss:

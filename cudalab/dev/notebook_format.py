@@ -35,7 +35,7 @@ MARKERS = (MARKER, "# NBVAL_IGNORE_OUTPUT", "# NBVAL_SKIP", "# NBVAL_RAISES_EXCE
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 LANGUAGE = {"name": "python"}
 RECORD = "cudalab"  # the key in a cell's metadata
-AWAITING_GPU: frozenset[str] = frozenset({"05"})
+AWAITING_GPU: frozenset[str] = frozenset()
 """Chapters that were recorded on the simulated device so far, and say so; the others are recorded on a GPU."""
 _CELL_KEYS = {"tags", RECORD, "nbgrader", "jupyter", "slideshow", "editable", "deletable"}
 _WIDGET_TYPES = ("application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json")
