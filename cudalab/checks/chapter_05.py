@@ -5,7 +5,7 @@ Judged are set-asides, windows, launches and calls; never a time.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from cudalab.checks.gate import Gate
 from cudalab.checks.streams import HOST, StreamBench, Trial
 from cudalab.checks.windows import MIB, expect_window, l2_of, longest_window, most_aside, set_aside, window_of
 from cudalab.sim import cupy
-from cudalab.sim.device.timing.l2_cache import PERSISTING
+from cudalab.sim.device.queue.kernel_launch import KernelOperation
+from cudalab.sim.device.timing.l2_ranges import PERSISTING
 
 # --- 05.1 ------------------------------------------------------------------------------------------------------------
 
@@ -98,7 +99,7 @@ def _rounds(bench: StreamBench) -> None:
 def _rounds_once(bench: StreamBench, trial: Trial, count: int) -> None:
     table, total = trial.array(bench.random(bench.between(1000, 3000)), "table"), trial.array(np.zeros(3, np.float32))
     stream = trial.stream("the stream")
-    set_aside(trial, 16 * MIB)
+    set_aside(trial, most_aside(trial) // 2)
     first = trial.launcher(trial.kernel(_WORK, "first"), (1,), (256,), (table, total, np.int32(table.size)))
     second = trial.launcher(trial.kernel(_WORK, "second"), (1,), (1,), (total,))
     trial.call(first, second, stream, table, count)
@@ -114,7 +115,9 @@ def _rounds_once(bench: StreamBench, trial: Trial, count: int) -> None:
             PERSISTING,
         )
 
-    launched = {name: [one.work.window for one in trial.kernels(name)] for name in ("first", "second")}
+    launched = {
+        name: [cast(KernelOperation, one).work.window for one in trial.kernels(name)] for name in ("first", "second")
+    }
     bench.measure(WITH, 100 * sum(covers(each) for each in launched["first"]) / count)
     bench.measure(WITHOUT, 100 * sum(each is None for each in launched["second"]) / count)
     bench.measure(LEFT, float(window_of(trial, stream) is not None))
@@ -153,12 +156,12 @@ EVEN = Gate(
 
 
 def _share(bench: StreamBench) -> None:
-    few = bench.between(1, 4)
-    for aside, sizes in ((15, (15, 7.5)), (15, (few, 2, 3)), (20, (8, 11 + few, 4, 5))):
-        with bench.case(f"{len(sizes)} tables, {aside} MiB set aside") as trial:
-            room = set_aside(trial, aside * MIB)
-            tables = [cupy.empty(int(size * MIB) // 4, np.float32) for size in sizes]
-            streams = [trial.stream(f"stream {number}") for number in range(len(sizes))]
+    few = bench.between(1, 3) / 20
+    for shares in ((1.0, 0.5), (few, 0.2, 0.3), (0.4, 0.5 + few, 0.2, 0.2)):
+        with bench.case(f"{len(shares)} tables, {sum(shares):.0%} of what is set aside") as trial:
+            room = set_aside(trial, most_aside(trial) // 2)
+            tables = [cupy.empty(int(share * room) // 4, np.float32) for share in shares]
+            streams = [trial.stream(f"stream {number}") for number in range(len(shares))]
             trial.call(streams, tables)
             windows = [window_of(trial, stream) for stream in streams]
             for number, (window, table) in enumerate(zip(windows, tables, strict=True)):
