@@ -35,7 +35,7 @@ FAMILIES = {
     "copy_order", "copy_shapes", "cupy_runtime", "device_heap", "device_memory_calls", "driver_modules",
     "events", "faults", "floats", "functions",
     "graph_capture", "graph_conditionals", "graph_edges", "graph_memory", "graph_memory_rules", "graph_user_objects",
-    "graph_updates", "graphs",
+    "graph_attributes", "graph_updates", "graphs",
     "concurrent_atomics", "dependent_launch", "grid_sync", "host_memory", "implicit_waits", "integers",
     "l2_persistence",
     "launch_attributes", "launch_blocking", "launch_errors", "legacy_default", "managed", "mbarriers", "memory_spaces",

@@ -98,6 +98,27 @@ def refused():
     return result
 
 
+@program("data of edges is read back, from both ends and from the graph")
+def read_back():
+    warm_appends()
+    log = new_log()
+    with graph() as made:
+        a, b, c = (append_node(made, [], log, value) for value in range(3))
+        added = [code(cudart.cudaGraphAddDependencies(made, [a], [b], [data(1, 0, 1)], 1))]
+        added.append(code(cudart.cudaGraphAddDependencies(made, [a], [c], [data()], 1)))
+        edges = cudart.cudaGraphGetEdges(made, 2)
+        before, after = cudart.cudaGraphNodeGetDependencies(b, 1), cudart.cudaGraphNodeGetDependentNodes(a, 2)
+        nodes = [a, b, c]
+        found = zip(edges[1], edges[2], edges[3], strict=True)
+        return {
+            "added": added,
+            "codes": [code(edges), code(before), code(after)],
+            "edges": sorted([nodes.index(x), nodes.index(y), fields(edge)] for x, y, edge in found),
+            "before": [fields(edge) for edge in before[2]],
+            "after": sorted(fields(edge) for edge in after[2]),
+        }
+
+
 @program("the same edge with other data: added again, removed with the wrong data")
 def two_of_one():
     warm_appends()

@@ -60,6 +60,30 @@ def references():
     return result
 
 
+@program("what creating and counting objects refuses")
+def errors():
+    objects = Objects()
+    one = objects.new(5)
+    result = {
+        "no flags": code(objects.create(1, 1, 0)),
+        "other flags": code(objects.create(1, 1, 3)),
+        "no count": code(objects.create(1, 0)),
+        "retain none": code(cudart.cudaUserObjectRetain(one, 0)),
+        "release none": code(cudart.cudaUserObjectRelease(one, 0)),
+        "retain null": code(cudart.cudaUserObjectRetain(0, 1)),
+        "release null": code(cudart.cudaUserObjectRelease(0, 1)),
+    }
+    with graph() as made:
+        result["graph"] = {
+            "no count": code(cudart.cudaGraphRetainUserObject(made, one, 0, 0)),
+            "flags": code(cudart.cudaGraphRetainUserObject(made, one, 1, 2)),
+        }
+    cudart.cudaUserObjectRelease(one, 1)
+    result["gone"] = objects.after(1)
+    done()
+    return result
+
+
 @program("an object with a large count, and a pointer as its data")
 def large_count():
     objects = Objects()
@@ -84,6 +108,22 @@ def retained_by_a_graph():
     result["with the graph"] = objects.after(1)
     result["released"] = code(cudart.cudaUserObjectRelease(own, 1))
     result["gone"] = objects.after(2)
+    return result
+
+
+@program("a graph releases references, some and all")
+def released_by_a_graph():
+    objects = Objects()
+    one = objects.new(1)
+    with graph() as made:
+        result = {"retained": code(cudart.cudaGraphRetainUserObject(made, one, 3, 0))}
+        cudart.cudaUserObjectRelease(one, 1)
+        result["some"] = code(cudart.cudaGraphReleaseUserObject(made, one, 2))
+        result["alive"] = objects.soon()
+        result["none"] = code(cudart.cudaGraphReleaseUserObject(made, one, 0))
+        result["last"] = code(cudart.cudaGraphReleaseUserObject(made, one, 1))
+        result["gone"] = objects.after(1)
+    done()
     return result
 
 
