@@ -37,7 +37,7 @@ FAMILIES = {
     "graph_capture", "graph_conditionals", "graph_edges", "graph_memory", "graph_memory_rules", "graph_user_objects",
     "graph_attributes", "graph_updates", "graphs",
     "concurrent_atomics", "dependent_launch", "grid_sync", "host_memory", "implicit_waits", "integers",
-    "l2_persistence",
+    "l2_persistence", "l2_windows",
     "launch_attributes", "launch_blocking", "launch_errors", "legacy_default", "managed", "mbarriers", "memory_spaces",
     "named_barriers", "per_thread", "pool", "pools", "printing", "programmatic_launch", "raw_modules",
     "runtime_memory", "spinning", "stream_handles", "stream_values", "streams", "sync_domains", "targets", "textures",
