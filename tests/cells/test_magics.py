@@ -1,5 +1,7 @@
 """`%%cuda` and `%%isolated` in IPython."""
 
+import sys
+
 import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -12,7 +14,8 @@ SCALE = "template <typename T> __global__ void scale(T *a, T by)\n{\n    a[threa
 
 
 @pytest.fixture
-def shell():
+def shell(monkeypatch):
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # a shell puts its own there
     made = InteractiveShell()
     magics.register(made)
     yield made
@@ -28,7 +31,6 @@ def run(shell, cell):
 
 def test_import_in_ipython_makes_the_magics_known():
     import subprocess
-    import sys
 
     code = "import cudalab\nprint([n for n in ('cuda', 'isolated') if get_ipython().find_cell_magic(n)])"
     line = [sys.executable, "-m", "IPython", "--no-banner", "--colors=NoColor", "-c", code]

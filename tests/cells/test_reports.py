@@ -2,6 +2,7 @@
 
 import html
 import re
+import sys
 import traceback
 
 import numpy as np
@@ -18,6 +19,7 @@ TWICE = 'extern "C" __global__ void twice(float *a)\n{\n    a[threadIdx.x] *= 2;
 
 @pytest.fixture
 def shell(monkeypatch):
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # a shell puts its own there
     for name in ("cell_of_file", "stream_names"):
         monkeypatch.setattr(card, name, getattr(card, name))
     monkeypatch.setattr(card, "cell_of_kernel", {})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -152,6 +153,7 @@ def fresh_shell() -> Iterator[InteractiveShell]:
     """A fresh notebook, and a simulated device without what earlier mistakes left behind. Afterwards messages know its
     cells and its streams' names no more."""
     named = card.cell_of_file, card.stream_names
+    main = sys.modules["__main__"]  # a shell puts its own there
     cudalab.reset()
     InteractiveShell.clear_instance()
     shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
@@ -160,6 +162,7 @@ def fresh_shell() -> Iterator[InteractiveShell]:
         yield shell
     finally:
         InteractiveShell.clear_instance()
+        sys.modules["__main__"] = main
         card.cell_of_file, card.stream_names = named
         cudalab.reset()
 

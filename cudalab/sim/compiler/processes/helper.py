@@ -97,6 +97,7 @@ class _Helper:
         self._replies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._ready = False
         self._errors = tempfile.TemporaryFile()  # what a dying compiler prints
+        self._folder = _empty_folder()
         command, inner = _command(jailed)
         self._wrapped = inner
         windows = {"creationflags": 0x08000200} if sys.platform == "win32" else {"start_new_session": True}
@@ -105,7 +106,7 @@ class _Helper:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            cwd=_empty_folder(),
+            cwd=self._folder,
             bufsize=0,
             **windows,
         )
@@ -113,6 +114,10 @@ class _Helper:
 
     def alive(self) -> bool:
         return self.process.poll() is None
+
+    def usable(self) -> bool:
+        """Whether it can take a request: it is alive, and nobody has tidied away the folder that it stands in."""
+        return self.alive() and os.path.isdir(self._folder)
 
     def exchange(self, request: Request, bounds: Limits) -> Reply:
         """Send ``request`` and wait for the reply; ``HelperFailure`` when it exceeds ``bounds``."""
@@ -296,7 +301,7 @@ class _Pool:
 
     def start(self, count: int = 1) -> None:
         with self._changed:
-            self._drop_dead()
+            self._drop_unusable()
             while len(self._helpers) < min(count, _MOST_HELPERS):
                 self._helpers.append(_Helper(self.jailed))
 
@@ -304,7 +309,7 @@ class _Pool:
         """An idle helper, preferably one that knows ``program``; waits for one when all are busy."""
         with self._changed:
             while True:
-                self._drop_dead()
+                self._drop_unusable()
                 idle = [helper for helper in self._helpers if not helper.busy]
                 if idle:
                     helper = next((entry for entry in idle if program in entry.programs), idle[0])
@@ -340,10 +345,10 @@ class _Pool:
         for helper in self._helpers:
             helper.abandon()
 
-    def _drop_dead(self) -> None:
-        for helper in [entry for entry in self._helpers if not entry.busy and not entry.alive()]:
+    def _drop_unusable(self) -> None:
+        for helper in [entry for entry in self._helpers if not entry.busy and not entry.usable()]:
             self._helpers.remove(helper)
-            helper.close()
+            helper.kill()
 
 
 _pools = {False: _Pool(False), True: _Pool(True)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -174,6 +175,14 @@ def test_killed_helper_is_replaced(own_helpers: None) -> None:
     psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=5)
     assert _works()
     assert pid not in _processes()
+
+
+def test_a_helper_whose_folder_was_tidied_away_is_replaced(own_helpers: None) -> None:
+    _works()
+    (pid,) = _processes()
+    shutil.rmtree(psutil.Process(pid).cwd())
+    assert _works()
+    assert _processes().isdisjoint({pid})
 
 
 def test_helper_killed_at_work(own_helpers: None) -> None:
