@@ -3,7 +3,7 @@ between, functions of the host in a queue, and the order of calls for one copy e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,11 +12,11 @@ from cudalab.checks.exercise import Exercise
 from cudalab.checks.gate import Gate
 from cudalab.checks.streams import HOST, StreamBench, Trial
 from cudalab.sim.device.profile import load
+from cudalab.sim.device.queue.operation import Operation
+from cudalab.sim.device.queue.stream import LEGACY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cudalab.sim.device.queue.operation import Operation
+    from collections.abc import Callable, Sequence
 
 # --- 11.1 ------------------------------------------------------------------------------------------------------------
 
@@ -77,10 +77,16 @@ def _pipeline(bench: StreamBench) -> None:
     for size, number in PIPELINES:
         size += bench.between(0, 3) * (size > MEASURED)
         with bench.case(f"{size} elements, {number} stream{'s' * (number > 1)}") as trial:
-            _pipeline_once(bench, trial, size, number)
+            _pipeline_once(bench, trial, size, number, _measure_pipeline)
 
 
-def _pipeline_once(bench: StreamBench, trial: Trial, size: int, number: int, *, measured: bool = True) -> None:
+def _pipeline_once(
+    bench: StreamBench,
+    trial: Trial,
+    size: int,
+    number: int,
+    measure: Callable[[StreamBench, Trial, Sequence[int], int, int], None],
+) -> None:
     kernel = trial.kernel(_RELAX, "relax")
     values = bench.random(size)
     factor, term = np.float32(bench.between(2, 9) / 16), np.float32(bench.between(1, 9))
@@ -114,28 +120,38 @@ def _pipeline_once(bench: StreamBench, trial: Trial, size: int, number: int, *, 
     )
     look = "what each piece copies in and out, and in which order"
     trial.expect("y", y, factor * values + term, tolerance=1e-6, known=known, look=look)
-    if measured and size >= MEASURED:
-        _measure_pipeline(bench, trial, lengths, size, number)
+    if size >= MEASURED:
+        measure(bench, trial, lengths, size, number)
 
 
 def _measure_pipeline(bench: StreamBench, trial: Trial, lengths: Sequence[int], size: int, number: int) -> None:
     kernels = list(zip(trial.kernels("relax"), lengths, strict=True))
-    copies = [one for one in trial.operations if one.kind == "copy"]
-    ways = {way: [(one, one.bytes // 4) for one in copies if one.engine == way] for way in ("h2d", "d2h")}
+    into, out = _copies(trial, "h2d"), _copies(trial, "d2h")
     bench.measure(HOST_11_1, len(trial.waits) + len(trial.polls))
-    bench.measure(PAGEABLE, sum("pageable" in one.name for one in copies))
-    for way in ways.values():
+    bench.measure(PAGEABLE, sum("pageable" in one.name for one, _ in (*into, *out)))
+    for way in (into, out):
         bench.measure(COPIED, sum(length for _, length in way) / size)
     bench.measure(STREAMS, round(100 * len({one.stream for one, _ in kernels}) / number))
-    both = [*ways["h2d"], *ways["d2h"]]
-    possible = size * size * (1 - 1 / number)  # equal pieces, one stream each: all but their own
-    bench.measure(KERNELS_COPIES, round(100 * _unordered(trial, kernels, both) / (2 * possible)))
-    bench.measure(BOTH_WAYS, round(100 * _unordered(trial, ways["h2d"], ways["d2h"]) / possible))
+    bench.measure(KERNELS_COPIES, _unordered(trial, kernels, [*into, *out], 2 * size * size * (1 - 1 / number)))
+    bench.measure(BOTH_WAYS, _unordered(trial, into, out, size * size * (1 - 1 / number)))
 
 
-def _unordered(trial: Trial, some: Sequence[tuple[Operation, int]], others: Sequence[tuple[Operation, int]]) -> int:
-    """Pairs of elements in pieces of work that may overlap."""
-    return sum(m * n for one, m in some for other, n in others if trial.order.unordered(one, other))
+def _copies(trial: Trial, way: Literal["h2d", "d2h"]) -> list[tuple[Operation, int]]:
+    """The copies of one direction, and how many elements each of them moved."""
+    copies = [one for one in trial.operations if one.kind == "copy"]
+    return [(one, one.bytes // 4) for one in copies if one.engine == way]
+
+
+def _unordered(
+    trial: Trial,
+    some: Sequence[tuple[Operation, int]],
+    others: Sequence[tuple[Operation, int]],
+    possible: float,
+) -> int:
+    """Pairs of elements in pieces of work that may overlap, in percent. ``possible``: where the pieces are equal and
+    have a stream each, all pairs but those of one piece."""
+    pairs = sum(m * n for one, m in some for other, n in others if trial.order.unordered(one, other))
+    return round(100 * pairs / possible)
 
 
 PIPELINE = Exercise(
@@ -249,8 +265,15 @@ APART = Gate(
     points=3,
     least=100,
     baseline=0,
-    look="what else orders the requests: work in the NULL stream waits for all blocking streams, and they for it",
+    look="what orders the requests besides: waits for events between the streams of two requests",
 )
+IN_NULL_STREAM = Gate(
+    "launches in the NULL stream, for each request",
+    most=0,
+    baseline=1,
+    look="work in the NULL stream waits for all blocking streams, and they wait for it",
+)
+STREAMS_11_3 = STREAMS.of(baseline=100, look="streams[k % len(streams)] for request k, for any number of streams")
 HOST_11_3 = HOST.of(baseline=0)
 LAUNCHES = Gate(
     "launches, for each request", least=2, most=2, baseline=2, look="one step and one note for each request"
@@ -277,18 +300,21 @@ def _serve_once(bench: StreamBench, trial: Trial, count: int, number: int) -> No
         notes[request](stream)
 
     streams = [trial.stream(f"streams[{i}]", non_blocking=False) for i in range(number)]
-    trial.call(count, step, note, streams)
-    trial.expect(
-        "log", log, 2 * values + 1, tolerance=1e-6, look="a note reads what the step of its request has written"
-    )
+    apart = "a note is in another stream than the step of its request, and no event orders the two"
+    trial.call(count, step, note, streams, mistakes=lambda trial: apart)
+    nothing = np.full(count, np.nan, np.float32)
+    early = "the notes were put in front of their steps" if trial.kernels("note") else "no note was launched"
+    look = "a note reads what the step of its request has written"
+    trial.expect("log", log, 2 * values + 1, tolerance=1e-6, known=(Known(early, nothing),), look=look)
     ran = trial.kernels("step")
     pairs = [(a, b) for i, a in enumerate(ran) for b in ran[i + 1 :] if a.stream is not b.stream]
-    apart = sum(trial.order.unordered(a, b) for a, b in pairs)
-    used = len({one.stream for one in ran})
     bench.measure(LAUNCHES, len(trial.kernels()) / count)
     bench.measure(HOST_11_3, len(trial.waits) + len(trial.polls))
+    bench.measure(IN_NULL_STREAM, sum(one.stream.handle == LEGACY for one in trial.kernels()) / count)
+    bench.measure(STREAMS_11_3, round(100 * len({one.stream for one in ran}) / min(number, count)))
     if number > 1:
-        bench.measure(APART, round(100 * apart / len(pairs)) if used == min(number, count) else 0)
+        free = sum(trial.order.unordered(a, b) for a, b in pairs)
+        bench.measure(APART, round(100 * free / len(pairs)) if pairs else 0)
 
 
 SERVE = Exercise(
@@ -296,7 +322,7 @@ SERVE = Exercise(
     title="The NULL stream in between",
     kernel="serve",
     examine=_serve,
-    gates=(APART, LAUNCHES, HOST_11_3),
+    gates=(APART, IN_NULL_STREAM, STREAMS_11_3, LAUNCHES, HOST_11_3),
     answer="function",
 )
 
@@ -335,7 +361,22 @@ def _add_up_once(bench: StreamBench, trial: Trial, count: int) -> None:
         launches[k](stream)
         d[k].data.copy_to_host_async(parts[k].ctypes.data, parts[k].nbytes, stream)
 
-    trial.call(count, work, parts, totals, trial.stream("stream"))
+    stream, late = trial.stream("stream"), list[Operation]()
+
+    def wait() -> None:
+        """The caller waits for the stream, and for nothing else."""
+        stream.synchronize()
+        late.extend(one for one in _functions(trial) if not trial.order.host_knows(one))
+
+    trial.call(count, work, parts, totals, stream, after=wait)
+    if late:
+        text = (
+            f"the caller waited for stream, and {len(late)} of {len(_functions(trial))} functions may still be to run"
+        )
+        look = (
+            "which stream the functions are in: what is in another has to be joined, by an event for which stream waits"
+        )
+        bench.find("soundness", "not joined", text, look=look)
     expected = (2 * values + 1).sum(axis=1)
     only_last = np.where(np.arange(count) < count - 1, np.nan, expected)
     known = (
@@ -344,9 +385,12 @@ def _add_up_once(bench: StreamBench, trial: Trial, count: int) -> None:
     )
     look = "what the function gets as its argument, and what is in parts[k] when it runs"
     trial.expect("totals", totals, expected, tolerance=1e-4, known=known, look=look)
-    functions = sum(one.kind == "host" for one in trial.operations)
-    bench.measure(FUNCTIONS, functions / count)
+    bench.measure(FUNCTIONS, len(_functions(trial)) / count)
     bench.measure(HOST_11_4, (len(trial.waits) + len(trial.polls)) / count)
+
+
+def _functions(trial: Trial) -> list[Operation]:
+    return [one for one in trial.operations if one.kind == "host"]
 
 
 ADD_UP = Exercise(
@@ -369,36 +413,42 @@ BEHIND = Gate(
 )
 
 
+STREAMS_11_5 = STREAMS.of(baseline=100)
+KERNELS_COPIES_11_5 = KERNELS_COPIES.of(
+    baseline=100,
+    look="how long the pieces are, and events that make one piece wait for another: each piece has a stream of its "
+    "own, and needs nothing of the others",
+)
+
+
 def _one_engine(bench: StreamBench) -> None:
     profile = load("h200-1ce")
     for size, number in ((20_003, 4), (24_000, 2), (1001, 3), (2, 4), (5000, 1)):
         size += bench.between(0, 3) * (size > MEASURED)
         text = f"{size} elements, {number} stream{'s' * (number > 1)}, one copy engine"
         with bench.case(text, profile=profile) as trial:
-            _one_engine_once(bench, trial, size, number)
+            _pipeline_once(bench, trial, size, number, _measure_one_engine)
 
 
-def _one_engine_once(bench: StreamBench, trial: Trial, size: int, number: int) -> None:
-    _pipeline_once(bench, trial, size, number, measured=False)
-    copies = [one for one in trial.operations if one.kind == "copy"]
-    out = [at for at, one in enumerate(copies) if "D2H" in one.name]
-    behind = sum("H2D" in one.name for one in copies[min(out, default=0) :])
-    if size >= MEASURED:
-        kernels = trial.kernels("relax")
-        bench.measure(BEHIND, behind)
-        bench.measure(STREAMS_11_5, round(100 * len({one.stream for one in kernels}) / number))
-        bench.measure(HOST_11_3, len(trial.waits) + len(trial.polls))
-        for way in ("H2D", "D2H"):
-            bench.measure(COPIED, sum(one.bytes // 4 for one in copies if way in one.name) / size)
+def _measure_one_engine(bench: StreamBench, trial: Trial, lengths: Sequence[int], size: int, number: int) -> None:
+    kernels = list(zip(trial.kernels("relax"), lengths, strict=True))
+    into, out = _copies(trial, "h2d"), _copies(trial, "d2h")
+    first_out = min((one.sequence for one, _ in out), default=0)
+    bench.measure(BEHIND, sum(one.sequence > first_out for one, _ in into))
+    bench.measure(STREAMS_11_5, round(100 * len({one.stream for one, _ in kernels}) / number))
+    possible = 2 * size * size * (1 - 1 / number)
+    bench.measure(KERNELS_COPIES_11_5, _unordered(trial, kernels, [*into, *out], possible))
+    bench.measure(HOST_11_3, len(trial.waits) + len(trial.polls))
+    for way in (into, out):
+        bench.measure(COPIED, sum(length for _, length in way) / size)
 
 
-STREAMS_11_5 = STREAMS.of(baseline=100)
 ONE_ENGINE = Exercise(
     id="11.5",
     title="One copy engine",
     kernel="one_engine",
     examine=_one_engine,
-    gates=(BEHIND, STREAMS_11_5, HOST_11_3, COPIED),
+    gates=(BEHIND, STREAMS_11_5, KERNELS_COPIES_11_5, HOST_11_3, COPIED),
     answer="function",
 )
 

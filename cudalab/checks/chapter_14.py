@@ -295,6 +295,12 @@ EARLY = Gate(
     baseline=0,
     look="what the event stands for when the wait is called: its last record, not its first",
 )
+HELD_UP = Gate(
+    "waits of first for second",
+    most=0,
+    baseline=0,
+    look="what first waits for: a producer needs nothing of the consumers",
+)
 HOST_14_3 = HOST.of(baseline=0)
 
 
@@ -317,18 +323,36 @@ def _relay_once(bench: StreamBench, trial: Trial, count: int) -> None:
     def consume(k: int, stream: Any) -> None:
         takes[k](stream)
 
-    trial.call(count, produce, consume, trial.stream("first"), trial.stream("second"))
-    known = (Known("the consumers ran before their producers", np.full(count, np.nan, np.float32)),)
-    trial.expect("y", y, 2 * values + 1, tolerance=1e-6, known=known)
+    first, second = trial.stream("first"), trial.stream("second")
+    trial.call(count, produce, consume, first, second, mistakes=_relay_mistake)
     made, taken = trial.kernels("produce"), trial.kernels("consume")
+    early = "the consumers ran before their producers" if taken else "no item is consumed"
+    known = (Known(early, np.full(count, np.nan, np.float32)),)
+    trial.expect("y", y, 2 * values + 1, tolerance=1e-6, known=known)
     if len(made) != count or len(taken) != count:
         text = f"produce ran {len(made)} times and consume {len(taken)} times; {count} times each are wanted"
         bench.find("correctness", "wrong launches", text, look="each item is produced once and consumed once")
         return
+    for kernels, stream, name in ((made, first, "first"), (taken, second, "second")):
+        if astray := sum(one.stream.handle != stream.ptr for one in kernels):
+            text = f"{astray} of {count} {kernels[0].name} kernels ran in another stream than {name}"
+            bench.find("correctness", "wrong stream", text, look="items are produced in first and consumed in second")
     pairs = [(taken[k], later) for k in range(count) for later in made[k + 1 :]]
     if pairs:
         bench.measure(EARLY, round(100 * sum(trial.order.unordered(*pair) for pair in pairs) / len(pairs)))
+    waits = [one for one in trial.operations if one.kind == "wait"]
+    bench.measure(HELD_UP, sum(one.stream.handle == first.ptr for one in waits))
     bench.measure(HOST_14_3, len(trial.waits) + len(trial.polls))
+
+
+def _relay_mistake(trial: Trial) -> str:
+    """Why a consumer is unordered with its producer, where an event is not merely early or late."""
+    if not any(one.kind == "wait" for one in trial.operations):
+        return "second never waits for an event"
+    made = {one.stream for one in trial.kernels("produce")}
+    if not any(one.stream in made for one in trial.operations if one.kind == "record"):
+        return "the event is recorded in another stream than the producer: it says nothing about first"
+    return ""
 
 
 RECORDED_AGAIN = Exercise(
@@ -336,7 +360,7 @@ RECORDED_AGAIN = Exercise(
     title="An event that is recorded again",
     kernel="relay",
     examine=_relay,
-    gates=(EARLY, HOST_14_3),
+    gates=(EARLY, HELD_UP, HOST_14_3),
     answer="function",
 )
 
@@ -447,18 +471,33 @@ def _random_tasks(bench: StreamBench, count: int, streams: int) -> tuple[str, li
 def _tasks_once(bench: StreamBench, trial: Trial, needs: list[list[int]], place: list[int]) -> None:
     out = trial.empty((len(needs),), np.float32)
     kernel = trial.kernel(_TASK, "task")
-    tasks, expected = [], np.zeros(len(needs), np.float32)
+    expected = np.zeros(len(needs), np.float32)
+    called: list[int] = []
+
+    def task_of(k: int) -> Any:
+        given = [np.int32(number) for number in (k, *needs[k], *(-1,) * (3 - len(needs[k])))]
+        launch = trial.launcher(kernel, (1,), (1,), (out, *given))
+
+        def task(stream: Any) -> None:
+            launch(stream)
+            called.append(k)
+
+        return task
+
     for k, others in enumerate(needs):
-        given = [np.int32(number) for number in (k, *others, *(-1,) * (3 - len(others)))]
-        tasks.append(trial.launcher(kernel, (1,), (1,), (out, *given)))
         expected[k] = 1 + expected[others].sum()
     streams = [trial.stream(f"streams[{i}]") for i in range(max(place) + 1)]
-    trial.call(tasks, needs, place, streams)
+    trial.call([task_of(k) for k in range(len(needs))], needs, place, streams)
     trial.expect("out", out, expected, tolerance=1e-5)
-    ran = trial.kernels("task")
-    if len(ran) != len(needs):
-        bench.find("correctness", "wrong launches", f"{len(ran)} tasks ran; {len(needs)} are wanted")
+    if sorted(called) != list(range(len(needs))):
+        text = f"{len(called)} tasks were launched; wanted is each of {len(needs)} once"
+        bench.find("correctness", "wrong launches", text, look="tasks[k](…), once for each k")
         return
+    ran = [kernel for _, kernel in sorted(zip(called, trial.kernels("task"), strict=True), key=lambda pair: pair[0])]
+    astray = [k for k, one in enumerate(ran) if one.stream.handle != streams[place[k]].ptr]
+    if astray:
+        text = f"task {astray[0]} did not run in streams[{place[astray[0]]}], where it has to; {len(astray)} in all"
+        bench.find("correctness", "wrong stream", text, look="task k goes into streams[place[k]]")
     waits, before = _needed(needs, place)
     apart = [(a, b) for b in range(len(needs)) for a in range(b) if a not in before[b]]
     bench.measure(NOTHING_NEW, sum(call.name == "stream_wait_event" for call in trial.calls) - waits)

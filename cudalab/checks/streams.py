@@ -347,6 +347,7 @@ class Trial:
             self._watch.on = False
         for raised in self._watch.raised[:1]:
             self.bench.failed(raised, "a function of the host that stands in a stream stops")
+            raise Stop
         for hazard in self.hazards:
             self.bench.find(
                 "soundness",

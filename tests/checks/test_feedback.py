@@ -105,3 +105,9 @@ def test_a_message_out_of_order_is_told_what_is_missing(
 ) -> None:
     told = str(checked(exercise, *replace))
     assert says in told and "use atomics" not in told
+
+
+def test_a_function_in_a_queue_that_stops_explains_the_values_that_it_did_not_write() -> None:
+    result = checked("11.4", ("totals[k] = parts[k].sum()", "totals[k] = parts[2 * k - k, 0, 0]"))
+    assert {f.rule for f in result.findings} == {"IndexError", "no result"}
+    assert not any(f.mistake for f in result.findings)

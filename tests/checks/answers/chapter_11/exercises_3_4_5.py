@@ -7,6 +7,7 @@ from tests.checks.answers.answer import Right, Wrong, table
 # --- 11.3 ---
 
 _SERVE_APART = "pairs of requests in different streams that may overlap (%)"
+_STREAMS = "streams at work (% of those given)"
 _WAITED = "waits and queries of the host"
 _NOTE = "        note(k, stream)\n"
 
@@ -22,12 +23,31 @@ ANSWERS_11_3 = table(
         "efficiency",
         _SERVE_APART,
     ),
-    Wrong("two streams", (("k % len(streams)", "k % min(2, len(streams))"),), "efficiency", _SERVE_APART),
+    Wrong(
+        "the notes last, in the NULL stream",
+        (
+            (_NOTE, ""),
+            (
+                "        step(k, stream)\n",
+                "        step(k, stream)\n    for k in range(count):\n        note(k, cp.cuda.Stream.null)\n",
+            ),
+        ),
+        "efficiency",
+        "launches in the NULL stream, for each request",
+    ),
+    Wrong(
+        "a chain of events",
+        ((_NOTE, _NOTE + "        streams[(k + 1) % len(streams)].wait_event(stream.record())\n"),),
+        "efficiency",
+        _SERVE_APART,
+    ),
+    Wrong("two streams", (("k % len(streams)", "k % min(2, len(streams))"),), "efficiency", _STREAMS),
     Wrong(
         "the note in the next stream",
         ((_NOTE, "        note(k, streams[(k + 1) % len(streams)])\n"),),
         "soundness",
         "hazard",
+        mistake="another stream than the step",
     ),
     Wrong(
         "the note in a stream that waits for nobody",
@@ -37,15 +57,28 @@ ANSWERS_11_3 = table(
         ),
         "soundness",
         "hazard",
+        mistake="another stream than the step",
+    ),
+    Wrong(
+        "an event of the stream before the step",
+        (
+            ("    for k", "    aside = cp.cuda.Stream(non_blocking=True)\n    for k"),
+            ("        step(k, stream)\n", "        aside.wait_event(stream.record())\n        step(k, stream)\n"),
+            (_NOTE, "        note(k, aside)\n"),
+        ),
+        "soundness",
+        "hazard",
+        mistake="was recorded too early",
     ),
     Wrong(
         "the note first",
         (("        step(k, stream)\n        note(k, stream)\n", "        note(k, stream)\n        step(k, stream)\n"),),
         "correctness",
         "wrong values",
+        mistake="in front of their steps",
     ),
     Wrong("waits for each", ((_NOTE, _NOTE + "        stream.synchronize()\n"),), "efficiency", _WAITED),
-    Wrong("no notes", ((_NOTE, ""),), "correctness", "wrong values", cheat=True),
+    Wrong("no notes", ((_NOTE, ""),), "correctness", "wrong values", mistake="no note was launched", cheat=True),
     Wrong(
         "polls",
         ((_NOTE, _NOTE + "        while not stream.done:\n            pass\n"),),
@@ -127,6 +160,15 @@ ANSWERS_11_4 = table(
         "soundness",
         "hazard",
     ),
+    Wrong(
+        "in a stream that nothing joins",
+        (
+            ("    for k", "    aside = cp.cuda.Stream(non_blocking=True)\n    for k"),
+            (_PUT, "        aside.wait_event(stream.record())\n        aside.launch_host_func(total, k)\n"),
+        ),
+        "soundness",
+        "not joined",
+    ),
     Wrong("waits as well", ((_PUT, _PUT + "        stream.synchronize()\n"),), "efficiency", _WAITED),
     Wrong(
         "one function at the end",
@@ -185,8 +227,12 @@ ANSWERS_11_4 = table(
     Right(
         "functions in a stream of their own",
         (
-            (_PUT, "        aside.wait_event(stream.record())\n        aside.launch_host_func(total, k)\n"),
             ("    for k", "    aside = cp.cuda.Stream(non_blocking=True)\n    for k"),
+            (
+                _PUT,
+                "        aside.wait_event(stream.record())\n        aside.launch_host_func(total, k)\n"
+                "    stream.wait_event(aside.record())\n",
+            ),
         ),
     ),
     Right(
@@ -210,7 +256,21 @@ def add_up(count, work, parts, totals, stream):
 
 _BEHIND = "copies in that stand behind a copy out"
 _COPIED = "bytes copied in and out, for each byte of x and y"
-_STREAMS = "streams at work (% of those given)"
+_APART = "kernels that nothing orders with other pieces' copies (% of the possible)"
+_CHAIN = """
+def one_engine(x, y, d, launch, streams):
+    {ends}
+    before = None
+    pieces = list(zip(ends[:-1], ends[1:], streams, strict=True))
+    for begin, end, stream in pieces:
+        if before is not None:
+            stream.wait_event(before)
+        d[begin:end].set(x[begin:end], stream=stream)
+        launch(begin, end, stream)
+        before = stream.record()
+    for begin, end, stream in pieces:
+        d[begin:end].get(out=y[begin:end], blocking=False, stream=stream)
+"""
 _IN = "        d[begin:end].set(x[begin:end], stream=stream)\n"
 _OUT = "        d[begin:end].get(out=y[begin:end], blocking=False, stream=stream)\n"
 _LOOP = "    for begin, end, stream in pieces:\n"
@@ -256,6 +316,31 @@ def one_engine(x, y, d, launch, streams):
     launch(0, len(x), streams[0])
     d.get(out=y, blocking=False, stream=streams[0])
 """,
+    ),
+    Wrong(
+        "a chain",
+        (),
+        "efficiency",
+        _APART,
+        source=_CHAIN.format(ends="ends = [len(x) * i // len(streams) for i in range(len(streams) + 1)]"),
+    ),
+    Wrong(
+        "a chain of uneven pieces",
+        (),
+        "efficiency",
+        _APART,
+        source=_CHAIN.format(ends="ends = [min(i, len(x)) for i in range(len(streams))] + [len(x)]"),
+    ),
+    Wrong(
+        "uneven pieces",
+        (
+            (
+                "len(x) * i // len(streams) for i in range(len(streams) + 1)]",
+                "min(i, len(x)) for i in range(len(streams))] + [len(x)]",
+            ),
+        ),
+        "efficiency",
+        _APART,
     ),
     Wrong(
         "waits for the copies in",

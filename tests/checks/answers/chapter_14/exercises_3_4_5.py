@@ -13,31 +13,39 @@ _WAIT = "        second.wait_event(first.record())\n"
 
 ANSWERS_14_3 = table(
     "14.3",
-    Wrong("no wait", ((_WAIT, ""),), "soundness", "hazard"),
+    Wrong("no wait", ((_WAIT, ""),), "soundness", "hazard", mistake="second never waits"),
     Wrong(
         "waits behind the consumer",
         ((_WAIT, ""), ("        consume(k, second)\n", "        consume(k, second)\n" + _WAIT)),
         "soundness",
         "hazard",
+        mistake="too late",
     ),
     Wrong(
         "records before the producer",
         (("        produce(k, first)\n" + _WAIT, _WAIT + "        produce(k, first)\n"),),
         "soundness",
         "hazard",
+        mistake="too early",
     ),
     Wrong(
         "records in the other stream",
         (("first.record()", "second.record()"),),
         "soundness",
         "hazard",
+        mistake="another stream than the producer",
     ),
-    Wrong("consumes in the first stream", (("consume(k, second)", "consume(k, first)"),), "efficiency", _EARLY),
+    Wrong(
+        "consumes in the first stream",
+        (("consume(k, second)", "consume(k, first)"),),
+        "correctness",
+        "wrong stream",
+    ),
     Wrong(
         "the first stream waits, too",
         (("        consume(k, second)\n", "        consume(k, second)\n        first.wait_event(second.record())\n"),),
         "efficiency",
-        _EARLY,
+        "waits of first for second",
     ),
     Wrong("the host waits", (("second.wait_event(first.record())", "first.synchronize()"),), "efficiency", _HOST),
     Wrong(
@@ -69,7 +77,14 @@ def relay(count, produce, consume, first, second):
         cheat=True,
     ),
     Wrong("six items only", (("range(count)", "range(min(count, 6))"),), "correctness", "wrong values", cheat=True),
-    Wrong("produces only", (("        consume(k, second)\n", ""),), "correctness", "wrong values", cheat=True),
+    Wrong(
+        "produces only",
+        (("        consume(k, second)\n", ""),),
+        "correctness",
+        "wrong values",
+        mistake="no item is consumed",
+        cheat=True,
+    ),
     Right(
         "one event, in turn",
         (
@@ -246,9 +261,19 @@ ANSWERS_14_5 = table(
     Wrong(
         "all in one stream",
         (),
-        "efficiency",
-        _FREE,
+        "correctness",
+        "wrong stream",
         source="def run(tasks, needs, place, streams):\n    for task in tasks:\n        task(streams[0])\n",
+        cheat=True,
+    ),
+    Wrong(
+        "other streams, as many",
+        (
+            ("streams[place[k]], known[place[k]]", "streams[turned[k]], known[turned[k]]"),
+            ("    events, before", "    turned = [(p + 1) % len(streams) for p in place]\n    events, before"),
+        ),
+        "correctness",
+        "wrong stream",
         cheat=True,
     ),
     Wrong("six tasks only", (("enumerate(tasks)", "enumerate(tasks[:6])"),), "correctness", "wrong values", cheat=True),
