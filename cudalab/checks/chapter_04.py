@@ -3,7 +3,7 @@ for many rows, and allocations that fail half-way."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,12 @@ from cudalab.checks.exercise import Exercise
 from cudalab.checks.gate import Gate
 from cudalab.checks.streams import StreamBench, Trial
 from cudalab.checks.work import ATOMICS_EACH, BUSIEST, LOADED, SECTORS_LOADED, SECTORS_STORED, STORED, Needs
+from cudalab.sim.device.observer import Observer
+
+if TYPE_CHECKING:
+    from cudalab.sim.device.caller import Place
+    from cudalab.sim.device.declaration import Call
+    from cudalab.sim.device.device import Device
 
 # --- 04.1 ------------------------------------------------------------------------------------------------------------
 
@@ -234,24 +240,37 @@ def _crop_once(bench: StreamBench, trial: Trial, height: int, width: int) -> Non
     image = trial.array(whole, "image")
     out = trial.pinned(np.full((height, width), np.nan, np.float32))
     trial.call(image.data.ptr, pitch, top, left, out)
-    packed = whole.reshape(-1)[top * columns + left :]
-    known = (
-        Known(
-            "the rows are taken as if they followed each other without padding", _without_padding(packed, out, columns)
-        ),
-        Known("the corner at the top left is copied", whole[:height, :width]),
-        Known("top and left have changed places", whole[left : left + height, top : top + width]),
-    )
-    expected = whole[top : top + height, left : left + width]
-    trial.expect("out", out, expected, known=known, look="where the first pixel is: top * pitch + 4 * left bytes on")
+    look = "where the first pixel is (top * pitch + 4 * left bytes on), both pitches, the width in bytes, the rows"
+    known = _crop_mistakes(trial, whole, top, left, out)
+    trial.expect("out", out, whole[top : top + height, left : left + width], known=known, look=look)
     copies = [one for one in trial.operations if one.kind == "copy"]
     bench.measure(CALLS, sum(call.name.startswith("memcpy") for call in trial.calls))
     bench.measure(MOVED, sum(one.bytes for one in copies) / out.nbytes)
 
 
-def _without_padding(packed: np.ndarray, out: np.ndarray, columns: int) -> np.ndarray:
+def _crop_mistakes(trial: Trial, whole: np.ndarray, top: int, left: int, out: np.ndarray) -> tuple[Known, ...]:
     height, width = out.shape
-    return np.stack([packed[row * columns : row * columns + width] for row in range(height)])
+    expected = whole[top : top + height, left : left + width]
+    first = 4 * (top * whole.shape[1] + left)  # where the first pixel is, in bytes
+    nothing, narrow, short = (np.full(out.shape, np.nan, np.float32) for _ in range(3))
+    narrow[:, : width // 4] = expected[:, : width // 4]
+    short[:-1] = expected[:-1]
+    refused = [call for call in trial.refused if call.startswith("memcpy")]
+    return (
+        Known("the call was refused, and nobody looked at what it returned" if refused else "no call copies", nothing),
+        Known("the corner at the top left is copied", whole[:height, :width]),
+        Known("the rows are taken as if they followed each other without a gap", _rows(whole, first, 4 * width, out)),
+        Known("left is taken for bytes: a pixel has four", _rows(whole, first - 3 * left, 4 * whole.shape[1], out)),
+        Known("the width is given in pixels, and bytes are wanted", narrow),
+        Known("the last row is missing", short),
+    )
+
+
+def _rows(image: np.ndarray, first: int, pitch: int, out: np.ndarray) -> np.ndarray:
+    """What a copy of rows that begin every ``pitch`` bytes would bring, from the byte ``first`` of the image on."""
+    data, row = image.tobytes(), out.shape[1] * 4
+    rows = (data[first + k * pitch : first + k * pitch + row] for k in range(out.shape[0]))
+    return np.frombuffer(b"".join(rows), np.float32).reshape(out.shape)
 
 
 CROP = Exercise(
@@ -276,24 +295,38 @@ PENDING = Gate(
 )
 
 
+class _Neighbour(Observer):
+    """Another program on the device: it takes all memory that is left, right behind the first call of this name."""
+
+    def __init__(self, device: Device, name: str) -> None:
+        self._memory, self._name = device.state.memory, name
+
+    def called(self, call: Call, place: Place, start: int, end: int) -> None:
+        if call.name == self._name:
+            self._memory.capacity = min(self._memory.capacity, self._memory.in_use)
+
+
 def _allocate_all(bench: StreamBench) -> None:
     small = [bench.between(1, 1 << 20) for _ in range(bench.between(3, 6))]
     too_much = 1 << 50
-    for text, sizes, fails in (
-        ("there is room", small, False),
-        ("no buffers at all", [], False),
-        ("the last is too large", [*small, too_much], True),
-        ("one in the middle is too large", [*small[:2], too_much, *small[2:]], True),
-        ("the first is too large", [too_much, *small], True),
+    for text, sizes, fails, taken_behind in (
+        ("there is room", small, False, ""),
+        ("no buffers at all", [], False, ""),
+        ("the last is too large", [*small, too_much], True, ""),
+        ("one in the middle is too large", [*small[:2], too_much, *small[2:]], True, ""),
+        ("the first is too large", [too_much, *small], True, ""),
+        ("another program takes the rest behind the first buffer", small, True, "malloc"),
+        ("another program takes the rest when you have asked what is free", small[:1], False, "memory_info"),
     ):
         with bench.case(text) as trial:
+            trial.device.observers.append(_Neighbour(trial.device, taken_behind))
             _allocate_once(bench, trial, sizes, fails=fails)
 
 
 def _allocate_once(bench: StreamBench, trial: Trial, sizes: list[int], *, fails: bool) -> None:
     value = trial.call(sizes)
     kept = trial.left[0]
-    if fails:
+    if fails or "malloc" in trial.refused:
         if value is not None:
             text = f"the function returned {value!r}; None is right, because one of the buffers cannot be had"
             bench.find("correctness", "wrong values", text, look="the error code of each cudaMalloc")
@@ -306,6 +339,12 @@ def _allocate_once(bench: StreamBench, trial: Trial, sizes: list[int], *, fails:
             f"the function returned {value!r} and keeps {kept} allocations; wanted is a list of {len(sizes)} pointers"
         )
         bench.find("correctness", "wrong values", text, look="what cudaMalloc returns: the error code, and the pointer")
+        return
+    for pointer, size in zip(found, sizes, strict=True):
+        start, room = trial.device.address_range(pointer) or (pointer, 0)
+        if start != pointer or room < size:
+            text = f"there are {start + room - pointer} bytes behind the pointer of a buffer for {size}"
+            bench.find("correctness", "too small", text, look="cudaMalloc(size), in bytes, for each of sizes")
 
 
 ALLOCATE = Exercise(

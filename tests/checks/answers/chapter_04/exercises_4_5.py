@@ -16,12 +16,14 @@ ANSWERS_04_4 = table(
         (("first, pitch, 4 * width, height", "first, pitch, width, height"),),
         "correctness",
         "wrong values",
+        mistake="in pixels, and bytes",
     ),
     Wrong(
         "one plain copy",
         ((_CALL, "    cudart.cudaMemcpy(out.ctypes.data, first, out.nbytes, kind)\n"),),
         "correctness",
         "wrong values",
+        mistake="without a gap",
     ),
     Wrong(
         "from the corner",
@@ -30,16 +32,27 @@ ANSWERS_04_4 = table(
         "wrong values",
         mistake="the corner at the top left",
     ),
-    Wrong("left in pixels", (("4 * left", "left"),), "correctness", "wrong values"),
+    Wrong("left in bytes", (("4 * left", "left"),), "correctness", "wrong values", mistake="left is taken for bytes"),
     Wrong(
         "pitch of out",
         (("out.ctypes.data, 4 * width, first", "out.ctypes.data, pitch, first"),),
         "correctness",
         "wrong values",
+        mistake="the call was refused",
     ),
-    Wrong("no pitch in the source", (("first, pitch, 4", "first, 4 * width, 4"),), "correctness", "wrong values"),
     Wrong(
-        "a row too few", (("4 * width, height, kind", "4 * width, height - 1, kind"),), "correctness", "wrong values"
+        "no pitch in the source",
+        (("first, pitch, 4", "first, 4 * width, 4"),),
+        "correctness",
+        "wrong values",
+        mistake="without a gap",
+    ),
+    Wrong(
+        "a row too few",
+        (("4 * width, height, kind", "4 * width, height - 1, kind"),),
+        "correctness",
+        "wrong values",
+        mistake="the last row",
     ),
     Wrong(
         "the whole image first",
@@ -70,7 +83,7 @@ ANSWERS_04_4 = table(
         cheat=True,
     ),
     Wrong("twice", ((_CALL, 2 * _CALL),), "efficiency", _CALLS, cheat=True),
-    Wrong("nothing", ((_CALL, ""),), "correctness", "wrong values", cheat=True),
+    Wrong("nothing", ((_CALL, ""),), "correctness", "wrong values", mistake="no call copies", cheat=True),
     Right(
         "asynchronous",
         (
@@ -103,6 +116,18 @@ ANSWERS_04_4 = table(
 
 _FREE = "            for other in pointers:\n                cudart.cudaFree(other)\n"
 _LAST = "            cudart.cudaGetLastError()\n"
+_ASKS = """
+def allocate_all(sizes):
+    pointers = []
+    for size in sizes:
+        if size > cudart.cudaMemGetInfo()[1]:
+            for other in pointers:
+                cudart.cudaFree(other)
+            cudart.cudaGetLastError()
+            return None
+        pointers.append(cudart.cudaMalloc(size)[1])
+    return pointers
+"""
 _LEFT = "allocations left behind when it fails"
 _PENDING = "errors left for somebody else to find"
 
@@ -137,6 +162,32 @@ ANSWERS_04_5 = table(
         "correctness",
         "wrong values",
     ),
+    Wrong("asks before each what is free", (), "correctness", "wrong values", source=_ASKS),
+    Wrong(
+        "asks once what is free",
+        (),
+        "correctness",
+        "wrong values",
+        source="""
+def allocate_all(sizes):
+    if sum(sizes) > cudart.cudaMemGetInfo()[1]:
+        return None
+    return [cudart.cudaMalloc(size)[1] for size in sizes]
+""",
+    ),
+    Wrong(
+        "a byte for each",
+        (
+            ("cudart.cudaMalloc(size)", "cudart.cudaMalloc(1)"),
+            ("    pointers = []\n", "    if sum(sizes) > 1 << 40:\n        return None\n    pointers = []\n"),
+        ),
+        "correctness",
+        "too small",
+        cheat=True,
+    ),
+    Wrong(
+        "half of each", (("cudart.cudaMalloc(size)", "cudart.cudaMalloc(-(-size // 2))"),), "correctness", "too small"
+    ),
     Wrong("a reset", ((_FREE, "            cudart.cudaDeviceReset()\n"),), "efficiency", _LEFT, cheat=True),
     Wrong(
         "never any",
@@ -161,7 +212,7 @@ ANSWERS_04_5 = table(
     ),
     Right("driver names", (("cudart.cudaFree(other)", "driver.cuMemFree(other)"),)),
     Right(
-        "asks first",
+        "an exception between",
         source="""
 def allocate_all(sizes):
     pointers = []
@@ -178,6 +229,15 @@ def allocate_all(sizes):
             cudart.cudaFree(pointers.pop())
         return None
 """,
+    ),
+    Right(
+        "asks first what is free, and looks all the same",
+        (
+            (
+                "    pointers = []\n",
+                "    if sum(sizes) > cudart.cudaMemGetInfo()[1]:\n        return None\n    pointers = []\n",
+            ),
+        ),
     ),
     Right("freed backwards", (("for other in pointers:", "for other in reversed(pointers):"),)),
 )
