@@ -43,7 +43,7 @@ _COURSE = (
     "cudalab/widgets/predictions",
     "tests/notebooks",
 )
-_NUMBER = re.compile(r"(?:^|[/\[]|chapter_)(\d\d)[_.]")
+_NUMBER = re.compile(r"(?:^|[/\[]|chapter_)(\d\d)[_./]")
 _ROOT = Path(__file__).parent.parent
 
 

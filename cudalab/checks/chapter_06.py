@@ -10,6 +10,7 @@ from cudalab.checks.exercise import Exercise
 from cudalab.checks.work import (
     BARRIERS,
     BUSIEST,
+    BUSIEST_SHARED,
     CONFLICTS,
     LOADED,
     SECTORS_LOADED,
@@ -210,7 +211,13 @@ BLOCK_SUMS = Exercise(
     examine=_block_sums,
     correctness=1,
     soundness=2,
-    gates=(BARRIERS.of(1, least=1, most=10), LOADED.of(), BUSIEST.of(), CONFLICTS.of(most=1)),
+    gates=(
+        BARRIERS.of(1, least=1, most=10),
+        LOADED.of(),
+        BUSIEST.of(),
+        BUSIEST_SHARED.of(most=LANES),  # a tree takes 104: two loads and a store in each of eight steps
+        CONFLICTS.of(most=1),
+    ),
 )
 
 EXERCISES = (PRODUCT, DISTANCES, TRANSPOSE, BLOCK_SUMS)

@@ -17,6 +17,7 @@ from cudalab.checks.gate import Gate
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.machine.counters.sampling import Counter
 from cudalab.sim.machine.trace.async_records import as_accesses
+from cudalab.sim.machine.trace.batch import in_shared_memory
 from cudalab.sim.machine.trace.recorder import Tracer
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 RECORDS = 1 << 21
 """Records kept of one block; blocks of exercises make far fewer."""
 _LINE = 128
+_MOVES = (SiteKind.LOAD, SiteKind.STORE, SiteKind.ATOMIC)
+_SPACES = (Space.GLOBAL, Space.SHARED, Space.GENERIC)
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Work:
     counts: Counts
     busiest: float
     """Bytes of global memory that the busiest thread moved."""
+    busiest_shared: float
+    """Bytes of shared memory, likewise: of the thread that moved most of these."""
     needs: Needs
     blocks: int
     warps: int
@@ -59,28 +64,24 @@ def count_work(launch: Launch, needs: Needs, *, time_limit: float) -> Work:
     """Trace every block of a launch; its stores are taken back."""
     kernel, config = launch.kernel, launch.config
     sites = kernel.kernel.sites
-    moved = np.array(
-        [
-            site.size
-            if site.kind in (SiteKind.LOAD, SiteKind.STORE, SiteKind.ATOMIC)
-            and site.space in (Space.GLOBAL, Space.GENERIC)
-            else 0
-            for site in sites
-        ],
-        np.int64,
-    )
-    busiest = 0.0
+    moved = np.array([site.size if site.kind in _MOVES and site.space in _SPACES else 0 for site in sites], np.int64)
+    busiest = busiest_shared = 0.0
     with Tracer(launch, records=RECORDS) as tracer:
         counter = Counter(tracer)
         for block in range(config.blocks):
             found = tracer.run(block, time_limit=time_limit)
             counter.take(found, 1.0)
             records = as_accesses(found.records)
-            if len(records):
-                each = np.bincount(records["thread"], weights=moved[records["site"]])
-                busiest = max(busiest, float(each.max()))
+            shared = in_shared_memory(records["address"])
+            busiest = max(busiest, _most(records[~shared], moved))
+            busiest_shared = max(busiest_shared, _most(records[shared], moved))
         counts = counter.finish()
-    return Work(counts, busiest, needs, config.blocks, -(-math.prod(config.block) // 32))
+    return Work(counts, busiest, busiest_shared, needs, config.blocks, -(-math.prod(config.block) // 32))
+
+
+def _most(records: np.ndarray, moved: np.ndarray) -> float:
+    """The bytes of the thread that moved most. ``moved``: by site."""
+    return float(np.bincount(records["thread"], weights=moved[records["site"]]).max(initial=0))
 
 
 # -- gates ------------------------------------------------------------------------------------------------------------
@@ -119,6 +120,11 @@ BUSIEST = Gate(
     most=4,
     look="how the work is dealt out: every thread of every block should have some, and none much more than others",
     measure=lambda work: work.busiest / work.needs.share,
+)
+BUSIEST_SHARED = Gate(
+    "bytes of shared memory that the busiest thread moves",
+    look="how the work in shared memory is dealt out: no thread should go through what others have stored, one by one",
+    measure=lambda work: work.busiest_shared,
 )
 ATOMICS = Gate(
     "atomics on global memory for each block",

@@ -162,7 +162,7 @@ def test_chapters_that_a_change_touches(repository: Callable[..., frozenset[str]
     first = repository("notebooks/01_a.ipynb", "notebooks/04_b.ipynb", "README.md")
     assert first == frozenset(), "the commit before is not known"
     assert repository("notebooks/04_b.ipynb", "tests/test_11.py") == {"04"}
-    assert repository("cudalab/checks/chapter_06.py", "exercises/07_c.ipynb") == {"06", "07"}
+    assert repository("cudalab/checks/chapter_06/tiles.py", "exercises/07_c.ipynb") == {"06", "07"}
     assert repository("README.md") == frozenset()
     assert repository("cudalab/widgets/questions/11.toml", "solutions/01_new.ipynb", commit=False) == {"11", "01"}
     subprocess.run(["git", "update-ref", "refs/remotes/origin/main", "HEAD~2"], cwd=tmp_path, check=True)

@@ -64,8 +64,7 @@ class Batch:
 
     @property
     def is_shared(self) -> np.ndarray:
-        result: np.ndarray = self.is_access & _in_window(self.address, SHARED_WINDOW)
-        return result
+        return self.is_access & in_shared_memory(self.address)
 
     @property
     def is_global(self) -> np.ndarray:
@@ -77,8 +76,10 @@ class Batch:
         return found
 
 
-def _in_window(address: np.ndarray, window: int) -> np.ndarray:
-    return (address >= np.uint64(window)) & (address < np.uint64(window + WINDOW_SIZE))
+def in_shared_memory(address: np.ndarray) -> np.ndarray:
+    """Which of these addresses, as records hold them, are of shared memory."""
+    inside: np.ndarray = (address >= np.uint64(SHARED_WINDOW)) & (address < np.uint64(SHARED_WINDOW + WINDOW_SIZE))
+    return inside
 
 
 def waiting_warp_sites(kernel: Kernel) -> np.ndarray:

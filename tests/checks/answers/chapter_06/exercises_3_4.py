@@ -158,6 +158,32 @@ ANSWERS_06_4 = table(
         cheat=True,
     ),
     Wrong(
+        "one thread adds up shared memory",
+        (
+            (
+                "    for (int half = 128; half > 0; half /= 2) {\n" + _STEP + "    }\n",
+                "    if (threadIdx.x == 0)\n        for (int k = 1; k < 256; k++) part[0] += part[k];\n",
+            ),
+        ),
+        "efficiency",
+        "bytes of shared memory that the busiest thread moves",
+        cheat=True,
+    ),
+    Wrong(
+        "one thread adds up shared memory, by a pointer without its space",
+        (
+            (
+                "    for (int half = 128; half > 0; half /= 2) {\n" + _STEP + "    }\n",
+                "    const float* from = part;\n"
+                '    asm volatile("" : "+l"(from));\n'
+                "    if (threadIdx.x == 0)\n        for (int k = 1; k < 256; k++) part[0] += from[k];\n",
+            ),
+        ),
+        "efficiency",
+        "bytes of shared memory that the busiest thread moves",
+        cheat=True,
+    ),
+    Wrong(
         "barriers in every line",
         ((_STEP, _STEP + "        __syncthreads();\n"),),
         "efficiency",
@@ -210,6 +236,28 @@ extern "C" __global__ void block_sums(const float* x, float* sums, int n) {
     if (threadIdx.x == 0) {
         total = 0.0f;
         for (int w = 0; w < 8; w++) total += part[w];
+        sums[blockIdx.x] = total;
+    }
+}
+""",
+    ),
+    Right(
+        "sixteen threads, then one",
+        source="""
+extern "C" __global__ void block_sums(const float* x, float* sums, int n) {
+    __shared__ float part[256], rows[16];
+    int i = blockIdx.x * 256 + threadIdx.x;
+    part[threadIdx.x] = i < n ? x[i] : 0.0f;
+    __syncthreads();
+    float total = 0.0f;
+    if (threadIdx.x < 16) {
+        for (int k = 0; k < 16; k++) total += part[16 * k + threadIdx.x];
+        rows[threadIdx.x] = total;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        total = 0.0f;
+        for (int k = 0; k < 16; k++) total += rows[k];
         sums[blockIdx.x] = total;
     }
 }
