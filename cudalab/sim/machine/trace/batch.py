@@ -64,7 +64,8 @@ class Batch:
 
     @property
     def is_shared(self) -> np.ndarray:
-        return self.is_access & in_shared_memory(self.address)
+        result: np.ndarray = self.is_access & in_shared_memory(self.address)
+        return result
 
     @property
     def is_global(self) -> np.ndarray:
