@@ -1,11 +1,13 @@
-"""The exercises of chapter 03: open a device, share it between threads of the driver, and find the step that failed."""
+"""The exercises of chapter 03: open a device, share it between threads of the driver, find the step that failed, tell
+in advance what calls return, and ask each thread for its error."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from threading import Thread, current_thread
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
@@ -13,13 +15,17 @@ from cuda.bindings.runtime import cudaError_t
 from cudalab.checks.bench import Known
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.gate import Gate
+from cudalab.checks.session import simulated
 from cudalab.checks.streams import StreamBench, Trial
 from cudalab.sim import cupy
 from cudalab.sim.device import CudaError
 from cudalab.sim.device.caller import Place
 from cudalab.sim.device.declaration import Call
 from cudalab.sim.device.observer import Observer
+from cudalab.sim.names import NAMES
 
+_T = TypeVar("_T")
+_CUDART: Any = NAMES["cudart"]
 _SUCCESS = cudaError_t.cudaSuccess
 _WILD = 'extern "C" __global__ void wild(int* p) { *p = 1; }'
 _ADD = 'extern "C" __global__ void add(int* p) { atomicAdd(p, 1); }'
@@ -251,4 +257,223 @@ FIRST_FAILURE = Exercise(
     answer="function",
 )
 
-EXERCISES = (OPEN_DEVICE, FILL, FIRST_FAILURE)
+# --- 03.4 ------------------------------------------------------------------------------------------------------------
+
+CALLS = Gate(
+    "runtime calls of the function",
+    points=1,
+    most=0,
+    look="the function only works the codes out: it reads the texts, and calls nothing of CUDA",
+)
+_COUNT, _SET, _MALLOC = "cudaGetDeviceCount()", "cudaSetDevice(99)", "cudaMalloc(4)"
+_LAUNCH, _WAIT = "launch wild", "cudaDeviceSynchronize()"
+_PEEK, _TAKE = "cudaPeekAtLastError()", "cudaGetLastError()"
+_ILLEGAL = "cudaErrorIllegalAddress"
+
+
+def _codes(bench: StreamBench) -> None:
+    few = [_COUNT, _SET, _MALLOC, _PEEK, _TAKE]
+    lost = [_COUNT, _MALLOC, _WAIT, _PEEK, _TAKE]  # what cudaSetDevice(99) says of a lost device is not taught
+    programs = [
+        [_MALLOC, _SET, _MALLOC, _TAKE, _TAKE],  # the one in the try cell
+        [_SET, _PEEK, _COUNT, _PEEK, _TAKE, _PEEK],
+        [_COUNT, _LAUNCH, _WAIT, _MALLOC, _COUNT, _TAKE, _TAKE, _MALLOC],
+        [_LAUNCH, _WAIT, _TAKE, _WAIT, _PEEK, _TAKE, _PEEK],
+    ]
+    for number in range(4):
+        before = _some(bench, few, bench.between(3, 7))
+        wild = [_LAUNCH, _WAIT, *_some(bench, lost, bench.between(4, 7))] if number % 2 else []
+        programs.append([*before, *wild])
+    for calls in programs:
+        with bench.case(f"a program of {len(calls)} calls") as trial:
+            right = _made(calls)
+            trial.call(list(calls), fresh=True)
+            _compare_codes(bench, calls, trial.value, right)
+            bench.measure(CALLS, len(trial.calls))
+
+
+def _some(bench: StreamBench, of: Sequence[_T], count: int) -> list[_T]:
+    """As many of these as wanted, by the seed."""
+    return [of[at] for at in bench.integers(0, len(of), count)]
+
+
+def _made(calls: Sequence[str]) -> list[str]:
+    """What the calls return on a device, in a program that begins with them."""
+    with simulated():
+        wild = cupy.RawKernel(_WILD, "wild")
+        ways: Mapping[str, Callable[[], Any]] = {
+            _COUNT: lambda: _CUDART.cudaGetDeviceCount()[0],
+            _SET: lambda: _CUDART.cudaSetDevice(99)[0],
+            _MALLOC: lambda: _CUDART.cudaMalloc(4)[0],
+            _LAUNCH: lambda: _code(lambda: wild((1,), (1,), (np.uint64(8),))),
+            _WAIT: lambda: _CUDART.cudaDeviceSynchronize()[0],
+            _PEEK: lambda: _CUDART.cudaPeekAtLastError()[0],
+            _TAKE: lambda: _CUDART.cudaGetLastError()[0],
+        }
+        _CUDART.cudaGetLastError()
+        return [ways[call]().name for call in calls]
+
+
+def _compare_codes(bench: StreamBench, calls: Sequence[str], returned: Any, right: list[str]) -> None:
+    got, wrong = _names(bench, returned, right)
+    if wrong is not None:
+        bench.find(
+            "correctness",
+            "wrong values",
+            f"call {wrong}, {calls[wrong]}, returns {right[wrong]}; the function says {got[wrong]}. The program up to "
+            f"there: {'; '.join(calls[: wrong + 1])}",
+            look="what went wrong before this call, whether the thread still keeps it, and whether the device lives",
+            mistake=_misread(calls[wrong], calls[:wrong], right[wrong], got[wrong]),
+        )
+
+
+def _names(bench: StreamBench, returned: Any, right: Sequence[str]) -> tuple[list[str], int | None]:
+    """The names that the function returned, and which is the first that is wrong; a finding where there are more or
+    fewer of them."""
+    if not isinstance(returned, (list, tuple)) or len(returned) != len(right):
+        text = f"the function returned {returned!r:.60}; wanted is a list of {len(right)} names"
+        bench.find("correctness", "wrong shape", text, look="what the function returns, and that nothing is left out")
+        return [], None
+    got = [str.__str__(each) if isinstance(each, str) else f"{each!r:.60}" for each in returned]
+    return got, next((at for at, name in enumerate(right) if got[at] != name), None)
+
+
+def _misread(call: str, before: Sequence[str], right: str, said: str) -> str:
+    """The mistake that a wrong code of one call comes from, where it has a name."""
+    if call == _LAUNCH:
+        return "a launch returns before its kernel has run: it cannot say what the kernel will do"
+    if call == _COUNT:
+        return "a question about devices neither needs the device nor tells of earlier errors"
+    if call == _SET:
+        return ""
+    if call in (_MALLOC, _WAIT):
+        if right == _ILLEGAL:
+            return "the device is lost for the rest of the process: taking the error does not bring it back"
+        return "an error that is no fault of a kernel stays with its own call: the next one works"
+    if right == "cudaSuccess":
+        taken = "cudaGetLastError takes the error: the thread keeps none until another call fails"
+        return taken if _TAKE in before else ""
+    if said != "cudaSuccess":
+        return ""
+    failed = max(at for at, each in enumerate(before) if each in (_SET, _MALLOC, _WAIT))
+    if _PEEK in before[failed:]:
+        return "cudaPeekAtLastError only looks: the error stays"
+    return "a call that succeeds does not clear the last error"
+
+
+CODES = Exercise(
+    id="03.4",
+    title="Predict the codes",
+    kernel="codes",
+    examine=_codes,
+    correctness=3,
+    gates=(CALLS,),
+    answer="function",
+)
+
+# --- 03.5 ------------------------------------------------------------------------------------------------------------
+
+TAKEN = Gate(
+    "errors taken from the caller's thread",
+    points=1,
+    most=0,
+    look="the function's own thread is the caller's: what cudaGetLastError takes there is no job's error",
+)
+_MISTAKES: tuple[tuple[str, ...], ...] = (
+    (),
+    ("device",),
+    ("pointer",),
+    ("memory",),
+    ("pointer", "device"),
+    ("memory", "nothing"),
+    ("device", "taken"),
+)
+"""What jobs do: the calls of each, in order."""
+_SLOW = 0.05
+"""Seconds that the last job takes."""
+
+
+def _last_errors(bench: StreamBench) -> None:
+    shuffled = _some(bench, _MISTAKES, bench.between(4, 8))
+    for text, jobs in (
+        ("one job after the other makes another mistake", [*_MISTAKES, *shuffled]),
+        ("a single job, which makes a mistake", [_MISTAKES[2]]),
+        ("no job makes a mistake", [(), ()]),
+        ("no jobs", []),
+    ):
+        with bench.case(text) as trial:
+            _run_jobs(bench, trial, jobs)
+
+
+def _run_jobs(bench: StreamBench, trial: Trial, jobs: Sequence[tuple[str, ...]]) -> None:
+    ran: list[tuple[int, Thread]] = []
+    left: dict[int, str] = {}
+    ways: Mapping[str, Callable[[], Any]] = {
+        "device": lambda: _CUDART.cudaSetDevice(99),
+        "pointer": lambda: _CUDART.cudaFree(8),
+        "memory": lambda: _CUDART.cudaMalloc(1 << 60),
+        "nothing": lambda: _CUDART.cudaFree(0),
+        "taken": lambda: _CUDART.cudaGetLastError(),
+    }
+
+    def job(index: int) -> Callable[[], None]:
+        def run() -> None:
+            ran.append((index, current_thread()))
+            before = _CUDART.cudaPeekAtLastError()[0]
+            if index == len(jobs) - 1:
+                time.sleep(_SLOW)  # so that nobody is done by chance who does not wait
+            for step in jobs[index]:
+                ways[step]()
+            left[index] = _CUDART.cudaPeekAtLastError()[0].name if not before else "of another job"
+
+        return run
+
+    _code(lambda: trial.device.free(8))  # what the caller's thread keeps
+    done: list[int] = []
+    trial.call([job(index) for index in range(len(jobs))], after=lambda: done.extend(left))
+    taken = trial.device.get_last_error() != cudaError_t.cudaErrorInvalidValue
+    if sorted(index for index, _ in ran) != list(range(len(jobs))):
+        text = f"the jobs were called in this order: {[index for index, _ in ran]}; wanted is each once"
+        bench.find("correctness", "wrong jobs", text, look="one thread for each job, and join for all of them")
+        return
+    if current_thread() in {thread for _, thread in ran} or len({thread for _, thread in ran}) < len(jobs):
+        text = f"{len({thread for _, thread in ran})} threads ran {len(jobs)} jobs"
+        bench.find("correctness", "wrong threads", text, look="a threading.Thread of its own for each job")
+        return
+    if len(done) < len(jobs):
+        text = f"{len(jobs) - len(done)} of {len(jobs)} jobs are still under way when the function returns"
+        bench.find("correctness", "not done", text, look="thread.join() for each thread, before the function returns")
+        return
+    _compare_errors(bench, trial.value, [left[index] for index in range(len(jobs))])
+    bench.measure(TAKEN, int(taken))
+
+
+def _compare_errors(bench: StreamBench, returned: Any, right: list[str]) -> None:
+    got, wrong = _names(bench, returned, right)
+    if wrong is None:
+        return
+    mistake = ""
+    if sorted(got) == sorted(right):
+        mistake = "the names are in the order in which the threads came to it, not in that of the jobs"
+    elif set(got) <= {"cudaSuccess", "cudaErrorInvalidValue"}:
+        mistake = "asked in the caller's thread: the last error belongs to the thread that made the mistake"
+    bench.find(
+        "correctness",
+        "wrong values",
+        f"job {wrong} left {right[wrong]} behind; the function says {got[wrong]}",
+        look="in which thread cudaGetLastError is called, and where its answer is kept",
+        mistake=mistake,
+    )
+
+
+LAST_ERRORS = Exercise(
+    id="03.5",
+    title="Ask the right thread",
+    kernel="last_errors",
+    examine=_last_errors,
+    correctness=3,
+    gates=(TAKEN,),
+    answer="function",
+)
+
+EXERCISES = (OPEN_DEVICE, FILL, FIRST_FAILURE, CODES, LAST_ERRORS)

@@ -1,4 +1,4 @@
-"""Answers to the exercises of chapter 03."""
+"""Answers to 03.1, 03.2 and 03.3."""
 
 from __future__ import annotations
 
@@ -376,4 +376,3 @@ def first_failure(steps):
         cheat=True,
     ),
 )
-ANSWERS = (*ANSWERS_03_1, *ANSWERS_03_2, *ANSWERS_03_3)
