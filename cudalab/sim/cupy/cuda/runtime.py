@@ -14,34 +14,9 @@ from typing import Any
 from cudalab.sim.cupy._base import catalogue
 from cudalab.sim.cupy._base.call import device, integer, runtime_call, size_of
 from cudalab.sim.cupy._base.errors import CUDARuntimeError
+from cudalab.sim.cupy.cuda._structures import MemPoolProps, PointerAttributes, device_properties
 
 globals().update(catalogue.constants("cupy.cuda.runtime"))
-
-_ATTRIBUTE_OF_PROPERTY = {
-    "clockRate": "ClockRate",
-    "computeMode": "ComputeMode",
-    "deviceOverlap": "GpuOverlap",
-    "kernelExecTimeoutEnabled": "KernelExecTimeout",
-    "maxTexture1DLinear": "MaxTexture1DLinearWidth",
-    "memoryClockRate": "MemoryClockRate",
-    "singleToDoublePrecisionPerfRatio": "SingleToDoublePrecisionPerfRatio",
-}
-# The fields that CuPy reads, in its order (seen on an H200 with CuPy 14.2).
-_PROPERTIES = """
-name totalGlobalMem sharedMemPerBlock regsPerBlock warpSize maxThreadsPerBlock maxThreadsDim maxGridSize clockRate
-totalConstMem major minor textureAlignment texturePitchAlignment multiProcessorCount kernelExecTimeoutEnabled integrated
-canMapHostMemory computeMode maxTexture1D maxTexture2D maxTexture3D concurrentKernels ECCEnabled pciBusID pciDeviceID
-pciDomainID tccDriver memoryClockRate memoryBusWidth l2CacheSize maxThreadsPerMultiProcessor isMultiGpuBoard
-cooperativeLaunch cooperativeMultiDeviceLaunch maxTexture1DMipmap maxTexture1DLayered maxTexture2DMipmap
-maxTexture2DLinear maxTexture2DLayered maxTexture2DGather maxTexture3DAlt maxTextureCubemap maxTextureCubemapLayered
-maxSurface1D maxSurface1DLayered maxSurface2D maxSurface2DLayered maxSurface3D maxSurfaceCubemap
-maxSurfaceCubemapLayered surfaceAlignment asyncEngineCount unifiedAddressing streamPrioritiesSupported
-globalL1CacheSupported localL1CacheSupported sharedMemPerMultiprocessor regsPerMultiprocessor managedMemory
-multiGpuBoardGroupID hostNativeAtomicSupported pageableMemoryAccess concurrentManagedAccess computePreemptionSupported
-canUseHostPointerForRegisteredMem sharedMemPerBlockOptin pageableMemoryAccessUsesHostPageTables
-directManagedMemAccessFromHost uuid luid luidDeviceNodeMask persistingL2CacheMaxSize maxBlocksPerMultiProcessor
-accessPolicyMaxWindowSize reservedSharedMemPerBlock deviceOverlap maxTexture1DLinear singleToDoublePrecisionPerfRatio
-""".split()
 
 is_hip = False
 _AT_DEVICE, _AT_HOST, _CPU = 1, 2, -1
@@ -52,17 +27,6 @@ _INVALIDATED = 2
 
 def __getattr__(name: str) -> Any:
     raise catalogue.missing("cupy.cuda.runtime", name)
-
-
-class PointerAttributes:
-    """Attributes of an address: ``type`` (0 unregistered, 1 host, 2 device, 3 managed), ``device`` and the two
-    addresses."""
-
-    def __init__(self, device: int, devicePointer: int, hostPointer: int, type: int = -1) -> None:
-        self.type = type
-        self.device = device
-        self.devicePointer = devicePointer
-        self.hostPointer = hostPointer
 
 
 def check_status(status: int) -> None:
@@ -116,23 +80,7 @@ def getDeviceProperties(device: int) -> dict[str, Any]:
     """The fields of ``cudaDeviceProp`` by name; ``name`` is bytes."""
     _check_device(device)
     known = _current().profile.properties_of(integer(device))
-    result: dict[str, Any] = {}
-    for name in _PROPERTIES:
-        if name == "cooperativeMultiDeviceLaunch":
-            result[name] = False  # withdrawn in CUDA 13; CuPy fills it in
-        elif name in known:
-            result[name] = _plain(name, known[name])
-        else:
-            result[name] = deviceGetAttribute(globals()["cudaDevAttr" + _ATTRIBUTE_OF_PROPERTY[name]], device)
-    return result
-
-
-def _plain(name: str, value: Any) -> Any:
-    if name == "uuid":
-        return bytes.fromhex(value) if isinstance(value, str) else bytes(value)
-    if isinstance(value, str):
-        return value.encode()
-    return tuple(value) if isinstance(value, list) else value
+    return device_properties(known, lambda attribute: deviceGetAttribute(globals()[attribute], device))
 
 
 def deviceGetPCIBusId(device: int) -> str:
@@ -329,13 +277,6 @@ def memAdvise(devPtr: int, count: int, advice: int, device: int) -> None:
     """``cudaMemAdvise`` for a device, or for the host (-1)."""
     place = _location(integer(device))
     runtime_call(_current().advise, integer(devPtr), size_of(count), integer(advice), *place)
-
-
-class MemPoolProps:
-    """Properties of a memory pool."""
-
-    def __init__(self, allocType: int, handleType: int, locationType: int, devId: int) -> None:
-        self.allocType, self.handleType, self.locationType, self.devId = allocType, handleType, locationType, devId
 
 
 def memPoolCreate(props: MemPoolProps) -> int:
