@@ -33,8 +33,8 @@ accessPolicyMaxWindowSize reservedSharedMemPerBlock deviceOverlap maxTexture1DLi
 
 
 def device_properties(known: Mapping[str, Any], attribute: Callable[[str], int]) -> dict[str, Any]:
-    """The fields of ``cudaDeviceProp`` by name. ``known`` are those of the device's profile; ``attribute`` gives the value of a device
-    attribute (``cudaDevAttr…``) for the others."""
+    """The fields of ``cudaDeviceProp`` by name: from those of the device's profile, ``known``, and for the others by
+    ``attribute``, which gives the value of a device attribute (``cudaDevAttr…``)."""
     result: dict[str, Any] = {}
     for name in _PROPERTIES:
         if name == "cooperativeMultiDeviceLaunch":
