@@ -147,7 +147,7 @@ def _inversion(bench: StreamBench) -> None:
 
         trial.call(produce, crunch, reply, low, high, before=before, after=lambda: later(low))
         trial.expect("what crunch writes", results, seed.get(), tolerance=1e-5)
-        trial.expect("what reply writes", kept, seed[:4].get(), tolerance=1e-5)
+        trial.expect("what reply writes", kept, seed[:4].get(), tolerance=1e-5, behind=answer)
         if bench.fine and ran(bench, trial, "produce", "crunch", "reply"):
             _measure_inversion(bench, trial, turns)
 
@@ -233,7 +233,7 @@ def _polite_once(bench: StreamBench, trial: Trial, per_place: int, more: int) ->
         text = f"item {first} was taken {taken[first]} times, once is wanted; {wrong} of {count} are wrong"
         bench.find("correctness", "wrong items", text, look="begin and end of each call of work")
         return
-    trial.expect("the output", kept, given.get(), tolerance=1e-5)
+    trial.expect("the output", kept, given.get(), tolerance=1e-5, behind=made)
     if bench.fine and per_place == ROUNDS:
         last = max(turns.at("ended", one) for one in turns.kernels("batch"))
         bench.measure(BUSIEST, max(shares))

@@ -46,6 +46,7 @@ import numpy as np
 from cudalab.checks.bench import CHECK_TIME, Bench, Known, Stop, poison
 from cudalab.checks.gate import Gate
 from cudalab.checks.order import Order
+from cudalab.checks.provenance import GRADED, Origin, Provenance
 from cudalab.checks.session import simulated
 from cudalab.checks.value import compare_value
 from cudalab.sim import cupy
@@ -241,12 +242,15 @@ class Trial:
         self._watch = _Watch()
         self.order = Order()
         """Which work comes before which, and which the host knows to be done."""
+        self.provenance = Provenance(device)
+        """Where the bytes of the outputs come from."""
         self._entered = 0
         self.hazards: list[Hazard] = []
         """What the function left unordered."""
         self._streams: dict[int, str] = {}
         self._inputs: list[tuple[str, Any, np.ndarray]] = []
-        device.observers += [self._watch, self.order]
+        self._observers: list[Observer] = [self._watch, self.order, self.provenance]
+        device.observers += self._observers
 
     # -- making ------------------------------------------------------------------------------------------------------
 
@@ -325,6 +329,7 @@ class Trial:
         try:
             with self.bench.limited():
                 function = self.bench.function()
+                self.provenance.enter(arguments)
                 if before is not None:
                     before()
                 self._entered = len(self.device.log.entries)
@@ -337,6 +342,7 @@ class Trial:
                     after()
                 with contextlib.suppress(*expected):
                     self._settle(fresh)
+                self.provenance.leave()
             self.hazards = list(self.device.hazards)
         except Stop:
             raise
@@ -444,10 +450,28 @@ class Trial:
         tolerance: float = 0.0,
         known: Sequence[Known] = (),
         look: str = "",
+        by: frozenset[Origin] = GRADED,
+        behind: Any = None,
     ) -> None:
-        """Compare a whole array (on the device or in host memory) with the oracle: equal, or within ``tolerance``."""
+        """Compare a whole array (on the device or in host memory) with the oracle: equal, or within ``tolerance``.
+
+        In an exercise with points its bytes also have to come from what it asks for (``provenance.py``): from its own
+        kernels, or from ``by``. ``behind`` is the output itself, where ``array`` is what a kernel of the exercise's has
+        kept of it.
+        """
         got = array.get() if hasattr(array, "get") else np.asarray(array)
         self.bench.compare(name, got, expected, tolerance, known, look or "which work has to wait for which")
+        if not (self.bench.exercise.maximum and self.bench.fine):
+            return
+        output = array if behind is None else behind
+        for maker, count, first in self.provenance.others(output, by):
+            self.bench.find(
+                "correctness",
+                f"made {maker.origin.value}",
+                f"{count} of {output.size} elements of {name}, the first of them element {first}, were made "
+                f"{maker.origin.value} ({maker})",
+                look="the exercise asks for what its own kernels write: let them make the values, and copies move them",
+            )
 
     def expect_value(
         self, expected: Any, *, tolerance: float = 0.0, known: Sequence[Known] = (), look: str = ""
@@ -464,7 +488,7 @@ class Trial:
     def close(self) -> None:
         """The case is over: the device is no longer watched."""
         self._watch.on = False
-        self.device.observers[:] = [one for one in self.device.observers if one not in (self._watch, self.order)]
+        self.device.observers[:] = [one for one in self.device.observers if one not in self._observers]
 
     def _named(self, text: str) -> str:
         """The text with the streams' names in place of their numbers."""

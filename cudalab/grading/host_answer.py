@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudalab.checks.answer import Answer
 from cudalab.checks.bench import Bench
+from cudalab.checks.provenance import Provenance
 from cudalab.checks.session import simulated
 from cudalab.checks.streams import StreamBench
 from cudalab.checks.value import ValueBench
@@ -67,7 +68,7 @@ class _Question:
         """Run the answer's cell for a case that begins, and return what it binds to a name."""
         assert self._session is not None
         with self._said():
-            self._session.begin(device)
+            self._session.begin(device, next(one for one in device.observers if isinstance(one, Provenance)))
             found = self._session.load(self._source, name)
         return self._called(found) if callable(found) else found
 
@@ -155,6 +156,7 @@ def _value(question: _Question, exercise: Exercise, source: str) -> Any:
     """What the answer's cell binds to the exercise's name, in host memory; None where it fails."""
     try:
         with simulated() as device:
+            device.observers.append(Provenance(device))
             value = question.program(source).load(exercise.kernel, device)
             return value.get() if hasattr(value, "get") and hasattr(value, "dtype") else value
     except (Exception, SystemExit):

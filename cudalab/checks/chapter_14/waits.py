@@ -88,7 +88,7 @@ def _fork_once(bench: StreamBench, trial: Trial, steps: tuple[int, ...], times: 
     nothing = np.full(ELEMENTS, np.nan, np.float32)
     expected = prepared + 1 - np.float32(3) * prepared
     known = (Known("combine ran before one of the two kernels had written its result", nothing),)
-    trial.expect("out", kept, expected, tolerance=1e-5, known=known)
+    trial.expect("out", kept, expected, tolerance=1e-5, known=known, behind=out)
     for name in ("prepare", "left", "right", "combine"):
         if len(trial.kernels(name)) != times:
             bench.find(

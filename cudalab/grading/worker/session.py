@@ -35,7 +35,7 @@ from cudalab.sim.device.log.log import has_role, plain, relocated, revived
 from cudalab.sim.machine.memory.allocation import InvalidPointer
 
 if TYPE_CHECKING:
-    from cudalab.grading.worker.shared_memory import SharedMemory
+    from cudalab.grading.worker.shared_memory import SharedMemory, Witness
     from cudalab.sim.device.device import Device
 
 _MOST_FUNCTIONS = 1 << 16
@@ -83,14 +83,14 @@ class Session(Values):
 
     # -- the exercise --------------------------------------------------------------------------------------------------
 
-    def begin(self, device: Device) -> None:
+    def begin(self, device: Device, witness: Witness) -> None:
         """A new case begins, on a fresh device."""
         self._device = device
         device.memory.capacity = CAPACITY
         self._functions.clear()
         self._own.clear()
         self._end_threads()
-        self._shared.bind(device)
+        self._shared.bind(device, witness)
         self._inward, self._outward = Inward(self._shared, device), Outward(self._shared)
         profile = device.profile
         data = {name: getattr(profile, name) for name in profile.__match_args__}
@@ -306,7 +306,8 @@ class Session(Values):
             arguments = [self.unpack(argument) for argument in body.arguments]
             keywords = {name: self.unpack(value) for name, value in body.keywords.items()}
             function = self._functions[body.function]
-            value = lines.at(self._file, self._line(body.line), function, *arguments, **keywords)
+            with self._shared.exercise_runs():
+                value = lines.at(self._file, self._line(body.line), function, *arguments, **keywords)
             written = [(address, a.tobytes()) for a, data, address in self._sent if a.tobytes() != data]
             return Done(self.pack(value), written)
         finally:

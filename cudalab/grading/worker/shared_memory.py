@@ -14,8 +14,10 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
@@ -39,6 +41,16 @@ _ADD_SEALS = 1033
 _KINDS = ("pinned", "managed")
 _NEAR = 64
 """Changed bytes that are no further apart count as one write."""
+
+
+class Witness(Protocol):
+    """Is told who writes to shared memory without a call."""
+
+    def host_wrote(self, address: int, offsets: np.ndarray, line: int) -> None:
+        """The answer has changed these bytes behind ``address``, at the latest in that line."""
+
+    def exercise_runs(self, memory: Sequence[tuple[int, np.ndarray]]) -> AbstractContextManager[None]:
+        """Within it a function of the exercise runs, which may write to this memory: addresses and bytes."""
 
 
 @dataclass(eq=False)
@@ -89,9 +101,10 @@ class SharedMemory:
         self._device: Device | None = None
         self._version = -1
 
-    def bind(self, device: Device) -> None:
+    def bind(self, device: Device, witness: Witness) -> None:
         """A new case begins, with a device that nobody has shared memory of."""
         self._device, self._version = device, -1
+        self._witness = witness
         self._slots.clear()
         self._free.clear()
         self._used = 0
@@ -203,8 +216,13 @@ class SharedMemory:
                 changed = np.flatnonzero(now != seen)
                 slot.known = now
                 self._report(slot, changed, place)
+                self._witness.host_wrote(slot.base, changed, place.line)
                 if slot.local.flags.writeable:
                     slot.local[changed] = now[changed]
+
+    def exercise_runs(self) -> AbstractContextManager[None]:
+        """Within it a function of the exercise runs: what it writes here is the exercise's."""
+        return self._witness.exercise_runs([(slot.base, slot.local) for slot in self._slots.values()])
 
     def give(self) -> list[Placement]:
         """The worker is about to get a message: show it what it may see, and say where it is to map new memory."""

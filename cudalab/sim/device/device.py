@@ -225,6 +225,7 @@ class Device:
         self.function_names = kernels.function_names
         self.function_info = kernels.function_info
         self.loaded_kernel = kernels.loaded_kernel
+        self.loaded_modules = kernels.loaded_modules
 
         maker = WorkMaker(state, kernels, streams)
         graphs = GraphCalls(state, maker, graph_memory)

@@ -246,6 +246,46 @@ def test_it_earns_nothing(attack: str) -> None:
     assert SECRET not in str(result)
 
 
+MADE = "d.set(x, stream=stream)\nlaunch(stream)\nd.get(out=y, stream=stream)\nfactor = float(y[0] / x[0])\n"
+"""The kernel is launched as it should be; what comes from it goes no further than this."""
+MADE_ELSEWHERE = {
+    "page-locked memory": ("y[:] = 0\nstream.synchronize()\ny[:] = x * np.float32(factor)", "made on the host"),
+    "an upload": (
+        "d.set(np.asarray(x) * np.float32(factor), stream=stream)\nd.get(out=y, stream=stream)",
+        "made on the host",
+    ),
+    "memory of its own, page-locked, and a copy within the device": (
+        "kept = np.frombuffer(cp.cuda.alloc_pinned_memory(256), np.float32, 64)\nkept[:] = x * np.float32(factor)\n"
+        "with stream:\n    e = cp.empty_like(d)\ne.set(kept, stream=stream)\n"
+        "cudart.cudaMemcpyAsync(d.data.ptr, e.data.ptr, 256, cudart.cudaMemcpyKind.cudaMemcpyDeviceToDevice, "
+        "stream.ptr)\nd.get(out=y, stream=stream)",
+        "made on the host",
+    ),
+    "a function of the host in the stream": (
+        "stored = y.copy()\ny[:] = 0\nstream.synchronize()\ndef store(kept): y[:] = kept\n"
+        "stream.launch_host_func(store, stored)\nstream.synchronize()",
+        "made on the host",
+    ),
+    "an array function": (
+        "with stream:\n    d[:] = cp.asarray(x) * cp.float32(factor)\nd.get(out=y, stream=stream)",
+        "made by an array function",
+    ),
+    "a kernel of its own": (
+        'own = cp.RawKernel(\'extern "C" __global__ void own(float* d, float f)'
+        " { d[threadIdx.x] = f * d[threadIdx.x]; }', 'own')\nd.set(x, stream=stream)\n"
+        "own((1,), (64,), (d, cp.float32(factor)), stream=stream)\nd.get(out=y, stream=stream)",
+        "made by another kernel",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", MADE_ELSEWHERE)
+def test_values_that_the_kernel_has_not_made_are_refused_by_name(way: str) -> None:
+    body, rule = MADE_ELSEWHERE[way]
+    result = graded(doing(MADE + body))
+    assert result.points == 0 and rule in {finding.rule for finding in result.findings}, str(result)
+
+
 CELLS = {
     "brackets without end": "(" * 200_000,
     "a number without end": "answer = " + "9" * 10_000_000,

@@ -157,6 +157,11 @@ class KernelCalls(CallGroup):
             )
         return entry[1]
 
+    def loaded_modules(self) -> list[Module]:
+        """The machine's modules that are loaded now: for whoever tells kernels apart. No call, takes no modelled
+        time."""
+        return list(self._modules.values())
+
     def loaded_kernel(self, function: int) -> LoadedKernel:
         """The machine's kernel behind a handle: for ``profile`` and ``sanitize``. No call, takes no modelled time."""
         return self._function(function)
