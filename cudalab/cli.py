@@ -72,6 +72,28 @@ def _start_over(args: argparse.Namespace) -> int:
     return 0
 
 
+def _progress(args: argparse.Namespace) -> int:
+    from cudalab.course.outline import outline
+    from cudalab.course.progress import Progress
+    from cudalab.installation.environment import SetupError
+
+    copy, names = _copy(args.count_anew or None)
+    if args.count_anew is not None:
+        copy.count_anew(names)
+        print(f"From now on, no answer of before counts in {', '.join(names)}. All are kept.")
+    elif args.export:
+        try:
+            text = Progress(copy.folder).export(args.export.suffix.removeprefix("."))
+        except ValueError as error:
+            raise SetupError(f"{args.export}: {error}") from None
+        args.export.write_text(text, encoding="utf-8")
+        print(f"Your answers are in {args.export}.")
+    else:
+        for part in (part for chapter in outline(copy) for part in chapter.parts if part.total):
+            print(f"{part.answered:4} of {part.total:2}  {part.name}")
+    return 0
+
+
 def _doctor(args: argparse.Namespace) -> int:
     from cudalab.doctor import examine
 
@@ -149,6 +171,14 @@ def parser() -> argparse.ArgumentParser:
     over = commands.add_parser("start-over", help="start a notebook over; your file of before is kept with its date")
     over.add_argument("notebook", help="04, exercises/04, or a file")
     over.set_defaults(run=_start_over)
+
+    progress = commands.add_parser("progress", help="say what you have answered, save it, or begin to count anew")
+    only = progress.add_mutually_exclusive_group()
+    only.add_argument("--export", type=Path, help="a file ending in .csv, or in .json: with the text of each attempt")
+    only.add_argument(
+        "--count-anew", nargs="?", const="", metavar="NOTEBOOK", help="answers of before no longer count, but are kept"
+    )
+    progress.set_defaults(run=_progress)
 
     doctor = commands.add_parser("doctor", help="say what is installed, which device is used and why")
     doctor.set_defaults(run=_doctor)

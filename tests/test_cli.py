@@ -1,5 +1,6 @@
 """The command line."""
 
+import json
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import nbformat
 import pytest
 
 from cudalab.cli import main, parser
+from cudalab.course.progress import Progress
 from cudalab.dev.suite import command
 
 COMMANDS = {
@@ -16,6 +18,7 @@ COMMANDS = {
     "copy",
     "changes",
     "start-over",
+    "progress",
     "doctor",
     "test",
     "record",
@@ -52,15 +55,21 @@ def test_module_runs_as_a_program():
     assert "there is no file 'nothing.ipynb'" in ended.stderr
 
 
-def test_changes_and_starting_over_are_commands(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def copy_of_one(tmp_path, monkeypatch, capsys):
+    """A course of one notebook, and a learner's copy of it."""
     (tmp_path / "notebooks").mkdir()
-    cell = nbformat.v4.new_code_cell("x = 1", id="a")
+    cell = nbformat.v4.new_code_cell('x = 1\ncudalab.quiz("04.1")', id="a")
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "notebooks/04_small.ipynb")
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
     monkeypatch.setattr("cudalab.installation.environment.project_root", lambda: tmp_path)
     monkeypatch.setattr("cudalab.installation.lab.project_root", lambda: tmp_path)
     monkeypatch.setattr("cudalab.installation.lab.list_kernels", list)
     assert main(["copy"]) == 0
+    capsys.readouterr()
+
+
+def test_changes_and_starting_over_are_commands(copy_of_one, tmp_path, capsys):
     mine = tmp_path / "work/notebooks/04_small.ipynb"
     mine.write_text(mine.read_text().replace("x = 1", "x = 5"))
     assert main(["changes"]) == main(["changes", "04"]) == 0
@@ -69,6 +78,26 @@ def test_changes_and_starting_over_are_commands(tmp_path, monkeypatch, capsys):
     assert "there is no file '05'" in capsys.readouterr().err
     assert main(["start-over", "04"]) == 0
     assert "Your file is kept as" in capsys.readouterr().out and "x = 1" in mine.read_text()
+
+
+def test_answers_are_told_saved_and_counted_anew(copy_of_one, tmp_path, capsys):
+    noted = Progress(tmp_path / "work")
+    noted.append(
+        {"kind": "question", "notebook": "notebooks/04_small.ipynb", "name": "04.1", "answer": "=A", "done": True}
+    )
+    assert main(["progress"]) == 0
+    assert "1 of  1  notebooks/04_small.ipynb" in capsys.readouterr().out
+    for name in ("a.csv", "a.json"):
+        assert main(["progress", "--export", str(tmp_path / name)]) == 0
+    assert json.loads((tmp_path / "a.json").read_text())[0]["answer"] == "=A"
+    head, line = (tmp_path / "a.csv").read_text().splitlines()
+    assert head == "time,notebook,kind,name,answer,of,done,seed"
+    assert line.endswith(",notebooks/04_small.ipynb,question,04.1,'=A,,True,")
+    assert main(["progress", "--export", str(tmp_path / "a.xlsx")]) == 1
+    assert "exported as csv or json" in capsys.readouterr().err
+    assert main(["progress", "--count-anew", "04"]) == main(["progress"]) == 0
+    assert "0 of  1  notebooks/04_small.ipynb" in capsys.readouterr().out
+    assert len(noted.entries()) == 2
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,8 @@ def check(exercise_id: str, answer: object, *, seed: int | None = None) -> Resul
         TypeError: the answer is neither what the exercise asks for nor text.
     """
     exercise = find(exercise_id)
-    bench = BENCHES[exercise.answer](exercise, read_answer(answer, exercise.answer), seed=seed)
-    result = bench.run()
-    progress.note("check", exercise.id, result.points, done=result.passed)
+    given = read_answer(answer, exercise.answer)
+    result = BENCHES[exercise.answer](exercise, given, seed=seed).run()
+    attempt = {"of": result.maximum, "seed": result.seed, "text": given.source or repr(given.value)}
+    progress.note("check", exercise.id, result.points, done=result.passed, **attempt)
     return result

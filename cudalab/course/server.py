@@ -2,7 +2,9 @@
 
 ``GET /cudalab/start``        the page, as HTML
 ``GET /cudalab/changes``      how ``?notebook=`` differs from the course's edition, as text
+``GET /cudalab/answers``      all answers and attempts as a file, ``?form=csv`` or ``json``
 ``POST /cudalab/start-over``  puts the edition of ``{"notebook": …}`` in the place of the learner's
+``POST /cudalab/count-anew``  from now on no answer counts; all are kept
 
 Where the server shows something else than a working copy, the page is empty and JupyterLab leaves it out.
 """
@@ -17,6 +19,7 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 
 from cudalab.course import start_page
+from cudalab.course.progress import Progress
 from cudalab.course.working_copy import WorkingCopy
 
 
@@ -51,12 +54,36 @@ class StartOver(_Handler):
         self.finish({"backup": backup.name if backup else ""})
 
 
+class Answers(_Handler):
+    @web.authenticated
+    def get(self) -> None:
+        form = self.get_argument("form")
+        try:
+            text = Progress(self.copy.folder).export(form)
+        except ValueError as error:
+            raise web.HTTPError(400, str(error)) from None
+        self.finish({"name": f"cudalab-answers.{form}", "text": text})
+
+
+class CountAnew(_Handler):
+    @web.authenticated
+    def post(self) -> None:
+        self.copy.count_anew(self.copy.names())
+        self.finish({})
+
+
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
     return [{"module": "cudalab.course.server"}]
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
     base = app.web_app.settings["base_url"]
-    handlers = {"start": StartPage, "changes": Changes, "start-over": StartOver}
+    handlers = {
+        "start": StartPage,
+        "changes": Changes,
+        "answers": Answers,
+        "start-over": StartOver,
+        "count-anew": CountAnew,
+    }
     routes = [(url_path_join(base, "cudalab", name), handler) for name, handler in handlers.items()]
     app.web_app.add_handlers(".*$", routes)

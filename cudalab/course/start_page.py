@@ -32,6 +32,9 @@ def render(copy: WorkingCopy) -> str:
 <p class="cudalab-quiet">★ marks the core of the course.{f" Planned: {planned}." if planned else ""}</p>
 <p class="cudalab-quiet">This is your own copy. Outputs appear as you run the cells; your edits and answers stay when
 the course is updated. {backups}</p>
+<p class="cudalab-quiet">Every answer and every attempt is kept. Save them as
+<button data-export="csv">a table</button> or <button data-export="json">with your texts</button>, or
+<button data-reset="all">begin to count anew …</button></p>
 </article>"""
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -151,8 +151,13 @@ class WorkingCopy:
         path = self.folder / name
         backup = self._back_up(path) if path.exists() else None
         self._write(path, self.edition(name), trusted=True)
-        progress.Progress(self.folder).start_over(name)
+        self.count_anew([name])
         return backup
+
+    def count_anew(self, names: Iterable[str]) -> None:
+        """From now on, what was answered in these notebooks does not count. It is kept, and so are the notebooks."""
+        for name in names:
+            progress.Progress(self.folder).start_over(name)
 
     # ------------------------------------------------------------------ files
 

@@ -9,6 +9,7 @@ import nbformat
 import pytest
 
 from cudalab.course import edition
+from cudalab.course.progress import Progress
 from cudalab.course.working_copy import WorkingCopy
 from cudalab.dev.notebook_format import KERNELSPEC
 from cudalab.installation.gpu_probe import Gpu, probe
@@ -243,6 +244,17 @@ def test_learner_starts_works_reopens_and_starts_over(copy, browser):
         assert not edition.read(stored).cells[0].outputs
         (backup,) = (copy.folder / "backups").iterdir()
         assert "widget-view" in backup.read_text()
+
+        # answers are saved as a file, and count no more when the learner says so
+        Progress(copy.folder).append({"kind": "check", "notebook": START, "name": "00.1", "answer": 1, "text": "mine"})
+        with page.expect_download() as download:
+            page.get_by_role("button", name="with your texts").click()
+        assert download.value.suggested_filename == "cudalab-answers.json"
+        assert '"text": "mine"' in Path(download.value.path()).read_text()
+        page.get_by_role("button", name="begin to count anew").click()
+        page.get_by_role("button", name="Count anew", exact=True).click()
+        page.locator(".jp-Dialog").wait_for(state="detached")
+        page.get_by_text("Begin with: 00 Start here").wait_for()
 
 
 def _bring_back(page):

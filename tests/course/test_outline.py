@@ -1,10 +1,11 @@
 """What there is to answer, what is answered, what comes next; and the page that says so."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from cudalab.checks import exercises
+from cudalab.checks import check, exercises
 from cudalab.course import progress, start_page
 from cudalab.course.outline import comes_next, outline
 from cudalab.course.progress import Progress
@@ -99,6 +100,24 @@ def test_page_offers_the_next_notebook_the_state_and_the_way_back(copy, note):
     assert f"Go on with: 04 Device memory</a><span>1 of {part.total} answered · 45 minutes" in page
     assert f'data-changes="{CHAPTER}"' in page and f'data-start-over="{CHAPTER}"' in page
     assert "Planned: 02 Compilation" in page
+
+
+def test_every_attempt_is_kept_with_what_repeats_it(copy, monkeypatch):
+    monkeypatch.setenv("JPY_SESSION_NAME", str(copy.folder / "exercises/01_programming_model.ipynb"))
+    results = [check("01.1", text, seed=7) for text in ("first", "second")]
+    copy.start_over("exercises/01_programming_model.ipynb")
+    kept = [entry for entry in Progress(copy.folder).entries() if entry["kind"] == "check"]
+    assert [(entry["text"], entry["seed"], entry["answer"]) for entry in kept] == [("first", 7, 0), ("second", 7, 0)]
+    assert {entry["of"] for entry in kept} == {results[0].maximum}
+    assert json.loads(Progress(copy.folder).export("json"))[1]["text"] == "second"
+
+
+def test_a_line_cut_short_costs_itself_alone(copy, note):
+    note(CHAPTER, "question", "04.1", "A")
+    file = copy.folder / ".cudalab/progress.jsonl"
+    file.write_bytes(file.read_bytes() + b'{"kind": "quest')
+    note(CHAPTER, "question", "04.2", "B")
+    assert [entry["name"] for entry in Progress(copy.folder).entries()] == ["04.1", "04.2"]
 
 
 def test_progress_that_cannot_be_written_is_no_error(tmp_path):

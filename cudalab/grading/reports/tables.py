@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,9 +11,9 @@ from cudalab.grading.reports.similarity import Pair
 from cudalab.grading.scores import Score, Sheet
 from cudalab.grading.settings import Settings, Student
 from cudalab.grading.submissions import Oddity
+from cudalab.spreadsheet import as_csv
 
 _WIDEST = 32
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def table(sheets: Sequence[Sheet]) -> str:
@@ -53,7 +51,7 @@ def scores_csv(sheets: Sequence[Sheet], run_release: str) -> str:
         "notebook_release",
         "note",
     ]
-    return _csv(
+    return as_csv(
         [
             head,
             *(
@@ -134,7 +132,7 @@ def canvas_csv(sheets: Sequence[Sheet], settings: Settings) -> str:
     for sheet in sheets:
         known = _known(sheet, settings)
         rows.append([known.name, known.number, "", known.email, "", f"{sheet.points:g}"])
-    return _csv(rows)
+    return as_csv(rows)
 
 
 def moodle_csv(sheets: Sequence[Sheet], settings: Settings) -> str:
@@ -144,28 +142,19 @@ def moodle_csv(sheets: Sequence[Sheet], settings: Settings) -> str:
         known = _known(sheet, settings)
         identifier = f"Participant {known.number}" if known.number else ""
         rows.append([identifier, known.name, known.email, f"{sheet.points:g}", f"{sheet.maximum:g}"])
-    return _csv(rows)
+    return as_csv(rows)
 
 
 def similarity_csv(pairs: Iterable[Pair]) -> str:
     """A line for each pair of similar kernels."""
     rows: list[list[Any]] = [["exercise", "one", "other", "alike", "same text"]]
     rows += [[one.exercise, one.one, one.other, one.alike, "yes" if one.same_text else "no"] for one in pairs]
-    return _csv(rows)
+    return as_csv(rows)
 
 
 def _known(sheet: Sheet, settings: Settings) -> Student:
     known = settings.students.get(sheet.student, Student())
     return Student(known.name or sheet.student, known.email, known.number or sheet.handed.number)
-
-
-def _csv(rows: Iterable[Sequence[Any]]) -> str:
-    """Cells that a spreadsheet would take for a formula get an apostrophe."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for row in rows:
-        writer.writerow([f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in row])
-    return text.getvalue()
 
 
 def printable(text: str) -> str:

@@ -56,6 +56,26 @@ export default async function plugin(load) {
     await context?.sessionContext.session?.kernel?.restart();
   }
 
+  async function saveAnswers(form) {
+    const { name, text } = await ask(`answers?form=${form}`);
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+    link.download = name;
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }
+
+  async function countAnew() {
+    const answer = await showDialog({
+      title: "Begin to count anew?",
+      body: "No answer that you have given counts from now on. All are kept, and your notebooks stay as they are.",
+      buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: "Count anew" })],
+    });
+    if (answer.button.accept) {
+      await ask("count-anew", { method: "POST", body: "{}" });
+    }
+  }
+
   class StartPage extends Widget {
     constructor(app) {
       super();
@@ -78,18 +98,23 @@ export default async function plugin(load) {
     }
 
     async clicked(event) {
-      const { open, changes, startOver: over } = event.target.closest("[data-open], button")?.dataset ?? {};
+      const { open, changes, startOver: over, export: form, reset } = event.target.closest("[data-open], button")?.dataset ?? {};
       if (open) {
         event.preventDefault();
         await this.app.commands.execute("docmanager:open", { path: open });
         return;
       }
-      event.target.closest("button")?.closest("details").removeAttribute("open");
+      event.target.closest("button")?.closest("details")?.removeAttribute("open");
       try {
         if (changes) {
           await showChanges(this.app, changes);
         } else if (over) {
           await startOver(this.app, over);
+          await this.refresh();
+        } else if (form) {
+          await saveAnswers(form);
+        } else if (reset) {
+          await countAnew();
           await this.refresh();
         }
       } catch (error) {
