@@ -1,4 +1,4 @@
-"""The exercises of chapter 08: an array locked in its place, an answer without a copy, two desks that take turns."""
+"""Exercises 08.1 to 08.3: an array locked in its place, an answer without a copy, two desks that take turns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _kind(trial: Trial, array: np.ndarray) -> int:
     return trial.device.pointer_attributes(array.ctypes.data).type
 
 
-def _copies(trial: Trial) -> list[Any]:
+def copies(trial: Trial) -> list[Any]:
     return [one for one in trial.operations if one.kind == "copy"]
 
 
@@ -77,7 +77,7 @@ def _upload_once(bench: StreamBench, trial: Trial, kind: str, size: int) -> None
     under_way: list[bool] = []
 
     def after() -> None:
-        under_way.extend(not trial.order.host_knows(copy) for copy in _copies(trial))
+        under_way.extend(not trial.order.host_knows(copy) for copy in copies(trial))
 
     trial.call(x, d, trial.stream("stream"), after=after)
     trial.expect(
@@ -92,10 +92,10 @@ def _upload_once(bench: StreamBench, trial: Trial, kind: str, size: int) -> None
         bench.find("correctness", "not done", "the copy is still under way when the function returns", look=look)
     if size >= MEASURED:
         registered = sum(e.arguments["size"] for e in trial.device.log.entries if _succeeded(e, "host_register"))
-        bench.measure(STAGED, sum("pageable" in copy.name for copy in _copies(trial)))
+        bench.measure(STAGED, sum("pageable" in copy.name for copy in copies(trial)))
         bench.measure(LOCKED, registered / x.nbytes)
-        bench.measure(BUFFERS, sum(copy.bytes for copy in _copies(trial) if not _comes_from(copy, x)))
-        bench.measure(MOVED, sum(copy.bytes for copy in _copies(trial)) / x.nbytes)
+        bench.measure(BUFFERS, sum(copy.bytes for copy in copies(trial) if not _comes_from(copy, x)))
+        bench.measure(MOVED, sum(copy.bytes for copy in copies(trial)) / x.nbytes)
         bench.measure(POLLS, len(trial.polls))
 
 
@@ -127,7 +127,7 @@ UPLOAD = Exercise(
 
 # --- 08.2 ------------------------------------------------------------------------------------------------------------
 
-_SCALE = r"""
+SCALE = r"""
 extern "C" __global__ void scale(const float* x, float* y, int n, float factor) {
     int threads = gridDim.x * blockDim.x;
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += threads) y[i] = factor * x[i];
@@ -164,7 +164,7 @@ def _total(bench: StreamBench) -> None:
 
 
 def _total_once(bench: StreamBench, trial: Trial, size: int) -> None:
-    scale, busy = trial.kernel(_SCALE, "scale"), trial.busy_kernel()
+    scale, busy = trial.kernel(SCALE, "scale"), trial.busy_kernel()
     values, factor = bench.random(size), np.float32(bench.between(2, 9))
     x, y, other = trial.pinned(values), trial.pinned(np.full(size, np.nan, np.float32)), trial.stream("another stream")
     elsewhere = trial.array(np.zeros(1, np.float32))
@@ -188,7 +188,7 @@ def _total_once(bench: StreamBench, trial: Trial, size: int) -> None:
     )
     trial.expect_value(right.sum(dtype=np.float64), tolerance=1e-3, known=known, look="when y is added up")
     if size > 1000:
-        bench.measure(COPIES, len(_copies(trial)))
+        bench.measure(COPIES, len(copies(trial)))
         bench.measure(ALLOCATIONS, len(trial.allocations))
         bench.measure(OTHERS, sum(waited))
         bench.measure(LAUNCHES, len(trial.kernels("scale")))
@@ -247,7 +247,7 @@ def _serve(bench: StreamBench) -> None:
 
 
 def _serve_once(bench: StreamBench, trial: Trial, count: int) -> None:
-    kernel, factor = trial.kernel(_SCALE, "scale"), np.float32(bench.between(2, 9))
+    kernel, factor = trial.kernel(SCALE, "scale"), np.float32(bench.between(2, 9))
     boxes = [
         (
             trial.pinned(np.zeros(ELEMENTS, np.float32)),
@@ -300,7 +300,7 @@ def _judge_service(bench: StreamBench, trial: Trial, service: _Service, expected
         bench.measure(FILLING, round(100 * sum(service.waiting) / (count - 1)))
         bench.measure(DESKS, len(set(service.filled)))
         bench.measure(SERVED, len(trial.kernels("scale")) / count)
-        bench.measure(CARRIED, len(_copies(trial)))
+        bench.measure(CARRIED, len(copies(trial)))
         bench.measure(POLLS, len(trial.polls))
 
 
@@ -319,5 +319,3 @@ SERVE = Exercise(
     gates=(FILLING, DESKS, SERVED, CARRIED, POLLS),
     answer="function",
 )
-
-EXERCISES = (UPLOAD, TOTAL, SERVE)
