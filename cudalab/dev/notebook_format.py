@@ -26,7 +26,7 @@ from typing import Any
 import nbformat
 from nbformat.warnings import DuplicateCellId
 
-from cudalab.dev import drawing_cells, now_you
+from cudalab.dev import chapter_form, drawing_cells, now_you
 from cudalab.dev.dataflow import Dataflow
 from cudalab.installation.environment import project_root
 
@@ -196,6 +196,9 @@ def breaches(path: Path, *, recorded: bool = True) -> Iterator[Breach]:
     chapter = path.name[:2]
     for name, rule in now_you.broken(notebook, chapter):
         yield Breach(path.name, name, rule)
+    if path.parent.name == "notebooks":
+        for name, rule in chapter_form.broken(path, notebook):
+            yield Breach(path.name, name, rule)
     for cell in notebook.cells:
         for rule in _cell_rules(cell):
             yield Breach(path.name, cell.id, rule)
