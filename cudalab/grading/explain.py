@@ -10,10 +10,12 @@ from pathlib import Path
 
 from cudalab.checks.exercise import Exercise
 from cudalab.grading.examiner import Examiner
-from cudalab.grading.messages import ResultRecord
+from cudalab.grading.limits import Limits
+from cudalab.grading.messages import ResultRecord, without_log
 from cudalab.grading.scores import score
 from cudalab.grading.settings import Settings
 from cudalab.grading.store import Answer, Store, StoreError
+from cudalab.grading.worker.log import called
 
 
 def explain(args: argparse.Namespace, settings: Settings, exercises: Mapping[str, Exercise], bank: Path | None) -> int:
@@ -27,7 +29,8 @@ def explain(args: argparse.Namespace, settings: Settings, exercises: Mapping[str
         found = [one for one in store.answers(store.latest(), student) if one.exercise == name]
         if not student or not found or name not in exercises:
             raise StoreError(f"there is no score {args.explain!r}; it is STUDENT/EXERCISE, as in alice/04.2")
-        return _tell(args, found[0], exercises[name], settings, bank, store.release(store.latest()))
+        log = store.log(store.latest(), found[0].key)
+        return _tell(args, found[0], exercises[name], settings, bank, store.release(store.latest()), log)
     finally:
         store.close()
 
@@ -39,6 +42,7 @@ def _tell(
     settings: Settings,
     bank: Path | None,
     release: str,
+    log: bytes,
 ) -> int:
     given = score(answer, exercise, settings)
     print(f"{given.id}: {given.points:g} of {given.maximum:g}, {given.state}. Release {release}.")
@@ -49,6 +53,9 @@ def _tell(
     print(f"\nThe answer ({answer.key}):\n{answer.task.text}\n")
     if isinstance(answer.outcome, ResultRecord):
         print(answer.outcome.result())
+    if log:
+        print("\nWhat it called, by the grader's log:")
+        print("\n".join(f"  {line}" for line in called(log, Limits.log)))
     settings_words = f" --settings {shlex.quote(str(args.settings))}" if args.settings else ""
     command = f"python -m cudalab grade --out {shlex.quote(str(args.out))}{settings_words} --explain "
     print(f"\nSeed {answer.task.seed}. This repeats it:\n  {command}{shlex.quote(given.id)} --again")
@@ -59,7 +66,7 @@ def _tell(
         outcome = examiner.ask(args.under.question(answer.task))
     finally:
         examiner.stop()
-    if outcome == answer.outcome:
+    if without_log(outcome) == answer.outcome:
         print("\nRepeated: the same result.")
         return 0
     print("\nRepeated: another result.", file=sys.stderr)

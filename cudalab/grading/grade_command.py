@@ -48,6 +48,7 @@ def parser() -> argparse.ArgumentParser:
     how = made.add_mutually_exclusive_group()
     how.add_argument("--resume", action="store_true", help="go on with what is in the folder, new submissions included")
     how.add_argument("--regrade", action="store_true", help="grade all again, and say which scores differ")
+    made.add_argument("--afresh", action="store_true", help="with --regrade: run Python again, instead of its log")
     how.add_argument("--explain", default="", metavar="STUDENT/EXERCISE", help="say how a score came about")
     made.add_argument("--again", action="store_true", help="with --explain: repeat the score, and say whether it holds")
     made.add_argument("--only", action="append", default=[], metavar="STUDENT|EXERCISE", help="grade only these")
@@ -122,6 +123,7 @@ def _grade(
                 under=args.under,
                 cache=args.cache,
                 bank=folder,
+                before=0 if args.afresh else before,
                 told=bar.update,
             )
         store.finish(run)

@@ -95,9 +95,9 @@ class Conditions:
     jailed: bool = True
     """Does Python run in bubblewrap? Only the teacher can say that it does not."""
 
-    def question(self, one: Task) -> Question:
-        """What a process is asked."""
-        return Question(one.exercise, one.text, one.seed, self.limits, self.gpu, self.jailed)
+    def question(self, one: Task, log: bytes = b"") -> Question:
+        """What a process is asked. ``log``: of an earlier run of the same answer."""
+        return Question(one.exercise, one.text, one.seed, self.limits, self.gpu, self.jailed, log)
 
 
 def grade(
@@ -109,9 +109,11 @@ def grade(
     under: Conditions,
     cache: Path,
     bank: Path | None = None,
+    before: int = 0,
     told: Callable[[], None] = lambda: None,
 ) -> None:
-    """Grade ``tasks``, ``jobs`` at a time, and keep each result as it comes; ``told`` is called after each."""
+    """Grade ``tasks``, ``jobs`` at a time, and keep each result as it comes; ``told`` is called after each. Answers in
+    Python that the run ``before`` has a log of are replayed."""
     waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
     for one in tasks:
         waiting.put(one)
@@ -126,7 +128,7 @@ def grade(
                 except queue.Empty:
                     return
                 began = time.monotonic()
-                outcome = examiner.ask(under.question(one))
+                outcome = examiner.ask(under.question(one, store.log(before, one.key) if before else b""))
                 if not stop.is_set():
                     store.keep(run, one.key, outcome, time.monotonic() - began)
                     told()

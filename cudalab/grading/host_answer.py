@@ -9,9 +9,8 @@ examined here, on a device of this process, as ``cudalab.check`` does it; the an
 from __future__ import annotations
 
 import contextlib
-import socket
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudalab.checks.answer import Answer
 from cudalab.checks.bench import Bench
@@ -20,17 +19,23 @@ from cudalab.checks.session import simulated
 from cudalab.checks.streams import StreamBench
 from cudalab.checks.value import ValueBench
 from cudalab.grading.worker.channel import Broken, Channel
+from cudalab.grading.worker.log import Log, Outdated, Recording, Replay, unpacked
 from cudalab.grading.worker.messages import ToGrader
 from cudalab.grading.worker.session import Session
 from cudalab.grading.worker.shared_memory import SharedMemory
 from cudalab.grading.worker.template import Bounds, Template, TemplateFailed
 from cudalab.sim.device import host_address
+from cudalab.sim.machine.memory.arena import Arena
 from cudalab.sim.names import FILE
 
 if TYPE_CHECKING:
     from cudalab.checks.exercise import Exercise, Result
     from cudalab.grading.limits import Limits
     from cudalab.sim.device.device import Device
+
+
+_DEVICES = 0x3000_0000_0000
+"""Where the devices of a question lie. Libraries and heaps of both processes are far above, the shared window below."""
 
 
 class NotGraded(Exception):
@@ -42,11 +47,12 @@ class WorkerEnded(Exception):
 
 
 class _Question:
-    """One question's worker."""
+    """One question's worker, or what the log of an earlier one says."""
 
-    def __init__(self, template: Template, limits: Limits) -> None:
-        self._template = template
+    def __init__(self, limits: Limits, log: Log | None) -> None:
+        self._log = log
         self._bounds = Bounds(limits.cpu_seconds, limits.memory, limits.processes)
+        self._recording = Recording(limits.log)
         self._shared = SharedMemory()
         self._session: Session | None = None
         self._reaching = contextlib.ExitStack()
@@ -57,8 +63,12 @@ class _Question:
     def program(self, source: str) -> _Question:
         """Start the worker, and see whether the answer is Python. Raises ``SyntaxError``."""
         self._source = source
-        connection: socket.socket = self._template.start(self._shared.file, self._bounds)
-        self._session = Session(Channel(connection, ToGrader), self._shared, FILE, len(source.splitlines()))
+        channel: Channel[ToGrader] | Replay
+        if self._log is not None:
+            channel = Replay(self._log, self._recording, self._shared)
+        else:
+            channel = Channel(_templates[0].start(self._shared.file, self._bounds), ToGrader)
+        self._session = Session(channel, self._shared, self._recording, FILE, len(source.splitlines()))
         self._reaching.enter_context(host_address.reaching(self._session.memory))
         with self._said():
             self._session.check(source)
@@ -92,7 +102,13 @@ class _Question:
     def close(self) -> None:
         if self._session is not None and not self._ended:
             self._session.close()
-            self._ended = self._template.end()
+            self._ended = "is not there" if self._log is not None else _templates[0].end()
+
+    @property
+    def log(self) -> bytes:
+        """What was said, where the worker came to its end by itself; else empty, and the answer has to be run again."""
+        whole = self._session is not None and self._session.whole
+        return self._recording.log().packed() if whole else b""
 
     def release(self) -> None:
         self.close()
@@ -126,17 +142,37 @@ def close() -> None:
         _templates.pop().close()
 
 
-def run_host_answer(exercise: Exercise, source: str, *, seed: int, limits: Limits, jailed: bool = True) -> Result:
+class Graded(NamedTuple):
+    """What became of an answer."""
+
+    result: Result
+    log: bytes
+    """Of the conversation with its worker; empty where it broke off."""
+    replayed: bool
+    """Was it not run, because the log of an earlier run still holds?"""
+
+
+def run_host_answer(
+    exercise: Exercise, source: str, *, seed: int, limits: Limits, jailed: bool = True, log: bytes = b""
+) -> Graded:
     """What ``exercise`` gives for the answer cell with this text, a function or a value.
 
     Called in the question's own process (``question.py``), which is ended when it exceeds ``limits``. ``jailed=False``
-    leaves bubblewrap out, where the teacher has said so.
+    leaves bubblewrap out, where the teacher has said so. ``log`` is that of an earlier run of the same text.
 
     Raises:
         NotGraded: the answer cannot be run on this machine as it has to be.
     """
+    if log:
+        with contextlib.suppress(Outdated):
+            return _graded(exercise, source, seed, limits, unpacked(log, limits.log))
     prepare(jailed=jailed)
-    question = _Question(_templates[0], limits)
+    return _graded(exercise, source, seed, limits, None)
+
+
+def _graded(exercise: Exercise, source: str, seed: int, limits: Limits, log: Log | None) -> Graded:
+    Arena.place_at(_DEVICES)
+    question = _Question(limits, log)
     seconds = limits.seconds / 2
     bench: Bench = StreamBench(exercise, Answer(source), seed=seed, time_limit=seconds, program=question.program)
     try:
@@ -144,12 +180,14 @@ def run_host_answer(exercise: Exercise, source: str, *, seed: int, limits: Limit
             bench = ValueBench(
                 exercise, Answer(value=_value(question, exercise, source)), seed=seed, time_limit=seconds
             )
-        return bench.run()
+        result = bench.run()
     except Exception as error:  # what the answer returned is of no use to the exercise
         bench.find("correctness", "no result", f"what the function returned cannot be used: {error}")
-        return bench.result()
+        result = bench.result()
     finally:
+        kept = question.log
         question.release()
+    return Graded(result, kept, log is not None)
 
 
 def _value(question: _Question, exercise: Exercise, source: str) -> Any:

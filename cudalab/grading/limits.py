@@ -19,5 +19,7 @@ class Limits:
     """Processes and threads of a worker that runs Python."""
     disk: int = 64 << 20
     """Bytes of one file that is written."""
+    log: int = 6 << 20
+    """Bytes of the log of an answer in Python."""
     output: int = 16 << 20
     """Bytes of anything that the question says to the grader, and of what a worker prints."""

@@ -11,7 +11,7 @@ import traceback
 from dataclasses import fields
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from cudalab.checks.exercise import Finding, PartName, PartResult, Result
 from cudalab.checks.gate import Gate, GateResult
@@ -31,6 +31,8 @@ class Question(Struct, frozen=True, tag=True):
     """Is a kernel launched on the machine's GPU, too?"""
     jailed: bool = True
     """Is Python run in bubblewrap? The teacher may have said no."""
+    log: bytes = b""
+    """Of an earlier run of the very answer: where it still holds, it is replayed, and the answer is not run."""
 
 
 class GateRecord(Struct, frozen=True, kw_only=True):
@@ -68,6 +70,10 @@ class ResultRecord(Struct, frozen=True, tag=True):
     seed: int
     fingerprint: list[int] = []
     """Of the compiled kernel, for the report on similar answers."""
+    log: bytes = b""
+    """Of an answer in Python; the store keeps it apart from the result."""
+    replayed: bool = False
+    """Does the result come from the log of an earlier run?"""
 
     def result(self) -> Result:
         """The result as ``cudalab.check`` returns it."""
@@ -112,7 +118,9 @@ Said = Wanted | ResultRecord | Refused
 _GATE = tuple(field.name for field in fields(Gate) if field.name != "measure")
 
 
-def record(result: Result, fingerprint: list[int] | None = None) -> ResultRecord:
+def record(
+    result: Result, fingerprint: list[int] | None = None, *, log: bytes = b"", replayed: bool = False
+) -> ResultRecord:
     """A result as data."""
     parts = [
         PartRecord(
@@ -133,7 +141,14 @@ def record(result: Result, fingerprint: list[int] | None = None) -> ResultRecord
         )
         for part in result.parts
     ]
-    return ResultRecord(result.exercise, result.title, parts, result.seed, fingerprint or [])
+    return ResultRecord(result.exercise, result.title, parts, result.seed, fingerprint or [], log, replayed)
+
+
+def without_log(outcome: Outcome) -> Outcome:
+    """What two gradings of an answer have in common, however it was graded."""
+    if isinstance(outcome, ResultRecord):
+        return structs.replace(outcome, log=b"", replayed=False)
+    return outcome
 
 
 def mistake(error: Exception) -> Refused:

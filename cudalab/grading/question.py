@@ -66,9 +66,10 @@ def grade(question: Question, exercise: Exercise) -> Outcome:
     limits = question.limits
     if exercise.answer != "kernel":
         try:
-            return record(
-                run_host_answer(exercise, question.text, seed=question.seed, limits=limits, jailed=question.jailed)
+            graded = run_host_answer(
+                exercise, question.text, seed=question.seed, limits=limits, jailed=question.jailed, log=question.log
             )
+            return record(graded.result, log=graded.log, replayed=graded.replayed)
         except NotGraded as error:
             return Refused(str(error))
     try:

@@ -16,11 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 
-from cudalab.grading.messages import Outcome
+from cudalab.grading.messages import Outcome, ResultRecord, without_log
 from cudalab.grading.submissions import Oddity, Submission
 from cudalab.sim.compiler.processes import codec
 
-_FORMAT = 1
+_FORMAT = 2
 _TABLES = """
 CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE run (id INTEGER PRIMARY KEY, release TEXT NOT NULL, started TEXT NOT NULL, finished TEXT) STRICT;
@@ -31,6 +31,7 @@ CREATE TABLE answer (run INTEGER, student TEXT, exercise TEXT, key TEXT NOT NULL
 CREATE TABLE text (key TEXT PRIMARY KEY, exercise TEXT NOT NULL, seed INTEGER NOT NULL, text TEXT NOT NULL) STRICT;
 CREATE TABLE result (run INTEGER, key TEXT, outcome BLOB NOT NULL, seconds REAL NOT NULL,
     PRIMARY KEY (run, key)) STRICT;
+CREATE TABLE log (run INTEGER, key TEXT, log BLOB NOT NULL, PRIMARY KEY (run, key)) STRICT;
 CREATE TABLE oddity (run INTEGER, place TEXT, text TEXT, PRIMARY KEY (run, place, text)) STRICT;
 """
 
@@ -164,10 +165,21 @@ class Store:
         return {row[0] for row in self._base.execute("SELECT key FROM result WHERE run = ?", (run,))}
 
     def keep(self, run: int, key: str, outcome: Outcome, seconds: float) -> None:
-        """Keep a result."""
+        """Keep a result, and the log that comes with it."""
+        log = outcome.log if isinstance(outcome, ResultRecord) else b""
+        row = (run, key, codec.encode(without_log(outcome)), seconds)
         with self._lock, self._base:
-            row = (run, key, codec.encode(outcome), seconds)
+            self._base.execute("BEGIN")
             self._base.execute("INSERT OR REPLACE INTO result VALUES (?, ?, ?, ?)", row)
+            if log:
+                self._base.execute("INSERT OR REPLACE INTO log VALUES (?, ?, ?)", (run, key, log))
+
+    def log(self, run: int, key: str) -> bytes:
+        """The log of an answer in Python; empty where there is none."""
+        query = "SELECT log FROM log WHERE run = ? AND key = ?"
+        with self._lock, closing(self._base.execute(query, (run, key))) as rows:
+            found = rows.fetchone()
+        return bytes(found[0]) if found else b""
 
     # -- what is asked ----------------------------------------------------------------------------------------------
 

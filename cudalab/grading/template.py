@@ -55,7 +55,9 @@ class Watch:
                 if not isinstance(said, Wanted):
                     return said
                 began = time.monotonic()
-                self._pipe.sendall(codec.frame(_compile(said.order)))
+                reply = codec.frame(_compile(said.order))
+                with contextlib.suppress(OSError):  # it has ended, with an outcome perhaps: code for it was made ahead
+                    self._pipe.sendall(reply)
                 self._until += time.monotonic() - began  # the compiler has limits of its own
         except codec.CodecError as error:
             return Ended("crash", f"the process of the question said what cannot be read: {error}")

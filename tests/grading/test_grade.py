@@ -11,6 +11,8 @@ import pytest
 
 from cudalab.checks import check
 from cudalab.grading import grade_command
+from cudalab.grading.examiner import Examiner
+from cudalab.grading.messages import Outcome, Question, ResultRecord
 from cudalab.sim.compiler.processes import jail
 from tests.checks.answers.answer import solution_of
 from tests.grading.handed_in import grade, hand_in, scores
@@ -127,13 +129,33 @@ def test_a_command_line_that_cannot_be(
     assert code in (1, 2) and text in capsys.readouterr().err
 
 
-def test_answers_in_python_are_graded(tmp_path: Path, bwrap_path: str) -> None:
-    """One that is right, one that forgot to wait, and one that ends its process: that costs it this question alone."""
+def test_answers_in_python_are_graded(
+    tmp_path: Path, bwrap_path: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that is right, one that forgot to wait, and one that ends its process: that costs it this question alone.
+    Graded again, their logs are replayed."""
     folder, right = tmp_path / "submitted", solution_of("11.2")
     hand_in(folder, "alice", {"send": right}, "11")
     hand_in(folder, "bob", {"send": NO_WAIT}, "11")
     hand_in(folder, "mallory", {"send": "import os\n" + right.replace("for k", "os._exit(0)\n    for k")}, "11")
     (tmp_path / "lab.toml").write_text('exercises = ["11.2"]\nseed = 1\n')
     assert grade(folder, "--out", tmp_path / "out", "--settings", tmp_path / "lab.toml", "--jobs", "1") == 0
-    got = {name: score["points"] for name, score in scores(tmp_path / "out").items()}
-    assert got == {"alice/11.2": 4, "bob/11.2": 0, "mallory/11.2": 0}
+    earned = {"alice/11.2": 4, "bob/11.2": 0, "mallory/11.2": 0}
+    assert {name: score["points"] for name, score in scores(tmp_path / "out").items()} == earned
+
+    replayed = []
+    ask = Examiner.ask
+
+    def asked(examiner: Examiner, question: Question) -> Outcome:
+        outcome = ask(examiner, question)
+        replayed.append(isinstance(outcome, ResultRecord) and outcome.replayed)
+        return outcome
+
+    monkeypatch.setattr(Examiner, "ask", asked)
+    settings = ("--out", tmp_path / "out", "--settings", tmp_path / "lab.toml")
+    assert grade(folder, *settings, "--jobs", "1", "--regrade") == 0
+    assert {name: score["points"] for name, score in scores(tmp_path / "out").items()} == earned
+    assert sorted(replayed) == [False, True, True]  # what ended its process has no log
+    assert "no score differs" in capsys.readouterr().out
+    assert grade(*settings, "--explain", "bob/11.2") == 0
+    assert "What it called, by the grader's log" in capsys.readouterr().out

@@ -27,7 +27,7 @@ def _template(bwrap_path: str) -> Iterator[None]:
 
 
 def graded(exercise: str, text: str) -> Result:
-    return run_host_answer(find(exercise), text, seed=1, limits=Limits())
+    return run_host_answer(find(exercise), text, seed=1, limits=Limits()).result
 
 
 def test_boxes_filled_without_waiting_earn_nothing() -> None:

@@ -22,6 +22,7 @@ from cudalab.grading.worker import lines, messages
 from cudalab.grading.worker.calls import QUESTIONS, OwnKernels
 from cudalab.grading.worker.channel import Broken, Channel
 from cudalab.grading.worker.host_memory import Inward, Outward, WorkerMemory, unmarked
+from cudalab.grading.worker.log import Recording, Replay, TooLong
 from cudalab.grading.worker.messages import Ask, Call, Compile, Done, Invoke, Raised, ToGrader, ToWorker
 from cudalab.grading.worker.threads import StandIn
 from cudalab.grading.worker.values import NotSent, Values, bounds, dtype_of, exception, raised
@@ -62,8 +63,16 @@ class _Proxy:
 class Session(Values):
     """One worker, from its start to its end. ``file`` names the answer in findings, ``length`` is its lines."""
 
-    def __init__(self, channel: Channel[ToGrader], shared: SharedMemory, file: str, length: int) -> None:
+    def __init__(
+        self,
+        channel: Channel[ToGrader] | Replay,
+        shared: SharedMemory,
+        recording: Recording,
+        file: str,
+        length: int,
+    ) -> None:
         self._channel = channel
+        self._recording = recording
         self._shared = shared
         self._file, self._length = file, length
         self._device: Device
@@ -103,6 +112,11 @@ class Session(Values):
     def load(self, source: str, name: str) -> Any:
         """Run the cell, and return what it binds to ``name``: of a function a proxy, None where there is nothing."""
         return self.unpack(self.ask(messages.Load(source, name)))
+
+    @property
+    def whole(self) -> bool:
+        """Has the worker said all that it was asked for?"""
+        return not self._broken
 
     def close(self) -> None:
         self._broken = self._broken or "the question is over"
@@ -149,8 +163,10 @@ class Session(Values):
     def _send(self, body: messages.Request) -> None:
         if self._broken:
             raise Broken(self._broken)
+        message = ToWorker(body, self._shared.give())
+        self._recording.tell(message, self._shared.given.digest())
         try:
-            self._channel.send(ToWorker(body, self._shared.give()))
+            self._channel.send(message)
         except Broken as error:
             raise self._break(str(error)) from None
 
@@ -165,7 +181,11 @@ class Session(Values):
             raise self._break("a message out of turn")
         self._number += 1
         line = self._line(getattr(message.body, "line", 0))
-        self._shared.take(lines.at(self._file, line, place_of_call) if line else UNKNOWN)
+        written = self._shared.take(lines.at(self._file, line, place_of_call) if line else UNKNOWN)
+        try:
+            self._recording.hear(message, written)
+        except TooLong as error:
+            raise self._break(str(error)) from None
         return message.body
 
     def _break(self, why: str) -> Broken:

@@ -12,6 +12,7 @@ an operation is using is a hazard, as it is where the answer runs in the grader'
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import mmap
 import os
 from collections.abc import Sequence
@@ -30,6 +31,9 @@ from cudalab.sim.machine.memory import host_watch
 if TYPE_CHECKING:
     from cudalab.sim.device.caller import Place
     from cudalab.sim.device.device import Device
+
+Written = list[tuple[int, bytes]]
+"""Addresses in the worker, and the bytes that are there now."""
 
 SIZE = 64 << 20
 """Bytes of page-locked and managed memory that one case may have."""
@@ -93,6 +97,8 @@ class SharedMemory:
         import fcntl
 
         fcntl.fcntl(self.file, _ADD_SEALS, _SEALS)
+        self.given = hashlib.blake2b(digest_size=16)
+        """Of all that the worker was shown."""
         self._map = mmap.mmap(self.file, SIZE)
         self._bytes = np.frombuffer(self._map, np.uint8)
         self._slots: dict[int, Slot] = {}
@@ -130,8 +136,8 @@ class SharedMemory:
         for slot in self._slots.values():
             if slot.base <= low and high <= slot.base + slot.size:
                 return slot.address + array.ctypes.data - slot.base
-        offset = self._place(_pages(low, high - low))
-        slot = self._add(WINDOW + offset + low % PAGE, _bytes_at(low, high - low, array), offset, owner=array)
+        offset = self._place(_pages(0, high - low))
+        slot = self._add(WINDOW + offset, _bytes_at(low, high - low, array), offset, owner=array)
         return slot.address + array.ctypes.data - low
 
     def register(self, address: int, data: np.ndarray) -> None:
@@ -202,10 +208,12 @@ class SharedMemory:
 
     # -- at each message -----------------------------------------------------------------------------------------------
 
-    def take(self, place: Place) -> None:
-        """The worker has sent a message: take over what the host has written, at the latest in the line ``place``."""
+    def take(self, place: Place) -> Written:
+        """The worker has sent a message: take over what the host has written, at the latest in the line ``place``;
+        returns it."""
+        written: Written = []
         if self._device is None:
-            return
+            return written
         with host_watch.paused():
             self._refresh()
             for slot in self._slots.values():
@@ -215,10 +223,21 @@ class SharedMemory:
                 now = self._bytes[slot.start : slot.start + slot.size].copy()
                 changed = np.flatnonzero(now != seen)
                 slot.known = now
+                for first, last in _stretches(changed):
+                    written.append((slot.address + first, now[first : last + 1].tobytes()))
                 self._report(slot, changed, place)
                 self._witness.host_wrote(slot.base, changed, place.line)
                 if slot.local.flags.writeable:
                     slot.local[changed] = now[changed]
+        return written
+
+    def put(self, written: Written) -> None:
+        """Write to shared memory what a worker had written there. Its addresses are those of the present case."""
+        for address, data in written:
+            slot = self.find(address, len(data))
+            if slot is not None:
+                start = slot.start + address - slot.address
+                self._bytes[start : start + len(data)] = np.frombuffer(data, np.uint8)
 
     def exercise_runs(self) -> AbstractContextManager[None]:
         """Within it a function of the exercise runs: what it writes here is the exercise's."""
@@ -237,14 +256,21 @@ class SharedMemory:
                 if slot.known is None:
                     new.append(slot.placement)
                     slot.known = slot.local.copy()
-                    self._bytes[slot.start : slot.start + slot.size] = slot.known
+                    self._show(slot, slice(0, slot.size))
                     continue
                 for begin, end in _without(slot.base, slot.base + slot.size, hidden):
                     part = slice(begin - slot.base, end - slot.base)
                     if not np.array_equal(slot.local[part], slot.known[part]):
                         slot.known[part] = slot.local[part]
-                        self._bytes[slot.start + part.start : slot.start + part.stop] = slot.known[part]
+                        self._show(slot, part)
         return new
+
+    def _show(self, slot: Slot, part: slice) -> None:
+        """Put bytes of a slot into the file."""
+        assert slot.known is not None
+        self._bytes[slot.start + part.start : slot.start + part.stop] = slot.known[part]
+        self.given.update(f"{slot.address + part.start}-{slot.address + part.stop}".encode())
+        self.given.update(slot.known[part].tobytes())
 
     def _report(self, slot: Slot, changed: np.ndarray, place: Place) -> None:
         """The host has written these bytes: a hazard where an operation uses them."""
@@ -252,16 +278,21 @@ class SharedMemory:
         report = self._device.hazard_report
         if report is None:
             return
-        cuts = np.flatnonzero(np.diff(changed) > _NEAR)
-        first = slot.base + changed[np.concatenate([[0], cuts + 1])]
-        last = slot.base + changed[np.concatenate([cuts, [changed.size - 1]])]
+        stretches = [(slot.base + first, slot.base + last) for first, last in _stretches(changed)]
         for part in report.off_limits:
-            for low, high in zip(first.tolist(), last.tolist(), strict=True):
+            for low, high in stretches:
                 address, end = max(low, part.start), min(high + 1, part.end)
                 while address < end:  # once for each page, as where pages are watched
                     with self._device.state.lock:
                         report.host_touched(address, True, place)
                     address = (address // PAGE + 1) * PAGE
+
+
+def _stretches(changed: np.ndarray) -> list[tuple[int, int]]:
+    """The first and the last of each group of changed bytes."""
+    cuts = np.flatnonzero(np.diff(changed) > _NEAR)
+    first, last = changed[np.concatenate([[0], cuts + 1])], changed[np.concatenate([cuts, [changed.size - 1]])]
+    return list(zip(first.tolist(), last.tolist(), strict=True))
 
 
 def _pages(address: int, size: int) -> int:

@@ -15,7 +15,9 @@ import json, os, signal, subprocess, sys, time
 from cudalab.grading import question, template
 from cudalab.grading.bank import Bank
 from cudalab.grading.limits import Limits
-from cudalab.grading.messages import Question
+from cudalab.grading.messages import Question, Refused, Wanted
+from cudalab.sim.compiler.processes import messages
+from cudalab.sim.compiler.processes.messages import MakeFaultHandler, Order
 from cudalab.sim.compiler.processes import codec
 
 def flood(said):
@@ -44,7 +46,14 @@ def spin(said):
     while True:
         pass
 
+def order_and_end(said):
+    order = Order(MakeFaultHandler(), messages.Limits(seconds=10.0, memory=0, ptx=0))
+    said.write(codec.frame(Wanted(order)) + codec.frame(Refused("done")))
+    said.flush()
+    os._exit(0)
+
 ACTS = {
+    "an order that it does not wait for": order_and_end,
     "exit": lambda said: os._exit(0),
     "segmentation fault": lambda said: os.kill(os.getpid(), signal.SIGSEGV),
     "sleep": lambda said: time.sleep(600),
@@ -81,6 +90,7 @@ def test_each_is_ended_and_told() -> None:
         told = json.loads(made.stdout.read())
     kinds = {name: kind for name, (kind, _) in told["found"].items()}
     assert kinds == {
+        "an order that it does not wait for": "Refused",
         "exit": "crash",
         "segmentation fault": "crash",
         "sleep": "time",

@@ -91,7 +91,7 @@ def _template(bwrap_path: str) -> Iterator[None]:
 
 
 def graded(source: str, seconds: float = 60.0) -> Result:
-    return run_host_answer(EXERCISE, source, seed=3, limits=Limits(seconds=seconds))
+    return run_host_answer(EXERCISE, source, seed=3, limits=Limits(seconds=seconds)).result
 
 
 def test_an_honest_answer_earns_all_points() -> None:

@@ -29,6 +29,7 @@ PAGE = 4096
 _STEP = 64 << 20  # the extent grows in steps, so that a shadow page is committed once
 _FEW_ARENAS = 16
 _NORESERVE = 0x4000 if sys.platform == "linux" else 0x40
+_NO_REPLACE = 0x100000
 
 
 class Arena:
@@ -42,12 +43,14 @@ class Arena:
         shadow: ``uint16`` per 256-byte granule, how many of its bytes are addressable.
     """
 
+    _next_place: ClassVar[int] = 0
+    """Where the next arena is to lie; 0: wherever the system puts it."""
     _live: ClassVar[weakref.WeakSet[Arena]] = weakref.WeakSet()
     _collect_at: ClassVar[int] = _FEW_ARENAS
 
     def __init__(self, size: int = TARGET) -> None:
         self._free_unreachable()
-        self.size, raw = _reserve_largest(size)
+        self.size, raw = self._placed(size) or _reserve_largest(size)
         start = address_of(raw)
         self.base = -(-start // HUGE_PAGE) * HUGE_PAGE
         self._skew = self.base - start
@@ -61,6 +64,22 @@ class Arena:
         self.shadow = self._raw_shadow.view(np.uint16)
         self.extent = 0
         Arena._live.add(self)
+
+    @classmethod
+    def place_at(cls, address: int) -> None:
+        """Let the arenas that this process makes from now on lie at ``address`` and behind it, so that a program meets
+        the same addresses each time. One whose place is taken lies anywhere."""
+        cls._next_place = address
+
+    @classmethod
+    def _placed(cls, size: int) -> tuple[int, np.ndarray] | None:
+        if not cls._next_place:
+            return None
+        place, cls._next_place = cls._next_place, cls._next_place + size + HUGE_PAGE
+        try:
+            return size, np.asarray(_MappedAt(place, size + HUGE_PAGE))
+        except OSError:
+            return None
 
     @staticmethod
     def _free_unreachable() -> None:
@@ -151,6 +170,39 @@ def reserve(size: int) -> np.ndarray:
         return _reserve_windows(size)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
     return np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype=np.uint8)
+
+
+class _MappedAt:
+    """Reserved addresses of the program's choice, which ``mmap.mmap`` does not offer. Linux only.
+
+    Raises:
+        OSError: something lies there, or the system has no such call.
+    """
+
+    def __init__(self, address: int, size: int) -> None:
+        if sys.platform != "linux":
+            raise OSError("not on this system")
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._libc.mmap.restype = ctypes.c_void_p
+        self._libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+        self._libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+        self._libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        self._address, self._size = address, 0
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE | _NO_REPLACE
+        found = self._libc.mmap(address, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+        if found != address:
+            raise OSError(ctypes.get_errno(), f"{size} bytes at {address:#x} cannot be reserved")
+        self._size = size
+        self.__array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (address, False), "version": 3}
+
+    def madvise(self, option: int, start: int, size: int) -> None:
+        """As the method of ``mmap.mmap``."""
+        if self._libc.madvise(self._address + start, size, option):
+            raise OSError(ctypes.get_errno(), "madvise")
+
+    def __del__(self) -> None:
+        if self._size:
+            self._libc.munmap(self._address, self._size)
 
 
 _MEM_COMMIT, _MEM_RESERVE, _MEM_RELEASE = 0x1000, 0x2000, 0x8000
