@@ -225,7 +225,8 @@ class StreamBench(Bench):
         where = f", line {lines[-1].lineno}: {lines[-1].line}" if lines else ""
         notes = " ".join(getattr(error, "__notes__", ()))
         alone = f"the check runs this cell alone: define {error.name} in it" if isinstance(error, NameError) else ""
-        self.find("soundness", rule, f"{type(error).__name__}: {error}{where}. {notes}".rstrip(), look=alone)
+        kind = "" if rule == type(error).__name__ else f"{type(error).__name__}: "
+        self.find("soundness", rule, f"{kind}{error}{where}. {notes}".rstrip(), look=alone)
         self.find("correctness", "no result", f"{what}: {rule}")
 
 
