@@ -8,6 +8,7 @@ import pytest
 import cudalab
 from cudalab import cp
 from cudalab.cells import isolated
+from tests.random_graphs import Machine, edges_of, in_one_stream, random_steps, size_of
 
 pytestmark = pytest.mark.gpu
 
@@ -119,3 +120,15 @@ def test_isolated_runs_on_the_simulated_device_too(capfd):
 def test_reset_explains_the_restart():
     with pytest.raises(RuntimeError, match="Restart the notebook's kernel"):
         cudalab.reset()
+
+
+@pytest.mark.parametrize("captured", [False, True], ids=["by API", "captured"])
+def test_random_graphs_give_what_one_stream_gives(captured):
+    """A hundred, of up to 200 steps of all kinds, launched twice: those of the simulated device's test."""
+    for seed in range(100):
+        steps, machine = random_steps(size_of(seed), seed), Machine()
+        edges = edges_of(steps)
+        machine.launch(machine.captured(steps, edges, seed) if captured else machine.graph(steps, edges), times=2)
+        contents, calls = in_one_stream(steps, times=2)
+        assert machine.contents() == contents, f"seed {seed}"
+        assert sorted(machine.calls) == sorted(calls), f"seed {seed}"
