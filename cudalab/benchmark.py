@@ -179,7 +179,7 @@ def measured(work: Callable[[], Any], repeats: int | None, warm_up: int) -> Timi
     enqueue = time.perf_counter_ns() - before + EVENT_PAIR
     stream.synchronize()
     pairs = []
-    _waiting_kernel()((1,), (1,), (np.uint64(min(2 * count * enqueue, LONGEST_WAIT)),))
+    waiting_kernel()((1,), (1,), (np.uint64(min(2 * count * enqueue, LONGEST_WAIT)),))
     for _ in range(count):
         start, end = backend.cp.cuda.Event(), backend.cp.cuda.Event()
         start.record(stream)
@@ -192,7 +192,8 @@ def measured(work: Callable[[], Any], repeats: int | None, warm_up: int) -> Timi
 
 
 @cache
-def _waiting_kernel() -> Any:
+def waiting_kernel() -> Any:
+    """A kernel that does nothing for as many nanoseconds as its argument says."""
     return backend.cp.RawKernel(_WAIT, "wait")
 
 

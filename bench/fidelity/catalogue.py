@@ -4,7 +4,21 @@ it."""
 from types import ModuleType
 from typing import Literal
 
-from bench.fidelity import algorithms, arithmetic, cooperation, copies, launches, memory, streams
+from bench.fidelity import (
+    algorithms,
+    arithmetic,
+    attributes,
+    calls,
+    cooperation,
+    copies,
+    graphs,
+    launches,
+    mapped,
+    memory,
+    peers,
+    streams,
+    windows,
+)
 from bench.fidelity.experiment import EXPERIMENTS, Experiment
 from bench.fidelity.held_out import bandwidth, data, latency, third_bandwidth, third_data, third_latency
 
@@ -15,7 +29,21 @@ def _topics(*modules: ModuleType) -> tuple[str, ...]:
     return tuple(module.__name__.rsplit(".", 1)[-1] for module in modules)
 
 
-TOPICS = _topics(copies, launches, memory, arithmetic, algorithms, cooperation, streams)
+TOPICS = _topics(
+    copies,
+    launches,
+    calls,
+    memory,
+    arithmetic,
+    algorithms,
+    cooperation,
+    streams,
+    graphs,
+    attributes,
+    mapped,
+    windows,
+    peers,
+)
 HELD_OUT: dict[HeldOut, tuple[str, ...]] = {
     "second": _topics(latency, data, bandwidth),
     "third": _topics(third_latency, third_data, third_bandwidth),

@@ -2,7 +2,8 @@
 
 The constants of the time model come from microbenchmarks alone (``cudalab calibrate``). The experiments judge it. So
 that the judgement stays honest they are split by a hash of their names: those on the *calibration* side may show which
-physical terms the model lacks, those on the *validation* side are only reported.
+physical terms the model lacks, those on the *validation* side are only reported. An experiment whose figures constants
+came from is declared to be on the calibration side.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from bench.fidelity.laboratory import Laboratory
 
 Side = Literal["calibration", "validation"]
+HALVES: tuple[Side, ...] = ("calibration", "validation")
 Program = Callable[["Laboratory"], Iterator[tuple[str, float]]]
 
 
@@ -28,6 +30,9 @@ class Experiment:
     """The module that holds it: ``copies``, ``memory`` and so on."""
     program: Program
     """Yields ``(variant, microseconds)``."""
+
+    devices: int = 1
+    """How many devices it takes."""
 
     @property
     def side(self) -> Side:
@@ -60,9 +65,14 @@ DEVELOPMENT = frozenset(
 only judge."""
 
 
+_DECLARED: dict[str, Side] = {}
+
+
 def side(name: str) -> Side:
-    """On which side of the split an experiment falls: the lowest bit of the SHA-256 of its name; held-out ones are on
-    the calibration side where they serve development."""
+    """On which side of the split an experiment falls: the declared one, else the lowest bit of the SHA-256 of its name;
+    held-out ones are on the calibration side where they serve development."""
+    if name in _DECLARED:
+        return _DECLARED[name]
     if name.startswith((_HELD_OUT, _THIRD)):
         return "calibration" if name in DEVELOPMENT else "validation"
     return "validation" if hashlib.sha256(name.encode()).digest()[-1] & 1 else "calibration"
@@ -71,13 +81,15 @@ def side(name: str) -> Side:
 EXPERIMENTS: dict[str, Experiment] = {}
 
 
-def experiment(name: str) -> Callable[[Program], Program]:
-    """Register a program as the experiment ``name``."""
+def experiment(name: str, *, devices: int = 1, half: Side | None = None) -> Callable[[Program], Program]:
+    """Register a program as the experiment ``name``, on so many devices; ``half`` where its name is not to decide."""
+    if half is not None:
+        _DECLARED[name] = half
 
     def register(program: Program) -> Program:
         if name in EXPERIMENTS:
             raise ValueError(f"there are two experiments called {name!r}")
-        EXPERIMENTS[name] = Experiment(name, program.__module__.rsplit(".", 1)[-1], program)
+        EXPERIMENTS[name] = Experiment(name, program.__module__.rsplit(".", 1)[-1], program, devices)
         return program
 
     return register

@@ -2,7 +2,8 @@
 
 On a GPU each figure is the median of repeated runs; the simulated device gives the same figure every time, so one run
 does. A kernel's time on a GPU is what two further launches behind the first add to what ``cudalab.benchmark`` reports,
-halved: so the events around it do not count, which the modelled time of a kernel does not have.
+halved: so the events around it do not count, which the modelled time of a kernel does not have. Work that Python needs
+longer to enqueue than the device to do is timed behind a kernel that only waits (``queued``).
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ from typing import Any
 import numpy as np
 
 import cudalab
+from bench.graph_nodes import checked
 from cudalab import backend, cp, cudart
+from cudalab.benchmark import waiting_kernel
 
 MB = 1 << 20
 REPEATS = 25
+AHEAD = 60.0
+"""Microseconds by which the host is ahead of the device at least, where it is to be ahead."""
 COOPERATIVE = "grids"
 """Kernels that are launched as cooperative."""
 SOURCES = Path(__file__).parent / "kernels"
@@ -29,6 +34,7 @@ class Laboratory:
     """The device of this process, and its instruments."""
 
     def __init__(self) -> None:
+        self.devices = int(checked(cudart.cudaGetDeviceCount()))
         self.is_gpu = backend.choice().kind == "gpu"
         self.repeats = REPEATS if self.is_gpu else 1
         if not self.is_gpu:
@@ -107,7 +113,30 @@ class Laboratory:
 
         return self.median(once)
 
-    def calls(self, work: Callable[[], Any], count: int = 1) -> float:
+    def queued(self, work: Callable[[], Any], stream: Any = None, repeats: int | None = None) -> float:
+        """Microseconds between events around ``work()``, all of which the host has enqueued before the first begins; in
+        the null stream, or one of the current device."""
+        cudart.cudaDeviceSynchronize()
+        before = cudalab.clock()
+        work()
+        ahead = AHEAD + 3 * (cudalab.clock() - before)
+        return self.median(lambda: self.queued_once(work, stream, ahead), repeats)
+
+    @staticmethod
+    def queued_once(work: Callable[[], Any], stream: Any = None, ahead: float = AHEAD) -> float:
+        """The same of one run, behind a kernel that only waits, for ``ahead`` microseconds."""
+        queue = cp.cuda.Stream.null if stream is None else stream
+        start, end = cp.cuda.Event(), cp.cuda.Event()
+        cudart.cudaDeviceSynchronize()
+        with queue:
+            waiting_kernel()((1,), (1,), (np.uint64(1000 * ahead),))
+        start.record(queue)
+        work()
+        end.record(queue)
+        end.synchronize()
+        return float(cp.cuda.get_elapsed_time(start, end)) * 1000
+
+    def calls(self, work: Callable[[], Any], count: int = 1, repeats: int | None = None) -> float:
         """Microseconds that the host is kept by ``work()``, over ``count``; the device is idle at the start."""
 
         def once() -> float:
@@ -116,7 +145,7 @@ class Laboratory:
             work()
             return (cudalab.clock() - before) / count
 
-        return self.median(once)
+        return self.median(once, repeats)
 
     def until_done(self, work: Callable[[], Any]) -> float:
         """Microseconds from the first call of ``work()`` until the device has done everything."""
@@ -130,11 +159,11 @@ class Laboratory:
 
         return self.median(once)
 
-    def median(self, once: Callable[[], float]) -> float:
+    def median(self, once: Callable[[], float], repeats: int | None = None) -> float:
         """The median of repeated runs of ``once()``, which returns a figure in microseconds."""
         if self.is_gpu:
             once()  # the first runs pay for what is loaded lazily
             once()
-        figures = [once() for _ in range(self.repeats)]
+        figures = [once() for _ in range(min(repeats or self.repeats, self.repeats))]
         cudart.cudaDeviceSynchronize()
         return statistics.median(figures)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.host_time.instruments import ONE, Bench, checked, pinned
+from bench.host_time.instruments import ONE, Bench, checked
 from cudalab import cp, cudart, driver
 
 KB, MB = 1 << 10, 1 << 20
@@ -56,10 +56,8 @@ def launches(bench: Bench) -> Made:
 
 
 def copies(bench: Bench) -> Made:
-    bench.keep = cp.empty(64 * MB, cp.uint8)  # type: ignore[attr-defined]
-    device = int(bench.keep.data.ptr)  # type: ignore[attr-defined]
-    bench.host, bench.pageable = pinned(4 * MB), np.ones(4 * MB, np.uint8)  # type: ignore[attr-defined]
-    host, pageable = bench.host.ctypes.data, bench.pageable.ctypes.data  # type: ignore[attr-defined]
+    device = int(bench.memory.data.ptr)
+    host, pageable = bench.host.ctypes.data, bench.pageable.ctypes.data
     s, copy = bench.stream.ptr, cudart.cudaMemcpyAsync
     made: Made = {}
     for size in (4, 64 * KB, MB):
@@ -70,7 +68,7 @@ def copies(bench: Bench) -> Made:
     made["cuMemcpyHtoDAsync, pinned, 65536"] = partial(driver.cuMemcpyHtoDAsync, device, host, 64 * KB, s)
     made["cuMemcpyDtoHAsync, pinned, 65536"] = partial(driver.cuMemcpyDtoHAsync, host, device, 64 * KB, s)
     made["cuMemsetD8Async, 65536"] = partial(driver.cuMemsetD8Async, device, 0, 64 * KB, s)
-    array, target = cp.empty(16 * KB, cp.float32), np.frombuffer(bench.host, np.float32, 16 * KB)  # type: ignore[attr-defined]
+    array, target = cp.empty(16 * KB, cp.float32), np.frombuffer(bench.host, np.float32, 16 * KB)
     made["array.set(pinned, stream), 65536"] = lambda: array.set(target, stream=bench.stream)
     made["array.get(out=pinned, stream, not blocking), 65536"] = lambda: array.get(
         stream=bench.stream, out=target, blocking=False
@@ -82,8 +80,8 @@ def copies(bench: Bench) -> Made:
 
 def blocking(bench: Bench) -> Made:
     """Calls that wait for the device; timed from an idle one only."""
-    device = int(bench.keep.data.ptr)  # type: ignore[attr-defined]
-    host, pageable = bench.host.ctypes.data, bench.pageable.ctypes.data  # type: ignore[attr-defined]
+    device = int(bench.memory.data.ptr)
+    host, pageable = bench.host.ctypes.data, bench.pageable.ctypes.data
     s, copy = bench.stream.ptr, cudart.cudaMemcpyAsync
     small, values = cp.zeros(16 * KB, cp.float32), np.zeros(16 * KB, np.float32)
     event = cp.cuda.Event()

@@ -130,6 +130,8 @@ class Bench:
         }
         self.stream = cp.cuda.Stream(non_blocking=True)
         self.other = cp.cuda.Stream(non_blocking=True)
+        self.memory = cp.empty(64 << 20, cp.uint8)
+        self.host, self.pageable = pinned(4 << 20), np.ones(4 << 20, np.uint8)
         self.rounds = 21 if is_gpu() else 2
         self.wait(1000)
         self.synchronize()

@@ -9,6 +9,10 @@ __global__ void busy(float *out, int rounds) {
     for (int i = 0; i < rounds; i++) x = x * 1.0001f + 0.5f;
     out[blockIdx.x * blockDim.x + threadIdx.x] = x;
 }
+__global__ void spin(long long cycles) {
+    long long start = clock64();
+    while (clock64() - start < cycles) { }
+}
 __global__ void increment(float *x, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) x[i] += 1.0f;
