@@ -209,6 +209,8 @@ class Exercise:
     answer: AnswerKind = "kernel"
     """What is asked for: a kernel (``KernelBench``), a Python function that uses streams, events or measurements
     (``StreamBench``), or a plain value (``ValueBench``)."""
+    calls: frozenset[str] = frozenset()
+    """Families of calls that its answers may make where they are graded, beyond its chapter's (``calls.py``)."""
 
     @property
     def points(self) -> dict[PartName, float]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import secrets
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from cudalab.grading.messages import Ended, Outcome, Question
 from cudalab.sim.compiler.processes import codec
 
 _START_SECONDS = 180.0
+_SECRET = 32
+"""Bytes."""
 _SLACK = 120.0
 """Seconds beyond a question's limit, for the compiler, until the template itself is given up."""
 
@@ -75,6 +79,7 @@ class Examiner:
             "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry and not entry.endswith(".zip")),
             "PYTHONSAFEPATH": "1",
             "CUDALAB_CACHE": str(self._cache),
+            "CUDALAB_CACHE_SECRET": private_cache(self._cache).hex(),
             "CUDALAB_DEVICE": "sim",
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
@@ -93,6 +98,32 @@ class Examiner:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+class NotPrivate(OSError):
+    """A folder for compiled code that others can write to."""
+
+
+def private_cache(folder: Path) -> bytes:
+    """Make the grader's folder of compiled code, which is the grader's alone; returns the secret that its entries are
+    made with, which lies beside it. Raises :class:`NotPrivate`."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    state = folder.stat()
+    if state.st_uid != os.getuid() or state.st_mode & 0o022:
+        raise NotPrivate(
+            f"{folder}: others can write there, and what they write would be run. Name another folder with --cache, "
+            f"or take their right away: chmod go-w {folder}"
+        )
+    path = folder.with_name(folder.name + ".secret")
+    with contextlib.suppress(FileExistsError):
+        descriptor, temporary = tempfile.mkstemp(dir=folder.parent, prefix=".new-")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(secrets.token_bytes(_SECRET))
+            os.link(temporary, path)  # the first of several graders wins
+        finally:
+            os.unlink(temporary)
+    return path.read_bytes()
 
 
 def _pump(process: subprocess.Popen[bytes], replies: queue.SimpleQueue[bytes | None]) -> None:

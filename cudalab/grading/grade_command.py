@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from platformdirs import user_cache_path
 from tqdm import tqdm
 
 from cudalab.checks.exercise import Exercise
@@ -33,6 +34,8 @@ NO_JAIL = """
 !!! the gradebook and other submissions, and reach the network. Kernels are compiled without one wall of two.
 !!! Install bubblewrap (`apt install bubblewrap`) and allow user namespaces"""
 CANNOT, LOOK = 1, 3
+CACHE = user_cache_path("cudalab-grader", appauthor=False)
+"""Of all labs: what was compiled for one is there for the next."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -53,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--again", action="store_true", help="with --explain: repeat the score, and say whether it holds")
     made.add_argument("--only", action="append", default=[], metavar="STUDENT|EXERCISE", help="grade only these")
     made.add_argument("--seconds", type=float, default=Limits.seconds, help="for one question (default: %(default)g)")
-    made.add_argument("--cache", type=Path, default=None, help="folder for compiled code (default: OUT/cache)")
+    made.add_argument("--cache", type=Path, default=CACHE, help="folder for compiled code (default: %(default)s)")
     made.add_argument("--device", choices=["sim", "gpu"], default="sim", help="gpu: kernels run there, too")
     made.add_argument("--no-jail", action="store_true", help="go on without bwrap; read what it says first")
     made.add_argument("--gradebook", default="", metavar="URL", help="nbgrader's, e.g. sqlite:///gradebook.db")
@@ -65,7 +68,6 @@ def main(arguments: Sequence[str]) -> int:
     """Run ``grade``; returns the exit code."""
     top = parser()
     args = top.parse_args(arguments)
-    args.cache = args.cache or args.out / "cache"
     args.under = grader.Conditions(Limits(seconds=args.seconds), args.device == "gpu", not args.no_jail)
     if not args.sources and not args.explain:
         top.error("name what to grade: folders, ZIP archives or notebooks")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cudalab.checks.exercise import Exercise
-from cudalab.grading.examiner import Examiner
+from cudalab.grading.examiner import Examiner, private_cache
 from cudalab.grading.limits import Limits
 from cudalab.grading.messages import Question
 from cudalab.grading.store import Store, Task
@@ -118,7 +118,7 @@ def grade(
     for one in tasks:
         waiting.put(one)
     stop, failures = threading.Event(), []
-    cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_cache(cache)
 
     def work(examiner: Examiner) -> None:
         try:

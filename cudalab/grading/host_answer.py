@@ -9,11 +9,12 @@ examined here, on a device of this process, as ``cudalab.check`` does it; the an
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudalab.checks.answer import Answer
 from cudalab.checks.bench import Bench
+from cudalab.checks.calls import allowed
 from cudalab.checks.provenance import Provenance
 from cudalab.checks.session import simulated
 from cudalab.checks.streams import StreamBench
@@ -49,7 +50,8 @@ class WorkerEnded(Exception):
 class _Question:
     """One question's worker, or what the log of an earlier one says."""
 
-    def __init__(self, limits: Limits, log: Log | None) -> None:
+    def __init__(self, limits: Limits, allowed: Collection[str], log: Log | None) -> None:
+        self._allowed = allowed
         self._log = log
         self._bounds = Bounds(limits.cpu_seconds, limits.memory, limits.processes)
         self._recording = Recording(limits.log)
@@ -68,7 +70,7 @@ class _Question:
             channel = Replay(self._log, self._recording, self._shared)
         else:
             channel = Channel(_templates[0].start(self._shared.file, self._bounds), ToGrader)
-        self._session = Session(channel, self._shared, self._recording, FILE, len(source.splitlines()))
+        self._session = Session(channel, self._shared, self._recording, self._allowed, FILE, len(source.splitlines()))
         self._reaching.enter_context(host_address.reaching(self._session.memory))
         with self._said():
             self._session.check(source)
@@ -172,7 +174,7 @@ def run_host_answer(
 
 def _graded(exercise: Exercise, source: str, seed: int, limits: Limits, log: Log | None) -> Graded:
     Arena.place_at(_DEVICES)
-    question = _Question(limits, log)
+    question = _Question(limits, allowed(exercise), log)
     seconds = limits.seconds / 2
     bench: Bench = StreamBench(exercise, Answer(source), seed=seed, time_limit=seconds, program=question.program)
     try:

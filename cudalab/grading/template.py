@@ -23,7 +23,7 @@ from typing import Any
 from cudalab.grading import host_answer, question
 from cudalab.grading.bank import Bank
 from cudalab.grading.messages import Ended, Outcome, Question, Refused, Said, Wanted, mistake
-from cudalab.sim.compiler import translation
+from cudalab.sim.compiler import cache, translation
 from cudalab.sim.compiler.processes import codec, helper
 from cudalab.sim.compiler.processes.messages import Build, Compile, Compiled, Limits, ObjectCode, Order, Refusal, Reply
 
@@ -164,6 +164,7 @@ def main(arguments: list[str]) -> None:
     """Serve questions until the input ends."""
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    cache.sign_with(bytes.fromhex(os.environ.pop("CUDALAB_CACHE_SECRET", "")))
     translation.confine()
     helper.prewarm(jailed=True)
     bank = Bank(Path(arguments[0]) if arguments else None)

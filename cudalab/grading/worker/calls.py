@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cuda.bindings.runtime import cudaError_t
 
-from cudalab.sim.device.declaration import Role
+from cudalab.sim.device.declaration import CALLS, Role
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.graphs.content import Content
 from cudalab.sim.device.log.log import has_role
@@ -17,26 +17,13 @@ if TYPE_CHECKING:
     from cudalab.sim.device.declaration import Call
     from cudalab.sim.device.device import Device
 
-REFUSED = frozenset(
-    {
-        "malloc_array",
-        "free_array",
-        "array_info",
-        "memcpy_array",
-        "create_texture",
-        "destroy_texture",
-        "create_surface",
-        "destroy_surface",
-    }
-)
-"""No exercise has textures."""
-
 
 class OwnKernels:
     """The modules and kernels that the answer has loaded itself. Those of the exercise it gets as functions that launch
-    them, and can reach in no other way."""
+    them, and can reach in no other way. ``allowed`` are the calls that the exercise is open to."""
 
-    def __init__(self) -> None:
+    def __init__(self, allowed: Collection[str]) -> None:
+        self._allowed = allowed
         self._modules: set[int] = set()
         self._functions: set[int] = set()
 
@@ -46,10 +33,13 @@ class OwnKernels:
         self._functions.clear()
 
     def check(self, call: Call, arguments: Mapping[str, Any]) -> None:
-        """Raise ``CudaError`` for a call that no exercise has, and for a module or a kernel that is another's."""
-        if call.name in REFUSED:
+        """Raise ``CudaError`` for a call that is not open here, and for a module or a kernel that is another's."""
+        if call.name not in self._allowed:
+            families = sorted({CALLS[name].family for name in self._allowed})
             raise CudaError(
-                cudaError_t.cudaErrorNotSupported, f"{call.title} is not available to an answer that is graded"
+                cudaError_t.cudaErrorNotSupported,
+                f"{call.title} is not available to answers to this exercise where they are graded. It needs none of "
+                f"the family {call.family}; open are {', '.join(families)}",
             )
         content = arguments.get("content")
         kernels = []

@@ -9,7 +9,7 @@ answer ran here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -61,13 +61,15 @@ class _Proxy:
 
 
 class Session(Values):
-    """One worker, from its start to its end. ``file`` names the answer in findings, ``length`` is its lines."""
+    """One worker, from its start to its end. ``allowed`` are the calls that it may make;
+    ``file`` names the answer in findings, ``length`` is its lines."""
 
     def __init__(
         self,
         channel: Channel[ToGrader] | Replay,
         shared: SharedMemory,
         recording: Recording,
+        allowed: Collection[str],
         file: str,
         length: int,
     ) -> None:
@@ -84,7 +86,7 @@ class Session(Values):
         self._functions: list[Callable[..., Any]] = []
         self._programs: list[Program] = []
         """What the answer has had compiled."""
-        self._own = OwnKernels()
+        self._own = OwnKernels(allowed)
         self._threads: dict[int, StandIn] = {}
         self._sent: list[tuple[np.ndarray, bytes, int]] = []
         """Arrays that came with their bytes in the present call of a function, those bytes, and where they are from."""

@@ -40,6 +40,18 @@ LARGEST = 512 << 20  # bytes of all entries together
 _CLEANING_EVERY = 64  # stores between looks at the size
 
 _stores = 0
+_secret = b""
+
+
+def sign_with(secret: bytes) -> None:
+    """From now on this process takes only entries that were made with the same ``secret``, and makes such: whoever does
+    not know it can neither plant an entry nor alter one. At most 64 bytes."""
+    global _secret
+    _secret = secret
+
+
+def _digest_of(body: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(body, digest_size=_DIGEST, key=_secret).digest()
 
 
 def folder() -> Path | None:
@@ -88,7 +100,7 @@ def load(wanted: Key, kind: type[T]) -> T | None:
     except OSError:
         return None
     body = memoryview(data)[len(_MAGIC) + _DIGEST :]
-    digest = hashlib.blake2b(body, digest_size=_DIGEST).digest()
+    digest = _digest_of(body)
     if data[: len(_MAGIC) + _DIGEST] != _MAGIC + digest:
         with contextlib.suppress(OSError):
             path.unlink()
@@ -112,7 +124,7 @@ def store(under: Key, result: Any) -> None:
     if path is None:
         return
     body = codec.encode(_Entry(under.parts, msgspec.Raw(codec.encode(result))))
-    digest = hashlib.blake2b(body, digest_size=_DIGEST).digest()
+    digest = _digest_of(body)
     temporary = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

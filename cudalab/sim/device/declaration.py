@@ -118,6 +118,11 @@ class Call:
         """What a learner knows it by."""
         return self.cuda[0] if self.cuda else self.name
 
+    @property
+    def family(self) -> str:
+        """The module of ``calls`` that it is declared in: ``streams``, ``graphs`` …"""
+        return self._method.__module__.rpartition(".")[2]
+
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
         """The type of each parameter by its name, in order, :data:`Annotated` where it has a role."""

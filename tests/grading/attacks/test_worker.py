@@ -10,12 +10,14 @@ import os
 import textwrap
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cudalab.checks import Result
+from cudalab.checks import Result, exercises
+from cudalab.checks.calls import allowed, families
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.gate import Gate
 from cudalab.checks.streams import StreamBench
@@ -23,6 +25,7 @@ from cudalab.grading import host_answer
 from cudalab.grading.host_answer import run_host_answer
 from cudalab.grading.limits import Limits
 from cudalab.sim.compiler.processes import jail
+from cudalab.sim.device.declaration import CALLS
 
 LAUNCHES = Gate("launches", points=1, least=1, most=1)
 SECRET = "what only the exercise knows"
@@ -244,6 +247,37 @@ def test_it_earns_nothing(attack: str) -> None:
     result = graded(doing(_LINK + FORGED[attack]))
     assert result.points == 0 and not result.passed, str(result)
     assert SECRET not in str(result)
+
+
+CLOSED = {
+    "a capture": ("stream.begin_capture()", "cudaStreamBeginCapture"),
+    "a graph": ("error, graph = cudart.cudaGraphCreate(0)\nassert not int(error), error", "cudaErrorNotSupported"),
+    "another device": (
+        "error, _ = cudart.cudaDeviceCanAccessPeer(0, 0)\nassert not int(error), error",
+        "cudaErrorNotSupported",
+    ),
+    "a texture's array": (
+        "from cudalab.sim.device import current_device\ncurrent_device().free_array(1)",
+        "cudaErrorNotSupported",
+    ),
+}
+
+
+@pytest.mark.parametrize("call", CLOSED)
+def test_calls_that_the_exercise_does_not_have_are_refused_by_name(call: str) -> None:
+    """Where the answer goes on without them, nothing is lost."""
+    body, told = CLOSED[call]
+    result = graded(doing(body + _HONEST))
+    assert result.points == 0 and told in str(result), str(result)
+    assert graded(doing(f"try:\n{textwrap.indent(body, '    ')}\nexcept Exception: pass\n{_HONEST}")).passed
+
+
+def test_an_exercise_can_open_more_calls() -> None:
+    more = replace(EXERCISE, calls=frozenset({"managed_memory", "graphs"}))
+    assert allowed(more) - allowed(EXERCISE) == {
+        n for n, c in CALLS.items() if c.family in ("managed_memory", "graphs")
+    }
+    assert {family for exercise in exercises() for family in families(exercise)} <= {c.family for c in CALLS.values()}
 
 
 MADE = "d.set(x, stream=stream)\nlaunch(stream)\nd.get(out=y, stream=stream)\nfactor = float(y[0] / x[0])\n"

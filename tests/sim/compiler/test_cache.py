@@ -64,6 +64,20 @@ def test_every_flipped_bit_is_noticed(folder: Path) -> None:
         assert cache.load(key, ObjectCode) is None
 
 
+def test_entries_of_another_secret_are_not_taken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither one that was planted by somebody who knows everything but the secret, nor one of the grader's own that
+    was altered and given a fitting digest."""
+    monkeypatch.setattr(cache, "_secret", b"")
+    key = cache.key("planted")
+    cache.store(key, "a stranger's")
+    cache.sign_with(b"the grader's")
+    assert cache.load(key, str) is None
+    cache.store(key, "the grader's")
+    assert cache.load(key, str) == "the grader's"
+    cache.sign_with(b"another's")
+    assert cache.load(key, str) is None
+
+
 def test_a_folder_that_cannot_be_written_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.write_text("a file where the folder should be")
     cache.store(cache.key("a"), {})
