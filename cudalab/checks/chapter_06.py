@@ -1,5 +1,5 @@
-"""The exercises of chapter 06: barriers and guards for a tiled product, a tile without bank conflicts, a transpose, and
-a barrier that not all threads reach."""
+"""The exercises of chapter 06: barriers and guards for a tiled product, a tile without bank conflicts, a transpose, a
+barrier that not all threads reach, and sums in registers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from cudalab.checks.work import (
     BUSIEST_SHARED,
     CONFLICTS,
     LOADED,
+    LOCAL,
     SECTORS_LOADED,
     SECTORS_STORED,
+    SHARED_LOADED,
     STORED,
     Needs,
 )
@@ -220,4 +222,73 @@ BLOCK_SUMS = Exercise(
     ),
 )
 
-EXERCISES = (PRODUCT, DISTANCES, TRANSPOSE, BLOCK_SUMS)
+# --- 06.5 ------------------------------------------------------------------------------------------------------------
+
+WIDE = 64
+"""Rows and columns of a block's part of the product; each of 16 x 16 threads has 4 x 4 of its elements."""
+
+
+def _register_product(bench: KernelBench) -> None:
+    for height, depth, width in ((1, 1, 1), (64, 16, 64), (70, 21, 33), (9, 40, 65)):
+        _register_product_once(bench, height, depth, width)
+    height, width, depth = 2 * WIDE, 2 * WIDE, TILE * bench.between(2, 4)
+    loaded = 4 * depth * (height * (width // WIDE) + width * (height // WIDE))  # each block its strips of A and B
+    share = 4 * (8 * depth // TILE + 16)
+    needs = Needs(loaded, 4 * height * width, share, rounds=depth // TILE, multiply_adds=height * depth * width)
+    _register_product_once(bench, height, depth, width, needs)
+    if bench.fine:  # A has more than 65,536 elements: an index of 16 bits is too short
+        _register_product_once(bench, bench.between(100, 120), bench.between(660, 700), bench.between(2, 5))
+
+
+def _register_product_once(bench: KernelBench, height: int, depth: int, width: int, needs: Needs | None = None) -> None:
+    a, b = bench.random((height, depth)), bench.random((depth, width))
+    out = bench.output("C", (height, width), np.float32)
+    grid = (-(-width // WIDE) + (needs is None), -(-height // WIDE) + (needs is None))
+    sizes = tuple(np.int32(size) for size in (height, depth, width))
+    case = f"height {height}, depth {depth}, width {width}"
+    bench.launch(grid, (TILE, TILE), (bench.input("A", a), bench.input("B", b), out, *sizes), case, needs=needs)
+    product = _exact(a, b)
+    bench.expect(
+        out,
+        product,
+        tolerance=TOLERANCE,
+        known=_register_mistakes(product, a, b),
+        look="which rows of A, columns of B and elements of C belong to a thread, and what is loaded beyond the edge",
+    )
+
+
+def _register_mistakes(product: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[Known, ...]:
+    height, width = product.shape
+    whole = a.shape[1] // TILE * TILE
+    first = np.full(product.shape, np.nan)
+    for row in range(0, height, WIDE):
+        for column in range(0, width, WIDE):
+            first[row : row + TILE, column : column + TILE] = product[row : row + TILE, column : column + TILE]
+    found = [Known("of each 64 x 64 elements only the first 16 x 16 are written: a thread has 16 of them", first)]
+    if whole != a.shape[1]:
+        found.append(Known("the last, incomplete step is left out of every sum", _exact(a[:, :whole], b[:whole])))
+    if height == width == WIDE:
+        apart = np.arange(WIDE).reshape(TILE, 4).T.ravel()  # row 16 * i + y of C gets row 4 * y + i of the product
+        rows = "computes other rows than it stores: 4 * y + i in one place and y + 16 * i in the other"
+        found.append(Known(f"a thread {rows}", product[apart]))
+        found.append(Known(f"a thread {rows}, and so with columns", product[apart][:, apart]))
+    return tuple(found)
+
+
+REGISTER_PRODUCT = Exercise(
+    id="06.5",
+    title="Sixteen sums in registers",
+    kernel="register_product",
+    examine=_register_product,
+    gates=(
+        SHARED_LOADED.of(3, most=0.5, baseline=2),
+        LOADED.of(1, baseline=4),
+        CONFLICTS.of(most=0.1, baseline=0),
+        SECTORS_LOADED.of(baseline=4),
+        STORED.of(baseline=1),
+        BUSIEST.of(),
+        LOCAL.of(baseline=0),
+    ),
+)
+
+EXERCISES = (PRODUCT, DISTANCES, TRANSPOSE, BLOCK_SUMS, REGISTER_PRODUCT)

@@ -43,6 +43,8 @@ class Needs:
     """Bytes that a thread loads and stores at most when the work is dealt out evenly."""
     rounds: float = 1
     """Tiles that a block works through, one after the other."""
+    multiply_adds: float = 0
+    """Of a product; 0 where nobody asks."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,17 @@ BUSIEST = Gate(
     most=4,
     look="how the work is dealt out: every thread of every block should have some, and none much more than others",
     measure=lambda work: work.busiest / work.needs.share,
+)
+SHARED_LOADED = Gate(
+    "words loaded from shared memory for each multiply-add",
+    look="how often a thread reads a number from the tiles: one that is in a register can be used for several sums",
+    measure=lambda work: work.counts.shared_loads.bytes / 4 / work.needs.multiply_adds,
+)
+LOCAL = Gate(
+    "requests to local memory",
+    most=0,
+    look="arrays whose indices the compiler does not know: loops over the sums need limits that are constants",
+    measure=lambda work: work.counts.local_loads.requests + work.counts.local_stores.requests,
 )
 BUSIEST_SHARED = Gate(
     "bytes of shared memory that the busiest thread moves",
