@@ -1,5 +1,5 @@
 """The exercises of chapter 06: barriers and guards for a tiled product, a tile without bank conflicts, a transpose, a
-barrier that not all threads reach, and sums in registers."""
+barrier that not all threads reach, sums in registers, and the turns of the banks predicted."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 
 from cudalab.checks.bench import KernelBench, Known
 from cudalab.checks.exercise import Exercise
+from cudalab.checks.streams import StreamBench
 from cudalab.checks.work import (
     BARRIERS,
     BUSIEST,
@@ -20,6 +21,8 @@ from cudalab.checks.work import (
     STORED,
     Needs,
 )
+from cudalab.sim.abi import WARP
+from cudalab.sim.machine.counters.bank_conflicts import BANKS, count_wavefronts
 
 # --- 06.1 ------------------------------------------------------------------------------------------------------------
 
@@ -291,4 +294,67 @@ REGISTER_PRODUCT = Exercise(
     ),
 )
 
-EXERCISES = (PRODUCT, DISTANCES, TRANSPOSE, BLOCK_SUMS, REGISTER_PRODUCT)
+# --- 06.6 ------------------------------------------------------------------------------------------------------------
+
+Words = list[int | None]
+"""By lane: the word that it reads; None for a lane that takes no part."""
+
+
+def _wavefronts(bench: StreamBench) -> None:
+    for text, words in _requests(bench):
+        with bench.case(text) as trial:
+            trial.call(words)
+            known = tuple(Known(mistake, np.array(value)) for mistake, value in _miscounted(words).items())
+            look = "which words lie in one bank, and which lanes are served together: those that want the same word"
+            trial.expect_value(_turns(words), known=known, look=look)
+
+
+def _requests(bench: StreamBench) -> list[tuple[str, Words]]:
+    lanes = range(WARP)
+    columns = [32, 33, 2 * bench.between(17, 40), 2 * bench.between(17, 40) + 1, 4 * bench.between(9, 20)]
+    pitch, few = 16 * bench.between(3, 7), bench.between(40, 80)
+    far, near = bench.integers(0, 4000, WARP), bench.integers(0, few, WARP)
+    off = [*bench.shuffled(WARP)[: bench.between(5, 12)]]
+    return [
+        *((f"a column of a tile with rows of {row} words", [row * lane for lane in lanes]) for row in columns),
+        ("32 neighbours", list(lanes)),
+        ("one word for all lanes", [7 for _ in lanes]),
+        ("the same word for two lanes each, every other word", [lane // 2 * 2 for lane in lanes]),
+        (f"two rows of 16 words, {pitch} words apart", [lane // 16 * pitch + lane % 16 for lane in lanes]),
+        ("32 of 4000 words", [*far]),
+        (f"32 of {few} words", [*near]),
+        (f"rows of 32 words, {len(off)} lanes off", [None if lane in off else 32 * lane for lane in lanes]),
+        (f"32 of {few} words, {len(off)} lanes off", [None if lane in off else near[lane] for lane in lanes]),
+        ("no lane takes part", [None for _ in lanes]),
+    ]
+
+
+def _turns(words: Words) -> int:
+    addresses = np.array([[4 * (word or 0) for word in words]], np.uint64)
+    return int(count_wavefronts(addresses, np.array([[word is not None for word in words]]), 4)[0][0])
+
+
+def _miscounted(words: Words) -> dict[str, int]:
+    read = [word for word in words if word is not None]
+    banks = [word % BANKS for word in read]
+    return {
+        "these are the lanes that want the busiest bank; lanes that want the same word are served together": max(
+            map(banks.count, banks), default=0
+        ),
+        "this counts the words, and words of different banks are served together": len(set(read)),
+        "this counts the banks that are used": len(set(banks)),
+        "conflicts are counted, not wavefronts: the first turn is one, too": max(0, _turns(words) - 1),
+        "lanes that take no part are counted as if they read word 0": _turns([word or 0 for word in words]),
+    }
+
+
+WAVEFRONTS = Exercise(
+    id="06.6",
+    title="Predict the turns of the banks",
+    kernel="wavefronts",
+    examine=_wavefronts,
+    correctness=3,
+    answer="function",
+)
+
+EXERCISES = (PRODUCT, DISTANCES, TRANSPOSE, BLOCK_SUMS, REGISTER_PRODUCT, WAVEFRONTS)

@@ -1,9 +1,11 @@
-"""Answers to 06.5."""
+"""Answers to 06.5 and 06.6."""
 
 from __future__ import annotations
 
 from tests.checks.answers.answer import Right, Wrong, table
 from tests.checks.answers.cheats import kernel_cheats
+
+# --- 06.5 ---
 
 _SHARED = "words loaded from shared memory for each multiply-add"
 _LOADED = "bytes loaded for each byte of input"
@@ -281,6 +283,114 @@ ANSWERS_06_5 = table(
             if (row + 16 * i < height && column + 16 * j < width)
                 C[(row + 16 * i) * width + column + 16 * j] = sum[i][j];
 }
+""",
+    ),
+)
+
+# --- 06.6 ---
+
+_SET = "{word for word in words if word is not None}"
+_COUNT = "banks.count(bank) for bank in banks"
+_RETURN = "    return max((banks.count(bank) for bank in banks), default=0)\n"
+
+ANSWERS_06_6 = table(
+    "06.6",
+    Wrong(
+        "lanes, not words",
+        ((_SET, "[word for word in words if word is not None]"),),
+        "correctness",
+        "wrong values",
+        mistake="the lanes that want the busiest bank",
+    ),
+    Wrong(
+        "all different words",
+        ((_RETURN, "    return len(read)\n"),),
+        "correctness",
+        "wrong values",
+        mistake="this counts the words",
+    ),
+    Wrong(
+        "all banks",
+        ((_RETURN, "    return len(set(banks))\n"),),
+        "correctness",
+        "wrong values",
+        mistake="the banks that are used",
+    ),
+    Wrong(
+        "conflicts",
+        ((_RETURN, "    return max((banks.count(bank) for bank in banks), default=1) - 1\n"),),
+        "correctness",
+        "wrong values",
+        mistake="conflicts are counted",
+    ),
+    Wrong(
+        "lanes that are off read word 0",
+        ((_SET, "{word or 0 for word in words}"),),
+        "correctness",
+        "wrong values",
+        mistake="that take no part",
+    ),
+    Wrong("sixteen banks", (("word % 32", "word % 16"),), "correctness", "wrong values"),
+    Wrong("bytes, not words", (("word % 32", "word // 4 % 32"),), "correctness", "wrong values"),
+    Wrong("fails without lanes", ((", default=0", ""),), "soundness", "ValueError"),
+    Wrong(
+        "the first lane's bank", ((_COUNT, "banks.count(banks[0]) for bank in banks"),), "correctness", "wrong values"
+    ),
+    Wrong(
+        "by the distance of the first two lanes",
+        (),
+        "correctness",
+        "wrong values",
+        source="""
+import math
+
+
+def wavefronts(words):
+    first, second = words[:2]
+    return 0 if first is None or second is None else math.gcd(second - first, 32)
+""",
+        cheat=True,
+    ),
+    Wrong("always one", ((_RETURN, "    return 1\n"),), "correctness", "wrong values", cheat=True),
+    Wrong("always all", ((_RETURN, "    return 32\n"),), "correctness", "wrong values", cheat=True),
+    Wrong(
+        "the numbers of the chapter",
+        ((_RETURN, "    return {32: 32, 33: 1, 34: 2, 36: 4}.get((words[1] or 0) - (words[0] or 0), 1)\n"),),
+        "correctness",
+        "wrong values",
+        cheat=True,
+    ),
+    Right(
+        "a set for each bank",
+        source="""
+def wavefronts(words):
+    banks = [set() for _ in range(32)]
+    for word in words:
+        if word is not None:
+            banks[word % 32].add(word)
+    return max(map(len, banks))
+""",
+    ),
+    Right(
+        "NumPy",
+        source="""
+def wavefronts(words):
+    read = np.unique(np.array([word for word in words if word is not None], dtype=np.int64))
+    return int(np.bincount(read % 32, minlength=32).max())
+""",
+    ),
+    Right(
+        "turn by turn",
+        source="""
+def wavefronts(words):
+    left = {word for word in words if word is not None}
+    turns = 0
+    while left:
+        turns += 1
+        for bank in range(32):
+            served = next((word for word in left if word % 32 == bank), None)
+            left.discard(served)
+    return turns
 """,
     ),
 )
