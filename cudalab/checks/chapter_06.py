@@ -311,12 +311,15 @@ def _wavefronts(bench: StreamBench) -> None:
 
 def _requests(bench: StreamBench) -> list[tuple[str, Words]]:
     lanes = range(WARP)
-    columns = [32, 33, 2 * bench.between(17, 40), 2 * bench.between(17, 40) + 1, 4 * bench.between(9, 20)]
+    lengths = [32, 33, 2 * bench.between(17, 40), 2 * bench.between(17, 40) + 1, 4 * bench.between(9, 20)]
+    columns: list[tuple[str, Words]] = [
+        (f"a column of a tile with rows of {length} words", [length * lane for lane in lanes]) for length in lengths
+    ]
     pitch, few = 16 * bench.between(3, 7), bench.between(40, 80)
     far, near = bench.integers(0, 4000, WARP), bench.integers(0, few, WARP)
     off = [*bench.shuffled(WARP)[: bench.between(5, 12)]]
     return [
-        *((f"a column of a tile with rows of {row} words", [row * lane for lane in lanes]) for row in columns),
+        *columns,
         ("32 neighbours", list(lanes)),
         ("one word for all lanes", [7 for _ in lanes]),
         ("the same word for two lanes each, every other word", [lane // 2 * 2 for lane in lanes]),

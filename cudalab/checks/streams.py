@@ -390,11 +390,6 @@ class Trial:
         return [call for call in self.calls if CALLS[call.name].takes_device_memory]
 
     @property
-    def refused(self) -> list[str]:
-        """The names of the calls that returned an error, in order."""
-        return [entry.name for entry in self.device.log.entries[self._entered :] if entry.error]
-
-    @property
     def left(self) -> tuple[int, int]:
         """Allocations of device memory, and streams, that were made since the function began and never given back."""
         memory: set[int] = set()
