@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from platformdirs import user_cache_path
@@ -20,7 +21,7 @@ from cudalab.checks.exercise import Exercise
 from cudalab.grading import grader
 from cudalab.grading.bank import Bank, BankError
 from cudalab.grading.explain import explain
-from cudalab.grading.limits import Limits
+from cudalab.grading.limits import TOGETHER, Limits
 from cudalab.grading.reports import results
 from cudalab.grading.settings import Settings, SettingsError, load
 from cudalab.grading.store import Store, StoreError
@@ -56,6 +57,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--again", action="store_true", help="with --explain: repeat the score, and say whether it holds")
     made.add_argument("--only", action="append", default=[], metavar="STUDENT|EXERCISE", help="grade only these")
     made.add_argument("--seconds", type=float, default=Limits.seconds, help="for one question (default: %(default)g)")
+    made.add_argument(
+        "--submission-seconds",
+        type=float,
+        default=TOGETHER.seconds,
+        help="for all questions of a submission together (default: %(default)g)",
+    )
     made.add_argument("--cache", type=Path, default=CACHE, help="folder for compiled code (default: %(default)s)")
     made.add_argument("--device", choices=["sim", "gpu"], default="sim", help="gpu: kernels run there, too")
     made.add_argument("--no-jail", action="store_true", help="go on without bwrap; read what it says first")
@@ -115,7 +122,8 @@ def _grade(
         plan = grader.plan(submissions, exercises, seed, per_student=settings.seed_per_student, only=args.only)
         store.hand_in(run, submissions.values(), plan.tasks, plan.notes, oddities)
         tasks = {task.key: task for task in plan.tasks.values()}
-        left = [task for key, task in tasks.items() if key not in store.done(run)]
+        done = store.done(run)
+        left = [task for key, task in tasks.items() if key not in done]
         with tqdm(total=len(tasks), initial=len(tasks) - len(left), unit="answer", desc="grading") as bar:
             grader.grade(
                 store,
@@ -125,6 +133,7 @@ def _grade(
                 under=args.under,
                 cache=args.cache,
                 bank=folder,
+                budget=grader.Budget(plan.tasks, done, replace(TOGETHER, seconds=args.submission_seconds)),
                 before=0 if args.afresh else before,
                 told=bar.update,
             )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cudalab.checks.exercise import Exercise
 from cudalab.grading.examiner import Examiner, private_cache
-from cudalab.grading.limits import Limits
+from cudalab.grading.limits import Limits, Used
 from cudalab.grading.messages import Question
 from cudalab.grading.store import Store, Task
 from cudalab.grading.submissions import Submission, Wanted
@@ -100,6 +100,31 @@ class Conditions:
         return Question(one.exercise, one.text, one.seed, self.limits, self.gpu, self.jailed, log)
 
 
+class Budget:
+    """What the submissions have used. The answers of one count in the order of its exercises; a question that comes
+    when all before it have used too much is not graded for it. Threads may share it."""
+
+    def __init__(self, tasks: Mapping[tuple[str, str], Task], used: Mapping[str, Used], most: Used) -> None:
+        self._used, self._most = dict(used), most
+        self._before: dict[str, list[list[str]]] = {}
+        """By key: for each submission that has it, the keys of its questions before."""
+        mine: dict[str, list[str]] = {}
+        for (student, _), one in sorted(tasks.items()):
+            self._before.setdefault(one.key, []).append(list(mine.setdefault(student, [])))
+            mine[student].append(one.key)
+
+    def add(self, key: str, used: Used) -> None:
+        self._used[key] = used
+
+    def wants(self, key: str) -> bool:
+        """Is there a submission whose questions before this one are within what they may use?"""
+        for before in self._before.get(key, [[]]):
+            spent = sum((self._used[one] for one in before if one in self._used), Used())
+            if not spent.beyond(self._most):
+                return True
+        return False
+
+
 def grade(
     store: Store,
     run: int,
@@ -110,10 +135,11 @@ def grade(
     cache: Path,
     bank: Path | None = None,
     before: int = 0,
+    budget: Budget | None = None,
     told: Callable[[], None] = lambda: None,
 ) -> None:
     """Grade ``tasks``, ``jobs`` at a time, and keep each result as it comes; ``told`` is called after each. Answers in
-    Python that the run ``before`` has a log of are replayed."""
+    Python that the run ``before`` has a log of are replayed; what no submission has a ``budget`` for is left out."""
     waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
     for one in tasks:
         waiting.put(one)
@@ -127,10 +153,15 @@ def grade(
                     one = waiting.get_nowait()
                 except queue.Empty:
                     return
+                if budget is not None and not budget.wants(one.key):
+                    told()
+                    continue
                 began = time.monotonic()
                 outcome = examiner.ask(under.question(one, store.log(before, one.key) if before else b""))
                 if not stop.is_set():
-                    store.keep(run, one.key, outcome, time.monotonic() - began)
+                    used = store.keep(run, one.key, outcome, time.monotonic() - began)
+                    if budget is not None:
+                        budget.add(one.key, used)
                     told()
         except Exception as error:  # the disk is full, say: the others stop, too, and the teacher hears of it
             failures.append(error)

@@ -7,10 +7,11 @@ part, and points given by hand are added.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from cudalab.checks.exercise import Exercise
+from cudalab.grading.limits import TOGETHER, Used
 from cudalab.grading.messages import Ended, Refused, ResultRecord
 from cudalab.grading.settings import Settings
 from cudalab.grading.store import Answer, Handed, Store
@@ -70,20 +71,41 @@ class Sheet:
         return sum(score.maximum for score in self.scores) + self.by_hand_most
 
 
-def sheets(store: Store, run: int, exercises: Mapping[str, Exercise], settings: Settings) -> list[Sheet]:
-    """The scores of every student in a run, in the order of their names."""
+def sheets(
+    store: Store, run: int, exercises: Mapping[str, Exercise], settings: Settings, together: Used = TOGETHER
+) -> list[Sheet]:
+    """The scores of every student in a run, in the order of their names. ``together`` is what the questions of one may
+    have used."""
     by_student: dict[str, list[Answer]] = {}
     for answer in store.answers(run):
         if answer.exercise in exercises:
             by_student.setdefault(answer.student, []).append(answer)
-    return [_sheet(one, by_student.get(one.student, []), exercises, settings) for one in store.students(run)]
+    return [_sheet(one, by_student.get(one.student, []), exercises, settings, together) for one in store.students(run)]
 
 
-def _sheet(handed: Handed, answers: Sequence[Answer], exercises: Mapping[str, Exercise], settings: Settings) -> Sheet:
-    scores = tuple(score(answer, exercises[answer.exercise], settings) for answer in answers)
+def _sheet(
+    handed: Handed,
+    answers: Sequence[Answer],
+    exercises: Mapping[str, Exercise],
+    settings: Settings,
+    together: Used,
+) -> Sheet:
+    scores, used = [], Used()
+    for answer in answers:
+        given = score(answer, exercises[answer.exercise], settings)
+        if answer.task is not None and (why := used.beyond(together)):
+            text = f"the questions of this submission before it have used {why}"
+            given = replace(given, points=0.0, state="ended", note=text)
+        scores.append(given)
+        used += answer.used
     days = settings.days_late(handed.student, handed.modified)
     return Sheet(
-        handed, scores, days, settings.kept(days), settings.marks_of(handed.student), sum(settings.rubric.values())
+        handed,
+        tuple(scores),
+        days,
+        settings.kept(days),
+        settings.marks_of(handed.student),
+        sum(settings.rubric.values()),
     )
 
 

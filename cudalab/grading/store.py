@@ -16,11 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 
+from cudalab.grading.limits import Used
 from cudalab.grading.messages import Outcome, ResultRecord, without_log
 from cudalab.grading.submissions import Oddity, Submission
 from cudalab.sim.compiler.processes import codec
 
-_FORMAT = 2
+_FORMAT = 3
 _TABLES = """
 CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE run (id INTEGER PRIMARY KEY, release TEXT NOT NULL, started TEXT NOT NULL, finished TEXT) STRICT;
@@ -29,7 +30,7 @@ CREATE TABLE student (run INTEGER, name TEXT, number TEXT NOT NULL, release TEXT
 CREATE TABLE answer (run INTEGER, student TEXT, exercise TEXT, key TEXT NOT NULL, note TEXT NOT NULL,
     PRIMARY KEY (run, student, exercise)) STRICT;
 CREATE TABLE text (key TEXT PRIMARY KEY, exercise TEXT NOT NULL, seed INTEGER NOT NULL, text TEXT NOT NULL) STRICT;
-CREATE TABLE result (run INTEGER, key TEXT, outcome BLOB NOT NULL, seconds REAL NOT NULL,
+CREATE TABLE result (run INTEGER, key TEXT, outcome BLOB NOT NULL, seconds REAL NOT NULL, stored INTEGER NOT NULL,
     PRIMARY KEY (run, key)) STRICT;
 CREATE TABLE log (run INTEGER, key TEXT, log BLOB NOT NULL, PRIMARY KEY (run, key)) STRICT;
 CREATE TABLE oddity (run INTEGER, place TEXT, text TEXT, PRIMARY KEY (run, place, text)) STRICT;
@@ -63,6 +64,7 @@ class Answer:
     task: Task | None
     outcome: Outcome | None
     """None while it has not been graded."""
+    used: Used = Used()
 
 
 @dataclass(frozen=True)
@@ -160,19 +162,23 @@ class Store:
             for oddity in oddities:
                 self._base.execute("INSERT OR IGNORE INTO oddity VALUES (?, ?, ?)", (run, oddity.place, oddity.text))
 
-    def done(self, run: int) -> set[str]:
-        """Keys that have a result."""
-        return {row[0] for row in self._base.execute("SELECT key FROM result WHERE run = ?", (run,))}
+    def done(self, run: int) -> dict[str, Used]:
+        """Keys that have a result, and what it has used."""
+        query = "SELECT key, seconds, stored FROM result WHERE run = ?"
+        return {key: Used(seconds, stored) for key, seconds, stored in self._base.execute(query, (run,))}
 
-    def keep(self, run: int, key: str, outcome: Outcome, seconds: float) -> None:
-        """Keep a result, and the log that comes with it."""
+    def keep(self, run: int, key: str, outcome: Outcome, seconds: float) -> Used:
+        """Keep a result, and the log that comes with it; returns what it has used."""
         log = outcome.log if isinstance(outcome, ResultRecord) else b""
-        row = (run, key, codec.encode(without_log(outcome)), seconds)
+        said = codec.encode(without_log(outcome))
+        used = Used(seconds, len(said) + len(log))
+        row = (run, key, said, used.seconds, used.stored)
         with self._lock, self._base:
             self._base.execute("BEGIN")
-            self._base.execute("INSERT OR REPLACE INTO result VALUES (?, ?, ?, ?)", row)
+            self._base.execute("INSERT OR REPLACE INTO result VALUES (?, ?, ?, ?, ?)", row)
             if log:
                 self._base.execute("INSERT OR REPLACE INTO log VALUES (?, ?, ?)", (run, key, log))
+        return used
 
     def log(self, run: int, key: str) -> bytes:
         """The log of an answer in Python; empty where there is none."""
@@ -193,7 +199,7 @@ class Store:
     def answers(self, run: int, student: str = "") -> list[Answer]:
         """All answers, in order, or those of one student."""
         query = """
-            SELECT a.student, a.exercise, a.key, a.note, t.seed, t.text, r.outcome FROM answer a
+            SELECT a.student, a.exercise, a.key, a.note, t.seed, t.text, r.outcome, r.seconds, r.stored FROM answer a
             LEFT JOIN text t ON t.key = a.key LEFT JOIN result r ON r.run = a.run AND r.key = a.key
             WHERE a.run = ? AND (? = '' OR a.student = ?) ORDER BY a.student, a.exercise"""
         with self._lock, closing(self._base.execute(query, (run, student, student))) as rows:
@@ -205,8 +211,9 @@ class Store:
                     note,
                     Task(key, exercise, seed, text) if key else None,
                     codec.decode(Outcome, outcome) if outcome else None,  # type: ignore[arg-type]  # a union
+                    Used(seconds or 0.0, stored or 0),
                 )
-                for student, exercise, key, note, seed, text, outcome in rows
+                for student, exercise, key, note, seed, text, outcome, seconds, stored in rows
             ]
 
     def oddities(self, run: int) -> list[Oddity]:

@@ -13,8 +13,12 @@ from typing import Any
 
 import pytest
 
+from cudalab.checks import PartResult, Result, find
 from cudalab.grading import grader
-from cudalab.grading.messages import Ended, Refused
+from cudalab.grading.limits import Used
+from cudalab.grading.messages import Ended, Refused, record
+from cudalab.grading.scores import sheets
+from cudalab.grading.settings import Settings
 from cudalab.grading.store import Store, StoreError
 from cudalab.grading.submissions import Submission
 from tests.checks.answers.answer import ROOT, solution_of
@@ -35,7 +39,7 @@ def test_what_was_kept_is_there_after_a_new_start(tmp_path: Path) -> None:
     store.keep(run, key, Ended("time", "too long"), 1.0)
     store.close()
     again = Store(tmp_path / "grades.sqlite")
-    assert (again.latest(), again.finished(run), again.done(run)) == (run, False, {key})
+    assert (again.latest(), again.finished(run), set(again.done(run))) == (run, False, {key})
     assert [answer.outcome for answer in again.answers(run)] == [Ended("time", "too long")] * 2 + [None]
     assert [answer.exercise for answer in again.answers(run, "bob")] == ["04.1", "04.2"]
     again.close()
@@ -45,7 +49,7 @@ def test_a_new_run_keeps_the_results_of_the_old(tmp_path: Path) -> None:
     store, run = _filled(tmp_path / "grades.sqlite")
     key = grader.task("04.1", "text", 1).key
     store.keep(run, key, Refused("no"), 1.0)
-    assert store.done(store.begin("2-def")) == set() and store.done(run) == {key}
+    assert store.done(store.begin("2-def")) == {} and set(store.done(run)) == {key}
     store.close()
 
 
@@ -73,6 +77,32 @@ def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
 def test_seeds_differ_by_exercise_and_by_student() -> None:
     seeds = {grader.seed_of(1, exercise, student) for exercise in ("04.1", "04.2") for student in ("", "alice", "bob")}
     assert len(seeds) == 6 and grader.seed_of(1, "04.1") == grader.seed_of(1, "04.1") == 1970173294
+
+
+def test_what_all_questions_of_a_submission_use_is_bounded(tmp_path: Path) -> None:
+    """Mallory's questions have used up their time with the second; what Bob shares with Mallory is graded for Bob."""
+    store = Store(tmp_path / "grades.sqlite")
+    run = store.begin("1-abc")
+    tasks = {("mallory", f"04.{n}"): grader.task(f"04.{n}", "while (1);", 1) for n in (1, 2, 3, 4)}
+    tasks["bob", "04.3"] = tasks["mallory", "04.3"]
+    store.hand_in(run, [Submission("bob"), Submission("mallory")], tasks, {}, [])
+    budget = grader.Budget(tasks, {}, Used(seconds=200, stored=1 << 20))
+    for number in (1, 2):
+        key = tasks["mallory", f"04.{number}"].key
+        assert budget.wants(key)
+        budget.add(key, store.keep(run, key, Ended("time", "it took more than 120 s"), 121.0))
+    assert budget.wants(tasks["bob", "04.3"].key) and not budget.wants(tasks["mallory", "04.4"].key)
+
+    result = Result("04.3", "", (PartResult("correctness", 3, 3),), 1)
+    for number in (3, 4):
+        store.keep(run, tasks["mallory", f"04.{number}"].key, record(result), 1.0)
+    exercises = {f"04.{n}": find(f"04.{n}") for n in (1, 2, 3, 4)}
+    bob, mallory = sheets(store, run, exercises, Settings(), Used(seconds=200, stored=1 << 20))
+    assert bob.points > 0 and mallory.points == 0
+    assert [score.state for score in mallory.scores] == ["ended"] * 4
+    assert "before it have used 242 s; 200 s are allowed for all" in mallory.scores[2].note
+    store.close()
+    assert "MB of output and logs" in Used(stored=2 << 20).beyond(Used(seconds=1, stored=1 << 20))
 
 
 def _class(folder: Path) -> Path:

@@ -6,10 +6,12 @@ import argparse
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from cudalab.checks.exercise import Exercise
 from cudalab.grading import scores
+from cudalab.grading.limits import TOGETHER
 from cudalab.grading.reports import similarity, tables
 from cudalab.grading.reports.feedback import feedback
 from cudalab.grading.settings import Settings
@@ -26,7 +28,9 @@ def write(
 ) -> int:
     """Write everything about a run into ``args.out`` and print the table; returns the exit code."""
     out: Path = args.out
-    sheets, release, oddities = scores.sheets(store, run, exercises, settings), store.release(run), store.oddities(run)
+    together = replace(TOGETHER, seconds=args.submission_seconds)
+    sheets = scores.sheets(store, run, exercises, settings, together)
+    release, oddities = store.release(run), store.oddities(run)
     pairs = similarity.pairs(sheets)
     _save(out / "scores.csv", tables.scores_csv(sheets, release))
     _save(out / "scores.json", tables.scores_json(sheets, release, oddities))
@@ -46,7 +50,7 @@ def write(
     if pairs:
         print(f"\nSimilar kernels, pairs: {len(pairs)} ({out / 'similarity.csv'}). {similarity.WORTH}")
     if before:
-        differ = scores.changes(scores.sheets(store, before, exercises, settings), sheets)
+        differ = scores.changes(scores.sheets(store, before, exercises, settings, together), sheets)
         print("\nAgainst the grading before:", *(f"  {line}" for line in differ or ["no score differs"]), sep="\n")
     if args.gradebook:
         from cudalab.grading.reports.gradebook import export
