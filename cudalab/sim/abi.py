@@ -495,5 +495,7 @@ class Context(ctypes.Structure):
         ("triggers", ctypes.c_uint64),  # uint8[blocks], set to 1 by blocks that let dependent launches start, or 0
         ("prerequisite", ctypes.c_uint32),  # 1: the kernel that this one depends on has not completed
         ("heap_free", ctypes.c_uint64),  # u32 (*)(Context *, u64 pointer, u32 site): 0, or 1 when it cannot be freed
+        ("graph_launch", ctypes.c_uint64),  # u32 (*)(Context *, u64 graph, u64 stream): a cudaError_t
+        ("current_graph", ctypes.c_uint64),  # the executable graph that the launch is a node of, or 0
         ("record_limit", ctypes.c_int64),  # records that may get lost until the run is stopped
     ]

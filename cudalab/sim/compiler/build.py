@@ -188,6 +188,7 @@ def _kernel(
         wide=looks_wide(plan),
         dynamic_stack=plan.dynamic_stack,
         uses_heap=plan.uses_heap,
+        launches_graphs=plan.launches_graphs,
         undefined_words=plan.undefined_words,
         longest_path=longest_path(plan.blocks),
         rounds=find_rounds(plan.blocks, plan.loop_edges),

@@ -218,6 +218,8 @@ class Kernel:
 
     uses_heap: bool = False
     """It may call ``malloc`` or ``free``."""
+    launches_graphs: bool = False
+    """It may call ``cudaGraphLaunch``."""
     dynamic_stack: bool = False
     """It calls functions that call themselves, or allocates on its threads' stacks: they get the device's stack limit
     beside ``local_bytes``."""

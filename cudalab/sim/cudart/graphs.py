@@ -24,7 +24,7 @@ from cuda.bindings.runtime import (
 from cudalab.sim.binding import handle, size_t, stream_handle, struct, unsigned
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import CudaError, current_device
-from cudalab.sim.device.calls.conditional_nodes import UnusedHandle
+from cudalab.sim.device.graphs.device_launchable import CannotInstantiate
 
 UPLOAD = int(cudaGraphInstantiateFlags.cudaGraphInstantiateFlagUpload)
 Edges = list[tuple[int, int, int]]
@@ -228,18 +228,20 @@ def cudaGraphInstantiateWithParams(graph: Any, instantiateParams: cudaGraphInsta
     try:
         made = device.graph_instantiate(handle(graph), int(p.flags) & ~UPLOAD)
     except CudaError as error:
-        p.result_out = cudaGraphInstantiateResult(instantiation_result(error))
+        result, node = instantiation_result(error)
+        p.result_out, p.errNode_out = cudaGraphInstantiateResult(result), cudaGraphNode_t(node)
         raise
-    p.result_out = cudaGraphInstantiateResult.cudaGraphInstantiateSuccess
+    p.result_out, p.errNode_out = cudaGraphInstantiateResult.cudaGraphInstantiateSuccess, cudaGraphNode_t(0)
     if int(p.flags) & UPLOAD:
         device.graph_upload(made, stream_handle(p.uploadStream))
     return cudaGraphExec_t(made)
 
 
-def instantiation_result(error: CudaError) -> int:
-    """A number of ``cudaGraphInstantiateResult``, and of the driver's, which has the same."""
-    unused = cudaGraphInstantiateResult.cudaGraphInstantiateConditionalHandleUnused
-    return int(unused if isinstance(error, UnusedHandle) else cudaGraphInstantiateResult.cudaGraphInstantiateError)
+def instantiation_result(error: CudaError) -> tuple[int, int]:
+    """A number of ``cudaGraphInstantiateResult``, and of the driver's, which has the same; and the node, or 0."""
+    if isinstance(error, CannotInstantiate):
+        return int(error.result), error.node
+    return int(cudaGraphInstantiateResult.cudaGraphInstantiateError), 0
 
 
 @api()

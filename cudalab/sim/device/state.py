@@ -310,12 +310,15 @@ class DeviceState:
         rule: str = "event",
         in_order: bool = True,
         dependent: bool = False,
+        primary: Operation | None = None,
+        at_start: bool = False,
+        launched_by: Operation | None = None,
     ) -> RunT:
         """Hand work of a call to a stream, and let a recording know: all work of the runtime comes by here. A call
         whose work can be a node of a graph asks first whether the stream captures."""
         if stream.capture is not None:
             self.captures.refuse_work(stream, work.title)
-        operation = self.scheduler.issue(work, stream, after, rule, in_order, dependent)
+        operation = self.scheduler.issue(work, stream, after, rule, in_order, dependent, primary, at_start, launched_by)
         if self.recorder.on:
             self.recorder.issued(operation, self.memory)
         return operation

@@ -154,9 +154,10 @@ def cuGraphInstantiateWithParams(hGraph: Any, instantiateParams: CUDA_GRAPH_INST
     try:
         made = device.graph_instantiate(handle(hGraph), int(p.flags) & ~UPLOAD)
     except CudaError as error:
-        p.result_out = CUgraphInstantiateResult(instantiation_result(error))
+        result, node = instantiation_result(error)
+        p.result_out, p.hErrNode_out = CUgraphInstantiateResult(result), CUgraphNode(node)
         raise
-    p.result_out = CUgraphInstantiateResult.CUDA_GRAPH_INSTANTIATE_SUCCESS
+    p.result_out, p.hErrNode_out = CUgraphInstantiateResult.CUDA_GRAPH_INSTANTIATE_SUCCESS, CUgraphNode(0)
     if int(p.flags) & UPLOAD:
         device.graph_upload(made, stream_handle(p.hUploadStream))
     return CUgraphExec(made)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cudalab.sim.machine.launch.module import Launch, LoadedKernel
-    from cudalab.sim.machine.launch.workspace import Workspace
+    from cudalab.sim.machine.launch.workspace import GraphLaunches, Workspace
     from cudalab.sim.machine.memory.allocation import Allocation
     from cudalab.sim.machine.memory.allocations import Memory
 
@@ -124,6 +124,7 @@ def execute(
     work: np.ndarray | None = None,
     blocks: np.ndarray | None = None,
     dependence: Dependence | None = None,
+    graphs: GraphLaunches | None = None,
 ) -> Outcome:
     """Run a kernel over a grid and wait for it.
 
@@ -142,6 +143,7 @@ def execute(
         work: uint64[blocks, warps], zeros, to which each warp adds what it does (``codegen/work.py``).
         blocks: int64: run these blocks only, on one worker.
         dependence: the launch's part in programmatic dependent launch.
+        graphs: what launches the graphs that its threads launch.
 
     Returns:
         The outcome; a fault in the kernel is in ``Outcome.fault``, not raised.
@@ -154,14 +156,15 @@ def execute(
     kernel, config = launch.kernel, launch.config
     surroundings = surroundings or Standalone()
     dependence = dependence or Dependence()
-    alone = config.cluster_blocks == 1 and not (kernel.kernel.poll_points or races(launch) or dependence.pending)
+    ordered = kernel.kernel.poll_points or kernel.kernel.launches_graphs or races(launch) or dependence.pending
+    alone = config.cluster_blocks == 1 and not ordered
     several = alone and not hold_stores and blocks is None
     workers = max(1, min(surroundings.workers, config.blocks)) if several else 1
     at_once = config.cluster is None and not (config.cooperative or races(launch))
     if workers == 1 and at_once and not (hold_stores or footprint or variant):
         path = kernel.kernel.longest_path
         if path and path * config.threads <= AT_ONCE:
-            return _execute_at_once(launch, surroundings, clock_ns, dependence)
+            return _execute_at_once(launch, surroundings, clock_ns, dependence, graphs)
     if not variant and footprint:
         variant = footprints.variant_for(workers, hold_stores)
     if not (variant or hold_stores) and is_large(launch):
@@ -173,7 +176,13 @@ def execute(
         raise ValueError(f"code of the variant {variant!r} marks what it touches: ask for it with footprint=True")
     run = Execution(launch, surroundings, variant, workers, interruptible, blocks)
     run.begin(
-        clock_ns, hold_stores=hold_stores, footprint=footprint, published=published, work=work, dependence=dependence
+        clock_ns,
+        hold_stores=hold_stores,
+        footprint=footprint,
+        published=published,
+        work=work,
+        dependence=dependence,
+        graphs=graphs,
     )
     return run.go_on(patient=not resumable) if resumable else run.complete()
 
@@ -194,12 +203,18 @@ def races(launch: Launch) -> bool:
     return launch.kernel.kernel.interleaves and launch.config.threads > 1
 
 
-def _execute_at_once(launch: Launch, surroundings: Surroundings, clock_ns: int, dependence: Dependence) -> Outcome:
+def _execute_at_once(
+    launch: Launch,
+    surroundings: Surroundings,
+    clock_ns: int,
+    dependence: Dependence,
+    graphs: GraphLaunches | None,
+) -> Outcome:
     """Run a launch that is known to be short in the launching thread."""
     kernel, blocks = launch.kernel, launch.config.blocks
     space = workspaces.borrow()
     try:
-        space.prepare(launch, clock=clock_ns)
+        space.prepare(launch, clock=clock_ns, graphs=graphs)
         dependence.attach(space.context)
         mark_reachable_written(kernel, space.allocations)
         status = kernel.entry("plain")(space.address, 0, blocks)
@@ -251,13 +266,14 @@ class Execution:
         published: Sequence[tuple[int, int]],
         work: np.ndarray | None,
         dependence: Dependence,
+        graphs: GraphLaunches | None,
     ) -> None:
         """Prepare the workspaces; nothing runs yet."""
         self._published, self._work, self._dependence = published, work, dependence
         launch, kernel, config = self._launch, self._launch.kernel, self._launch.config
         try:
             for space in self._spaces:
-                space.prepare(launch, clock=clock_ns)
+                space.prepare(launch, clock=clock_ns, graphs=graphs)
                 dependence.attach(space.context)
                 if work is not None:
                     space.context.work = work.ctypes.data

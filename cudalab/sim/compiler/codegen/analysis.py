@@ -19,7 +19,7 @@ from cudalab.sim.compiler.passes.compare_and_swap import loads_before_swaps
 from cudalab.sim.compiler.passes.contraction import contract
 from cudalab.sim.compiler.passes.control_flow import End, back_edges, build_blocks
 from cudalab.sim.compiler.passes.inlining import CallGraph, inline_waiting_functions
-from cudalab.sim.compiler.passes.instruction_classes import HEAP_FUNCTIONS
+from cudalab.sim.compiler.passes.instruction_classes import GRAPH_LAUNCH, HEAP_FUNCTIONS
 from cudalab.sim.compiler.passes.liveness import find_liveness
 from cudalab.sim.compiler.passes.not_a_number import find_computed
 from cudalab.sim.compiler.passes.operands import registers_in
@@ -214,6 +214,7 @@ class ModulePlan:
         reached = self.reached(plan)
         plan.prints = any("vprintf" in self.graph.symbols.get(each.function.name, ()) for each in reached)
         plan.uses_heap = any(HEAP_FUNCTIONS & self.graph.symbols.get(each.function.name, set()) for each in reached)
+        plan.launches_graphs = any(GRAPH_LAUNCH in self.graph.symbols.get(each.function.name, ()) for each in reached)
         plan.dynamic_stack = any(each.recursive or moves_stack(each.function) for each in reached)
         plan.local_bytes = (plan.frame_size + self._stack_below(name, ()) + 15) // 16 * 16
 

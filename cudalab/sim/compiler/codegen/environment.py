@@ -243,6 +243,8 @@ class ThreadEnvironment(Emitter):
             return self.new(f"trunc i64 {self.new(f'lshr i64 {wide}, 32')} to i32"), 32
         if name == "%gridid":
             return "1", 64
+        if name == "%current_graph_exec":
+            return self.context_field("current_graph", "i64"), 64
         return self._special_word(name), 32
 
     def _special_word(self, name: str) -> str:

@@ -61,6 +61,7 @@ class Plan:
     follows_time: bool = False  # its threads follow the modelled time (``passes.timing.clocks``)
     prints: bool = False  # of a kernel: it may call printf
     uses_heap: bool = False  # of a kernel: it may allocate or free
+    launches_graphs: bool = False  # of a kernel: it may call cudaGraphLaunch
     dynamic_stack: bool = False  # of a kernel: its stack size is known only at run time
     computed: set[Register] = field(default_factory=set)  # floats that may hold a NaN with host bits
     polls: list[PollLoop] = field(default_factory=list)

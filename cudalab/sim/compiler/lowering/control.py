@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cudalab.sim.abi import FaultKind, SyncEvent
+from cudalab.sim.compiler.passes.instruction_classes import GRAPH_LAUNCH
 from cudalab.sim.compiler.ptx import scope
 from cudalab.sim.compiler.ptx.nodes import Instruction, Register, Symbol
 from cudalab.sim.compiler.ptx.table import Form, Table
@@ -225,10 +226,19 @@ def _free(e: ThreadCode, i: Instruction, places: list[str]) -> None:
     e.label(good)
 
 
+def _launch_graph(e: ThreadCode, i: Instruction, places: list[str]) -> None:
+    """``cudaGraphLaunch(graph, stream)``: the device decides, and returns a ``cudaError_t``."""
+    graph, stream = (e.new(f"load i64, ptr {place}") for place in places[1:])
+    function = e.context_field("graph_launch", "ptr")
+    answer = e.new(f"call i32 {function}(ptr {e.context}, i64 {graph}, i64 {stream})")
+    e.emit(f"store i32 {answer}, ptr {places[0]}")
+
+
 _BUILTINS = {
     "vprintf": _print,
     "__assertfail": _assert,
     "malloc": _malloc,
     "free": _free,
     "__cuda_syscall_aligned_malloc": _malloc,
+    GRAPH_LAUNCH: _launch_graph,
 }

@@ -14,6 +14,7 @@ from cudalab.sim.compiler.ptx.nodes import Instruction, Register, Special, Symbo
 
 #: Device functions that allocate and free memory.
 HEAP_FUNCTIONS = frozenset({"malloc", "free", "__cuda_syscall_aligned_malloc"})
+GRAPH_LAUNCH = "cudaGraphLaunch"
 _APPROXIMATE = ("ex2", "lg2", "sin", "cos", "tanh", "rsqrt")
 _COUNTING = ("popc", "clz", "brev", "bfind", "fns")
 _WARP = ("shfl", "vote", "match", "activemask", "redux")

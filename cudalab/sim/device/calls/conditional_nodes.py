@@ -5,14 +5,13 @@ Codes are those of an H200 (driver 580).
 
 from __future__ import annotations
 
-from cuda.bindings.runtime import cudaError_t
-
 from cudalab.sim.device.calls.graphs import GraphCalls
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Address, Handle
-from cudalab.sim.device.error import CudaError, invalid_value
+from cudalab.sim.device.error import invalid_value
 from cudalab.sim.device.graphs.conditional import VALUE_BYTES, ConditionalHandle
 from cudalab.sim.device.graphs.content import NodeKind
+from cudalab.sim.device.graphs.device_launchable import CannotInstantiate, InstantiationResult
 from cudalab.sim.device.graphs.graph import Graph
 from cudalab.sim.device.state import DeviceState
 
@@ -24,10 +23,6 @@ _NOT_IN_BODIES = (
     NodeKind.MEM_ALLOC,
     NodeKind.MEM_FREE,
 )
-
-
-class UnusedHandle(CudaError):
-    """A conditional handle that no node uses, for which ``cudaGraphInstantiateParams`` has a result of its own."""
 
 
 class ConditionalCalls(CallGroup):
@@ -72,7 +67,7 @@ def check_runnable(name: str, graph: Graph) -> None:
                 )
     unused = [handle.address for handle in graph.handles if handle.address not in used]
     if unused:
-        raise UnusedHandle(
-            cudaError_t.cudaErrorInvalidValue,
+        raise CannotInstantiate(
+            InstantiationResult.CONDITIONAL_HANDLE_UNUSED,
             f"{name}: no conditional node uses the handle {unused[0]:#x}; each handle belongs to exactly one node",
         )

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import itertools
 
-from cuda.bindings.runtime import cudaError_t
-
 from cudalab.sim.device.calls.conditional_nodes import check_runnable
 from cudalab.sim.device.calls.graph_launches import GraphLauncher
 from cudalab.sim.device.calls.graph_memory import GraphMemoryCalls
 from cudalab.sim.device.calls.graphs import GraphCalls
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Handle, InCapture
-from cudalab.sim.device.error import CudaError, invalid_value
-from cudalab.sim.device.graphs.executable import NODE_PRIORITY, ExecutableGraph
+from cudalab.sim.device.error import invalid_value
+from cudalab.sim.device.graphs.device_launchable import check_launchable, check_one_device
+from cudalab.sim.device.graphs.executable import DEVICE_LAUNCH, NODE_PRIORITY, ExecutableGraph
 from cudalab.sim.device.graphs.graph import Graph
 from cudalab.sim.device.graphs.memory import Release
 from cudalab.sim.device.graphs.user_object import References
 from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.device.state import DeviceState
 
-AUTO_FREE, DEVICE_LAUNCH = 1, 4
+AUTO_FREE = 1
 _FIRST, _STEP = 0x1000_0000, 0x40
 
 
@@ -30,7 +29,7 @@ class GraphExecutionCalls(CallGroup):
     def __init__(self, state: DeviceState, graphs: GraphCalls, memory: GraphMemoryCalls) -> None:
         super().__init__(state)
         self._graphs, self._memory = graphs, memory
-        self._launcher = GraphLauncher(state)
+        self._launcher = GraphLauncher(state, lambda handle: self._executables.get(handle))
 
     def clear(self) -> None:
         self._executables: dict[int, ExecutableGraph] = {}
@@ -55,17 +54,20 @@ class GraphExecutionCalls(CallGroup):
                 f"{name}: flags {flags:#x} are none of cudaGraphInstantiateFlag…; the one for an upload takes "
                 "cudaGraphInstantiateWithParams, which knows the stream"
             )
-        if flags & DEVICE_LAUNCH:
-            raise CudaError(
-                cudaError_t.cudaErrorNotSupported,
-                f"{name}: graphs that kernels launch (cudaGraphInstantiateFlagDeviceLaunch) are not simulated; launch "
-                "from the host with cudaGraphLaunch",
-            )
         if any(other.source == found.number for other in self._executables.values()):
             self._graphs.refuse_copy(name, found, "be instantiated again before its executable graph is destroyed")
         if found.owner is not None:
             self._graphs.refuse_copy(name, found, "be instantiated by itself")
         check_runnable(name, found)
+        if flags & DEVICE_LAUNCH:
+            if flags & AUTO_FREE:
+                raise invalid_value(
+                    f"{name}: a graph that kernels are to launch (cudaGraphInstantiateFlagDeviceLaunch) has no memory "
+                    "nodes, so the flag for automatic frees cannot stand beside"
+                )
+            check_launchable(name, found, self.state.memory)
+        else:
+            check_one_device(name, list(found.all_nodes()), launching=True)
         made = ExecutableGraph(next(self._handles), next(self._numbers), found, flags)
         for node in made.nodes:
             self._memory.added(node.content)
@@ -74,7 +76,7 @@ class GraphExecutionCalls(CallGroup):
             made.references.copy_of(each.references)
         host = self.state.profile.host
         time = len(made.nodes) * host["graph_instantiate_node"] + made.branches * host["graph_instantiate_branch"]
-        self.state.spend(host["graph_instantiate"] + time)
+        self.state.spend(host["graph_instantiate"] + time + made.for_device * host["device_graph_instantiate"])
         self._executables[made.handle] = made
         return made.handle
 
@@ -110,13 +112,14 @@ class GraphExecutionCalls(CallGroup):
 
     def _upload(self, graph: ExecutableGraph) -> None:
         """What a launch needs goes to the device, unless it is there."""
-        host, graph.uploaded = self.state.profile.host, True
+        host = self.state.profile.host
+        graph.upload()
         nodes, branches = len(graph.nodes), graph.branches
         time = nodes * host["graph_upload_node"] + branches * host["graph_upload_branch"]
         memory = self.state.graph_memory
         for device, size in graph.allocates().items():
             memory.usage(device).take(size, memory.held(device))
-        self.state.spend(host["graph_upload"] + time)
+        self.state.spend(host["graph_upload"] + time + graph.for_device * host["device_graph_upload"])
 
     @call("cudaGraphLaunch", "cuGraphLaunch", cost=None)
     def graph_launch(self, executable: Handle, stream: Handle = 0) -> None:
@@ -130,6 +133,7 @@ class GraphExecutionCalls(CallGroup):
             self._upload(found)
         first = self._memory.launched(found.memory_contents, auto_free=bool(found.flags & AUTO_FREE))
         roots = max(0, found.roots - 1) * host["graph_launch_root"]
+        roots += found.for_device * host["device_graph_launch"]
         self.state.spend(host["graph_launch"] + len(found.nodes) * host["graph_launch_node"] + roots)
         self.state.flush_prints()
         for allocation in first:

@@ -2,33 +2,52 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from cuda.bindings.runtime import cudaError_t
+
+from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.graphs.conditional import CONDITIONAL_END, ConditionalEnd, Decision, Turn
 from cudalab.sim.device.graphs.content import NodeKind
+from cudalab.sim.device.graphs.environment import Environment, Environments, HostLaunch, Into, Launches
 from cudalab.sim.device.graphs.executable import (
     EDGE,
     GRAPH,
     NODE_PRIORITY,
+    DeviceStart,
     ExecutableGraph,
     ExecutableNode,
     GraphEnd,
     GraphStart,
+    LaunchEnd,
+    RunEnd,
 )
+from cudalab.sim.device.queue.kernel_launch import KernelOperation
 from cudalab.sim.device.queue.operation import Operation, Work
 from cudalab.sim.device.queue.ordering import EMPTY
 from cudalab.sim.device.state import DeviceState
+from cudalab.sim.machine.reports.faults import RAISE_TIME_LIMIT
 
 if TYPE_CHECKING:
     from cudalab.sim.device.queue.operation import Stream
 
 
+_NO_LAUNCH = -1
+"""Instead of the number of a start: the run of a graph that the host launched ends before its launch does."""
+
+
 class GraphLauncher:
     """Issues the operations of launches."""
 
-    def __init__(self, state: DeviceState) -> None:
+    def __init__(self, state: DeviceState, find: Callable[[int], ExecutableGraph | None]) -> None:
+        """``find``: the executable graph that a handle names."""
         self._state = state
+        constants = state.profile.device
+        self._environments = Environments(find, self._run, self._over, lambda into: constants[into.call], self._later)
+        self._runs, self._since, self._host_ns = 0, 0.0, -1
 
     def launch(self, graph: ExecutableGraph, stream: Stream) -> None:
         """Behind what is in the stream, and behind its own launch before."""
@@ -36,43 +55,77 @@ class GraphLauncher:
         before = [graph.last] if graph.last is not None else []
         constants = self._state.profile.device
         frees = any(content.kind is NodeKind.MEM_FREE for content in graph.memory_contents)
-        duration = round(constants["graph_start"] + (constants["graph_memory"] if frees else 0))
+        duration = round(
+            constants["graph_start"]
+            + (constants["graph_memory"] if frees else 0)
+            + (constants["device_graph_start"] if graph.for_device else 0)
+        )
         start = issue(GraphStart(graph.name, duration, graph.handles), stream, before, GRAPH)
         place = start.place
-        made = self._issue_nodes(graph, graph, stream, start)
+        environment = self._environments.of_launch(graph, stream, start) if graph.launches_graphs else None
+        made = self._issue_nodes(graph.nodes, graph, stream, start, environment)
         scheduler.place = place
-        graph.last = issue(GraphEnd(graph.name, start.sequence), stream, [made[index] for index in graph.leaves], GRAPH)
+        leaves = [made[index] for index in graph.leaves] or [start]
+        over = round(constants["device_graph_over"]) if graph.for_device or environment is not None else 0
+        if environment is None:
+            graph.last = issue(GraphEnd(graph.name, start.sequence, over), stream, leaves, GRAPH)
+            return
+        ended = RunEnd(graph.name, _NO_LAUNCH, ended=partial(self._environments.ended, environment))
+        issue(ended, graph.entry_in(stream), leaves, GRAPH, in_order=False)
+        graph.last = environment.host.last = issue(LaunchEnd(graph.name, start.sequence, over), stream, leaves, GRAPH)
 
     def _issue_nodes(
-        self, nodes: ExecutableGraph, whole: ExecutableGraph, stream: Stream, start: Operation, root: Turn | None = None
+        self,
+        nodes: list[ExecutableNode],
+        whole: ExecutableGraph,
+        stream: Stream,
+        start: Operation,
+        environment: Environment | None,
+        root: Turn | None = None,
+        by_kernel: bool = False,
     ) -> list[Operation]:
         """The nodes of a graph, or of a body of the graph ``whole``, behind ``start``. ``root``: the outermost
-        conditional node that they are part of."""
+        conditional node that they are part of. ``by_kernel``: a kernel launched it."""
         scheduler, constants = self._state.scheduler, self._state.profile.device
-        overlap, fork = round(constants["graph_overlap"]), round(constants["graph_fork"])
+        overlap = round(constants["device_graph_overlap" if by_kernel else "graph_overlap"])
+        fork = round(constants["graph_fork"])
         own = bool(whole.flags & NODE_PRIORITY)
         made: list[Operation] = []
         turns: dict[int, Turn] = {}
-        for place, node in enumerate(nodes.nodes):
+        for place, node in enumerate(nodes):
             scheduler.place = node.place
             node.branch.launched_in, node.branch.device = stream, stream.device
             after = [made[index] for index in node.before] or [start]
             if node.bodies is not None:
-                turn = turns[place] = Turn(node, whole, stream, root, self._state.time_limit)
+                turn = turns[place] = Turn(node, whole, stream, root, environment, self._state.time_limit)
                 operation = self._begin(turn, after)
             elif node.work is CONDITIONAL_END:
                 turn = turns[node.before[0]]
                 operation = turn.end = self._issue(ConditionalEnd(partial(self._ended, turn)), node, after)
+            elif node.programmatic is not None and self._overlaps(node, nodes[node.programmatic[0]]):
+                primary, at_start = made[node.programmatic[0]], node.programmatic[1]
+                rest = [other for other in after if other is not primary]
+                operation = self._issue(node.work, node, rest, primary=primary, at_start=at_start)
             else:
                 operation = self._issue_node(node, after)
             if operation.engine == "sm":
                 operation.delay = node.turn * fork
                 kernel = node.content.kernel
                 operation.priority = kernel.priority if own and kernel is not None else stream.priority
-                if node.continues:
+                if operation.prerequisite is not None and node.programmatic is not None:
+                    edge = "graph_edge_start" if node.programmatic[1] else "graph_edge_trigger"
+                    operation.delay += round(constants[edge])
+                elif node.continues:
                     operation.saved = overlap
+                if environment is not None and isinstance(operation, KernelOperation):
+                    operation.graphs = Launches(self._environments, environment, operation)
             made.append(operation)
         return made
+
+    @staticmethod
+    def _overlaps(node: ExecutableNode, before: ExecutableNode) -> bool:
+        """May a node start before that one has ended, to which it has a programmatic edge?"""
+        return node.launches_kernel and before.launches_kernel
 
     def _issue_node(self, node: ExecutableNode, after: list[Operation]) -> Operation:
         if not node.enabled:
@@ -87,8 +140,17 @@ class GraphLauncher:
             event.record, event.captured = operation, None
         return operation
 
-    def _issue(self, work: Work[Any], node: ExecutableNode, after: list[Operation]) -> Operation:
-        operation: Operation = self._state.issue(work, node.branch, after, EDGE, in_order=False)
+    def _issue(
+        self,
+        work: Work[Any],
+        node: ExecutableNode,
+        after: list[Operation],
+        primary: Operation | None = None,
+        at_start: bool = False,
+    ) -> Operation:
+        operation: Operation = self._state.issue(
+            work, node.branch, after, EDGE, in_order=False, primary=primary, at_start=at_start
+        )
         return operation
 
     # -- conditional nodes ---------------------------------------------------------------------------------------------
@@ -111,7 +173,7 @@ class GraphLauncher:
             scheduler.let_go(turn.end)
             return
         body, place = bodies.graphs[chosen], scheduler.place
-        made = self._issue_nodes(body, turn.whole, turn.stream, operation, turn.root)
+        made = self._issue_nodes(body.nodes, turn.whole, turn.stream, operation, turn.environment, turn.root)
         scheduler.place = turn.node.place
         ends = [made[index] for index in body.leaves] or [operation]
         duration = round(self._state.profile.device["graph_round"])
@@ -120,8 +182,12 @@ class GraphLauncher:
         again: Operation = self._state.issue(work, bodies.rounds, ends, EDGE, in_order=False)
         scheduler.place = place
         turn.parts += made
-        now = scheduler.loop.now
-        for each in (*made, again):  # the device goes on by itself: they wait for the decision, not for a call
+        self._without_host(*made, again)
+
+    def _without_host(self, *operations: Operation) -> None:
+        """The device goes on by itself: what it issues waits for no call."""
+        now = self._state.scheduler.loop.now
+        for each in operations:
             each.enqueued, each.earliest = now, now - 1
 
     def _ended(self, turn: Turn, operation: Operation) -> None:
@@ -134,3 +200,55 @@ class GraphLauncher:
             for observer in self._state.observers:
                 observer.absorbed(turn.parts, first)
         turn.parts = []
+
+    # -- graphs that kernels launch ------------------------------------------------------------------------------------
+
+    def _run(self, environment: Environment, graph: ExecutableGraph, into: Into, cause: Operation, delay: int) -> None:
+        """A graph begins, launched by the kernel ``cause``, or behind all that ended before it, ``cause`` the last."""
+        self._check_limit(environment)
+        scheduler, issue, stream = self._state.scheduler, self._state.issue, environment.host.stream
+        before, place, beside = environment.ended, scheduler.place, into is not Into.TAIL
+        environment.ended = []
+        scheduler.place = cause.place
+        latency, start_time = (round(self._state.profile.device[name]) for name in (into.latency, "graph_start"))
+        work = DeviceStart(graph.name, start_time, graph.handles)
+        queue = graph.entry_in(stream)
+        launched_by = cause if beside else None
+        start: Operation = issue(work, queue, before, GRAPH, in_order=False, launched_by=launched_by)
+        made = self._issue_nodes(graph.on_device, graph, stream, start, environment, by_kernel=True)
+        leaves = [made[index] for index in graph.leaves] or [start]
+        end_work = RunEnd(graph.name, start.sequence, ended=partial(self._environments.ended, environment))
+        graph.run_end = end = issue(end_work, queue, leaves, GRAPH, in_order=False)
+        scheduler.place = place
+        self._without_host(start, *made, end)
+        start.earliest = scheduler.loop.now + latency + delay
+        start.wait_reason, start.wait_cause = into.rule, cause
+        environment.host.parts += (start, *made, end)
+        scheduler.let_go(start)
+
+    def _check_limit(self, environment: Environment) -> None:
+        """Raise when graphs have launched each other for too long while the host waits in one call."""
+        scheduler, now = self._state.scheduler, time.process_time()
+        if scheduler.host_ns != self._host_ns:
+            self._runs, self._since, self._host_ns = 0, now, scheduler.host_ns
+        self._runs += 1
+        if now - self._since > self._state.time_limit:
+            raise CudaError(
+                cudaError_t.cudaErrorLaunchTimeout,
+                f"kernels of {environment.host.first.name} have launched graphs {self._runs} times, without an end. "
+                "On a GPU it would go on for ever: let the graph that launches itself again, or another that launches "
+                f"it, stop at last. What needs longer gets it with {RAISE_TIME_LIMIT}",
+                sticky=True,
+            )
+
+    def _later(self, action: Callable[[], None]) -> None:
+        """Do something when a graph has heard that one has ended which it launched fire and forget."""
+        loop = self._state.scheduler.loop
+        loop.at(loop.now + round(self._state.profile.device["device_graph_end"]), action)
+
+    def _over(self, launch: HostLaunch) -> None:
+        """All that a launch by the host has brought about has ended."""
+        assert launch.last is not None
+        for observer in self._state.observers:
+            observer.absorbed(launch.parts, launch.first)
+        self._state.scheduler.let_go(launch.last)

@@ -136,6 +136,7 @@ class GraphParameterCalls(CallGroup):
         if wrong is not None:
             raise invalid_value(f"{name}: {target.label}: {wrong[1]}")
         target.work, target.content = work, content
+        graph.contents_changed()
         return None
 
     def _set_child(self, name: str, graph: ExecutableGraph, target: ExecutableNode, content: Content) -> None:
@@ -151,6 +152,7 @@ class GraphParameterCalls(CallGroup):
             mine = graph.by_node.get(one.node)
             if mine is not None:
                 mine.work, mine.content = other.work, other.content
+        graph.contents_changed()
 
     @call("cudaGraphExecUpdate", "cuGraphExecUpdate", cost=None)
     def graph_exec_update(self, executable: Handle, graph: Handle) -> None:
@@ -169,6 +171,7 @@ class GraphParameterCalls(CallGroup):
         self._last_update = Update(int(UpdateResult.SUCCESS))
         for one, other in zip(old.all_nodes(), new.all_nodes(), strict=True):
             one.work, one.content = other.work, other.content
+        old.contents_changed()
         self._execution.take_handles(old, self._graphs.graph(graph, name))
         before, old.references = old.references, References()
         for each in self._graphs.graph(graph, name).all_graphs():
@@ -184,7 +187,9 @@ class GraphParameterCalls(CallGroup):
     @call("cudaGraphNodeSetEnabled", "cuGraphNodeSetEnabled", cost="graph_set_node")
     def graph_set_enabled(self, executable: Handle, node: Handle, enabled: bool) -> None:
         """A kernel, memcpy or memset node that is switched off does nothing in later launches but order others."""
-        self._switched("cudaGraphNodeSetEnabled", executable, node).enabled = enabled
+        name = "cudaGraphNodeSetEnabled"
+        self._switched(name, executable, node).enabled = enabled
+        self._execution.executable(executable, name).contents_changed()
 
     @call("cudaGraphNodeGetEnabled", "cuGraphNodeGetEnabled")
     def graph_get_enabled(self, executable: Handle, node: Handle) -> bool:

@@ -313,6 +313,12 @@ class KernelCalls(CallGroup):
                 domain_map if wanted.domain_map is None else stream_attributes.pair(wanted.domain_map),
             )
             return self._capture(content, wanted, work, queue)
+        if kernel.kernel.launches_graphs:
+            raise CudaError(
+                cudaError_t.cudaErrorNotSupported,
+                f"kernel {kernel.name} launches graphs (cudaGraphLaunch in device code), and only a kernel of a graph "
+                "may: make it a node of a graph, or capture this launch, and launch that graph",
+            )
         before = queue.last
         launch = self.state.issue(work, queue, dependent=attributes is not None and attributes.programmatic)
         for event, at_start in events:

@@ -28,6 +28,7 @@ from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.reports.faults import RAISE_TIME_LIMIT
 
 if TYPE_CHECKING:
+    from cudalab.sim.device.graphs.environment import Environment
     from cudalab.sim.device.graphs.executable import Branch, ExecutableGraph, ExecutableNode
     from cudalab.sim.device.queue.operation import Stream
 
@@ -136,9 +137,17 @@ class Turn:
     """One run of a conditional node, from its first decision to its end."""
 
     def __init__(
-        self, node: ExecutableNode, whole: ExecutableGraph, stream: Stream, root: Turn | None, time_limit: float
+        self,
+        node: ExecutableNode,
+        whole: ExecutableGraph,
+        stream: Stream,
+        root: Turn | None,
+        environment: Environment | None,
+        time_limit: float,
     ) -> None:
         self.node, self.whole, self.stream = node, whole, stream
+        self.environment = environment
+        """Where its kernels launch graphs."""
         self.root = root if root is not None else self
         """That of the outermost conditional node that it is part of."""
         conditional = node.content.conditional

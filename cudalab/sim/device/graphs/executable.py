@@ -9,21 +9,23 @@ report follows as it follows streams; launches of one executable graph never ove
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from cudalab.sim.device.caller import Place
 from cudalab.sim.device.graphs.conditional import CONDITIONAL_END, Bodies, ConditionalHandle
 from cudalab.sim.device.graphs.content import MEMORY_NODES, Content
-from cudalab.sim.device.graphs.graph import Graph, Node
+from cudalab.sim.device.graphs.graph import PROGRAMMATIC_TYPE, STARTED, Graph, Node
 from cudalab.sim.device.graphs.user_object import References
+from cudalab.sim.device.queue.kernel_launch import KernelLaunch
 from cudalab.sim.device.queue.operation import NON_BLOCKING, Operation, Stream, Work
 from cudalab.sim.device.queue.ordering import EMPTY
 from cudalab.sim.device.queue.transfer import Memset
 
-NODE_PRIORITY = 8
+DEVICE_LAUNCH, NODE_PRIORITY = 4, 8
 EDGE, GRAPH = "graph edge", "graph"
 
 
@@ -48,6 +50,19 @@ class GraphStart(Work[Operation]):
                 handle.set(handle.default)
 
 
+class HeldOperation(Operation):
+    """A place in a launch that comes when something has happened that is no operation."""
+
+    waiting = 1  # for that; what comes before it comes on top
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceStart(GraphStart):
+    """The same of a launch by a kernel, which the device starts."""
+
+    operation_class = HeldOperation
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphEnd(Work[Operation]):
     """The last nodes of a graph have ended."""
@@ -58,6 +73,27 @@ class GraphEnd(Work[Operation]):
     name: str
     start: int
     """The sequence number of the operation that stands for the whole."""
+    duration: int = 0
+
+    def begin(self, operation: Operation) -> int:
+        return self.duration
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaunchEnd(GraphEnd):
+    """The same, and all graphs that its kernels launched have ended."""
+
+    operation_class = HeldOperation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunEnd(GraphEnd):
+    """The last nodes of a graph have ended that kernels may launch, or whose kernels may launch others."""
+
+    ended: Callable[[Operation], None] = field(kw_only=True)
+
+    def run(self, operation: Operation) -> None:
+        self.ended(operation)
 
 
 class Branch(Stream):
@@ -76,7 +112,7 @@ class Branch(Stream):
         return self.launched_in
 
     def node_label(self, number: int) -> str:
-        return self.nodes[(number - 1) % len(self.nodes)].label
+        return self.nodes[(number - 1) % len(self.nodes)].label if self.nodes else ""
 
 
 class ExecutableNode:
@@ -92,6 +128,7 @@ class ExecutableNode:
         "label",
         "node",
         "place",
+        "programmatic",
         "turn",
         "work",
     )
@@ -103,6 +140,9 @@ class ExecutableNode:
         self.content: Content = node.content
         self.before = before
         """The nodes that it waits for, by their places in the order of execution."""
+        self.programmatic: tuple[int, bool] | None = None
+        """The kernel before it by a programmatic edge, by its place, and whether it waits for the start of that one's
+        blocks instead of their triggers."""
         self.enabled = True
         self.turn = 0
         """How many others start before it of those that wait for the same node, or for the launch."""
@@ -113,6 +153,11 @@ class ExecutableNode:
         """What a conditional node may run."""
         self.place: Place = node.place
         self.branch: Branch
+
+    @property
+    def launches_kernel(self) -> bool:
+        """Is it a kernel that is switched on, and no array function?"""
+        return self.enabled and isinstance(self.work, KernelLaunch)
 
 
 class ExecutableGraph:
@@ -131,7 +176,18 @@ class ExecutableGraph:
         """The references to user objects that it holds."""
         self.last: Operation | None = None
         """The end of its last launch."""
+        self.for_device = bool(flags & DEVICE_LAUNCH)
+        """May kernels launch it, once it is uploaded?"""
         self.uploaded = False
+        """Is all there that a launch needs, as it is now?"""
+        self.on_device: list[ExecutableNode] = []
+        """What kernels launch: its nodes as they were when it was uploaded last."""
+        self.queued = False
+        """Has a kernel launched it, and it has not begun to run?"""
+        self.run_end: Operation | None = None
+        """The end of its nodes, in its last launch by a kernel."""
+        self.entry = Branch(handle, graph.number)
+        """The queue of its begins and ends where kernels launch it."""
         self.handles: tuple[ConditionalHandle, ...] = ()
         self.branches = 0
         """Into how many chains the nodes fall."""
@@ -140,6 +196,9 @@ class ExecutableGraph:
         self.memory_contents = [node.content for node in self.nodes if node.content.kind in MEMORY_NODES]
         """What its allocation and free nodes do, in the order of execution."""
         self._leaves = self._find_leaves()
+        self.launches_graphs = False
+        """May its kernels launch graphs, or ask which one they are part of?"""
+        self.contents_changed()
         self._line_up()
         self._divide()
 
@@ -149,7 +208,10 @@ class ExecutableGraph:
         for node in graph.in_order():
             before = [places[other] for other in node.before] or entry
             place = self._append(node, node.work if node.work is not None else EMPTY, before)
-            self.by_node[node] = self.nodes[place]
+            self.by_node[node] = made = self.nodes[place]
+            for other, (port, _, kind) in node.before.items():
+                if kind == PROGRAMMATIC_TYPE:
+                    made.programmatic = places[other], port == STARTED
             if node.inner is not None:
                 ends = self._flatten(node.inner, [place])
                 place = self._append(node, EMPTY, ends)
@@ -199,6 +261,35 @@ class ExecutableGraph:
                 continued.add(before)
                 node.branch = self.nodes[before].branch
             node.branch.nodes.append(self.nodes[place])
+
+    def upload(self) -> None:
+        """Bring what a launch needs to the device."""
+        self.uploaded = True
+        if self.for_device:
+            self.on_device = [copy.copy(node) for node in self.nodes]
+
+    def contents_changed(self) -> None:
+        """Nodes do something else than before. Kernels launch what was uploaded until it is uploaded again."""
+        self.uploaded = self.uploaded and not self.for_device
+        self.launches_graphs = any(
+            isinstance(node.work, KernelLaunch) and node.work.launch.kernel.kernel.launches_graphs
+            for node in self.all_nodes()
+        )
+
+    def entry_in(self, stream: Stream) -> Branch:
+        """The queue of its begins and ends, in a launch into a stream."""
+        self.entry.launched_in, self.entry.device = stream, stream.device
+        return self.entry
+
+    @property
+    def launchable(self) -> bool:
+        """May kernels launch it?"""
+        return bool(self.on_device)
+
+    @property
+    def is_busy(self) -> bool:
+        """Does it run, or is it about to?"""
+        return self.queued or any(end is not None and not end.done for end in (self.last, self.run_end))
 
     def allocates(self) -> Counter[int]:
         """The bytes that its nodes allocate, by device."""

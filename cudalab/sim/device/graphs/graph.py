@@ -24,10 +24,11 @@ Edge = tuple[int, int, int]
 PLAIN: Edge = (0, 0, 0)
 """All of the node before must have ended."""
 PROGRAMMATIC: Edge = (1, 0, 1)
-"""All blocks of the kernel before have triggered (``griddepcontrol.launch_dependents``), or have ended. The order is
-that of a plain edge here, as for programmatic launches in streams."""
-_TRIGGERED, _STARTED = 1, 2
+"""All blocks of the kernel before have triggered (``griddepcontrol.launch_dependents``), or have ended."""
+TRIGGERED, STARTED = 1, 2
 """Ports of a kernel: its blocks have triggered, or have started."""
+PROGRAMMATIC_TYPE = 1
+"""``cudaGraphDependencyTypeProgrammatic``"""
 
 
 def edge_error(before: Node, after: Node, data: Edge) -> str:
@@ -39,9 +40,9 @@ def edge_error(before: Node, after: Node, data: Edge) -> str:
         return "only an edge between two kernels has ports or a type; all other edges are zeros"
     if to:
         return f"nodes have one incoming port, 0 (got {to})"
-    if kind == 1 and port in (_TRIGGERED, _STARTED):
+    if kind == PROGRAMMATIC_TYPE and port in (TRIGGERED, STARTED):
         return ""
-    if kind == 0 and port == _STARTED:
+    if kind == 0 and port == STARTED:
         return ""
     return (
         f"an edge from port {port} of type {kind}: a programmatic edge (type 1) comes from the port "

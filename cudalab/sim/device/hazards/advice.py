@@ -38,9 +38,12 @@ def between_streams(first: Stamp, second: Stamp, one: Party, other: Party, kind:
 def for_dependent(one: Party, other: Party) -> str:
     """For a kernel and a dependent launch behind it."""
     does = {"reads": "reads", "changes": "changes"}.get(other.verb, "writes")
+    plainly = "launch it without cudaLaunchAttributeProgrammaticStreamSerialization"
+    if other.of_graph:
+        plainly = "give it a plain edge (no edge data, or without that attribute where the launch is captured)"
     return (
         f"in {other.what}{at(other.place)} call cudaGridDependencySynchronize() (griddepcontrol.wait) before it {does} "
-        f"these bytes; or launch it without cudaLaunchAttributeProgrammaticStreamSerialization, behind {one.noun}"
+        f"these bytes; or {plainly}, behind {one.noun}"
     )
 
 

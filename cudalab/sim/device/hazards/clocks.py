@@ -53,7 +53,7 @@ class Stamp:
 
     __slots__ = (
         "beside", "clock", "generation", "line", "number", "parts", "place", "runs", "sequence", "touches", "visible",
-        "work",
+        "whole", "work",
     )  # fmt: skip
 
     def __init__(self, operation: Operation, line: StreamHistory, generation: int) -> None:
@@ -67,6 +67,8 @@ class Stamp:
         self.sequence = operation.sequence
         self.beside: StreamHistory | None = None
         """Of the part of a dependent launch that may run beside the kernel before it: the stream of both."""
+        self.whole: Stamp | None = None
+        """The launch that it is such a part of."""
         self.parts: Any = None
         """What it touches, where and as soon as that is known (report.py)."""
         self.runs: Any = ()
@@ -186,7 +188,7 @@ class Clocks:
             stream = Stream(line.stream.handle, number=line.stream.number, device=line.stream.device)
             own = self._beside[line] = self._lines[stream] = StreamHistory(len(self._lines), stream)
         early = Stamp(operation, own, self.generation)
-        early.beside = line
+        early.beside, early.whole = line, stamp
         early.clock = {**stamp.clock, line.index: before.number - 1}
         own.last = early
         own.in_flight.append(early)

@@ -383,8 +383,9 @@ class HazardReport(Observer):
         work = stamp.work
         verb = "frees" if work.frees_memory else _VERBS[kind]
         place = UNKNOWN if self.without_lines else place if place is not None else stamp.place
-        stream = stamp.line.stream
-        node = stream.node_label(stamp.number)
+        whole = stamp.whole or stamp
+        stream = whole.line.stream
+        node = stream.node_label(whole.number)
         return Party(node or work.title, verb, place, name_of(stream), work.kind, stamp.sequence, of_graph=bool(node))
 
     def _seen(self, key: tuple[object, ...], pair: tuple[int, int]) -> bool:

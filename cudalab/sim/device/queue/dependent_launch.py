@@ -102,12 +102,14 @@ class DependentLaunches:
         leading = stream.leading
         return None if leading is None or leading.done or not leading.work.blocks else leading
 
-    def enqueued(self, launch: KernelOperation, primary: KernelOperation) -> None:
-        """A dependent launch was enqueued; it waits for the triggers of its primary."""
-        launch.prerequisite, launch.is_dependent, launch.waits_for_trigger = primary, True, True
+    def enqueued(self, launch: KernelOperation, primary: KernelOperation, at_start: bool = False) -> None:
+        """A dependent launch was enqueued; it waits for the triggers of its primary, or for the start of its blocks."""
+        launch.prerequisite, launch.is_dependent, launch.waits_for_trigger = primary, True, not at_start
         launch.waiting += 1
         primary.overlapping = [*primary.overlapping, launch]
-        if primary.may_have_triggered or primary.end >= 0:
+        if at_start:
+            self.await_start(launch, primary)
+        elif primary.may_have_triggered or primary.end >= 0:
             self._loop.at(self._loop.now, partial(self.triggered, primary))
 
     def await_start(self, marker: Operation, launch: KernelOperation) -> None:
@@ -120,12 +122,12 @@ class DependentLaunches:
     def all_started(self, launch: KernelOperation, turn: float) -> None:
         """All blocks of a launch have started, each of which takes ``turn`` ns alone.
 
-        The last of them trigger when they have come that far; those of a kernel that polls are there already.
+        The last of them trigger when they have come that far; those of a kernel that polls memory are there already.
         """
         time, now = launch.time, self._loop.now
         if launch.kernel.kernel.triggers_dependents and time is not None:
             own = turn * (1.0 - time.terms["start"] / time.ns)
-            way = 0.0 if launch.polling else time.triggers_at * own
+            way = 0.0 if launch.polling and launch.kernel.kernel.poll_points else time.triggers_at * own
             begin = now + (self._head if now == launch.start else 0.0)
             self._loop.at(round(begin + way + self._behind_trigger), partial(self._due, launch))
         for marker in self._markers.pop(launch, ()):
@@ -149,7 +151,7 @@ class DependentLaunches:
 
     def _let_go(self, launch: KernelOperation, primary: Operation) -> None:
         if primary.end >= 0:
-            launch.saved = self._saved
+            launch.saved, launch.delay = self._saved, 0
         if launch.waits_for_trigger:
             launch.waits_for_trigger = False
             self._release(launch, PROGRAMMATIC, primary)

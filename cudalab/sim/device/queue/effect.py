@@ -87,10 +87,13 @@ class Effects:
             work.run(operation)
             return
         in_flight = self.in_flight
-        in_flight.remove(operation)
-        if in_flight:
-            self.before_commit(operation.writes())
-            if not operation.executed:
+        if operation.executed:
+            self.before_commit(operation.writes())  # what is run before has to see its atomics
+            in_flight.remove(operation)
+        else:
+            in_flight.remove(operation)
+            if in_flight:
+                self.before_commit(operation.writes())
                 self._before_run(operation)
         try:
             operation.commit()

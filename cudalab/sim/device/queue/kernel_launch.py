@@ -29,6 +29,7 @@ from cudalab.sim.machine import execution
 from cudalab.sim.machine.execution import Dependence, Execution, Outcome, Standalone, execute, is_large
 from cudalab.sim.machine.launch.block_work import BlockWork, rehearse
 from cudalab.sim.machine.launch.module import Launch
+from cudalab.sim.machine.launch.workspace import GraphLaunches
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.trace.footprint import Footprint
 
@@ -46,10 +47,23 @@ class Surroundings(execution.Surroundings, Protocol):
     def memory_of(self, number: int) -> AbstractContextManager[None]: ...
 
 
+class Launches(GraphLaunches, Protocol):
+    """What launches the graphs that a kernel launches."""
+
+    @property
+    def beside(self) -> bool:
+        """Has the kernel launched anything that runs beside it?"""
+
+    def carry_out(self) -> None:
+        """The kernel has run, or waits for memory to change: what it has launched begins."""
+
+
 class KernelOperation(Operation):
     """One run of a launch."""
 
     work: KernelLaunch
+    graphs: Launches | None = None
+    """What launches graphs for it, as a node of one."""
 
     _reach: Reach = ()
     _reach_known = False
@@ -81,7 +95,7 @@ class KernelOperation(Operation):
         kernel = self.kernel.kernel
         if self.kernel.updates_global:
             self.updates_memory = True
-        if kernel.poll_points:
+        if kernel.poll_points or kernel.launches_graphs:
             self.visible_at_once = True
         if kernel.triggers_dependents:
             self.tells_start = True
@@ -152,7 +166,7 @@ class KernelOperation(Operation):
         self, *, hold_stores: bool = False, resumable: bool = False, published: Sequence[Range] = ()
     ) -> Outcome:
         with self._reached():
-            return execute(
+            outcome = execute(
                 self.launch,
                 self.work.surroundings,
                 clock_ns=self.start,
@@ -162,7 +176,11 @@ class KernelOperation(Operation):
                 resumable=resumable,
                 work=self._work_done.slots if self._work_done is not None else None,
                 dependence=self._dependence(),
+                graphs=self.graphs,
             )
+        if self.graphs is not None:
+            self.graphs.carry_out()
+        return outcome
 
     def _dependence(self) -> Dependence | None:
         """What it needs as a primary and as a dependent launch."""
@@ -238,7 +256,11 @@ class KernelOperation(Operation):
             self._wait_with(outcome.waiting)
             return lambda: None
         self._check(outcome)
-        return outcome.held.apply if outcome.held is not None else take_back(self._memory, before)
+        if outcome.held is not None:
+            return outcome.held.apply
+        if self.graphs is not None and self.graphs.beside:
+            return lambda: None
+        return take_back(self._memory, before)
 
     @property
     def shows_stores(self) -> bool:
@@ -270,6 +292,8 @@ class KernelOperation(Operation):
         before = self._with_preamble()
         with self._reached():
             outcome = waiting.go_on(now, patient=False, rounds=rounds, most=most)
+        if self.graphs is not None:
+            self.graphs.carry_out()
         self._wait_with(outcome.waiting)
         if outcome.waiting is not None:
             return outcome.waiting.moved

@@ -141,10 +141,14 @@ class Scheduler:
         rule: str = "event",
         in_order: bool = True,
         dependent: bool = False,
+        primary: Operation | None = None,
+        at_start: bool = False,
+        launched_by: Operation | None = None,
     ) -> RunT:
         """Run ``work`` behind what is in the stream, unless ``in_order`` is false, and behind ``after``, by ``rule``.
-        ``dependent``: it is a launch that may overlap with the kernel before it. This is the one place where operations
-        are made."""
+        ``dependent``: it is a launch that may overlap with the kernel before it. ``primary``: with this one, by an edge
+        of a graph; ``at_start``: from when its blocks have started. ``launched_by``: the kernel that launched it, whose
+        end it does not wait for. This is the one place where operations are made."""
         operation = work.operation_class(work, stream)
         now = self.host_ns
         operation.sequence = sequence = self._sequence
@@ -169,8 +173,9 @@ class Scheduler:
             waits = self.streams.dependencies(stream)
         for other in after:
             waits.append((other, rule))
-        primary = self.dependents.primary(stream) if dependent else None
-        if primary is not None:
+        if dependent:
+            primary = self.dependents.primary(stream)
+        if primary is not None and dependent:
             waits = [*(wait for wait in waits if wait[0] is not last), *stream.let_through]
         engines = self._engines[stream.device]
         taker = engines[engine]
@@ -191,8 +196,10 @@ class Scheduler:
         elif self.dependents.primary(stream) is not None:
             stream.let_through += [wait for wait in waits if wait[0].stream is not stream and not wait[0].done]
         if primary is not None:
-            self.dependents.enqueued(operation, primary)  # type: ignore[arg-type]
+            self.dependents.enqueued(operation, primary, at_start)  # type: ignore[arg-type]
             waits.append((primary, PROGRAMMATIC))
+        if launched_by is not None:
+            waits.append((launched_by, "device launch"))
         for observer in self.observers:
             observer.enqueued(operation, waits)
         if taker.in_issue_order:

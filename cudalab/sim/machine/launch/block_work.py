@@ -103,7 +103,7 @@ def counts_work(launch: Launch) -> bool:
     kernel, config = launch.kernel.kernel, launch.config
     if kernel.rounds is Rounds.NONE or config.blocks == 1:
         return False
-    if kernel.poll_points or kernel.interleaves or kernel.uses_heap:
+    if kernel.poll_points or kernel.interleaves or kernel.uses_heap or kernel.launches_graphs:
         return False
     return config.cluster_blocks == 1 and not config.cooperative
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -32,6 +32,8 @@ DRAIN = ctypes.CFUNCTYPE(None, ctypes.POINTER(Context), ctypes.POINTER(Buffer))
 MALLOC = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32)
 FREE = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32)
 """``malloc`` and ``free`` as native code calls them (``abi.Context``)."""
+GRAPH_LAUNCH = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
+"""``cudaGraphLaunch`` as native code calls it."""
 _IMAGES = 256
 """Configurations of a kernel for which a copy of the context is kept."""
 _MISS, _MISS_L2 = KINDS.index("miss"), KINDS.index("miss_l2")
@@ -67,6 +69,17 @@ _HEAP_ROOM = 16
 """Bytes of memory that the device heap takes at most for each byte of its limit: small allocations lie far apart."""
 
 
+class GraphLaunches(Protocol):
+    """Where a kernel asks for graphs to be launched (``cudaGraphLaunch`` in device code)."""
+
+    @property
+    def current_graph(self) -> int:
+        """The handle of the executable graph that the kernel is a node of; 0: of none."""
+
+    def launch_graph(self, graph: int, stream: int) -> int:
+        """A thread launches a graph into one of the streams ``cudaStreamGraph…``; returns a ``cudaError_t``."""
+
+
 class Workspace:
     """One worker's :class:`Context` and the memory it points to."""
 
@@ -90,11 +103,15 @@ class Workspace:
         self._printed: list[bytes] = []
         self._loaded: LoadedKernel | None = None
         self._malloc, self._free = MALLOC(self._heap_malloc), FREE(self._heap_free)
+        self._launch = GRAPH_LAUNCH(self._launch_graph)
+        self._graphs: GraphLaunches | None = None
         self._drain = DRAIN(self._take_prints)
         self._drain_address = ctypes.cast(self._drain, ctypes.c_void_p).value or 0
 
-    def prepare(self, launch: Launch, *, clock: int = 0, prints: bool = True) -> None:
-        """Fill the context for one launch."""
+    def prepare(
+        self, launch: Launch, *, clock: int = 0, prints: bool = True, graphs: GraphLaunches | None = None
+    ) -> None:
+        """Fill the context for one launch. Without ``graphs`` those that it launches are not launched (samples)."""
         loaded, config, args = launch.kernel, launch.config, launch.args
         kernel, memory = loaded.kernel, loaded.module.memory
         context = self.context
@@ -109,6 +126,7 @@ class Workspace:
         context.arena_size = memory.arena.extent
         context.ranges, context.range_count = memory.range_address, len(memory.ranges)
         context.clock = clock
+        self._graphs, context.current_graph = graphs, graphs.current_graph if graphs is not None else 0
         context.images, context.image_count = memory.images.address, memory.images.count
         if config.cooperative:
             self.grid[:] = 0
@@ -156,6 +174,7 @@ class Workspace:
             context.grid_workspace = self.grid.ctypes.data
         context.heap_malloc = ctypes.cast(self._malloc, ctypes.c_void_p).value or 0
         context.heap_free = ctypes.cast(self._free, ctypes.c_void_p).value or 0
+        context.graph_launch = ctypes.cast(self._launch, ctypes.c_void_p).value or 0
         if prints:
             context.print.data, context.print.capacity = self.print.reserve(FIFO_BYTES), FIFO_BYTES
             context.print.drain = self._drain_address
@@ -205,6 +224,9 @@ class Workspace:
             self._count_heap_call()
             return int(not loaded.module.memory.heap.free(pointer, _line_of(loaded, site)))
 
+    def _launch_graph(self, _context: object, graph: int, stream: int) -> int:
+        return self._graphs.launch_graph(graph, stream) if self._graphs is not None else 0
+
     def _count_heap_call(self) -> None:
         context = self.context
         context.record_limit -= _HEAP_CALL
@@ -239,7 +261,7 @@ def borrow() -> Workspace:
 
 
 def give_back(workspace: Workspace) -> None:
-    workspace._keep = None
+    workspace._keep = workspace._graphs = None
     workspace.allocations = []
     if len(_idle) < 16:
         _idle.append(workspace)

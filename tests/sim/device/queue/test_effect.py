@@ -249,3 +249,31 @@ def test_atomics_of_kernels_side_by_side_are_seen_and_plain_stores_are_not(bench
     assert bench.download(log, 128, np.int32).tolist() == [1] * 128
     assert bench.download(one, 64, np.int32).tolist() == [1] * 64
     assert bench.download(two, 64, np.int32).tolist() == [2 if fence else 1] * 64
+
+
+COUNTS = r"""
+extern "C" __global__ void count_only(int* count, int rounds) {
+    float y = threadIdx.x;
+    for (int k = 0; k < rounds; k++) y = y * 0.5f + 1.0f;
+    atomicAdd(count, 1 + (y < 0));
+}
+extern "C" __global__ void count_and_store(int* count, volatile int* flag) {
+    atomicAdd(count, 1);
+    flag[threadIdx.x] = 1;
+}"""
+
+
+def test_atomics_of_a_kernel_that_ran_at_its_start_are_seen_by_one_that_outlasts_it(bench, streams):
+    device = bench.device
+    module = device.load_module(compile(COUNTS))
+    count, (flag, view) = bench.upload(np.zeros(64, np.int32)), bench.pinned(64)
+    device.synchronize()
+    for name, args in (
+        ("count_only", struct.pack("<Qi", count, 20_000)),
+        ("count_and_store", struct.pack("<QQ", count, flag)),
+    ):
+        function = device.get_function(module, name)
+        device.launch(function, (1, 1, 1), (64, 1, 1), args, 0, streams[name == "count_only"])
+    device.synchronize()
+    assert bench.download(count, 1, np.int32)[0] == 128
+    assert np.all(view[:64].view(np.int32) == 1)
