@@ -128,14 +128,21 @@ class Watch:
 def _compile(order: Order) -> Reply:
     request = order.request
     answer: type[Compiled | ObjectCode] = Compiled if isinstance(request, Compile | Build) else ObjectCode
+    # Questions can write no file: what is compiled for them is kept here, under all that it was made from.
+    key = cache.key("order", codec.encode(request), cache.compiler_identity(), cache.backend_identity())
+    kept = cache.load(key, answer)
+    if kept is not None:
+        return kept
     asked = order.limits
     bounds = Limits(
         min(asked.seconds, _COMPILER.seconds), min(asked.memory or _COMPILER.memory, _COMPILER.memory), _COMPILER.ptx
     )
     try:
-        return helper.call(request, answer, bounds=bounds, jailed=True)
+        made = helper.call(request, answer, bounds=bounds, jailed=True)
     except helper.HelperFailure as failure:
         return Refusal(failure.kind, str(failure), failure.log, failure.file, failure.line)
+    cache.store(key, made)
+    return made
 
 
 def ask(asked: Question, bank: Bank) -> Outcome:

@@ -47,6 +47,7 @@ def test_entries_of_another_grader_are_not_taken(tmp_path: Path, bwrap_path: str
 
     assert points(folders[0], EMPTY) == 0 and points(folders[1], solution_of("04.1")) == 3
     mine, theirs = ([path for path in folder.glob("*/*") if path.is_file()] for folder in folders)
+    assert len(mine) >= 3 and len(theirs) >= 3
     largest = max(theirs, key=lambda path: path.stat().st_size)
     for path in mine:
         path.write_bytes(largest.read_bytes())
@@ -55,3 +56,6 @@ def test_entries_of_another_grader_are_not_taken(tmp_path: Path, bwrap_path: str
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(path.read_bytes())
     assert points(folders[0], EMPTY) == 0 and points(folders[0], solution_of("04.1")) == 3
+    kept = {path: path.read_bytes() for path in folders[0].glob("*/*")}
+    assert points(folders[0], solution_of("04.1")) == 3
+    assert kept == {path: path.read_bytes() for path in folders[0].glob("*/*")}  # and nothing was compiled again
