@@ -196,9 +196,7 @@ class ExecutableGraph:
         self.memory_contents = [node.content for node in self.nodes if node.content.kind in MEMORY_NODES]
         """What its allocation and free nodes do, in the order of execution."""
         self._leaves = self._find_leaves()
-        self.launches_graphs = False
-        """May its kernels launch graphs, or ask which one they are part of?"""
-        self.contents_changed()
+        self._launches_graphs: bool | None = None
         self._line_up()
         self._divide()
 
@@ -271,10 +269,17 @@ class ExecutableGraph:
     def contents_changed(self) -> None:
         """Nodes do something else than before. Kernels launch what was uploaded until it is uploaded again."""
         self.uploaded = self.uploaded and not self.for_device
-        self.launches_graphs = any(
-            isinstance(node.work, KernelLaunch) and node.work.launch.kernel.kernel.launches_graphs
-            for node in self.all_nodes()
-        )
+        self._launches_graphs = None
+
+    @property
+    def launches_graphs(self) -> bool:
+        """May its kernels launch graphs?"""
+        if self._launches_graphs is None:
+            self._launches_graphs = any(
+                isinstance(node.work, KernelLaunch) and node.work.launch.kernel.kernel.launches_graphs
+                for node in self.all_nodes()
+            )
+        return self._launches_graphs
 
     def entry_in(self, stream: Stream) -> Branch:
         """The queue of its begins and ends, in a launch into a stream."""
