@@ -1,12 +1,16 @@
 """Run All of the course with a cold cache, one chapter after another, and the cells that a learner waits for.
 
-    python -m bench.chapters [--chapter 04 …] [--warm] [--slow 2.0] [--json FILE]
+    python -m bench.chapters [--chapter 04 …] [--warm] [--slow 2.0] [--large 400] [--json FILE]
 
 Each chapter runs as JupyterLab runs it in a learner's copy, in a kernel of its own, on the simulated device. The cache
 of compiled code is empty at first and all chapters share it, as on a learner's machine; ``--warm`` runs everything
 twice and reports the second time. Given are seconds of the clock and of processor time (kernel and compilers together;
 a loaded machine stretches the first and hardly the second), and every cell that took longer than ``--slow`` seconds:
 of the clock, of processor time, and what the page said meanwhile (``cells/progress_line.py``).
+
+Memory is that of the kernel and all processes it started, pages that several share counted once (PSS, sampled every
+fifth of a second): the most of each chapter, and every cell that reached ``--large`` MB, with the processes that had
+it. The arrays of the simulated device are part of it, from when they are first written.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import argparse
 import json
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -31,6 +36,7 @@ from cudalab.course import edition
 from cudalab.course.working_copy import WorkingCopy
 
 ROOT = Path(__file__).parents[1]
+SAMPLE = 0.2  # seconds
 
 
 @dataclass
@@ -42,6 +48,8 @@ class CellRun:
     processor: float
     said: list[str] = field(default_factory=list)
     """What the line below the cell said, each text once."""
+    memory: list[int] = field(default_factory=list)
+    """Megabytes (10⁶ bytes) of the kernel and of each process that it started, when their sum was largest."""
 
 
 @dataclass
@@ -51,6 +59,52 @@ class ChapterRun:
     """From the start of the kernel to the end of the last cell."""
     processor: float
     cells: list[CellRun]
+
+    @property
+    def memory(self) -> int:
+        """The most megabytes that all processes had together."""
+        return max(sum(cell.memory) for cell in self.cells)
+
+
+class MemoryWatch:
+    """The most memory that a kernel and its processes have had since the last look, sampled by a thread."""
+
+    def __init__(self, kernel: psutil.Process) -> None:
+        self._kernel, self._most, self._lock = kernel, [0], threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(SAMPLE):
+            self._sample()
+
+    def _sample(self) -> None:
+        now = _memory(self._kernel)
+        with self._lock:
+            self._most = max(self._most, now, key=sum)
+
+    def take(self) -> list[int]:
+        """The most since the last call, the present included."""
+        self._sample()
+        with self._lock:
+            most, self._most = self._most, [0]
+        return most
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def _memory(kernel: psutil.Process) -> list[int]:
+    """Megabytes of a kernel and of each process that it started, the kernel's first."""
+    found = []
+    for process in (kernel, *kernel.children(recursive=True)):
+        try:
+            found.append(round(process.memory_full_info().pss / 1e6))
+        except (psutil.NoSuchProcess, psutil.AccessDenied):  # it has just ended
+            continue
+    return found
 
 
 def run_chapter(notebook: Path, environment: dict[str, str]) -> ChapterRun:
@@ -63,14 +117,18 @@ def run_chapter(notebook: Path, environment: dict[str, str]) -> ChapterRun:
     try:
         client.wait_for_ready(timeout=120)
         kernel = psutil.Process(manager.provisioner.process.pid)  # type: ignore[union-attr]
-        cells = list(_run_cells(notebook, client, kernel))
+        watch = MemoryWatch(kernel)
+        cells = list(_run_cells(notebook, client, kernel, watch))
+        watch.end()
         return ChapterRun(notebook.stem, time.perf_counter() - began, _processor_time(kernel), cells)
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
 
 
-def _run_cells(notebook: Path, client: BlockingKernelClient, kernel: psutil.Process) -> Iterator[CellRun]:
+def _run_cells(
+    notebook: Path, client: BlockingKernelClient, kernel: psutil.Process, watch: MemoryWatch
+) -> Iterator[CellRun]:
     for cell in nbformat.read(notebook, as_version=4).cells:
         if cell.cell_type != "code":
             continue
@@ -83,6 +141,7 @@ def _run_cells(notebook: Path, client: BlockingKernelClient, kernel: psutil.Proc
 
         client.execute_interactive(cell.source, output_hook=hear, timeout=600)
         run.seconds, run.processor = time.perf_counter() - run.seconds, _processor_time(kernel) - run.processor
+        run.memory = watch.take()
         yield run
 
 
@@ -117,7 +176,8 @@ def run_course(chapters: list[str], *, warm: bool) -> list[ChapterRun]:
         runs = []
         for name in wanted:
             runs.append(run_chapter(copy.folder / name, environment))
-            print(f"{runs[-1].chapter:28}{runs[-1].seconds:8.1f} s{runs[-1].processor:8.1f} s", flush=True)
+            said = f"{runs[-1].seconds:8.1f} s{runs[-1].processor:8.1f} s{runs[-1].memory:8} MB"
+            print(f"{runs[-1].chapter:28}{said}", flush=True)
         return runs
 
 
@@ -126,10 +186,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--chapter", action="append", default=[], help="only the chapter with this number")
     parser.add_argument("--warm", action="store_true", help="once before, so that everything is compiled")
     parser.add_argument("--slow", type=float, default=2.0, help="seconds from which on a cell is listed")
+    parser.add_argument("--large", type=int, default=400, help="megabytes from which on a cell is listed")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args(arguments)
     load = os.getloadavg()[0]
-    print(f"load before: {load:.1f} on {os.cpu_count()} processors\n{'':34}clock  processor")
+    print(f"load before: {load:.1f} on {os.cpu_count()} processors\n{'':34}clock  processor    memory")
     runs = run_course(args.chapter, warm=args.warm)
     total = [sum(run.seconds for run in runs), sum(run.processor for run in runs)]
     print(f"{'together':28}{total[0]:8.1f} s{total[1]:8.1f} s; load after: {os.getloadavg()[0]:.1f}\n")
@@ -138,6 +199,10 @@ def main(arguments: list[str] | None = None) -> None:
             if cell.seconds >= args.slow:
                 said = "; ".join(cell.said) or "nothing"
                 print(f"{run.chapter[:2]} {cell.cell:28}{cell.seconds:8.1f} s{cell.processor:8.1f} s  {said}")
+    for run in runs:
+        for cell in run.cells:
+            if sum(cell.memory) >= args.large:
+                print(f"{run.chapter[:2]} {cell.cell:28}{sum(cell.memory):8} MB  {cell.memory}")
     if args.json:
         args.json.write_text(json.dumps({"load": load, "chapters": [asdict(run) for run in runs]}, indent=1) + "\n")
 

@@ -121,6 +121,9 @@ class CopyRegion:
 
     def fill(self, memory: Memory, element: np.ndarray) -> None:
         """Write the bytes of ``element`` over and over; ``width`` is a multiple of its length."""
+        if self.contiguous and self.bytes and not element.any():
+            memory.clear(self.address, self.span)
+            return
         row = np.tile(element, self.width // element.size) if element.size > 1 else element
         flat = memory.array(self.address, self.span, write=False)
         self._rows_of(flat)[...] = row

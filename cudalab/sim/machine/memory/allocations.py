@@ -425,6 +425,15 @@ class Memory:
         if allocation is not None:
             allocation.written.mark(address - allocation.pointer, size)
 
+    def clear(self, address: int, size: int) -> None:
+        """Set `size` bytes of one live allocation to zero; they count as written.
+
+        Raises:
+            InvalidPointer: the range does not lie in one live allocation.
+        """
+        self.array(address, size)
+        self.arena.clear(address - self.arena.base, size)
+
     def forget_written(self, address: int) -> None:
         """Count an allocation as unwritten: a memory pool hands it to another owner, who must not rely on its
         contents."""

@@ -117,6 +117,20 @@ class Arena:
         elif hasattr(mmap, "MADV_DONTNEED"):
             self._advise(mmap.MADV_DONTNEED, first, last - first)
 
+    def clear(self, offset: int, size: int) -> None:
+        """Write zeros. Huge pages that are cleared whole are given back instead, and come anew where they are next
+        written: so large arrays of zeros take no memory until something else is in them."""
+        first, last = -(-offset // HUGE_PAGE) * HUGE_PAGE, (offset + size) // HUGE_PAGE * HUGE_PAGE
+        if sys.platform != "linux" or first >= last:  # elsewhere the advice need not bring zeros
+            self.bytes[offset : offset + size] = 0
+            return
+        self.bytes[offset:first] = 0
+        self.bytes[last : offset + size] = 0
+        try:
+            self._mapping.madvise(mmap.MADV_DONTNEED, self._skew + first, last - first)
+        except OSError:  # locked pages, for example
+            self.bytes[first:last] = 0
+
     def unpoison(self, offset: int, size: int) -> None:
         """Make the bytes of an allocation addressable."""
         first, full = offset // GRANULE, size // GRANULE

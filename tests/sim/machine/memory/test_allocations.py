@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import sys
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from cudalab.sim.device import Device
 from cudalab.sim.machine.memory import host_capacity
 from cudalab.sim.machine.memory.allocation import InvalidPointer, OutOfMemory
 from cudalab.sim.machine.memory.allocations import MINIMUM_RED_ZONE, Memory
-from cudalab.sim.machine.memory.arena import TARGET
+from cudalab.sim.machine.memory.arena import HUGE_PAGE, PAGE, TARGET
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +176,36 @@ def test_bad_sizes_and_kinds(memory: Memory) -> None:
         memory.allocate(0)
     with pytest.raises(ValueError, match="kind must be one of"):
         memory.allocate(4, kind="texture")
+
+
+@pytest.mark.parametrize("start, size", [(0, 9 << 20), (100, (9 << 20) - 300), (5, 40)])
+def test_cleared_bytes_are_zero_and_others_stay(memory: Memory, start: int, size: int) -> None:
+    pointer = memory.allocate(9 << 20)
+    before = memory.array(pointer, 9 << 20)
+    before[:] = 7
+    memory.clear(pointer + start, size)
+    assert not before[start : start + size].any()
+    assert (before[:start] == 7).all() and (before[start + size :] == 7).all()
+    before[start] = 3  # and they can be written again
+    assert before[start : start + 2].tolist() == [3, 0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux only")
+def test_large_ranges_of_zeros_take_no_memory(memory: Memory) -> None:
+    size = 16 << 20
+    pointer = memory.allocate(size)
+    memory.array(pointer, size)[:] = 7
+    memory.clear(pointer, size)
+    start = -(-pointer // PAGE) * PAGE
+    pages = (pointer + size - start) // PAGE
+    present = (ctypes.c_ubyte * pages)()
+    assert ctypes.CDLL(None).mincore(ctypes.c_void_p(start), ctypes.c_size_t(pages * PAGE), present) == 0
+    assert sum(page & 1 for page in present) * PAGE <= 2 * HUGE_PAGE  # what it shares with its neighbours
+
+
+def test_clear_stays_inside_one_allocation(memory: Memory) -> None:
+    with pytest.raises(InvalidPointer):
+        memory.clear(memory.allocate(4096), 4097)
 
 
 def test_written_is_tracked(memory: Memory) -> None:
