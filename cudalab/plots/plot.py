@@ -19,7 +19,7 @@ from cudalab.plots.layouts.levels import levels
 from cudalab.plots.layouts.message import message
 from cudalab.plots.layouts.order import barriers, queue
 from cudalab.plots.layouts.pending import pending
-from cudalab.plots.layouts.product import register_tile, tiles, warp_reads
+from cudalab.plots.layouts.product import register_tile, tiles, warp_reads, warp_tile
 from cudalab.plots.layouts.rows import rows
 from cudalab.plots.layouts.scopes import scopes
 from cudalab.plots.layouts.set_aside import set_aside
@@ -71,4 +71,5 @@ __all__ = [
     "timeline",
     "touched",
     "warp_reads",
+    "warp_tile",
 ]

@@ -23,6 +23,8 @@ DRAWINGS = {
     "warp reads": lambda: plot.warp_reads([1, 16, 32]),
     "tiles": lambda: plot.tiles(step=1),
     "register tile": lambda: plot.register_tile(),
+    "warp tile": lambda: plot.warp_tile(),
+    "warp tiles of small lanes": lambda: plot.warp_tile((1, 8, 32), each=4, warp=7),
     "levels": lambda: plot.levels([32, 128, 1024, 2048]),
     "barriers": lambda: plot.barriers(first=False),
     "queue": lambda: plot.queue(wait=True),
@@ -103,6 +105,11 @@ def test_bank_layout_counts_turns(length, turns):
 )  # fmt: skip
 def test_warp_reads_counts_sectors(width, said):
     assert f"blocks {width} wide: {said}" in plot.warp_reads([width]).summary
+
+
+def test_a_warp_tile_says_what_its_warp_reads():
+    said = plot.warp_tile((2, 8)).summary
+    assert "2 × 16 lanes: 16 + 128 = 144 numbers" in said and "8 × 4 lanes: 64 + 32 = 96 numbers" in said
 
 
 def test_barriers_names_the_race_of_each_one_that_is_missing():
@@ -254,6 +261,10 @@ def test_message_says_which_steps_may_swap():
         (lambda: plot.tiles(step=4), "no step 4"),
         (lambda: plot.register_tile(9), "1 to 8 elements"),
         (lambda: plot.register_tile(thread=(4, 0)), "not in a block"),
+        (lambda: plot.warp_tile([]), "1 to 3 arrangements"),
+        (lambda: plot.warp_tile([3]), "power of two"),
+        (lambda: plot.warp_tile([1]), "at most 128 × 128"),
+        (lambda: plot.warp_tile([8], warp=8), "0 to 7"),
         (lambda: plot.levels([1, 2, 3]), "4 positive amounts"),
         (lambda: plot.queue(0), "at least 1"),
         (lambda: plot.pending(9), "got places=9"),

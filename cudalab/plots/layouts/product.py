@@ -18,6 +18,7 @@ from cudalab.sim.abi import WARP
 MOST_WIDTHS = 3
 MOST_TILES = 8
 MOST_EACH = 8
+_BLOCK, _PIECE = 128, 4  # elements of C that a block has in each direction, and those that are drawn as one cell
 _LEFT, _TOP, _GAP = 14.0, 26.0, 26.0
 _FLOAT = 4  # bytes
 
@@ -167,6 +168,59 @@ def register_tile(each: int = 4, *, threads: int = 4, thread: tuple[int, int] = 
         "\n".join(parts), right + 330, bottom + 12,
         f"With {each} × {each} elements a thread, {2 * each} reads of shared memory serve {many} multiply-adds.",
         "A column of A's tile, a row of B's tile and the block's part of C, with what one thread takes of each.",
+    )  # fmt: skip
+
+
+def warp_tile(rows: Sequence[int] = (2, 8), *, each: int = 8, warp: int = 1) -> Drawing:
+    """Draw the part of a block's 128 × 128 elements of C that one warp computes, and what its lanes read of the two
+    tiles for one k.
+
+    Args:
+        rows: of lanes; the 32 lanes of the warp stand in ``rows`` × (32 / ``rows``). One to three arrangements.
+        each: elements a lane computes, in each direction: 4 or 8.
+        warp: which warp of the block.
+
+    Raises:
+        ValueError: more arrangements, rows that are no power of two, a warp tile that is larger than the block's, or a
+            warp that the block has not.
+    """
+    if not 1 <= len(rows) <= MOST_WIDTHS or each not in (4, 8):
+        raise ValueError(f"warp_tile: 1 to {MOST_WIDTHS} arrangements, 4 or 8 elements each (got {len(rows)}, {each})")
+    parts, said, right, bottom = [], [], _LEFT, 0.0
+    for at, down in enumerate(rows):
+        if down < 1 or down & (down - 1) or max(down, WARP // down) * each > _BLOCK:
+            raise ValueError(
+                f"warp_tile: rows must be a power of two, with a warp tile of at most {_BLOCK} × {_BLOCK} elements "
+                f"(got {down})"
+            )
+        height, width = down * each, WARP // down * each
+        beside = _BLOCK // width  # warps side by side in the block
+        if not 0 <= warp < beside * _BLOCK // height:
+            raise ValueError(f"warp_tile: warp must be 0 to {beside * _BLOCK // height - 1} (got {warp})")
+        top, left = warp // beside * height, warp % beside * width
+        in_rows, in_columns = range(top, top + height, _PIECE), range(left, left + width, _PIECE)
+        drawn, right, bottom = _matrices(
+            (_BLOCK // _PIECE, 1, _BLOCK // _PIECE), 6.0,
+            lambda r, c, taken=in_rows: tint(BLUE, 0.7) if r * _PIECE in taken else "",
+            lambda r, c, taken=in_columns: tint(VERMILLION, 0.7) if c * _PIECE in taken else "",
+            lambda r, c, of_a=in_rows, of_b=in_columns: (
+                tint(GREEN, 0.6) if r * _PIECE in of_a and c * _PIECE in of_b else ""
+            ),
+            names=("As[k]", "Bs[k]", "C of the block"), left=right + 22 * bool(at),
+        )  # fmt: skip
+        lines = [
+            (f"{down} × {WARP // down} lanes", INK, True),
+            (f"C: {height} × {width}", GREEN, False),
+            (f"As[k]: {height} numbers", BLUE, False),
+            (f"Bs[k]: {width} numbers", VERMILLION, False),
+        ]
+        parts += drawn + _lines(lines, right + 12, 18)
+        said.append(f"{down} × {WARP // down} lanes: {height} + {width} = {height + width} numbers")
+        right += 130
+    return Drawing(
+        "\n".join(parts), right, bottom + 12,
+        f"What a warp with {each} × {each} elements a lane reads for one k — {'; '.join(said)}.",
+        "A column of A's tile, a row of B's tile and the block's part of C, with one warp's part of each.",
     )  # fmt: skip
 
 
