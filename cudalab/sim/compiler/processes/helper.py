@@ -5,6 +5,8 @@
 - **Warm.** A helper stays alive between requests. ``prewarm()`` starts the first one at once; it loads
   its libraries while the caller goes on.
 - **Two at a time**, so that two variants of a program are generated side by side. A third caller waits.
+- **One that remembers.** Precompiled headers take over 100 MB of the helper that keeps them. So one alone does, and new
+  programs go to it unless it is at work.
 - **Bounded.** Seconds, memory and size of the PTX (``Limits``). A helper that exceeds them is killed, and
   its caller gets ``HelperFailure``.
 - **Interruptible.** A ``KeyboardInterrupt`` kills the helper that was being waited for.
@@ -90,7 +92,8 @@ class HelperFailure(Exception):
 class _Helper:
     """One helper process. Used by one thread at a time."""
 
-    def __init__(self, jailed: bool) -> None:
+    def __init__(self, jailed: bool, *, precompiles: bool = False) -> None:
+        self.precompiles = precompiles
         self.programs: set[str] = set()  # keys whose parsed form this process still knows
         self.walls: tuple[str, ...] = ()
         self.busy = False
@@ -98,7 +101,7 @@ class _Helper:
         self._ready = False
         self._errors = tempfile.TemporaryFile()  # what a dying compiler prints
         self._folder = _empty_folder()
-        command, inner = _command(jailed)
+        command, inner = _command(jailed, precompiles)
         self._wrapped = inner
         windows = {"creationflags": 0x08000200} if sys.platform == "win32" else {"start_new_session": True}
         self.process = subprocess.Popen(  # type: ignore[call-overload,unused-ignore]
@@ -234,7 +237,7 @@ def resident_bytes(process: int) -> int:
         return 0
 
 
-def _command(jailed: bool) -> tuple[list[str], bool]:
+def _command(jailed: bool, precompiles: bool) -> tuple[list[str], bool]:
     """The command line of a helper, and whether it is wrapped in bwrap."""
     here = Path(__file__).resolve().parent.parent
     packages = {"cudalab": here.parent.parent, "cudalab.sim": here.parent, "cudalab.sim.compiler": here}
@@ -254,7 +257,7 @@ def _command(jailed: bool) -> tuple[list[str], bool]:
         "folders": list(folders),
         "readable": readable,
         "apart": jailed and hasattr(os, "fork"),
-        "precompile": not jailed and os.environ.get("CUDALAB_PRECOMPILED_HEADERS", "").lower() != "off",
+        "precompile": precompiles and os.environ.get("CUDALAB_PRECOMPILED_HEADERS", "").lower() != "off",
     }
     command = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, json.dumps(configuration)]
     program = jail.bwrap() if jailed else ""
@@ -303,7 +306,14 @@ class _Pool:
         with self._changed:
             self._drop_unusable()
             while len(self._helpers) < min(count, _MOST_HELPERS):
-                self._helpers.append(_Helper(self.jailed))
+                self._add()
+
+    def _add(self) -> _Helper:
+        """One more helper. Where none precompiles headers it is the one, and stands first, where ``acquire`` looks."""
+        precompiles = not self.jailed and not any(helper.precompiles for helper in self._helpers)
+        helper = _Helper(self.jailed, precompiles=precompiles)
+        self._helpers.insert(0 if precompiles else len(self._helpers), helper)
+        return helper
 
     def acquire(self, program: str) -> _Helper:
         """An idle helper, preferably one that knows ``program``; waits for one when all are busy."""
@@ -314,8 +324,7 @@ class _Pool:
                 if idle:
                     helper = next((entry for entry in idle if program in entry.programs), idle[0])
                 elif len(self._helpers) < _MOST_HELPERS:
-                    helper = _Helper(self.jailed)
-                    self._helpers.append(helper)
+                    helper = self._add()
                 else:
                     self._changed.wait(_TICK)
                     interrupts.check()

@@ -177,6 +177,18 @@ def test_killed_helper_is_replaced(own_helpers: None) -> None:
     assert pid not in _processes()
 
 
+def test_one_helper_alone_precompiles_headers_and_is_asked_first(own_helpers: None) -> None:
+    """Each would keep over 100 MB of them."""
+    pool = helper._pools[False]
+    prewarm(2)
+    assert [entry.precompiles for entry in pool._helpers] == [True, False]
+    pool._helpers[0].kill()
+    prewarm(2)
+    assert [entry.precompiles for entry in pool._helpers] == [True, False]
+    compile(KERNEL)
+    assert [bool(entry.programs) for entry in pool._helpers] == [True, False]
+
+
 def test_a_helper_whose_folder_was_tidied_away_is_replaced(own_helpers: None) -> None:
     _works()
     (pid,) = _processes()
