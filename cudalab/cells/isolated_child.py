@@ -95,7 +95,9 @@ def main(kind: str) -> int:
 
     import cudalab
     from cudalab import backend
+    from cudalab.sim.compiler.processes import helper
 
+    helper.keep_to_one()
     _import_ahead(kind)
     line = sys.stdin.readline()
     if not line:  # the notebook ended without using this child

@@ -90,6 +90,12 @@ def test_fault_stays_in_the_child(capfd):
     assert capfd.readouterr().out == "6.0\n"
 
 
+def test_one_compiler_process_is_enough_for_a_cell(capfd):
+    """A second would take 50 MB and end with the cell."""
+    isolated.run(f"{FAULT.replace('1 << 28', '1')}import psutil\nprint(len(psutil.Process().children()))")
+    assert capfd.readouterr().out == "1\n"
+
+
 def test_fault_of_work_under_way_comes_out_at_the_end_of_the_cell():
     assert "cudaErrorIllegalAddress" in isolated.run(FAULT.replace("cp.cuda.Device().synchronize()", "")).error
 

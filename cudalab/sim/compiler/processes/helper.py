@@ -44,7 +44,7 @@ from cudalab.sim.compiler.processes.messages import Limits, Order, Ready, Refusa
 
 R = TypeVar("R")
 
-_MOST_HELPERS = 2  # of a kind: plain, jailed
+_most_helpers = 2  # of a kind: plain, jailed
 _START_SECONDS = 120.0  # until a helper has loaded its libraries; long, for loaded machines
 _TICK = 0.1  # seconds between checks for interrupts, time and memory while waiting
 _WATCH_MEMORY = sys.platform == "win32"  # where a process cannot bound its own memory
@@ -305,7 +305,7 @@ class _Pool:
     def start(self, count: int = 1) -> None:
         with self._changed:
             self._drop_unusable()
-            while len(self._helpers) < min(count, _MOST_HELPERS):
+            while len(self._helpers) < min(count, _most_helpers):
                 self._add()
 
     def _add(self) -> _Helper:
@@ -323,7 +323,7 @@ class _Pool:
                 idle = [helper for helper in self._helpers if not helper.busy]
                 if idle:
                     helper = next((entry for entry in idle if program in entry.programs), idle[0])
-                elif len(self._helpers) < _MOST_HELPERS:
+                elif len(self._helpers) < _most_helpers:
                     helper = self._add()
                 else:
                     self._changed.wait(_TICK)
@@ -422,6 +422,13 @@ def _ask(request: Request, bounds: Limits, jailed: bool, program: str) -> Reply:
 def prewarm(count: int = 1, *, jailed: bool = False) -> None:
     """Start ``count`` helpers, if so many do not run yet, and return at once."""
     _pools[jailed].start(count)
+
+
+def keep_to_one() -> None:
+    """From now on start one helper of a kind at most. A process that lives for one cell gains little from the second,
+    which takes 50 MB."""
+    global _most_helpers
+    _most_helpers = 1
 
 
 def walls() -> tuple[str, ...]:
