@@ -201,11 +201,8 @@ def warp_tile(rows: Sequence[int] = (2, 8), *, each: int = 8, warp: int = 1) -> 
         in_rows, in_columns = range(top, top + height, _PIECE), range(left, left + width, _PIECE)
         drawn, right, bottom = _matrices(
             (_BLOCK // _PIECE, 1, _BLOCK // _PIECE), 6.0,
-            lambda r, c, taken=in_rows: tint(BLUE, 0.7) if r * _PIECE in taken else "",
-            lambda r, c, taken=in_columns: tint(VERMILLION, 0.7) if c * _PIECE in taken else "",
-            lambda r, c, of_a=in_rows, of_b=in_columns: (
-                tint(GREEN, 0.6) if r * _PIECE in of_a and c * _PIECE in of_b else ""
-            ),
+            _within(in_rows, range(1), tint(BLUE, 0.7)), _within(range(1), in_columns, tint(VERMILLION, 0.7)),
+            _within(in_rows, in_columns, tint(GREEN, 0.6)),
             names=("As[k]", "Bs[k]", "C of the block"), left=right + 22 * bool(at),
         )  # fmt: skip
         lines = [
@@ -222,6 +219,11 @@ def warp_tile(rows: Sequence[int] = (2, 8), *, each: int = 8, warp: int = 1) -> 
         f"What a warp with {each} × {each} elements a lane reads for one k — {'; '.join(said)}.",
         "A column of A's tile, a row of B's tile and the block's part of C, with one warp's part of each.",
     )  # fmt: skip
+
+
+def _within(rows: range, columns: range, colour: str) -> Fill:
+    """A colour for the cells whose elements lie in these rows and columns."""
+    return lambda row, column: colour if row * _PIECE in rows and column * _PIECE in columns else ""
 
 
 def _matrices(
