@@ -16,6 +16,9 @@ the time of one block without contention: its longest warp's dependency chain of
 ``bus``
     bytes of host memory that a kernel reads and writes by their mapped addresses, over the bandwidth of the bus. The
     bus moves bytes in both directions at once.
+``link``
+    bytes of a peer's memory that a kernel reads and writes, over the bandwidth of the link between the devices, which
+    moves bytes in both directions at once. What it costs the peer's own L2 and DRAM is left out: they are faster.
 ``L2``
     sectors that SMs exchange with the L2 over the bandwidth of the SMs' ports; requests for single sectors of a line,
     and partial stores to sectors, take longer than whole lines.
@@ -102,6 +105,10 @@ class Workload:
     host_loaded: float = 0.0
     """Bytes of host memory that cross the bus to the device,"""
     host_stored: float = 0.0
+    """and from it."""
+    peer_loaded: float = 0.0
+    """Bytes of other devices' memory that cross the link to this one,"""
+    peer_stored: float = 0.0
     """and from it."""
     lines_read: float = 0.0
     """128-byte lines of DRAM visited by reads."""
@@ -222,6 +229,7 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
         "issue": an_sm * max(pipes.values()) / c["schedulers"],
         "memory": memory,
         "bus": _bus(profile, work),
+        "link": _link(profile, work),
         "L2": max(exchanged, work.l2_lines * c["l2_request"] * cycle / busy, partial),
         "shared": an_sm
         * (
@@ -293,7 +301,7 @@ _TOO_DEEP = "timed by the PTX: there are too many loops in one another"
 def _until_the_end(terms: Mapping[str, float], fill: float, first: float) -> dict[str, float]:
     """The terms, some with what comes behind the last block that starts (``fill``) or the last bytes (``first``)."""
     first = min(fill, first)
-    ends = {"dispatch": fill, "memory": first, "bus": first, "L2": first, "atomics": first, "heap": fill}
+    ends = {"dispatch": fill, "memory": first, "bus": first, "link": first, "L2": first, "atomics": first, "heap": fill}
     return {name: term + ends.get(name, 0.0) for name, term in terms.items() if term > 0.0 or name == "latency"}
 
 
@@ -316,13 +324,13 @@ def _exchange(profile: Profile, work: Workload, busy: int) -> float:
     return max((moved + both_ways) / (busy * c["cluster_port"]), far)
 
 
-_APART = ("dispatch", "memory", "bus", "atomics", "heap")
+_APART = ("dispatch", "memory", "bus", "link", "atomics", "heap")
 
 
 def _together(taken: Mapping[str, float], power: float, tail: float) -> float:
     """ns of all terms combined: at least the longest. Warps that queue for one resource reach the next one late, so
     resources of an SM with nearly equal demand interfere; their terms combine by a power mean; the tail comes behind
-    them. The front end, DRAM, the bus and the atomic units have queues of their own."""
+    them. The front end, DRAM, the bus, the link and the atomic units have queues of their own."""
     sides = [term for name, term in taken.items() if name not in _APART]
     longest = max(sides, default=0.0)
     shared = longest * sum((term / longest) ** power for term in sides) ** (1.0 / power) if longest > 0.0 else 0.0
@@ -356,9 +364,13 @@ def _load_latency(profile: Profile, work: Workload) -> float:
 
 def _missed_latency(profile: Profile, work: Workload) -> float:
     """ns of one load that misses the L1. An SM reaches one half of the L2 sooner than the other; data that fit one
-    half are kept in both. Host memory is a round trip over the bus away."""
-    across = min(1.0, work.host_loaded / (work.loaded_sectors * SECTOR)) if work.loaded_sectors else 0.0
-    return across * profile.device["host_latency"] + (1.0 - across) * _device_latency(profile, work)
+    half are kept in both. Host memory is a round trip over the bus away, a peer's one over the link."""
+    c, loaded, near = profile.device, work.loaded_sectors * SECTOR, _device_latency(profile, work)
+    host = min(1.0, work.host_loaded / loaded) if loaded else 0.0
+    latency = host * c["host_latency"] + (1.0 - host) * near
+    if loaded and work.peer_loaded:
+        latency += min(1.0 - host, work.peer_loaded / loaded) * (c["peer_access_latency"] - near)
+    return latency
 
 
 def _device_latency(profile: Profile, work: Workload) -> float:
@@ -478,6 +490,12 @@ def _bus(profile: Profile, work: Workload) -> float:
     return c["bus_byte"] * (more + less * (c["bus_contention"] - 1.0))
 
 
+def _link(profile: Profile, work: Workload) -> float:
+    """ns for the bytes of other devices' memory. Each direction has its own lanes."""
+    most = max(work.peer_loaded, work.peer_stored)
+    return most * profile.device["peer_access_byte"] if most else 0.0
+
+
 def _fraction(profile: Profile, work: Workload, bound: str, ns: int) -> float:
     c = profile.device
     cycles = profile.sms * c["clock"] * ns
@@ -489,5 +507,7 @@ def _fraction(profile: Profile, work: Workload, bound: str, ns: int) -> float:
         return min(1.0, (work.shared_wavefronts + work.l1_turns + work.shuffles) / cycles)
     if bound == "bus":
         return min(1.0, max(work.host_loaded, work.host_stored) * c["bus_byte"] / ns)
+    if bound == "link":
+        return min(1.0, _link(profile, work) / ns)
     moved = work.dram_read + work.dram_fill + work.stored_sectors * SECTOR
     return min(1.0, moved / (c["dram_bandwidth"] * 1e3 * ns))

@@ -108,12 +108,13 @@ def traffic_of(launch: Launch, touched: float, resident: int, little: int) -> Tr
 
 
 def _pieces(launch: Launch) -> list[_Piece]:
-    """Device memory that it may touch, in the order of its parameters."""
+    """Memory of its device that it may touch, in the order of its parameters: that of another one is not kept here."""
     memory, kernel = launch.kernel.module.memory, launch.kernel
     pointers = kernel.pointers(launch.args)
     allocations = memory if kernel.follows_pointers else pointers.allocations
-    found = []
-    for each in {each.pointer: each for each in allocations if each.kind != "pinned"}.values():
+    found, device = [], kernel.module.device
+    own = {each.pointer: each for each in allocations if each.kind != "pinned" and not each.is_of_peer(device)}
+    for each in own.values():
         inside = sorted({address for address in pointers.addresses if each.pointer <= address < each.end})
         starts = inside or [each.pointer]
         found += [

@@ -331,6 +331,8 @@ def workload(launch: Launch, code: TimedCode, counts: Counts) -> Workload:
         pairs_written=counts.pairs_stored_once * written_once,
         host_loaded=counts.host_loaded,
         host_stored=counts.host_stored,
+        peer_loaded=counts.peer_loaded,
+        peer_stored=counts.peer_stored,
         bulk_loaded=bulk_loaded,
         bulk_stored=bulk_stored,
         l1_turns=loads.turns + stores.turns + atomics.turns - bulk_loaded - bulk_stored,

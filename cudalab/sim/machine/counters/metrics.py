@@ -199,6 +199,10 @@ class Counts:
     """Bytes that blocks load from host memory, each sector once a block,"""
     host_stored: float = 0.0
     """and store to it."""
+    peer_loaded: float = 0.0
+    """The same for memory of other devices: loaded,"""
+    peer_stored: float = 0.0
+    """and stored."""
     longest_warp: float = 0.0
     """PTX instructions of the warp that executed most."""
     hottest_address: float = 0.0

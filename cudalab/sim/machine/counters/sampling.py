@@ -24,10 +24,10 @@ from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.counters import cut_trace, proportional_sample
 from cudalab.sim.machine.counters.collection import count, join
 from cudalab.sim.machine.counters.combined_atomics import combined_atomics
-from cudalab.sim.machine.counters.host_traffic import host_traffic
 from cudalab.sim.machine.counters.machine_counts import machine_counts
 from cudalab.sim.machine.counters.merged_accesses import Merging, merging
 from cudalab.sim.machine.counters.metrics import Counts, add, scale, snap, stretch
+from cudalab.sim.machine.counters.remote_traffic import host_traffic, peer_traffic
 from cudalab.sim.machine.launch.block_work import BlockWork, counts_work
 from cudalab.sim.machine.launch.sleep import asleep
 from cudalab.sim.machine.trace.async_records import as_accesses, waits_for_copies
@@ -337,7 +337,7 @@ class Counter:
         self._pending = 0
         self._fresh = 0  # of the kept records, parts that still lie in the tracer's buffer
         self._copies = any(site.semantics.asynchronous for site in kernel.kernel.sites)
-        self._host = host_traffic(tracer.launch)
+        self._host, self._peer = host_traffic(tracer.launch), peer_traffic(tracer.launch)
         self._sleeps = any(site.semantics.operation is Operation.SLEEP for site in kernel.kernel.sites)
         self._longer = 1.0
         self._combined = None
@@ -369,6 +369,10 @@ class Counter:
             loaded, stored = self._host.of_block(records)
             counts.host_loaded += weight * factor * loaded
             counts.host_stored += weight * factor * stored
+        if self._peer is not None:
+            loaded, stored = self._peer.of_block(records)
+            counts.peer_loaded += weight * factor * loaded
+            counts.peer_stored += weight * factor * stored
         self._longer = max(self._longer, longer)
         self._kept.append(records.copy() if copy else records)
         self._fresh = 0 if copy else self._fresh + 1

@@ -61,10 +61,13 @@ class Allocation:
     def end(self) -> int:
         return self.pointer + self.size
 
+    def is_of_peer(self, device: int) -> bool:
+        """Is it the memory of another device than this one?"""
+        return self.device != device and self.kind in _OF_ONE_DEVICE
+
     def reached_by(self, device: int, peers: Collection[int]) -> bool:
         """Does a device reach it that has access to the memory of ``peers``?"""
-        own = self.device == device or self.kind not in _OF_ONE_DEVICE
-        return own or self.device in peers or device in self.shared_with
+        return not self.is_of_peer(device) or self.device in peers or device in self.shared_with
 
     def describe(self) -> str:
         name = f" ({self.label})" if self.label else ""

@@ -35,6 +35,9 @@ class LoadedModule(Protocol):
     def memory(self) -> Memory: ...
 
     @property
+    def device(self) -> int: ...
+
+    @property
     def global_table(self) -> ctypes.Array[ctypes.c_uint64]: ...
 
     def global_variable(self, name: str) -> tuple[int, int]: ...
@@ -63,7 +66,7 @@ class Pointers:
     """The pointers in one parameter buffer, as memory is when this is made."""
 
     def __init__(self, kernel: KernelParameters, args: bytes) -> None:
-        memory = kernel.module.memory
+        memory, device = kernel.module.memory, kernel.module.device
         self.version = memory.version
         self._kernel = kernel
         self.addresses = [_ADDRESS.unpack_from(args, offset)[0] for offset in kernel.pointer_offsets]
@@ -78,7 +81,7 @@ class Pointers:
             if allocation is not None:
                 self.allocations.append(allocation)
                 at[offset] = (allocation.pointer, allocation.size)
-                place = (allocation.size, allocation.kind, address - allocation.pointer)
+                place = (allocation.size, allocation.kind, allocation.is_of_peer(device), address - allocation.pointer)
                 normalised += [args[position:offset], place]
                 position = offset + 8
             elif (image := memory.images.find(address)) is not None:
@@ -88,7 +91,8 @@ class Pointers:
             elif memory.ranges:
                 at[offset] = memory.find_range(address)
         self.normalised = (*normalised, args[position:])
-        """The parameters, with each pointer into device memory replaced by size, kind and offset in its allocation."""
+        """The parameters, with each pointer into device memory replaced by size, kind, whose
+        it is, and offset in its allocation."""
         self.roots = b"".join(_ROOT.pack(*self._root(where, at)) for where in kernel.root_plan)
         """``Root[]`` as compiled code reads it."""
         self.registered = bool(memory.ranges) and any(
@@ -154,6 +158,13 @@ class Pointers:
             return sorted({*found, *memory.ranges})
         at = {memory.find_range(address) for address in self.addresses} if self.registered else set()
         return sorted(found | {entry for entry in at if entry[1]})
+
+    @property
+    def peer_memory(self) -> list[tuple[int, int]]:
+        """Memory of other devices that it may touch: its bytes lie across the link between them."""
+        module = self._kernel.module
+        allocations = module.memory if self._kernel.follows_pointers else self.allocations
+        return sorted({(a.pointer, a.size) for a in allocations if a.is_of_peer(module.device)})
 
     @cached_property
     def _host_visible(self) -> list[tuple[int, int]]:
