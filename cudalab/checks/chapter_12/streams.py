@@ -1,4 +1,4 @@
-"""The exercises of chapter 12: three classes of work, an inversion, and a batch that lets others in.
+"""Exercises 12.1 to 12.3: three classes of work, an inversion, and a batch that lets others in.
 
 Judged is who starts before whom, and what nothing orders; never a time. The kernels fill the device (places.py), so a
 kernel starts only when blocks of another one end, on every profile.
@@ -250,5 +250,3 @@ LET_OTHERS_IN = Exercise(
     gates=(EARLY, BUSIEST, LAUNCHES, HOST),
     answer="function",
 )
-
-EXERCISES = (THREE_CLASSES, INVERSION, LET_OTHERS_IN)

@@ -1,4 +1,4 @@
-"""Answers to the exercises of chapter 12."""
+"""Answers to 12.1, 12.2 and 12.3."""
 
 from __future__ import annotations
 
@@ -392,5 +392,3 @@ ANSWERS_12_3 = table(
         cheat=True,
     ),
 )
-
-ANSWERS = (*ANSWERS_12_1, *ANSWERS_12_2, *ANSWERS_12_3)
