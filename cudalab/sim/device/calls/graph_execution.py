@@ -75,7 +75,8 @@ class GraphExecutionCalls(CallGroup):
         for each in found.all_graphs():
             made.references.copy_of(each.references)
         host = self.state.profile.host
-        time = len(made.nodes) * host["graph_instantiate_node"] + made.branches * host["graph_instantiate_branch"]
+        branches = max(0, made.branches - 1)
+        time = len(made.nodes) * host["graph_instantiate_node"] + branches * host["graph_instantiate_branch"]
         self.state.spend(host["graph_instantiate"] + time + made.for_device * host["device_graph_instantiate"])
         self._executables[made.handle] = made
         return made.handle
@@ -123,18 +124,21 @@ class GraphExecutionCalls(CallGroup):
 
     @call("cudaGraphLaunch", "cuGraphLaunch", cost=None)
     def graph_launch(self, executable: Handle, stream: Handle = 0) -> None:
-        """Launch an executable graph: behind what is in the stream, and behind its own launch before."""
+        """Launch an executable graph: behind what is in the stream, and behind its own launch before. A launch that has
+        to upload it first takes the host as long as the upload."""
         found = self.executable(executable, "cudaGraphLaunch")
         queue = self.state.scheduler.streams.find(stream)
         if queue.capture is not None:
             self.state.captures.refuse_work(queue, "cudaGraphLaunch")
         host = self.state.profile.host
-        if not found.uploaded:
+        uploads = not found.uploaded
+        if uploads:
             self._upload(found)
         first = self._memory.launched(found.memory_contents, auto_free=bool(found.flags & AUTO_FREE))
-        roots = max(0, found.roots - 1) * host["graph_launch_root"]
-        roots += found.for_device * host["device_graph_launch"]
-        self.state.spend(host["graph_launch"] + len(found.nodes) * host["graph_launch_node"] + roots)
+        if not uploads:
+            roots = max(0, found.roots - 1) * host["graph_launch_root"]
+            roots += found.for_device * host["device_graph_launch"]
+            self.state.spend(host["graph_launch"] + len(found.nodes) * host["graph_launch_node"] + roots)
         self.state.flush_prints()
         for allocation in first:
             self.state.issue(Release(allocation), queue)

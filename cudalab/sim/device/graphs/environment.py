@@ -57,7 +57,7 @@ class Into(IntEnum):
     @property
     def call(self) -> str:
         """The constant with what the call takes."""
-        return f"{self.latency}_call"
+        return "device_graph_tail_call" if self is Into.TAIL else "device_graph_fire_call"
 
 
 @dataclass(eq=False)
