@@ -7,11 +7,11 @@ warps. What the launch has counted of its loops (``launch/block_work.py``) tells
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from cudalab.sim.abi import WARP, SiteKind
+from cudalab.sim.abi import SECTOR, WARP, SiteKind, Space
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 _MOST = 0.5
 """Of a trace cut short that has more than this part up to a barrier that all threads reached, only that is counted."""
+
+
+_ALIKE = 1.5
+"""Rounds of a loop differ by less than this factor in what they record."""
+_NEAR = 0.02
+"""Parts that make whole rounds from the beginning on differ from these by less than this part of a round."""
 
 
 def complete(found: BlockTrace, sites: Sequence[Site], work: np.ndarray | None) -> None:
@@ -46,9 +52,20 @@ def _instructions(records: np.ndarray, sites: Sequence[Site]) -> float:
     return float(length[records["site"]].sum())
 
 
-def whole_warps(found: BlockTrace, threads: int, work: np.ndarray | None) -> tuple[np.ndarray, float, float]:
-    """Records of a block of which not all were kept; how many blocks like them make the whole block; and how much
-    longer a warp runs than they show. ``work``: what each of its warps did, where that is known.
+class Kept(NamedTuple):
+    """What is there of a block's trace."""
+
+    records: np.ndarray
+    parts: float = 1.0
+    """How many blocks like them make the whole block,"""
+    longer: float = 1.0
+    """how much longer a warp runs than they show,"""
+    anew: float = 1.0
+    """and how many times as many different sectors the whole block touches."""
+
+
+def whole_warps(found: BlockTrace, threads: int, sites: Sequence[Site], work: np.ndarray | None) -> Kept:
+    """Records of a block of which not all were kept. ``work``: what each of its warps did, where that is known.
 
     Code without barriers runs one thread after the other, so the records end in the middle of a warp: what the lanes of
     a warp do together can only be told of warps that are there as a whole. Of a warp that is longer than what is kept,
@@ -56,21 +73,20 @@ def whole_warps(found: BlockTrace, threads: int, work: np.ndarray | None) -> tup
     """
     records = found.records
     if not found.lost or not len(records):
-        return records, 1.0, 1.0
+        return Kept(records)
     thread = records["thread"]
     total, last, reached = len(records) + found.lost, int(thread[-1]), int(thread.max())
     whole, warps = total / len(records), -(-threads // WARP)
     if found.cut_between_runs:  # all threads are there up to the same point
-        return records, whole, whole
+        return Kept(records, whole, whole, whole)
     if reached == threads - 1:
         # all threads are there up to some barrier, and the first ones up to the next
         ends = np.flatnonzero(thread[1:] < thread[:-1]) + 1
-        together, rounds = _in_whole_rounds(ends, records["site"][ends]) if len(ends) else (len(records), 0.0)
-        if together > _MOST * len(records):
-            more = 1.0 + (total - together) / rounds if rounds else total / together
-            return records[:together], more, more
+        rounds = _in_whole_rounds(ends, records["site"][ends]) if len(ends) else _Rounds(len(records))
+        if rounds.together > _MOST * len(records):
+            return _continued(records[: rounds.together], rounds, total, sites)
     elif reached > last and reached < WARP:  # the lanes of the first warp are there up to the same shuffle
-        return records, whole, max(1.0, whole / warps)
+        return Kept(records, whole, max(1.0, whole / warps), whole)
     complete = (last if reached == threads - 1 else reached) // WARP
     parts, stretched = warps / max(1, complete), 1.0
     if work is not None and (kept := work[: max(1, complete)]).any():
@@ -81,20 +97,57 @@ def whole_warps(found: BlockTrace, threads: int, work: np.ndarray | None) -> tup
         if reached == threads - 1 and work is None:  # there up to a barrier, and rounds that follow are not
             stretched = max(1.0, total / (len(taken) * threads / there))
             parts *= stretched
-        return taken, parts, stretched
+        return Kept(taken, parts, stretched, parts)
     longer = max(1.0, whole / threads)
-    return records, warps * longer, longer
+    return Kept(records, warps * longer, longer, warps * longer)
 
 
-def _in_whole_rounds(ends: np.ndarray, begins: np.ndarray) -> tuple[int, float]:
-    """Of a trace in parts that barriers end: how many records make whole rounds of a loop, and how many of those belong
-    to the rounds, not to what stands before them; 0 where the trace does not tell. ``begins``: the sites at which the
-    parts behind each end begin; they come again when a round does."""
-    again = np.flatnonzero(begins[1:] == begins[0]) + 1
-    if not len(again):
-        return int(ends[-1]), 0.0
-    period = int(again[0])
-    parts = len(ends) // period * period
-    together = int(ends[parts - 1])
-    each = together - int(ends[parts - 1 - period]) if parts > period else 0
-    return together, float(each * (parts // period))
+class _Rounds(NamedTuple):
+    """A trace in parts that barriers end."""
+
+    together: int
+    """Records that make whole rounds of a loop, with what stands before them."""
+    before: int = 0
+    """Records before the first round,"""
+    last: int = 0
+    """and before the last one; both 0 where the trace does not tell."""
+
+
+def _in_whole_rounds(ends: np.ndarray, begins: np.ndarray) -> _Rounds:
+    """``begins``: the sites at which the parts behind each end begin. A site that a loop within the loop has, too,
+    comes again at uneven distances; of the others, the first one of the loop that holds most counts. Where its first
+    part begins in the middle of a round, the rounds are counted from the beginning."""
+    found = []
+    for site in np.unique(begins):
+        rounds = ends[begins == site]
+        lengths = np.diff(rounds)
+        if len(lengths) and lengths.max() <= _ALIKE * lengths.min():
+            found.append(rounds)
+    if not found:
+        return _Rounds(int(ends[-1]))
+    most = max(rounds[-1] - rounds[0] for rounds in found)
+    first = min((rounds for rounds in found if rounds[-1] - rounds[0] >= _MOST * most), key=lambda rounds: rounds[0])
+    length = (first[-1] - first[0]) / (len(first) - 1)
+    number = np.maximum(1.0, np.round(ends / length))
+    whole = ends[(np.abs(ends / length - number) <= _NEAR) & (ends > first[-1] - length)]
+    if not len(whole):
+        return _Rounds(int(first[-1]), int(first[0]), int(first[-2]))
+    last = whole[-1] - length
+    return _Rounds(int(whole[-1]), 0, int(last) if last > _NEAR * length else 0)
+
+
+def _continued(records: np.ndarray, rounds: _Rounds, total: int, sites: Sequence[Site]) -> Kept:
+    """All threads are there up to the same point; what is missing goes on as the last round did, in what it touches,
+    too: rounds over the same data touch nothing new."""
+    missing = total - rounds.together
+    if not rounds.last:
+        return Kept(records, *[total / rounds.together] * 3)
+    more = 1.0 + missing / (rounds.together - rounds.before)
+    is_global = np.array([site.space in (Space.GLOBAL, Space.GENERIC) for site in sites])[records["site"]]
+    sectors = records["address"] // np.uint64(SECTOR)
+    before = np.unique(sectors[: rounds.last][is_global[: rounds.last]])
+    all_ = np.unique(sectors[is_global])
+    if not len(all_):
+        return Kept(records, more, more, more)
+    new = (len(all_) - len(before)) / len(all_)
+    return Kept(records, more, more, 1.0 + new * missing / (rounds.together - rounds.last))

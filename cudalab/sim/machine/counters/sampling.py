@@ -26,7 +26,7 @@ from cudalab.sim.machine.counters.collection import count, join
 from cudalab.sim.machine.counters.combined_atomics import combined_atomics
 from cudalab.sim.machine.counters.machine_counts import machine_counts
 from cudalab.sim.machine.counters.merged_accesses import Merging, merging
-from cudalab.sim.machine.counters.metrics import Counts, add, scale, snap, stretch
+from cudalab.sim.machine.counters.metrics import Counts, add, scale, snap, stretch, touch_again
 from cudalab.sim.machine.counters.remote_traffic import host_traffic, peer_traffic
 from cudalab.sim.machine.launch.block_work import BlockWork, counts_work
 from cudalab.sim.machine.launch.sleep import asleep
@@ -340,6 +340,7 @@ class Counter:
         self._host, self._peer = host_traffic(tracer.launch), peer_traffic(tracer.launch)
         self._sleeps = any(site.semantics.operation is Operation.SLEEP for site in kernel.kernel.sites)
         self._longer = 1.0
+        self._parts = self._anew = 0.0
         self._combined = None
         if any(site.kind == SiteKind.ATOMIC for site in kernel.kernel.sites):
             self._combined = combined_atomics(kernel.kernel.sites, assembly(kernel.module.program, kernel.kernel))
@@ -357,7 +358,9 @@ class Counter:
         counts = self._counts
         counts.stopped = counts.stopped or found.stopped is not None
         cut_trace.complete(found, self._kernel.kernel.sites, work)
-        records, factor, longer = cut_trace.whole_warps(found, self._tracer.threads, work)
+        records, factor, longer, anew = cut_trace.whole_warps(
+            found, self._tracer.threads, self._kernel.kernel.sites, work
+        )
         if self._sleeps:
             times, nanoseconds = asleep(records)
             counts.sleeps += weight * factor * times
@@ -374,6 +377,7 @@ class Counter:
             counts.peer_loaded += weight * factor * loaded
             counts.peer_stored += weight * factor * stored
         self._longer = max(self._longer, longer)
+        self._parts, self._anew = self._parts + weight * factor, self._anew + weight * anew
         self._kept.append(records.copy() if copy else records)
         self._fresh = 0 if copy else self._fresh + 1
         self._wanted.append(found.block if wanted else -1)
@@ -414,6 +418,8 @@ class Counter:
             self._counts.words_loaded = words[:: max(1, len(words) // WATCHED)]
         if self._longer != 1.0:
             stretch(self._counts, self._longer)
+        if self._anew != self._parts:
+            touch_again(self._counts, self._anew / self._parts)
         return self._counts
 
 

@@ -31,6 +31,34 @@ __global__ void tiles(const float *from, float *out, int n) {
     }
     out[blockIdx.x * 64 + threadIdx.x] = sum;
 }
+__global__ void slabs(const float *from, float *out, int n) {
+    __shared__ float slab[16][64];
+    float sum = 0;
+    for (int k = 0; k < n; k++) {
+        for (int i = 0; i < 16; i++) slab[i][threadIdx.x] = from[(k * 16 + i) * 64 + threadIdx.x];
+        __syncthreads();
+        for (int j = 0; j < 64; j++) sum = sum * slab[j & 15][j] + 1.0f;
+        __syncthreads();
+    }
+    out[blockIdx.x * 64 + threadIdx.x] = sum;
+}
+__global__ void reduced(const float *from, float *out, int n) {
+    __shared__ float part[64];
+    int t = threadIdx.x;
+    float sum = t;
+    for (int k = 0; k < n; k++) {
+        for (int j = 0; j < 64; j++) sum += from[j * 64 + t] * sum;
+        part[t] = sum;
+        __syncthreads();
+        for (int half = 32; half; half /= 2) {
+            if (t < half) part[t] += part[t + half];
+            __syncthreads();
+        }
+        sum += part[0];
+        __syncthreads();
+    }
+    out[blockIdx.x * 64 + t] = sum;
+}
 __global__ void threads(const float *from, float *out, int n) {
     float sum = 0;
     for (int i = 0; i < n; i++) sum = sum * from[i & 1023] + 1.0f;
@@ -69,6 +97,27 @@ def test_what_a_stopped_block_leaves_out_is_told_by_its_loops(lab: Lab, monkeypa
         assert found.extrapolated == "extrapolated from the first part of a block by the work of its loops"
         assert found.ns == pytest.approx(whole.ns, rel=0.02)
     assert whole.extrapolated == ""
+
+
+def test_rounds_with_loops_of_barriers_in_them_are_those_of_the_outer_loop(lab: Lab, monkeypatch) -> None:
+    """And what all of them load comes from the L2 once."""
+    whole = lab.time("reduced", 40)
+    assert whole.extrapolated == ""
+    monkeypatch.setattr(sampling, "RECORDS", 1 << 16)
+    found = lab.time("reduced", 40)
+    assert found.ns == pytest.approx(whole.ns, rel=0.05)
+    assert found.terms["L2"] == pytest.approx(whole.terms["L2"], rel=0.1)
+
+
+def test_a_round_is_a_round_wherever_its_barrier_stands(lab: Lab, monkeypatch) -> None:
+    """The trace ends in the second round, in the third or in the fourth, and in different parts of it."""
+    whole, times = lab.time("slabs", 40), []
+    for records in (11_000, 14_000, 18_000, 25_000):
+        monkeypatch.setattr(sampling, "RECORDS", records)
+        found = lab.time("slabs", 40)
+        assert found.terms["shared"] == pytest.approx(whole.terms["shared"], rel=0.04)
+        times.append(found.ns)
+    assert max(times) < 1.04 * min(times)
 
 
 def test_a_slow_machine_gives_the_same_time(lab: Lab, monkeypatch) -> None:
