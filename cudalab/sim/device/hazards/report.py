@@ -305,17 +305,19 @@ class HazardReport(Observer):
         self._add(key, Hazard(what, before, after, address, size, self._describe(address, size), wait, notes, rule))
 
     def _freed(self, stamp: Stamp) -> None:
-        """Memory is gone: kernels in flight that were given its address will fail, perhaps without an end."""
+        """Memory is gone: copies, memsets and kernels in flight that were given its address will fail, perhaps without
+        an end."""
         ((ledger, _, _),) = stamp.parts
         for other in [other for line in self._clocks.lines() for other in line.in_flight]:
-            if not other.work.blocks or other.before(stamp) or stamp.before(other):
+            if not other.work.works_on_memory or other.before(stamp) or stamp.before(other):
                 continue
+            how = None
             if other.parts is not None:
-                uses = any(part[0] is ledger for part in other.parts)
-            else:
-                uses = self._launches[other].points_into(ledger.start, ledger.end)
-            if uses:
-                pair = ((stamp, WRITE), (other, READ))
+                how = next((kind for where, kind, _ in other.parts if where is ledger), None)
+            elif other in self._launches and self._launches[other].points_into(ledger.start, ledger.end):
+                how = READ
+            if how is not None:
+                pair = ((stamp, WRITE), (other, how))
                 (first, one), (second, two) = pair if stamp.sequence < other.sequence else pair[::-1]
                 self._found_pair(Kind.FREE, first, one, second, two, ledger.start, ledger.end - ledger.start)
 
