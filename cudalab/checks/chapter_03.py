@@ -14,7 +14,7 @@ from cuda.bindings.runtime import cudaError_t
 
 from cudalab.checks.bench import Known
 from cudalab.checks.exercise import Exercise
-from cudalab.checks.gate import Gate
+from cudalab.checks.gate import Gate, no_calls
 from cudalab.checks.session import simulated
 from cudalab.checks.streams import StreamBench, Trial
 from cudalab.sim import cupy
@@ -259,12 +259,7 @@ FIRST_FAILURE = Exercise(
 
 # --- 03.4 ------------------------------------------------------------------------------------------------------------
 
-CALLS = Gate(
-    "runtime calls of the function",
-    points=1,
-    most=0,
-    look="the function only works the codes out: it reads the texts, and calls nothing of CUDA",
-)
+CALLS = no_calls("the function only works the codes out: it reads the texts, and calls nothing of CUDA")
 _COUNT, _SET, _MALLOC = "cudaGetDeviceCount()", "cudaSetDevice(99)", "cudaMalloc(4)"
 _LAUNCH, _WAIT = "launch wild", "cudaDeviceSynchronize()"
 _PEEK, _TAKE = "cudaPeekAtLastError()", "cudaGetLastError()"

@@ -35,6 +35,30 @@ ALIKE = (
     "dependent launches: chains of empty kernels",
     "graphs: kernels of 10 us by shape",
 )
+#: Experiments that no GPU has run yet. The list shrinks with the next figures.
+AWAITING_GPU = {
+    "calls: launches with attributes, host time",
+    "clusters: blocks with an SM each, by size of the cluster",
+    "clusters: empty kernels by size of the cluster",
+    "dependent launches: ten kernels whose first half needs nothing",
+    "dependent launches: the same kernels by number of blocks",
+    "graphs: conditional nodes",
+    "graphs: host, child and memory nodes",
+    "graphs: launches or one graph, until done",
+    "graphs: nodes that are switched off",
+    "mapped memory or copies, until done",
+    "mapped memory: reads and writes by size",
+    "mapped memory: reads by number of blocks",
+    "mapped memory: reads by size",
+    "mapped memory: reads by stride",
+    "mapped memory: writes by size",
+    "peers: a kernel on each device",
+    "peers: a peer copy, or two copies over the host",
+    "peers: dependent loads from a peer's memory",
+    "peers: events between two streams",
+    "peers: two copies of 16 MB, until done",
+    "priorities: a short kernel beside a long one, by priority of its stream",
+}
 #: The kernels of one of these topics are one module, which takes the compiler seconds; a run takes one of the topics.
 LARGE_TOPICS = ("memory", "arithmetic", "algorithms")
 
@@ -44,10 +68,10 @@ def stored():
     return everything()
 
 
-def test_most_experiments_have_stored_figures(stored):
+def test_every_experiment_has_stored_figures_or_awaits_a_gpu(stored):
     names = {each.name for each in catalogue()}
-    assert set(stored.figures) <= names
-    assert len(stored.figures) >= 150
+    assert names - AWAITING_GPU == set(stored.figures)
+    assert names > AWAITING_GPU
     assert stored.device == "NVIDIA H200" and stored.runs >= 3
     assert all(figure > 0 for variants in stored.figures.values() for figure in variants.values())
 

@@ -10,7 +10,7 @@ import numpy as np
 from cudalab.checks.bench import Known
 from cudalab.checks.chapter_08.pinned import PAGE_LOCKED, POLLS, SCALE, copies
 from cudalab.checks.exercise import Exercise
-from cudalab.checks.gate import Gate
+from cudalab.checks.gate import Gate, no_calls
 from cudalab.checks.order import Order
 from cudalab.checks.session import simulated
 from cudalab.checks.streams import StreamBench, Trial
@@ -129,12 +129,7 @@ REPEAT = Exercise(
 
 # --- 08.5 ------------------------------------------------------------------------------------------------------------
 
-CALLS = Gate(
-    "runtime calls of the function",
-    points=1,
-    most=0,
-    look="the function only reads the steps: it launches nothing, and touches no shared memory",
-)
+CALLS = no_calls("the function only reads the steps: it launches nothing, and touches no shared memory")
 Step = tuple[Any, ...]
 """``("launch", stream, source, target)``, ``("wait", stream)``, ``("wait for all",)``, ``("host reads", array)`` or
 ``("host writes", array)``."""

@@ -13,7 +13,7 @@ import numpy as np
 from cuda.bindings.runtime import cudaLaunchAttributeID
 
 from cudalab.checks.exercise import Exercise
-from cudalab.checks.gate import Gate
+from cudalab.checks.gate import Gate, no_calls
 from cudalab.checks.places import LONG, SHORT, THREADS, Turns, launcher, places
 from cudalab.checks.streams import HOST, StreamBench, Trial
 from cudalab.sim.device.profile import Profile, load
@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 # --- 12.4 ------------------------------------------------------------------------------------------------------------
 
-CALLS = Gate(
-    "runtime calls of the function",
-    points=1,
-    most=0,
-    look="the function only works the order out: what it has to know of the device are its arguments",
-)
+CALLS = no_calls("the function only works the order out: what it has to know of the device are its arguments")
 Step = tuple[Any, ...]
 """``("stream", asked)``, ``("change", stream, asked)`` or ``("launch", name, stream)``."""
 _PRIORITY = int(cudaLaunchAttributeID.cudaLaunchAttributePriority)

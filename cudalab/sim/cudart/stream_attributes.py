@@ -17,7 +17,7 @@ from cuda.bindings.runtime import (
 from cudalab.sim.binding import enumerator, stream_handle, struct
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import current_device
-from cudalab.sim.device.calls.node_attributes import CARVEOUT, CLUSTER, COOPERATIVE, SCHEDULING
+from cudalab.sim.device.calls.graphs.node_attributes import CARVEOUT, CLUSTER, COOPERATIVE, SCHEDULING
 from cudalab.sim.device.calls.stream_attributes import DOMAIN, DOMAIN_MAP, POLICY, PRIORITY, WINDOW, Value
 
 _PLAIN = {

@@ -17,26 +17,26 @@ from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim import interrupts
 from cudalab.sim.device.calls.allocator import Allocator
-from cudalab.sim.device.calls.conditional_nodes import ConditionalCalls
 from cudalab.sim.device.calls.copies import CopyCalls
 from cudalab.sim.device.calls.device import DeviceCalls
-from cudalab.sim.device.calls.graph_execution import GraphExecutionCalls
-from cudalab.sim.device.calls.graph_memory import GraphMemoryCalls
-from cudalab.sim.device.calls.graph_parameters import GraphParameterCalls
-from cudalab.sim.device.calls.graph_work import WorkMaker
-from cudalab.sim.device.calls.graphs import GraphCalls
+from cudalab.sim.device.calls.graphs.conditional_nodes import ConditionalCalls
+from cudalab.sim.device.calls.graphs.graph_execution import GraphExecutionCalls
+from cudalab.sim.device.calls.graphs.graph_memory import GraphMemoryCalls
+from cudalab.sim.device.calls.graphs.graph_parameters import GraphParameterCalls
+from cudalab.sim.device.calls.graphs.graph_work import WorkMaker
+from cudalab.sim.device.calls.graphs.graphs import GraphCalls
+from cudalab.sim.device.calls.graphs.node_attributes import NodeAttributeCalls
+from cudalab.sim.device.calls.graphs.stream_capture import StreamCaptureCalls
+from cudalab.sim.device.calls.graphs.user_objects import UserObjectCalls
 from cudalab.sim.device.calls.kernels import FunctionInfo, KernelCalls
 from cudalab.sim.device.calls.managed_memory import ManagedCalls
 from cudalab.sim.device.calls.memory import MemoryCalls
-from cudalab.sim.device.calls.node_attributes import NodeAttributeCalls
 from cudalab.sim.device.calls.peers import PeerCalls
 from cudalab.sim.device.calls.pools import PoolCalls
 from cudalab.sim.device.calls.stream_attributes import StreamAttributeCalls
-from cudalab.sim.device.calls.stream_capture import StreamCaptureCalls
 from cudalab.sim.device.calls.stream_values import StreamValueCalls
 from cudalab.sim.device.calls.streams import StreamCalls
 from cudalab.sim.device.calls.textures import TextureCalls
-from cudalab.sim.device.calls.user_objects import UserObjectCalls
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.hazards import Hazard
 from cudalab.sim.device.log.log import Log

@@ -17,7 +17,7 @@ from cudalab.grading.worker import messages
 from cudalab.grading.worker.inside.connection import Connection
 from cudalab.grading.worker.values import exception
 from cudalab.sim.compiler.program import Program
-from cudalab.sim.device.calls.graph_parameters import Update
+from cudalab.sim.device.calls.graphs.graph_parameters import Update
 from cudalab.sim.device.calls.kernels import FunctionInfo
 from cudalab.sim.device.declaration import CALLS, Call, Role
 from cudalab.sim.device.device import Device

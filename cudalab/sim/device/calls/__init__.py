@@ -12,11 +12,7 @@
 ``stream_values.py``       values in memory that streams write or wait for
 ``textures.py``            CUDA arrays, texture and surface objects
 ``kernels.py``             modules, occupancy, launches, array operations
-``graphs.py``              graphs: nodes, edges, clones; ``graph_work.py`` makes work of what a node is to do
-``graph_parameters.py``    what nodes do, and its change; ``node_attributes.py``: attributes of kernel nodes
-``graph_execution.py``     instantiation and launch; ``graph_launches.py`` issues the operations of a launch
-``graph_memory.py``        memory of graphs; ``conditional_nodes.py``: handles of conditional nodes; ``user_objects.py``
-``stream_capture.py``      streams whose calls become nodes
+``graphs/``                graphs: what nodes do, instantiation and launch, capture, memory, user objects
 
 Which call waits for what is what an H200 with driver 580 does (``tests/conformance/programs/implicit_waits.py``). Waits
 that CUDA does not promise, by loading a module or for staging memory, take time and order nothing.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from cuda.bindings.runtime import cudaError_t, cudaMemAllocationType, cudaMemLocationType, cudaMemPoolAttr
 
 from cudalab.sim.device.calls.allocator import Allocator
-from cudalab.sim.device.calls.graph_memory import GraphMemoryCalls
+from cudalab.sim.device.calls.graphs.graph_memory import GraphMemoryCalls
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.pool_bookkeeping import Block, Pool, PoolFull
 from cudalab.sim.device.declaration import Address, Allocates, Handle

@@ -10,7 +10,5 @@
 ``capture.py``      streams whose calls become nodes
 ``dot.py``          a graph as text for Graphviz
 
-The calls are in ``calls/graphs.py``, ``graph_parameters.py``, ``graph_execution.py``, ``graph_memory.py``,
-``conditional_nodes.py``, ``node_attributes.py``, ``user_objects.py`` and ``stream_capture.py``; ``calls/graph_work.py``
-makes of a node's content work that can be issued, ``calls/graph_launches.py`` issues it.
+The calls are in ``calls/graphs/``.
 """

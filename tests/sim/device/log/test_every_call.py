@@ -17,7 +17,8 @@ from cudalab.sim import cudart
 from cudalab.sim import driver as sim_driver
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import CudaError, Device, Log, replay
-from cudalab.sim.device.calls import node_attributes, stream_attributes
+from cudalab.sim.device.calls import stream_attributes
+from cudalab.sim.device.calls.graphs import node_attributes
 from cudalab.sim.device.declaration import CALLS, Call, Waits
 from cudalab.sim.device.graphs.content import (
     AllocationContent,

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from cuda.bindings.runtime import cudaError_t, cudaLaunchAttributeID
 
-from cudalab.sim.device.calls.graph_work import WorkMaker
-from cudalab.sim.device.calls.graphs import GraphCalls
+from cudalab.sim.device.calls.graphs.graph_work import WorkMaker
+from cudalab.sim.device.calls.graphs.graphs import GraphCalls
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.launch_attributes import check_carveout
 from cudalab.sim.device.calls.stream_attributes import DOMAIN, DOMAIN_MAP, PRIORITY, WINDOW, StreamAttributeCalls, Value

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from threading import get_ident
 
-from cudalab.sim.device.calls.graphs import GraphCalls
+from cudalab.sim.device.calls.graphs.graphs import GraphCalls
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Handle, HostCallback
 from cudalab.sim.device.error import invalid_value

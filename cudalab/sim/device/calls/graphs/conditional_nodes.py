@@ -5,7 +5,7 @@ Codes are those of an H200 (driver 580).
 
 from __future__ import annotations
 
-from cudalab.sim.device.calls.graphs import GraphCalls
+from cudalab.sim.device.calls.graphs.graphs import GraphCalls
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Address, Handle
 from cudalab.sim.device.error import invalid_value

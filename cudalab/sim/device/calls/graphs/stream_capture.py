@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from cuda.bindings.runtime import cudaError_t
 
-from cudalab.sim.device.calls.graphs import GraphCalls
+from cudalab.sim.device.calls.graphs.graphs import GraphCalls
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Handle
 from cudalab.sim.device.error import CudaError, invalid_value

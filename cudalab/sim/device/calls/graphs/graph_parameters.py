@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from cuda.bindings.runtime import cudaError_t
 
-from cudalab.sim.device.calls.graph_execution import GraphExecutionCalls
-from cudalab.sim.device.calls.graph_work import WorkMaker
-from cudalab.sim.device.calls.graphs import GraphCalls
+from cudalab.sim.device.calls.graphs.graph_execution import GraphExecutionCalls
+from cudalab.sim.device.calls.graphs.graph_work import WorkMaker
+from cudalab.sim.device.calls.graphs.graphs import GraphCalls
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Handle, HostCallback
 from cudalab.sim.device.error import CudaError, invalid_value

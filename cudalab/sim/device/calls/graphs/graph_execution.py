@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 
-from cudalab.sim.device.calls.conditional_nodes import check_runnable
-from cudalab.sim.device.calls.graph_launches import GraphLauncher
-from cudalab.sim.device.calls.graph_memory import GraphMemoryCalls
-from cudalab.sim.device.calls.graphs import GraphCalls
+from cudalab.sim.device.calls.graphs.conditional_nodes import check_runnable
+from cudalab.sim.device.calls.graphs.graph_launches import GraphLauncher
+from cudalab.sim.device.calls.graphs.graph_memory import GraphMemoryCalls
+from cudalab.sim.device.calls.graphs.graphs import GraphCalls
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Handle, InCapture
 from cudalab.sim.device.error import invalid_value

@@ -12,8 +12,8 @@ from typing import Any
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.device.caller import UNKNOWN, place_of_call
-from cudalab.sim.device.calls.graph_memory import GraphMemoryCalls
-from cudalab.sim.device.calls.graph_work import WorkMaker
+from cudalab.sim.device.calls.graphs.graph_memory import GraphMemoryCalls
+from cudalab.sim.device.calls.graphs.graph_work import WorkMaker
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Handle, HostCallback
 from cudalab.sim.device.error import CudaError, invalid_value
