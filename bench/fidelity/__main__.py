@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,6 +70,19 @@ def measure(topics: Sequence[str], held_out: HeldOut | None, runs: int, seconds:
     return path
 
 
+def nothing_in_common(experiments: Sequence[Experiment], ours: Mapping[str, object]) -> str:
+    """Why there is nothing to compare, as a sentence."""
+    if ours:
+        return f"No GPU has run {', '.join(ours)} yet: measure them with --gpu, or name a file of figures (--measured)."
+    devices = max((each.devices for each in experiments), default=0)
+    if devices < 2:
+        return "No experiment was asked for: --topic and --held-out name none in common."
+    return (
+        f"None of these {len(experiments)} experiments can run: they take {devices} devices, and CUDALAB_DEVICE="
+        f"{os.environ.get('CUDALAB_DEVICE', '')} has fewer. Try CUDALAB_DEVICE={TWO_DEVICES}."
+    )
+
+
 def compare(
     topics: Sequence[str],
     held_out: HeldOut | None,
@@ -95,6 +108,9 @@ def compare(
         if modelled is not None:
             modelled.write_text(json.dumps(ours, indent=1) + "\n", encoding="utf-8")
     found = comparison.common(sound(stored.figures), ours)
+    if not found.names():
+        print(nothing_in_common(experiments, ours), file=sys.stderr)
+        return 1
     overviews = [comparison.summary(found), comparison.by_topic(found)]
     print(*overviews, comparison.per_experiment(found), comparison.wrong_pairs(found), sep="\n\n")
     if figures:

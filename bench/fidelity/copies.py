@@ -172,3 +172,12 @@ def copy_calls(lab: Laboratory) -> Result:
         yield "pageable 4 KB, asynchronous", lab.calls(lambda: copy(device, pageable, 4096, H2D))
         yield "pageable 1 MB, asynchronous", lab.calls(lambda: copy(device, pageable, MB, H2D))
         yield "within the device, 4 KB", lab.calls(lambda: cudart.cudaMemcpy(device, device + MB, 4096, D2D))
+
+
+@experiment("short copies to the device behind a kernel", half="calibration")
+def short_copies(lab: Laboratory) -> Result:
+    """Up to 1 KB the front end brings along with its commands; more takes a copy engine."""
+    device = lab.buffer("device", 64 * MB).data.ptr
+    with HostMemory(MB) as host:
+        for size in (4, 256, 1024, 1028, 2048, 4096, 16384):
+            yield f"{size} bytes", lab.queued(lambda size=size: copy(device, host, size, H2D))

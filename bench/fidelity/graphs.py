@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
 from typing import Any, Literal
 
 import numpy as np
@@ -20,10 +21,18 @@ from bench.graph_nodes import IF, WHILE, HostFunction, Node, checked, launch_of
 from cudalab import cp, cudart, driver
 
 Result = Iterator[tuple[str, float]]
-Shape = Literal["chain", "parallel", "diamonds"]
+Shape = Literal["chain", "parallel", "diamonds", "rows", "wide rows"]
 NOTHING = HostFunction(lambda _: None)
 CYCLES = 20_000
 """Of the kernel ``spin``: 10 us of an H200."""
+WIDTHS: dict[Shape, tuple[int, ...]] = {
+    "chain": (1,),
+    "parallel": (),
+    "diamonds": (4,),
+    "rows": (4, 1),
+    "wide rows": (16, 1),
+}
+"""Nodes of the rows of a shape, over and over; of one without any, all nodes are one row."""
 ROUNDS = 900
 """Of the kernel ``busy``: about 2 us."""
 KIB = 1024
@@ -78,14 +87,16 @@ class Builder:
         return nodes.free(made, [self.kernel(made, [allocated])], pointer)
 
     def of(self, count: int, shape: Shape = "chain", add: Callable[..., Node] | None = None) -> Any:
-        """``count`` nodes one after another, all at once, or four side by side, joined by the next four, and so on."""
+        """``count`` nodes, row by row: each node of a row comes behind all of the row before."""
         made = graph()
         before: list[Node] = []
         row: list[Node] = []
+        widths = cycle(WIDTHS[shape] or (count,))
+        width = next(widths)
         for _ in range(count):
             row.append((add or self.kernel)(made, before))
-            if shape == "chain" or (shape == "diamonds" and len(row) == 4):
-                before, row = row, []
+            if len(row) == width:
+                before, row, width = row, [], next(widths)
         return made
 
 
@@ -118,6 +129,8 @@ NODES: dict[Shape, tuple[int, ...]] = {
     "chain": (1, 2, 5, 10, 20, 50, 100, 500, 1000),
     "parallel": (2, 5, 10, 20, 50, 100, 500),
     "diamonds": (20, 100, 500),
+    "rows": (5, 20, 100, 500),
+    "wide rows": (17, 102, 510),
 }
 
 
@@ -170,13 +183,13 @@ def whole_update(lab: Laboratory, made: Any, count: int) -> float:
 
 
 MEASURES: dict[str, tuple[Callable[[Laboratory, Any, int], float], tuple[Shape, ...]]] = {
-    "launch, device time": (launched, ("chain", "parallel", "diamonds")),
-    "instantiation, host time": (instantiation, ("chain", "parallel", "diamonds")),
-    "first launch, host time": (first_launch, ("chain", "parallel")),
-    "later launch, host time": (later_launch, ("chain", "parallel", "diamonds")),
-    "whole update, host time": (whole_update, ("chain", "parallel")),
+    "launch, device time": (launched, ("chain", "parallel", "diamonds", "rows", "wide rows")),
+    "instantiation, host time": (instantiation, ("chain", "parallel", "diamonds", "rows", "wide rows")),
+    "first launch, host time": (first_launch, ("chain", "parallel", "rows", "wide rows")),
+    "later launch, host time": (later_launch, ("chain", "parallel", "diamonds", "rows", "wide rows")),
+    "whole update, host time": (whole_update, ("chain", "parallel", "rows", "wide rows")),
 }
-HALVES: dict[Shape, Side] = {"chain": "calibration", "parallel": "calibration", "diamonds": "validation"}
+HALVES: dict[Shape, Side] = {shape: "validation" if shape == "diamonds" else "calibration" for shape in NODES}
 for _what, (_measure, _shapes) in MEASURES.items():
     for _shape in _shapes:
         experiment(f"graphs, {_shape}: {_what}", half=HALVES[_shape])(by_nodes(_shape, _measure))
@@ -201,10 +214,13 @@ def further_kinds(lab: Laboratory) -> Result:
             yield f"{count} {kind} nodes", on_device(lab, builder.of(count, "chain", add))
 
 
+BUSY_SHAPES: tuple[Shape, ...] = ("chain", "parallel", "diamonds")
+
+
 @experiment("graphs: kernels of 10 us by shape", half="calibration")
 def busy_kernels(lab: Laboratory) -> Result:
     builder = Builder(lab)
-    for shape in NODES:
+    for shape in BUSY_SHAPES:
         for count in (4, 8, 32):
             yield f"{shape}, {count}", on_device(lab, builder.of(count, shape, builder.spin))
 

@@ -16,8 +16,11 @@ HELD_OUT = {
     "second": Path(__file__).parent / "data" / "held-out-h200.json",
     "third": Path(__file__).parent / "data" / "third-h200.json",
 }
-LATER = (Path(__file__).parent / "data" / "h200-cooperation.json",)
-"""Experiments that were added later, each file with the commit that was measured."""
+LATER = (
+    Path(__file__).parent / "data" / "h200-cooperation.json",
+    Path(__file__).parent / "data" / "h200-one-device.json",
+)
+"""Later runs, each with the commit that was measured. Of an experiment that several have, the last counts."""
 
 
 @dataclass(frozen=True)
@@ -66,24 +69,24 @@ def sound(figures: Figures) -> Figures:
 
 
 def everything() -> Stored:
-    """All stored figures of the H200. Of runs and spread that of the files counts which has most experiments; commits
-    and dates are all named. What no run of the experiments has measured comes from other programs (``evidence``)."""
-    parts = [read(H200), *map(read, LATER)]
-    figures = evidence.figures() | {name: variants for part in parts for name, variants in part.figures.items()}
-    spreads = {name: variants for part in parts for name, variants in part.spreads.items()}
-    dates, commits = ({getattr(part, key): None for part in parts} for key in ("date", "commit"))
-    elsewhere = len(figures) - sum(len(part.figures) for part in parts)
+    """All stored figures of the H200. Runs, spread and driver are those of the file that most of them come from; the
+    commits and dates of all that any come from are named. What no run of the experiments has measured comes
+    from another program (``evidence``)."""
+    figures, spreads = evidence.figures(), Figures()
+    source: dict[str, Stored] = {}
+    for part in map(read, (H200, *LATER)):
+        figures |= part.figures
+        spreads |= part.spreads
+        source |= dict.fromkeys(part.figures, part)
+    parts = list({id(part): part for part in source.values()}.values())
+    main = max(parts, key=lambda part: len(part.figures))
+    dates, commits = (", ".join(dict.fromkeys(getattr(part, key) for part in parts)) for key in ("date", "commit"))
     note = (
-        f"Figures of {elsewhere} experiments were measured by other programs of the same work, on {evidence.DATE} "
-        "on an H200 with the same driver (`bench/fidelity/evidence.py` says which). The host of the topic `calls` took "
-        "half as long again for a call from Python as the one that constants come from. These figures were there "
-        "before the halves were declared. Left out after a first comparison were calls of which Python and CuPy have "
-        "the largest part, which is not modelled, and conditional nodes, of which it is not known what the events "
-        "around them took."
+        f"Those of {len(figures) - len(source)} experiments that take two devices were measured by another program of "
+        f"the same work, on {evidence.DATE} on two H200 with the same driver (`bench/fidelity/evidence.py`), and were "
+        "there before the halves were declared."
     )
-    return replace(
-        parts[0], date=", ".join(dates), commit=", ".join(commits), figures=figures, spreads=spreads, note=note
-    )
+    return replace(main, date=dates, commit=commits, figures=figures, spreads=spreads, note=note)
 
 
 def write(path: Path, stored: Stored) -> None:

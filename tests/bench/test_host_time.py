@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import cudalab
-from bench.host_time import programs
+from bench.host_time import allocations, programs
 from bench.host_time.calls import KB
 from bench.host_time.instruments import Bench, now
-from cudalab import cp
+from cudalab import cp, cudart
 from cudalab.sim.device import Device
 from cudalab.sim.device.current import set_current_device
 
@@ -68,3 +68,12 @@ def test_sixteen_streams_are_too_many(on: str) -> None:
     before = now()
     job.depth_first(streams)
     assert now() - before < asked[16] / 3
+
+
+def test_allocations_are_timed_one_by_one():
+    found = allocations.measure(cudart, cudalab.clock, "page-locked", 64 << 10, True)
+    assert len(found["pairs"]) == allocations.PAIRS
+    assert len(found["allocations"]) == len(found["frees"]) == allocations.HELD[64 << 10]
+    assert all(took > 0 for pair in found["pairs"] for took in pair)
+    with pytest.raises(RuntimeError, match="cudaErrorMemoryAllocation"):
+        allocations.measure(cudart, cudalab.clock, "device", 1 << 50, False)
