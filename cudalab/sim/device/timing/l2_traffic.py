@@ -186,19 +186,17 @@ def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_P
         first = tracer.run(middle, most=_RECORDS)
         lines.take(first, seen)
         cut = not first.complete
-        rest = sorted(others - {middle})
-        if rest and not cut:
-            traces = tracer.run_batch(rest) or (tracer.run(block, most=_RECORDS) for block in rest)
+        rest = sorted(({0, blocks - 1} if cut else others) - {middle})
+        if rest:
+            together = None if cut else tracer.run_batch(rest)
+            traces = together or (tracer.run(block, most=_RECORDS) for block in rest)
             for trace in traces:
                 lines.take(trace, seen)
                 cut = cut or not trace.complete
     found_in = [(index, pieces[index].size, by_block) for index, by_block in enumerate(seen) if by_block]
-    if cut:  # the blocks go on somewhere: only the sample knows how far
-        in_all = sum(_lines(by_block) for _, _, by_block in found_in)
-        placed = [
-            _Placed(index, 0, size, min(float(size), touched * _lines(by_block) / in_all))
-            for index, size, by_block in found_in
-        ]
+    if cut:
+        begun = sum(_lines(by_block) for _, _, by_block in found_in) * LINE * blocks
+        placed = [_continued(index, size, by_block, blocks, touched / begun) for index, size, by_block in found_in]
     else:
         placed = [_placed(index, size, by_block, blocks, middle) for index, size, by_block in found_in]
     return [replace(each, stored=each.which in lines.stored) for each in placed]
@@ -207,6 +205,16 @@ def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_P
 def _lines(seen: dict[int, _Seen]) -> float:
     """What a block touches of a piece on average."""
     return sum(len(each.lines) for each in seen.values()) / len(seen)
+
+
+def _continued(which: int, size: int, seen: dict[int, _Seen], blocks: int, times: float) -> _Placed:
+    """Where the grid touches a piece of which its blocks were seen to begin with the first: as the sample says, they
+    touch so many times as much, and go on as they began."""
+    total = _lines(seen) * LINE * blocks
+    first = min(each.first for each in seen.values())
+    span = max(each.end for each in seen.values()) - first
+    span = min(size - first, max(1, math.ceil(span * max(1.0, times))))
+    return _Placed(which, first, span, min(float(span), total * times))
 
 
 def _placed(which: int, size: int, seen: dict[int, _Seen], blocks: int, middle: int) -> _Placed:

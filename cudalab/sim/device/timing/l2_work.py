@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -174,14 +175,15 @@ class Work:
         return found
 
     def _in_order(self, parts: Sequence[Part]) -> Iterator[tuple[Part, int, int]]:
-        """Pieces of the parts in the order in which they are touched. Of far more than the L2 holds, those between the
-        first, which may find something, and the last, which stay, are one piece."""
+        """Pieces of the parts in the order in which they are touched, as long as it takes to touch a 32nd of the L2. Of
+        far more than the L2 holds, those between the first, which may find something, and the last, which stay, are one
+        piece."""
         pieces: list[tuple[float, Part, int, int]] = []
-        size = self._capacity.piece
         for part in parts:
+            density = min(1.0, part.bytes / (part.end - part.start))
+            size = min(part.end - part.start, math.ceil(self._capacity.piece / density)) if density else 1
             count = -(-(part.end - part.start) // size)
-            density = part.bytes / (part.end - part.start)
-            few = int(PIECES / max(density, 1.0 / PIECES)) + 1
+            few = PIECES + 1
             edges = [*range(min(count, few)), *range(max(few, count - few), count), count]
             for index, following in zip(edges, edges[1:], strict=False):
                 place = (index + following) / (2 * count)

@@ -15,6 +15,7 @@ from cudalab.sim.device.profile import load
 from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.device.timing.l2_cache import L2Cache
 from cudalab.sim.device.timing.l2_ranges import PERSISTING, STREAMING, L2Use, Sweep, Window
+from cudalab.sim.device.timing.l2_traffic import traffic_of
 
 KB, MB = 1 << 10, 1 << 20
 SWEEP = r"""
@@ -33,6 +34,13 @@ extern "C" __global__ void window(int* often, int* once, int n, int size) {
 def swept(*ranges: tuple[int, int], times: float = 1.0) -> list[Sweep]:
     """A sweep over each (start, size); the first of them so many times."""
     return [Sweep(start, size, size, times if not index else 1.0) for index, (start, size) in enumerate(ranges)]
+
+
+COLUMNS = r"""
+extern "C" __global__ void columns(float* x, int rows, int pitch) {
+    int c = blockIdx.x * blockDim.x + threadIdx.x; float v = 0;
+    for (int r = 0; r < rows; r++) { v = v * 0.75f + x[r * pitch + c]; x[r * pitch + c] = v; }
+}"""
 
 
 class Laboratory:
@@ -69,6 +77,15 @@ def test_part_of_a_range_that_was_used_last_is_there() -> None:
     lab.take((0, 256 * MB))
     assert lab.take((240 * MB, 16 * MB)).held == 1.0
     assert lab.take((0, 16 * MB)).held == 0.0
+
+
+@pytest.mark.parametrize("size", [4 * MB, 100 * MB, 1000 * MB])
+def test_lines_stay_however_far_apart_they_lie(size: int) -> None:
+    """Two columns of which 4 MB are touched in all."""
+    l2 = L2Cache(load("h200"))
+    sweeps = [Sweep(start, size, 4 * MB) for start in (0, FAR)]
+    found = [l2.launch("columns", None, lambda: sweeps) for _ in range(2)]
+    assert [each.held for each in found] == [0.0, 1.0]
 
 
 def test_lines_that_were_loaded_once_go_before_stored_ones() -> None:
@@ -321,3 +338,32 @@ def test_the_best_hit_ratio_and_its_gain_are_an_h200s(on_device: OnDevice, windo
     best = min(ratios, key=lambda ratio: of_model[ratio])
     assert of_h200[best] == pytest.approx(min(of_h200.values()), rel=0.1)
     assert plain / of_model[best] == pytest.approx(without / min(of_h200.values()), rel=0.1)
+
+
+def test_long_columns_are_timed_alike_close_together_and_far_apart() -> None:
+    """Rows of 64 KB, too many for a trace; in 500 MB there are 7 MB between two."""
+    device = Device()
+    columns = device.get_function(device.load_module(compile(COLUMNS)), "columns")
+    times, spans = [], []
+    for pitch in (16384, 500 * MB // 4 // 64):
+        memory = device.malloc(64 * pitch * 4)
+        launch = device.loaded_kernel(columns).launch((64, 1, 1), (256, 1, 1), struct.pack("Qii", memory, 64, pitch))
+        times.append(device.state.timer.time_repeated(launch).ns)
+        (traffic,) = traffic_of(launch, 4.0 * MB, 1056, MB).sweeps(launch)
+        assert traffic.start == memory and traffic.bytes == pytest.approx(4 * MB, rel=0.01)
+        spans.append(traffic.size / (64 * pitch * 4))
+    assert times[0] == times[1]
+    assert spans == pytest.approx([1.0, 1.0], rel=0.05)
+
+
+def test_long_blocks_with_a_piece_each_touch_all_of_them() -> None:
+    """A block sums 2 MB: of the first pieces little was seen."""
+    device = Device()
+    source = """extern "C" __global__ void pieces(float* x) { float v = 0;
+        for (int i = threadIdx.x; i < 1 << 19; i += 256) v += x[(blockIdx.x << 19) + i]; if (v == 1.5f) *x = v; }"""
+    pieces = device.get_function(device.load_module(compile(source)), "pieces")
+    memory = device.malloc(64 * MB)
+    launch = device.loaded_kernel(pieces).launch((32, 1, 1), (256, 1, 1), struct.pack("Q", memory))
+    (traffic,) = traffic_of(launch, 64.0 * MB, 1056, MB).sweeps(launch)
+    assert traffic.start == memory
+    assert (traffic.size, traffic.bytes) == pytest.approx((64 * MB, 64 * MB), rel=0.05)
