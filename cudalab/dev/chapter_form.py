@@ -33,13 +33,6 @@ LEAST_MISTAKES = 2
 QUESTIONS = range(3, 6)
 WITHOUT_EXERCISES = frozenset({"09"})
 """Chapters whose exercises are still to come."""
-LONG_CELLS = frozenset(
-    {
-        *("09 kernel-tiles", "11 one-engine", "11 implicit", "14 hazard"),
-        *("15 arguments", "15 tuner", "15 mistakes", "15 missing-edge"),
-    }
-)
-"""Cells longer than ``MOST_LINES`` until they are recorded anew: changed code makes a stored output stale."""
 
 _HEADING = re.compile(r"^(#+) +(.+?) *$", re.MULTILINE)
 _FENCED = re.compile(r"```.*?```", re.DOTALL)
@@ -92,7 +85,7 @@ def _anchor(heading: str) -> str:
 
 def _code_rules(cell: Any, chapter: str) -> Iterator[tuple[str, str]]:
     lines = cell.source.count("\n") + 1
-    if lines > MOST_LINES and f"{chapter} {cell.id}" not in LONG_CELLS:
+    if lines > MOST_LINES:
         yield cell.id, f"has {lines} lines; a cell has at most {MOST_LINES}"
     for output in cell.outputs:
         data = output.get("data", {})

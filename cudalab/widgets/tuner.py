@@ -7,10 +7,13 @@ Each run sits behind a button, and the button is off while it runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Protocol
 
 import ipywidgets
 
+from cudalab.device import device
 from cudalab.plots.picture import Picture
 from cudalab.plots.style import number
 from cudalab.plots.tuning import Point, tuning
@@ -29,7 +32,15 @@ class Timing(Protocol):
     def kind(self) -> str: ...
 
 
-Run = Callable[[int, Any], Timing]
+@dataclass(frozen=True)
+class _OwnTiming:
+    """Microseconds that the learner's function found itself."""
+
+    microseconds: float
+    kind: str
+
+
+Run = Callable[[int, Any], Timing | float]
 
 
 def tune(
@@ -57,8 +68,8 @@ def tune(
     the line (``"depth-first"``), its ``timelines`` by setting (``(2, "depth-first")``).
 
     Args:
-        run: ``run(size, value)`` does the work once and returns what ``cudalab.benchmark`` returned; without
-            ``sizes``, ``run(*values)`` puts work into streams.
+        run: ``run(size, value)`` does the work once and returns what ``cudalab.benchmark`` returned, or microseconds;
+            without ``sizes``, ``run(*values)`` puts work into streams.
         sizes: the problem sizes to choose from, by the name shown.
         size: the name of the size chosen first; the last one when left out.
         bytes: bytes the work of one size must move; the tuner then shows GB/s.
@@ -135,9 +146,9 @@ class Tuner(Controls):
         three times, and the one in the middle counts. Points of an older function, or of older arrays, are dropped."""
         name = size or self.size_choice.value
         dropped = self._keep_fresh()
-        taken = [self.run(self.sizes[name], value)]
+        taken = [self._timing(name, value)]
         if taken[0].kind == "measured":
-            taken += [self.run(self.sizes[name], value) for _ in range(REPEATS - 1)]
+            taken += [self._timing(name, value) for _ in range(REPEATS - 1)]
         self._remember()
         timing = middle(taken, lambda each: float(each.microseconds))
         self.kind = timing.kind
@@ -148,6 +159,10 @@ class Tuner(Controls):
         self.points[name].append(point)
         self.status.value = message(NEUTRAL, self._said(point, name) + (DROPPED if dropped else ""))
         return point
+
+    def _timing(self, name: str, value: float) -> Timing:
+        given = self.run(self.sizes[name], value)
+        return _OwnTiming(float(given), device().label) if isinstance(given, Real) else given
 
     def _chosen(self) -> float:
         chosen: float = self.value_choice.value

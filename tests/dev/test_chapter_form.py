@@ -114,15 +114,6 @@ def test_a_chapter_builds_on_what_its_first_cell_links(course):
     assert chapter_form.builds_on(course / CHAPTER) == {"00", "01", "04", "11", "14"}
 
 
-def test_each_cell_that_may_be_long_is():
-    """The list shrinks when a cell has been cut and recorded."""
-    for entry in chapter_form.LONG_CELLS:
-        number, cell = entry.split()
-        (path,) = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
-        (source,) = [found.source for found in read(path).cells if found.id == cell]
-        assert source.count("\n") >= chapter_form.MOST_LINES, entry
-
-
 def test_each_word_is_explained_somewhere_and_in_use():
     chapters = {path.name[:2]: read(path) for path in course_notebooks(ROOT)}
     for word, (pattern, places) in chapter_form.terms().items():

@@ -15,6 +15,7 @@ CHAPTER = Chapter(
         "fork-captured": ["ok", "kernel-smooth", "capture", "kernel-put-sum"],
         "capture-info": ["ok", "kernel-smooth", "capture", "kernel-put-sum", "fork-captured"],
         "mistakes": ["ok", "kernel-smooth", "capture", "kernel-put-sum"],
+        "graph-memory": ["ok", "kernel-smooth", "capture", "launch"],
     },
 )
 
@@ -39,6 +40,8 @@ MUTATIONS = [
     ),
     Mutation("capture-info", "capture-info", "2, 1, 1)", "2, 1, 0)"),
     Mutation("capture-info", "capture-info", "step(a, 3, 2, 2)", "step(a, 3, 2, 1)"),
+    Mutation("graph-memory", "graph-memory", "(room, signal, np", "(signal, signal, np"),
+    Mutation("graph-memory", "graph-memory", "ok(cudart.cudaFreeAsync(int(room), a.ptr))", "passes(a, 1)"),
     Mutation("mistakes", "mistakes", "cudart.cudaStreamQuery(a.ptr)[0]", "cudart.cudaError_t.cudaSuccess"),
     Mutation("mistakes", "mistakes", "x.data.ptr, 0, 4, 0)[0], plain", "x.data.ptr, 0, 4, 0)[0], a"),
     Mutation("mistakes", "mistakes", "outside = a.record()", "outside = cp.cuda.Event()"),

@@ -458,6 +458,12 @@ def test_a_measured_point_is_the_median_of_several_runs():
     assert tuner.measure(32).microseconds == 3.0 and list(times) == []
 
 
+def test_a_tuner_takes_microseconds_that_the_function_found_itself():
+    tuner = tune(lambda size, nodes: 2.5 * nodes, sizes=SIZES, sweep=False, nodes=[1, 4])
+    assert tuner.measure(4).microseconds == 10.0
+    assert tuner.kind == "modelled"
+
+
 def test_a_tuners_picture_keeps_its_height_and_marks_the_newest_point():
     choices = [32, 64, 128, 256, 512, 1024, 2048, 4096]
     points = [Point(value, 100.0 / value, 1.0) for value in choices]
