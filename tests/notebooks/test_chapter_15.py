@@ -44,7 +44,7 @@ MUTATIONS = [
     Mutation("graph-memory", "graph-memory", "ok(cudart.cudaFreeAsync(int(room), a.ptr))", "passes(a, 1)"),
     Mutation("mistakes", "mistakes", "cudart.cudaStreamQuery(a.ptr)[0]", "cudart.cudaError_t.cudaSuccess"),
     Mutation("mistakes", "mistakes", "x.data.ptr, 0, 4, 0)[0], plain", "x.data.ptr, 0, 4, 0)[0], a"),
-    Mutation("mistakes", "mistakes", "outside = a.record()", "outside = cp.cuda.Event()"),
+    Mutation("mistakes", "mistakes", "outside, plain = a.record()", "outside, plain = cp.cuda.Event()"),
 ]
 
 SENTENCES = [
