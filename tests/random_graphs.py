@@ -15,7 +15,7 @@ import numpy as np
 
 from bench import graph_nodes as nodes
 from bench.graph_nodes import IF, WHILE, HostFunction, checked, launch_of
-from cudalab import cp, cudart
+from cudalab import cp, cudart, driver
 
 CELL = 128
 CELLS = 24
@@ -130,7 +130,10 @@ class Machine:
         elif step.kind == "upload":
             copied(target, self.upload(step), stream)
         elif step.kind == "host":
-            checked(cudart.cudaLaunchHostFunc(stream.ptr, cudart.cudaHostFn_t(address_of(self._call)), step.number))
+            # The runtime's call in cuda.bindings frees what it hands to the driver when the function has run once
+            # (NVIDIA/cuda-python, issue 790): not for a captured graph that is launched twice.
+            function = driver.CUhostFn(address_of(self._call))
+            checked(driver.cuLaunchHostFunc(driver.CUstream(int(stream.ptr)), function, step.number))
 
     def launch_of(self, step: Step) -> Any:
         arguments = (self.cell(step.target), ctypes.c_void_p), (self.cell(step.source), ctypes.c_void_p)

@@ -3,7 +3,9 @@
     python -m tests.conformance.run --device gpu            # a real GPU: stored under h200/
     python -m tests.conformance.run --device gpu --only warps --merge
     python -m tests.conformance.run --device sim --only warps
+    python -m tests.conformance.run --from FOLDER           # of a run elsewhere (--out FOLDER): into the stored ones
 
+With ``--seconds`` a run ends in time: programs that have not ended then have no result, and the others' are stored.
 Each worker process runs one program after another. A program that raises is a result like any other; one that
 hangs is cut, and one that ends its process or poisons its CUDA context costs only its worker. Programs marked
 ``isolated`` get a process of their own on a GPU; on the simulated device ``cudalab.reset()`` after each does as well.
@@ -190,11 +192,19 @@ class Worker:
             self._process.join(10)
             return "failed", f"the process ended with exit code {self._process.exitcode}"
 
-    def run(self, key: str, *, sanitize: bool = False) -> tuple[dict[str, Any], float, bool, Observation]:
-        """Values, seconds, whether this worker may go on, and what the simulated device said of the program."""
+    def run(
+        self, key: str, *, sanitize: bool = False, until: float = float("inf")
+    ) -> tuple[dict[str, Any], float, bool, Observation]:
+        """Values, seconds, whether this worker may go on, and what the simulated device said of the program.
+
+        Raises ``TimeoutError`` when the program has not ended at ``until`` (``time.perf_counter``).
+        """
         start = time.perf_counter()
         self._pipe.send((key, sanitize))
-        answer = self._receive(PATIENCE * REGISTRY[key].timeout)
+        own = PATIENCE * REGISTRY[key].timeout
+        answer = self._receive(min(own, max(0.0, until - start)))
+        if answer[0] == "failed" and self._process.is_alive() and time.perf_counter() - start < own:
+            raise TimeoutError(f"{key} has not ended in the time of the whole run")
         if answer[0] == "failed":
             return {EXCEPTION: f"WorkerLost: {answer[1]}"}, time.perf_counter() - start, False, Observation()
         return answer[1:]
@@ -218,11 +228,21 @@ def device_for(key: str, device: str) -> str:
     return TWO_DEVICES if device == "sim" and REGISTRY[key].devices > 1 else device
 
 
-def run_programs(keys: list[str], device: str, *, real: bool = False, jobs: int = 2, progress: bool = True) -> Run:
-    """Runs the programs in ``jobs`` worker processes.
+def run_programs(
+    keys: list[str],
+    device: str,
+    *,
+    real: bool = False,
+    jobs: int = 2,
+    progress: bool = True,
+    seconds: float = float("inf"),
+) -> Run:
+    """Runs the programs in ``jobs`` worker processes, for ``seconds`` at most: then those that have not ended have no
+    result.
 
     Raises ``RuntimeError`` when not even one worker can start.
     """
+    until = time.perf_counter() + seconds
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for key in sorted(keys, key=lambda k: REGISTRY[k].isolated):
         waiting.put(key)
@@ -232,7 +252,7 @@ def run_programs(keys: list[str], device: str, *, real: bool = False, jobs: int 
 
     def work() -> None:
         worker: Worker | None = None
-        while True:
+        while time.perf_counter() < until:
             try:
                 key = waiting.get_nowait()
             except queue.Empty:
@@ -243,18 +263,21 @@ def run_programs(keys: list[str], device: str, *, real: bool = False, jobs: int 
                     worker.stop()
                     worker = None
                 worker = worker or Worker(wanted, real)
-                values, seconds, healthy, _ = worker.run(key)
+                values, took, healthy, _ = worker.run(key, until=until)
+            except TimeoutError as error:
+                print(error, flush=True)
+                break
             except Exception as error:
-                values, seconds, healthy = {EXCEPTION: f"{type(error).__name__}: {error}"}, 0.0, False
+                values, took, healthy = {EXCEPTION: f"{type(error).__name__}: {error}"}, 0.0, False
             with lock:
                 if worker is not None and worker.about:
                     run.about = worker.about
                 if EXCEPTION in values:
                     failures.append(key)
-                run.results[key] = {"source": REGISTRY[key].source_hash, "values": values, "seconds": round(seconds, 3)}
+                run.results[key] = {"source": REGISTRY[key].source_hash, "values": values, "seconds": round(took, 3)}
                 if progress:
                     verdict = values.get(EXCEPTION, "ok").splitlines()[0][:150]
-                    print(f"[{len(run.results):3}/{len(keys)}] {key:60} {seconds:6.2f} s  {verdict}", flush=True)
+                    print(f"[{len(run.results):3}/{len(keys)}] {key:60} {took:6.2f} s  {verdict}", flush=True)
             if worker is not None and not healthy:
                 worker.stop()
                 worker = None
@@ -267,7 +290,8 @@ def run_programs(keys: list[str], device: str, *, real: bool = False, jobs: int 
     for thread in threads:
         thread.join()
     if not run.about:
-        raise RuntimeError(f"no worker could start: {run.results[keys[0]]['values'][EXCEPTION]}")
+        why = next((result["values"][EXCEPTION] for result in run.results.values()), "the time was over")
+        raise RuntimeError(f"no worker could start: {why}")
     return run
 
 
@@ -279,8 +303,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="folder for results.json and arrays.npz")
     parser.add_argument("--only", default="*", help="run only programs whose key matches one of 'warps/*,pool/*'")
     parser.add_argument("--merge", action="store_true", help="put the results into the stored ones; same device only")
+    parser.add_argument("--from", type=Path, dest="source", help="folder of a run elsewhere: merge it, run nothing")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="for the whole run")
     parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 2), help="worker processes")
     options = parser.parse_args(arguments)
+    if options.source:
+        return take_over(options.source, options.out or HERE / "h200")
     storing = options.merge or (options.device == "gpu" and options.only == "*")
     if options.device == "gpu" and storing and not options.out:
         options.real = True  # what is stored is CuPy's own behaviour
@@ -291,8 +319,8 @@ def main(arguments: list[str] | None = None) -> int:
     if not keys:
         parser.error(f"no program matches {options.only!r}; families: {sorted({k.split('/')[0] for k in REGISTRY})}")
     start = time.perf_counter()
-    run = run_programs(keys, options.device, real=options.real, jobs=options.jobs)
-    wrong = 0
+    run = run_programs(keys, options.device, real=options.real, jobs=options.jobs, seconds=options.seconds)
+    wrong = len(keys) - len(run.results)
     for key, result in sorted(run.results.items()):
         lines = judge(key, result["values"])
         wrong += bool(lines)
@@ -307,6 +335,22 @@ def main(arguments: list[str] | None = None) -> int:
     where = run.about["device"]
     print(f"{len(keys)} programs on {where} in {seconds:.0f} s: {wrong} failed or disagree with their oracle")
     return 1 if wrong else 0
+
+
+def take_over(source: Path, folder: Path) -> int:
+    """Put the results of a run elsewhere into those of ``folder``, but for programs that did not end there or have
+    changed since."""
+    load_programs()
+    about, results = load(source)
+    left = []
+    for key, each in list(results.items()):
+        lost = str(each["values"].get(EXCEPTION, "")).startswith("WorkerLost")
+        if lost or key not in REGISTRY or each["source"] != REGISTRY[key].source_hash:
+            left.append(key)
+            del results[key]
+    save(folder, about, merged(folder, Run(about, results)))
+    print(f"{len(results)} results stored in {folder}; did not end, or changed since: {', '.join(left) or 'none'}")
+    return 1 if left else 0
 
 
 def merged(folder: Path, run: Run) -> dict[str, dict[str, Any]]:

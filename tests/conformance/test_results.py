@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from .program import REGISTRY, Program, near, raised
 from .results import LARGEST_STORED, differences, load, plain, save
-from .run import Run, merged
+from .run import Run, Worker, merged, run_programs, take_over
 
 VALUES: dict[str, Any] = {
     "array": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -93,6 +94,37 @@ def test_results_of_another_device_are_not_mixed_in(tmp_path: Path, monkeypatch:
     assert {key: value["source"] for key, value in result.items()} == {"f/old": "new", "f/kept": "kept"}
     with pytest.raises(ValueError, match="of device A, this run of B"):
         merged(tmp_path, Run({**facts, "device": "B"}, {}))
+
+
+def test_results_of_a_run_elsewhere_are_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But not of programs that changed since or did not end."""
+    facts = {"device": "A", "driver": 1, "runtime": 1, "nvrtc": "13.0", "versions": {}}
+    here, there = tmp_path / "here", tmp_path / "there"
+    results = {}
+    for name in ("same", "changed", "lost"):
+        program = Program(f"f/{name}", "", lambda: {"x": 1})
+        monkeypatch.setitem(REGISTRY, program.key, program)
+        results[program.key] = {"source": program.source_hash, "values": {"x": 1}}
+    save(here, {**facts, "commit": "old"}, {key: {**each, "values": {"x": 0}} for key, each in results.items()})
+    results["f/changed"]["source"] = "before"
+    results["f/lost"]["values"] = {"exception": "WorkerLost: no answer within 9 s"}
+    save(there, {**facts, "commit": "new"}, results)
+    assert take_over(there, here) == 1
+    about, found = load(here)
+    assert about["commit"] == "new"
+    assert {key: each["values"]["x"] for key, each in found.items()} == {"f/same": 1, "f/changed": 0, "f/lost": 0}
+
+
+def test_a_run_ends_in_time() -> None:
+    key = "warps/lane_numbering"
+    with pytest.raises(RuntimeError, match="the time was over"):
+        run_programs([key], "sim", seconds=0, progress=False)
+    worker = Worker("sim", real=False)
+    try:
+        with pytest.raises(TimeoutError, match=f"{key} has not ended"):
+            worker.run(key, until=time.perf_counter())
+    finally:
+        worker.stop()
 
 
 def test_the_hash_of_a_program_ignores_layout_only() -> None:

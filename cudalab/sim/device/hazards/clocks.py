@@ -214,6 +214,7 @@ class Clocks:
         for operation in operations:
             stamp: Stamp | None = operation.stamp
             if stamp is not None and stamp.generation == self.generation:
+                self.end(stamp)  # the last of them says later that it has ended
                 stamp.line, stamp.number = whole.line, whole.number
 
     def end(self, stamp: Stamp) -> None:

@@ -143,6 +143,16 @@ def test_what_comes_behind_the_launch_comes_behind_all(launches: Launches, waits
     assert bytes(device.view(launches.z, 4)) == struct.pack("i", 2 if waits else 0)
 
 
+def test_a_wait_of_the_host_orders_what_comes_behind_it(launches: Launches) -> None:
+    device, stream = launches.device, launches.device.stream_create(1)
+    launches.run(launches.parent((launches.more(launches.y, launches.x), Into.TAIL)))
+    device.memset(launches.x, 0, SIZE, 0, True)
+    device.synchronize()
+    device.memcpy(launches.z, launches.x, SIZE, 3, stream, True)
+    device.synchronize()
+    assert not device.hazards
+
+
 def test_a_timeline_says_who_launched(launches: Launches) -> None:
     watch = Watch()
     launches.device.state.observers.append(watch)
