@@ -1,32 +1,43 @@
 """The roofline: the most a kernel can compute, given how many bytes it moves.
 
 A kernel that does few operations on each byte is bound by memory: the sloped roof. One that does many is bound by
-arithmetic: the flat roof. Where the two meet is a property of the device.
+arithmetic: the flat roof. Where the two meet is a property of the device. The slope may be device memory's, or that of
+a memory within the SM, for the bytes that pass there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 from cudalab.plots.picture import Picture, blank
 from cudalab.plots.style import BLUE, INK, MARKERS, QUIET, RC, SERIES, number, tint
 
+_LABEL_WIDTH, _LABEL_HEIGHT = 150, 12  # points
+
 
 def roofline(
-    kernels: Mapping[str, tuple[float, float]], *, bandwidth: float, arithmetic: float, kind: str, title: str = ""
+    kernels: Mapping[str, tuple[float, float]],
+    *,
+    bandwidth: float,
+    arithmetic: float,
+    kind: str,
+    title: str = "",
+    memory: str = "memory",
 ) -> Picture:
     """Draw kernels under the device's roof.
 
     Args:
         kernels: by name, operations done for each byte moved, and GFLOP/s reached.
-        bandwidth: peak of device memory, GB/s.
+        bandwidth: peak of device memory, or of another that ``memory`` names, GB/s.
         arithmetic: peak of float arithmetic, GFLOP/s.
         kind: ``"measured"`` or ``"modelled"``: where the reached figures come from.
         title: what is compared.
+        memory: which memory the slope is of.
 
     Raises:
         ValueError: a figure that is not positive.
@@ -44,6 +55,11 @@ def roofline(
         roof = np.minimum(arithmetic, bandwidth * x)
         axes.fill_between(x, roof, 1e-9, color=tint(BLUE, 0.07), lw=0)
         axes.plot(x, roof, color=BLUE)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=10)
+        axes.set_xlim(low, high)
+        axes.set_ylim(min(reached for _, reached in kernels.values()) / 8, arithmetic * 4)
+        drops = _drops(axes, list(kernels.values()))
         for index, (name, (intensity, reached)) in enumerate(kernels.items()):
             axes.plot([intensity] * 2, [reached, min(arithmetic, bandwidth * intensity)], color=QUIET, lw=0.9, ls=":")
             axes.plot(
@@ -58,15 +74,11 @@ def roofline(
             axes.annotate(
                 f"{name}: {number(reached)} GFLOP/s",
                 (intensity, reached),
-                xytext=(9, -4),
+                xytext=(9, -4 - drops[index]),
                 textcoords="offset points",
                 va="top",
                 color=INK,
             )
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log", base=10)
-        axes.set_xlim(low, high)
-        axes.set_ylim(min(reached for _, reached in kernels.values()) / 8, arithmetic * 4)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: _fraction(value)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _position: number(value)))
         axes.minorticks_off()
@@ -80,9 +92,9 @@ def roofline(
             ha="right",
             color=BLUE,
         )
-        at = ridge / 8
+        at = max(ridge / 8, low * 16)
         axes.annotate(
-            f"memory {number(bandwidth)} GB/s",
+            f"{memory} {number(bandwidth)} GB/s",
             (at, bandwidth * at),
             xytext=(-8, 6),
             textcoords="offset points",
@@ -93,10 +105,22 @@ def roofline(
             axes.set_title(title)
     words = []
     for name, (intensity, reached) in kernels.items():
-        bound = "memory" if intensity < ridge else "arithmetic"
+        bound = memory if intensity < ridge else "arithmetic"
         share = reached / min(arithmetic, bandwidth * intensity)
         words.append(f"{name} reaches **{share:.0%}** of what {bound} allows ({kind})")
     return Picture(figure, "Roofline: " + "; ".join(words) + ".", f"Roofline with a mark for {', '.join(kernels)}.")
+
+
+def _drops(axes: Axes, marks: Sequence[tuple[float, float]]) -> list[float]:
+    """How many points lower than beside its mark each label stands, so that it covers none above it."""
+    points = axes.transData.transform(marks) * 72 / axes.figure.dpi
+    drops, taken = [0.0] * len(marks), list[tuple[float, float]]()
+    for index in sorted(range(len(marks)), key=lambda index: -points[index][1]):
+        x, y = points[index]
+        top = min([y, *(bottom for other, bottom in taken if abs(x - other) < _LABEL_WIDTH)])
+        drops[index] = float(y - top)
+        taken.append((x, top - _LABEL_HEIGHT))
+    return drops
 
 
 def _fraction(value: float) -> str:

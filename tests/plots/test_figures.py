@@ -106,6 +106,20 @@ def test_roofline_says_which_roof_is_near():
     assert "**50%** of what arithmetic allows" in high.summary
 
 
+def test_roofline_names_another_memory():
+    near = plot.roofline({"sum": (1, 30)}, bandwidth=60, arithmetic=600, kind="measured", memory="shared memory")
+    assert "**50%** of what shared memory allows" in near.summary
+    assert "shared memory 60 GB/s" in [text.get_text() for text in near.figure.axes[0].texts]
+
+
+def test_labels_under_a_roofline_do_not_cover_each_other():
+    marks = {name: (8.0, 500.0 + place) for place, name in enumerate(("one", "two", "three"))}
+    texts = plot.roofline(marks, bandwidth=60, arithmetic=600, kind="measured").figure.axes[0].texts[:3]
+    assert [text.get_text().split(":")[0] for text in texts] == list(marks)
+    heights = [text.xyann[1] for text in texts]
+    assert heights[2] == -4 and heights[0] <= heights[1] - 11 <= heights[2] - 22
+
+
 def test_pitch_lists_widths_with_their_pitch():
     assert "100 → 512" in plot.pitch({100: 512}).summary
 
