@@ -16,7 +16,7 @@ from cudalab.checks.bench import TIME_LIMIT
 from cudalab.sim import cupy
 from cudalab.sim import device as sim_device
 from cudalab.sim.cupy.cuda import pinned_memory
-from cudalab.sim.device.current import set_current_device
+from cudalab.sim.device.current import hold_device, set_current_device
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.machine.memory import host_watch
 from cudalab.sim.machine.reports import card
@@ -36,8 +36,22 @@ def _pinned_allocator(allocator: Callable[[int], Any]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def answering() -> Iterator[None]:
+    """Within it the code of an answer runs, on the present device and no other."""
+    hold_device(True)
+    try:
+        yield
+    finally:
+        hold_device(False)
+
+
+@contextlib.contextmanager
 def simulated(profile: str | Profile = "h200") -> Iterator[sim_device.Device]:
-    """Use a fresh simulated device in this process; on exit, restore the previous one with its streams and pools."""
+    """Use a fresh simulated device in this process; on exit, restore the previous one with its streams and pools.
+
+    Raises:
+        RuntimeError: an answer asks for it, to try there what it should tell.
+    """
     device = sim_device.Device(profile, record=True)
     device.settings.time_limit = TIME_LIMIT
     before = set_current_device(device)
@@ -58,5 +72,6 @@ def simulated(profile: str | Profile = "h200") -> Iterator[sim_device.Device]:
             yield device
     finally:
         card.stream_names = names
+        hold_device(False)  # an answer's time may have ended just where it lets go of its device
         set_current_device(before)
         stream.use()

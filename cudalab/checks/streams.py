@@ -38,35 +38,33 @@ import linecache
 import re
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cudalab.checks.bench import CHECK_TIME, Bench, Known, Stop, poison
 from cudalab.checks.gate import Gate
 from cudalab.checks.order import Order
+from cudalab.checks.program import LocalProgram, Program
 from cudalab.checks.provenance import GRADED, Origin, Provenance
-from cudalab.checks.session import simulated
+from cudalab.checks.session import answering, simulated
 from cudalab.checks.value import compare_value
+from cudalab.checks.watch import QUERIES, Call, Watch
 from cudalab.sim import cupy
 from cudalab.sim import device as sim_device
 from cudalab.sim.cupy.cuda.pinned_memory import release_done
 from cudalab.sim.device.declaration import CALLS, Waits
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.observer import Observer
-from cudalab.sim.names import BUILTINS, FILE, NAMES
+from cudalab.sim.names import FILE
 
 if TYPE_CHECKING:
     from cudalab.checks.answer import Answer
     from cudalab.checks.exercise import Exercise
-    from cudalab.sim.device.caller import Place
-    from cudalab.sim.device.declaration import Call as RuntimeCall
     from cudalab.sim.device.hazards import Hazard
     from cudalab.sim.device.profile import Profile
     from cudalab.sim.device.queue.operation import Operation
 
-QUERIES = frozenset({"event_query", "stream_query"})
 HOST = Gate(
     "waits and queries of the host",
     most=0,
@@ -80,71 +78,6 @@ extern "C" __global__ void busy(float* x, int steps) {
 }
 """
 _ERROR_NAME = re.compile(r"\b(?:cudaError[A-Z]\w+|CUDA_ERROR_\w+)")
-
-
-@dataclass(frozen=True)
-class Call:
-    """One runtime call that the learner's function made."""
-
-    name: str
-    """The device's method: ``launch``, ``event_record``, ``stream_synchronize``, …"""
-    place: Place
-    """The learner's line."""
-    start: int
-    end: int
-    """Host time, modelled ns."""
-    waited: bool
-    """Did the host wait in it for work on the device?"""
-
-    def __str__(self) -> str:
-        return f"line {self.place.line}: {self.place.text}" if self.place.file == FILE else self.name
-
-
-class _Watch(Observer):
-    """Keeps what one call of the learner's function did."""
-
-    def __init__(self) -> None:
-        self.on = False
-        self.calls: list[Call] = []
-        self.operations: list[Operation] = []
-        self.raised: list[BaseException] = []
-        """What functions of the host in a stream ended with."""
-        self._waited = False
-
-    def called(self, call: RuntimeCall, place: Place, start: int, end: int) -> None:
-        waited, self._waited = self._waited, False
-        if self.on:
-            self.calls.append(Call(call.name, place, start, end, waited and call.name not in QUERIES))
-
-    def enqueued(self, operation: Operation, waits: Sequence[tuple[Operation, str]]) -> None:
-        if self.on:
-            self.operations.append(operation)
-
-    def host_waited(self, operation: Operation | None) -> None:
-        self._waited = True
-
-    def host_function_raised(self, error: BaseException) -> None:
-        self.raised.append(error)
-
-
-class Program(Protocol):
-    """The answer's cell, ready to be run."""
-
-    def load(self, name: str, device: sim_device.Device) -> Any:
-        """Run it in a fresh namespace, where its names are those of ``device``, the present one, and return what it
-        binds to ``name``; None where that is nothing."""
-
-
-class LocalProgram:
-    """A cell that is run in this process. Raises ``SyntaxError``."""
-
-    def __init__(self, source: str) -> None:
-        self._code = compile(source, FILE, "exec")
-
-    def load(self, name: str, device: sim_device.Device) -> Any:
-        namespace = {"__name__": "answer", "__builtins__": BUILTINS, **NAMES}
-        exec(self._code, namespace)
-        return namespace.get(name)
 
 
 class StreamBench(Bench):
@@ -217,6 +150,10 @@ class StreamBench(Bench):
         answer: Callable[..., Any] = found
         return answer
 
+    def restore(self, *objects: object) -> list[str]:
+        """Put back what the answer has replaced of its check, and say what that was."""
+        return self._program.restore(self, *objects)
+
     def failed(self, error: BaseException, what: str) -> None:
         """A finding for an exception: its rule is the CUDA error's name, or the exception's."""
         name = _ERROR_NAME.search(str(error))
@@ -240,7 +177,7 @@ class Trial:
         """What the function returned."""
         self.set_up = False
         """Had the device its primary context when the function returned?"""
-        self._watch = _Watch()
+        self._watch = Watch()
         self.order = Order()
         """Which work comes before which, and which the host knows to be done."""
         self.provenance = Provenance(device)
@@ -329,15 +266,16 @@ class Trial:
         release_done()  # CuPy asks for what it keeps at its next allocation, and the answer's queries are counted
         try:
             with self.bench.limited():
-                function = self.bench.function()
-                self.provenance.enter(arguments)
-                if before is not None:
-                    before()
-                self._entered = len(self.device.log.entries)
-                self._watch.on = True
-                for _ in range(times):
-                    self.value = function(*arguments) if around is None else around(function)
-                self._watch.on = False
+                with self._answering():
+                    function = self.bench.function()
+                    self.provenance.enter(arguments)
+                    if before is not None:
+                        before()
+                    self._entered = len(self.device.log.entries)
+                    self._watch.on = True
+                    for _ in range(times):
+                        self.value = function(*arguments) if around is None else around(function)
+                    self._watch.on = False
                 self.set_up = self.device.contexts[0].active
                 if after is not None:
                     after()
@@ -352,6 +290,10 @@ class Trial:
             raise Stop from None
         finally:
             self._watch.on = False
+        if not fresh and any(call.name == "reset" for call in self.calls):
+            look = "what the function has made can be given back by itself: cudaFree, cudaStreamDestroy"
+            text = "the function resets the device, and so ends all that its caller has there"
+            self.bench.find("soundness", "device reset", text, look=look)
         for raised in self._watch.raised[:1]:
             self.bench.failed(raised, "a function of the host that stands in a stream stops")
             raise Stop
@@ -368,6 +310,21 @@ class Trial:
             )
         self._check_inputs()
         return self.value
+
+    @contextlib.contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Within it the answer runs; what it replaces of the check is put back then."""
+        try:
+            with answering():
+                yield
+        finally:
+            if changed := self.bench.restore(self, self.device):
+                self.bench.find(
+                    "correctness",
+                    "replaced names",
+                    f"the answer replaces {', '.join(changed[:3])}{', …' * (len(changed) > 3)}, which its check calls",
+                    look="names of its own: what cudalab, cp, cudart and np have stays as it is",
+                )
 
     @property
     def calls(self) -> list[Call]:

@@ -36,6 +36,13 @@ class ValueBench(Bench):
         compare_value(self, f"{self.exercise.kernel} is", self.value, expected, tolerance, known, look)
 
 
+def texts(value: Any) -> list[str] | None:
+    """The texts in a list or tuple, as they are now; of what is none, how it is shown. None where it is no list."""
+    if not isinstance(value, (list, tuple)):
+        return None
+    return [str.__str__(each) if isinstance(each, str) else f"{each!r:.60}" for each in value]
+
+
 def compare_value(
     bench: Bench,
     what: str,

@@ -84,6 +84,10 @@ class _Question:
             found = self._session.load(self._source, name)
         return self._called(found) if callable(found) else found
 
+    def restore(self, *objects: object) -> list[str]:
+        """Nothing: what the answer replaces, it replaces in its worker."""
+        return []
+
     def _called(self, function: Any) -> Any:
         def call(*arguments: Any, **keywords: Any) -> Any:
             with self._said():

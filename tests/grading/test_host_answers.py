@@ -40,6 +40,36 @@ def test_boxes_filled_without_waiting_earn_nothing() -> None:
     assert "answer.py, line 7: d[k].set(box, stream=stream)" in hazard.text
 
 
+_ON_ANOTHER_DEVICE = """
+from cudalab.sim.device.device import Device
+from cudalab.sim.device.error import CudaError
+def codes(calls):
+    device, names = Device(), []
+    ways = {
+        "cudaGetDeviceCount()": lambda: 0,
+        "cudaSetDevice(99)": lambda: device.set_device(99),
+        "cudaMalloc(4)": lambda: 0 * device.malloc(4),
+        "cudaDeviceSynchronize()": device.synchronize,
+        "cudaPeekAtLastError()": device.peek_at_last_error,
+        "cudaGetLastError()": device.get_last_error,
+        "launch wild": lambda: vars(device.state).update(lost=CudaError(cudart.cudaError_t.cudaErrorIllegalAddress)),
+    }
+    for call in calls:
+        try:
+            code = ways[call]() or 0
+        except CudaError as error:
+            code = error.code
+        names.append(cudart.cudaError_t(int(code)).name)
+    return names
+"""
+
+
+def test_an_answer_that_makes_a_device_to_try_it_earns_nothing() -> None:
+    """In a notebook's own process nothing keeps it from making one, which no check watches."""
+    result = graded("03.4", _ON_ANOTHER_DEVICE)
+    assert result.points == 0 and "MemoryError" in {finding.rule for finding in result.findings}, str(result)
+
+
 @pytest.mark.parametrize("exercise", FUNCTIONS, ids=lambda exercise: exercise.id)
 def test_a_solution_earns_all_points(exercise: Exercise) -> None:
     result = graded(exercise.id, solution_of(exercise.id))

@@ -15,6 +15,7 @@ from cudalab.sim.device.profile import DEFAULT
 _lock = threading.RLock()
 """Re-entrant: to make a device allocates, so the garbage collector may run a destructor that asks for the device."""
 _current: Device | None = None
+_held = False
 
 
 def profile_name() -> str:
@@ -37,9 +38,21 @@ def current_device() -> Device:
         return _current
 
 
+def hold_device(on: bool) -> None:
+    """While it is held, the process keeps the device that it has."""
+    global _held
+    _held = on
+
+
 def set_current_device(device: Device | None) -> Device | None:
-    """Use another device from now on and return the one before; ``None``: make a new one when it is asked for."""
+    """Use another device from now on and return the one before; ``None``: make a new one when it is asked for.
+
+    Raises:
+        RuntimeError: the process is to keep the one that it has.
+    """
     global _current
+    if _held:
+        raise RuntimeError("an answer runs on the device of its check, and gets no other")
     with _lock:
         before, _current = _current, device
         return before

@@ -26,6 +26,50 @@ _MADE = """def codes(calls):
             names.append(getattr(cudart, name)(*([int(argument)] if argument else []))[0].name)
     return names
 """
+
+
+def _frames(name: str) -> str:
+    """An answer that looks for a variable of the check."""
+    return f"""
+import sys
+def codes(calls):
+    frame = sys._getframe()
+    while "{name}" not in frame.f_locals:
+        frame = frame.f_back
+    return frame.f_locals["{name}"]
+"""
+
+
+_ORACLE = """
+import importlib
+def codes(calls):
+    return importlib.import_module("cudalab.checks.chapter_03")._made(calls)
+"""
+_ELSEWHERE = f"""
+from cudalab.sim.device.current import set_current_device
+from cudalab.sim.device.device import Device
+def codes(calls):
+    before = set_current_device(Device())
+    try:
+        return in_turn(calls)
+    finally:
+        set_current_device(before)
+{_MADE.replace("codes", "in_turn")}
+"""
+_SHORTER = _frames("programs").replace(
+    '    return frame.f_locals["programs"]\n',
+    '    frame.f_locals["calls"][:] = calls[:1] * len(calls)\n    return ["cudaSuccess"] * len(calls)\n',
+)
+_OTHER_RUNTIME = """
+def codes(calls):
+    for name in ("cudaSetDevice", "cudaMalloc", "cudaDeviceSynchronize", "cudaPeekAtLastError", "cudaGetLastError"):
+        setattr(cudart, name, lambda *given: (cudart.cudaError_t.cudaSuccess, 0))
+    return ["cudaSuccess"] * len(calls)
+"""
+_SILENT = _frames("bench").replace(
+    '    return frame.f_locals["bench"]',
+    '    frame.f_locals["bench"].find = lambda *given, **more: None\n    return []',
+)
 ANSWERS_03_4 = table(
     "03.4",
     Right(
@@ -188,6 +232,12 @@ def codes(calls):
         cheat=True,
     ),
     Wrong("nothing", (("    names, last", "    return\n    names, last"),), _C, "wrong shape", cheat=True),
+    Wrong("what the check knows", (), "soundness", "AttributeError", source=_frames("right"), cheat=True),
+    Wrong("the check's own way", (), "soundness", "RuntimeError", source=_ORACLE, cheat=True),
+    Wrong("a device of its own", (), "soundness", "RuntimeError", source=_ELSEWHERE, cheat=True),
+    Wrong("another program for the check", (), "soundness", "TypeError", source=_SHORTER, cheat=True),
+    Wrong("another runtime for the check", (), _C, "replaced names", source=_OTHER_RUNTIME, cheat=True),
+    Wrong("a check that finds nothing", (), _C, "replaced names", source=_SILENT, cheat=True),
 )
 
 # --- 03.5 ---
@@ -290,6 +340,13 @@ def last_errors(jobs):
         ),
         _C,
         "wrong threads",
+        cheat=True,
+    ),
+    Wrong(
+        "resets the device",
+        (("    return names", "    cudart.cudaDeviceReset()\n    return names"),),
+        "soundness",
+        "device reset",
         cheat=True,
     ),
     Wrong("each job twice", (("        job()\n", 2 * "        job()\n"),), _C, "wrong jobs", cheat=True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cudalab.checks.chapter_08.mapped import ARRAYS, BUS, CALLS, NEEDLESS, OTHERS, PLACE
+from cudalab.checks.chapter_08.mapped import ARRAYS, BUS, CALLS, LEFT, NEEDLESS, OTHERS, PLACE
 from cudalab.checks.chapter_08.pinned import POLLS
 from tests.checks.answers.answer import Right, Wrong, table
 
@@ -90,6 +90,20 @@ def repeat(count, x, y, launch, stream):
         "wrong passes",
         cheat=True,
     ),
+    Wrong(
+        "memory that nobody frees",
+        (
+            (
+                _COPY,
+                "        there = cudart.cudaMalloc(x.nbytes)[1]\n"
+                "        cudart.cudaMemcpyAsync(there, x.ctypes.data, x.nbytes, 1, stream.ptr)\n",
+            ),
+            ("there.data.ptr", "there"),
+        ),
+        _E,
+        LEFT.name,
+        cheat=True,
+    ),
     Wrong("each pass twice", ((_LAUNCH, 2 * _LAUNCH),), _C, "wrong passes", cheat=True),
     Wrong("polls", ((_WAIT, "    while not stream.done:\n        pass\n"),), _E, POLLS.name, cheat=True),
     Wrong(
@@ -125,6 +139,26 @@ def repeat(count, x, y, launch, stream):
 # --- 08.5 ---
 
 _V = "wrong values"
+_LATE = """
+import sys
+def hazards(steps):
+    said = [""] * len(steps)
+    def watch(frame, event, value):
+        if event == "return" and frame.f_code.co_name == "_replayed":
+            said[:] = value
+            sys.setprofile(None)
+    sys.setprofile(watch)
+    return said
+"""
+_OTHER_REPLAY = """
+class Done:
+    def __init__(self, *given): pass
+    def __call__(self, *given, **more): pass
+def hazards(steps):
+    cp.RawKernel = Done
+    cp.cuda.Stream.synchronize = Done.__call__
+    return [""] * len(steps)
+"""
 ANSWERS_08_5 = table(
     "08.5",
     Right(
@@ -295,5 +329,7 @@ def hazards(steps):
         CALLS.name,
         cheat=True,
     ),
+    Wrong("filled in while the check replays the steps", (), _C, _V, source=_LATE, cheat=True),
+    Wrong("another replay for the check", (), _C, "replaced names", source=_OTHER_REPLAY, cheat=True),
     Wrong("nothing", (("    found, under_way", "    return\n    found, under_way"),), _C, "wrong shape", cheat=True),
 )
