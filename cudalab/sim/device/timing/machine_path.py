@@ -43,8 +43,8 @@ class PathInstruction:
     waits: int
     wavefronts: float = 0.0
     """In the load/store unit."""
-    wide: bool = False
-    """Whether it is a product of 64 bits, which takes the pipe twice as long."""
+    turns: float = 1.0
+    """How often it takes its pipe: a product of 64 bits twice, one of which the upper half is kept three times."""
     missing: float = 0.0
     """Of loads from global memory: the share of executions that miss the L1, 0 to 1."""
     sectors: float = 0.0
@@ -301,8 +301,8 @@ _LATENCIES = {
 }  # fmt: skip
 _BRANCHES = frozenset(("BRA", "BRX", "BSSY", "BSYNC", "BREAK", "CALL", "RET", "EXIT", "WARPSYNC"))
 """They occupy the branch unit; Nsight Compute counts most of them to no pipe."""
-_OF_64_BITS = frozenset((0x25, 0x27))
-"""Opcodes of products of which all 64 bits or the upper half are kept."""
+_TURNS = {0x25: 2.0, 0x27: 3.0}
+"""How often products take their pipe, by opcode: those of which all 64 bits, or the upper half, are kept."""
 _TO_L2 = frozenset(("LDG", "LD", "STG", "ST", "REDG", "ATOMG", "ATOM"))
 _OF_PIPES = {Pipe.XU: "convert", Pipe.FP64: "double"}
 
@@ -326,7 +326,7 @@ def _timed(each: MachineInstruction, entry: SiteCounts | None, times: float, of_
         control.read_barrier,
         control.waits,
         _wavefronts(each, entry, times) if each.pipe is Pipe.LSU else 0.0,
-        each.name == "IMAD" and each.words[0] & 0x1FF in _OF_64_BITS,
+        _TURNS.get(each.words[0] & 0x1FF, 1.0) if each.name == "IMAD" else 1.0,
         *memory,
     )
 

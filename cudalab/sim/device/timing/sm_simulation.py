@@ -192,7 +192,7 @@ def _columns_of(path: MachinePath) -> _Columns:
         rows[name] = [getattr(each, name) for each in code]
     classes: dict[str, int] = {}
     latency = np.array([classes.setdefault(each.latency, len(classes)) for each in code], int)
-    numbers = [(each.wavefronts, 2.0 if each.wide else 1.0, each.missing, each.sectors, each.lines) for each in code]
+    numbers = [(each.wavefronts, each.turns, each.missing, each.sectors, each.lines) for each in code]
     found = _Columns(rows, tuple(classes), latency, *np.array(numbers, float).reshape(-1, 5).T)
     rows["kind"] = np.where(found.has("barrier"), _BARRIER, _PLAIN)
     rows["kind"][found.wavefronts > 0.0] = _MEMORY

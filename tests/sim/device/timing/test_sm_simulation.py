@@ -68,6 +68,12 @@ def test_a_pipe_takes_an_instruction_only_so_often() -> None:
     assert run(path(*[plain(Pipe.ALU, stall=1)] * 50), warps=8).cycles == pytest.approx(2 * 2 * 50, abs=4)
 
 
+@pytest.mark.parametrize("turns", [2.0, 3.0])
+def test_a_product_of_more_bits_takes_its_pipe_several_times(turns: float) -> None:
+    product = replace(plain(Pipe.ALU, stall=1), turns=turns)
+    assert run(path(*[product] * 50), warps=8).cycles == pytest.approx(turns * 2 * 2 * 50, abs=4 * turns)
+
+
 def test_a_scoreboard_is_waited_for() -> None:
     """A pointer chase: each load waits for the one before it."""
     assert run(path(*[load(kind="load", waits=1)] * 10)).cycles == 10 * 200
