@@ -316,10 +316,10 @@ def _compare_codes(bench: StreamBench, calls: Sequence[str], said: list[str] | N
         bench.find(
             "correctness",
             "wrong values",
-            f"call {wrong}, {calls[wrong]}, returns {right[wrong]}; the function says {got[wrong]}. The program up to "
-            f"there: {'; '.join(calls[: wrong + 1])}",
+            f"calls[{wrong}], {calls[wrong]}, returns {right[wrong]}; the function says {got[wrong]}. The program up "
+            f"to there: {'; '.join(calls[: wrong + 1])}",
             look="what went wrong before this call, whether the thread still keeps it, and whether the device lives",
-            mistake=_misread(calls[wrong], calls[:wrong], right[wrong], got[wrong]),
+            mistake=_nameless(got[wrong]) or _misread(calls[wrong], calls[:wrong], right[wrong], got[wrong]),
         )
 
 
@@ -334,27 +334,34 @@ def _names(bench: StreamBench, said: list[str] | None, right: Sequence[str]) -> 
     return said, next((at for at, name in enumerate(right) if said[at] != name), None)
 
 
+def _nameless(said: str) -> str:
+    """The mistake where a code was returned, not its name."""
+    return "an error code where its name is wanted: a code has it as .name" if said.startswith("<cudaError_t.") else ""
+
+
 def _misread(call: str, before: Sequence[str], right: str, said: str) -> str:
     """The mistake that a wrong code of one call comes from, where it has a name."""
     if call == _LAUNCH:
-        return "a launch returns before its kernel has run: it cannot say what the kernel will do"
+        return "the launch fails: a launch returns before its kernel has run, and cannot say what the kernel will do"
     if call == _COUNT:
-        return "a question about devices neither needs the device nor tells of earlier errors"
+        return "the question fails: a question about devices neither needs the device nor tells of earlier errors"
     if call == _SET:
         return ""
     if call in (_MALLOC, _WAIT):
         if right == _ILLEGAL:
-            return "the device is lost for the rest of the process: taking the error does not bring it back"
-        return "an error that is no fault of a kernel stays with its own call: the next one works"
+            return (
+                "the call works: the device is lost for the rest of the process, and taking the error changes nothing"
+            )
+        return "an old error comes back: an error that is no fault of a kernel stays with its own call"
     if right == "cudaSuccess":
-        taken = "cudaGetLastError takes the error: the thread keeps none until another call fails"
+        taken = "the error is told again: cudaGetLastError takes the error, and none is kept until another call fails"
         return taken if _TAKE in before else ""
     if said != "cudaSuccess":
         return ""
     failed = max(at for at, each in enumerate(before) if each in (_SET, _MALLOC, _WAIT))
     if _PEEK in before[failed:]:
-        return "cudaPeekAtLastError only looks: the error stays"
-    return "a call that succeeds does not clear the last error"
+        return "looking takes the error: cudaPeekAtLastError only looks, and the error stays"
+    return "a success clears the error: a call that succeeds does not clear the last error"
 
 
 CODES = Exercise(
@@ -432,8 +439,9 @@ def _run_jobs(bench: StreamBench, trial: Trial, jobs: Sequence[tuple[str, ...]])
         text = f"the jobs were called in this order: {[index for index, _ in ran]}; wanted is each once"
         bench.find("correctness", "wrong jobs", text, look="one thread for each job, and join for all of them")
         return
-    if current_thread() in {thread for _, thread in ran} or len({thread for _, thread in ran}) < len(jobs):
-        text = f"{len({thread for _, thread in ran})} threads ran {len(jobs)} jobs"
+    workers = {thread for _, thread in ran} - {current_thread()}
+    if len(workers) < len(jobs):
+        text = f"jobs: {len(jobs)}; threads that ran them, the caller's left out: {len(workers)}"
         bench.find("correctness", "wrong threads", text, look="a threading.Thread of its own for each job")
         return
     if len(done) < len(jobs):
@@ -448,15 +456,17 @@ def _compare_errors(bench: StreamBench, said: list[str] | None, right: list[str]
     got, wrong = _names(bench, said, right)
     if wrong is None:
         return
-    mistake = ""
-    if sorted(got) == sorted(right):
+    mistake = _nameless(got[wrong])
+    if mistake:
+        pass
+    elif sorted(got) == sorted(right):
         mistake = "the names are in the order in which the threads came to it, not in that of the jobs"
     elif set(got) <= {"cudaSuccess", "cudaErrorInvalidValue"}:
         mistake = "asked in the caller's thread: the last error belongs to the thread that made the mistake"
     bench.find(
         "correctness",
         "wrong values",
-        f"job {wrong} left {right[wrong]} behind; the function says {got[wrong]}",
+        f"jobs[{wrong}] left {right[wrong]} behind; the function says {got[wrong]}",
         look="in which thread cudaGetLastError is called, and where its answer is kept",
         mistake=mistake,
     )

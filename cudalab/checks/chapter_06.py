@@ -234,7 +234,7 @@ WIDE = 64
 def _register_product(bench: KernelBench) -> None:
     for height, depth, width in ((1, 1, 1), (64, 16, 64), (70, 21, 33), (9, 40, 65)):
         _register_product_once(bench, height, depth, width)
-    height, width, depth = 2 * WIDE, 2 * WIDE, TILE * bench.between(2, 4)
+    height, width, depth = 2 * WIDE, 2 * WIDE, 2 * TILE * bench.between(1, 2)  # tiles twice as deep fit as well
     loaded = 4 * depth * (height * (width // WIDE) + width * (height // WIDE))  # each block its strips of A and B
     share = 4 * (8 * depth // TILE + 16)
     needs = Needs(loaded, 4 * height * width, share, rounds=depth // TILE, multiply_adds=height * depth * width)
@@ -313,7 +313,8 @@ def _requests(bench: StreamBench) -> list[tuple[str, Words]]:
     lanes = range(WARP)
     lengths = [32, 33, 2 * bench.between(17, 40), 2 * bench.between(17, 40) + 1, 4 * bench.between(9, 20)]
     columns: list[tuple[str, Words]] = [
-        (f"a column of a tile with rows of {length} words", [length * lane for lane in lanes]) for length in lengths
+        (f"a column of a tile with rows of {length} words", [length * lane + first for lane in lanes])
+        for length, first in zip(lengths, bench.integers(1, 32, len(lengths)), strict=True)
     ]
     pitch, few = 16 * bench.between(3, 7), bench.between(40, 80)
     far, near = bench.integers(0, 4000, WARP), bench.integers(0, few, WARP)
@@ -346,6 +347,9 @@ def _miscounted(words: Words) -> dict[str, int]:
         ),
         "this counts the words, and words of different banks are served together": len(set(read)),
         "this counts the banks that are used": len(set(banks)),
+        "word 0 is left out: a lane that takes no part has None, which is another thing than 0": _turns(
+            [word or None for word in words]
+        ),
         "conflicts are counted, not wavefronts: the first turn is one, too": max(0, _turns(words) - 1),
         "lanes that take no part are counted as if they read word 0": _turns([word or 0 for word in words]),
     }

@@ -56,6 +56,7 @@ LEFT = Gate(
     look="what each call takes with cudaMalloc and does not give back: cudaFree, when the passes are done. An array of "
     "CuPy's goes back to its pool, from which the next call takes it",
 )
+FEW_WAITS = Gate("waits of the host", most=2, baseline=1, look="one stream.synchronize(), behind all passes, is enough")
 OTHERS = Gate(
     "other kernels, and functions of CuPy that are kernels",
     most=0,
@@ -120,6 +121,7 @@ def _repeat_once(bench: StreamBench, trial: Trial, count: int, size: int, times:
         else:
             bench.measure(NEEDLESS, len(trial.allocations) + len(copies(trial)))
         bench.measure(OTHERS, sum(one.kind in ("kernel", "array") for one in trial.operations) - count)
+        bench.measure(FEW_WAITS, len(trial.waits))
         bench.measure(POLLS, len(trial.polls))
 
 
@@ -139,7 +141,7 @@ REPEAT = Exercise(
     title="Copy what is read again",
     kernel="repeat",
     examine=_repeat,
-    gates=(BUS, NEEDLESS, PLACE, ARRAYS, LEFT, OTHERS, POLLS),
+    gates=(BUS, NEEDLESS, PLACE, ARRAYS, LEFT, OTHERS, FEW_WAITS, POLLS),
     answer="function",
 )
 
@@ -241,10 +243,10 @@ def _compare_hazards(bench: StreamBench, steps: Sequence[Step], said: list[str] 
         bench.find(
             "correctness",
             "wrong values",
-            f"step {wrong}, {_told(steps[wrong])}, is {right[wrong] or 'no hazard'}; the answer is {said[wrong]!r}. "
-            f"The steps up to there: {'; '.join(_told(step) for step in steps[: wrong + 1])}",
+            f"steps[{wrong}], {_told(steps[wrong])}, is {right[wrong] or 'no hazard'}; the function says "
+            f"{said[wrong]!r}. The steps up to there: {'; '.join(_told(step) for step in steps[: wrong + 1])}",
             look="which launches nobody has waited for, and what each of them does with the array",
-            mistake=_misjudged(steps[: wrong + 1], right[wrong], said[wrong]),
+            mistake=_misjudged(steps[: wrong + 1], right[: wrong + 1], said[wrong]),
         )
 
 
@@ -255,22 +257,33 @@ def _told(step: Step) -> str:
     return f"wait for stream {step[1]}" if step[0] == "wait" else " ".join(step)
 
 
-def _misjudged(steps: Sequence[Step], right: str, said: str) -> str:
+def _misjudged(steps: Sequence[Step], rights: Sequence[str], said: str) -> str:
     """The mistake that a wrong text comes from, where it has a name."""
-    what, *rest = steps[-1]
+    (what, *rest), right = steps[-1], rights[-1]
     if what in ("launch", "wait", "wait for all"):
-        return "only an access of the host is judged: of a launch or a wait the text is empty"
+        return "a launch or a wait is judged: only an access of the host is; for all else the text is empty"
     if right and said:
-        return "the name says what comes too early, then what is to come first: the host's access, then the kernel's"
+        return "the wrong name: the name says what comes too early, the host's access, then what was to come first"
     array, launches = rest[0], [step for step in steps if step[0] == "launch"]
     if right:
-        waited = any(step[0] == "wait" for step in steps)
-        return "a wait covers what was launched before it, in that stream, and nothing else" if waited else ""
+        return _missed(steps, rights, array)
     if what == "host reads" and any(array == step[2] for step in launches) and array in _READ:
         return "host and kernel both read: two reads are no hazard"
     if any(array in step[2:] for step in launches):
         return "a wait covers everything that was launched before it in its stream"
     return "no kernel of the program uses this array"
+
+
+def _missed(steps: Sequence[Step], rights: Sequence[str], array: str) -> str:
+    """Why a hazard with this array, the last step's, may have been overlooked."""
+    if any(step[0] == "wait" for step in steps):
+        return "a wait goes too far: a wait covers what was launched before it, in that stream, and nothing else"
+    if any(rights[:-1]):
+        return "an earlier hazard settles this one: an access that comes too early waits for nothing"
+    last = {step[1]: step for step in steps if step[0] == "launch"}
+    if not any(array in step[2:] for step in last.values()):
+        return "only the last kernel of a stream is looked at: those before it may still be running, too"
+    return ""
 
 
 HAZARDS = Exercise(

@@ -32,16 +32,7 @@ _LEAST = 0
 
 
 def _start_order(bench: StreamBench) -> None:
-    programs: list[list[Step]] = [
-        [("stream", 0), ("stream", -2), ("stream", -1), ("launch", "a", 0), ("launch", "b", 1), ("launch", "c", 2)],
-        [("stream", 7), ("stream", 0), ("stream", -1), ("launch", "a", 1), ("launch", "b", 0), ("launch", "c", 2)],
-        [("stream", -8), ("stream", -30), ("stream", -1), ("launch", "a", 2), ("launch", "b", 0), ("launch", "c", 1)],
-        [("stream", -1), ("stream", 0), ("launch", "a", 1), ("launch", "b", 0), ("change", 1, -2)],
-        [("stream", -1), ("stream", 0), ("change", 1, -2), ("launch", "a", 0), ("launch", "b", 1), ("change", 0, -9)],
-    ]
-    programs += [_program(bench) for _ in range(5)]
-    for steps in tuple(map(tuple, programs)):
-        greatest = -bench.between(2, 6)
+    for steps, greatest in _programs(bench):
         with bench.case(
             f"{len(steps)} steps, priorities from {_LEAST} to {greatest}", profile=_small(greatest)
         ) as trial:
@@ -49,6 +40,28 @@ def _start_order(bench: StreamBench) -> None:
             said = texts(trial.value)  # as it is now: nothing that comes later counts
             _compare_order(bench, steps, greatest, said, _started(trial, steps))
             bench.measure(CALLS, len(trial.calls))
+
+
+def _programs(bench: StreamBench) -> list[tuple[tuple[Step, ...], int]]:
+    """Steps, and the device's highest priority; no range comes twice as often as others."""
+    programs: list[list[Step]] = [
+        [("stream", 0), ("stream", -2), ("stream", -1), ("launch", "a", 0), ("launch", "b", 1), ("launch", "c", 2)],
+        [("stream", 7), ("stream", 0), ("stream", -1), ("launch", "a", 1), ("launch", "b", 0), ("launch", "c", 2)],
+        [("stream", -8), ("stream", -30), ("stream", -1), ("launch", "a", 2), ("launch", "b", 0), ("launch", "c", 1)],
+        [("stream", 0), ("stream", -1), ("stream", -1), ("launch", "a", 0), ("launch", "c", 1), ("launch", "b", 2)],
+        [("stream", -1), ("stream", 0), ("launch", "a", 1), ("launch", "b", 0), ("change", 1, -2)],
+        [("stream", -1), ("stream", 0), ("change", 1, -2), ("launch", "a", 0), ("launch", "b", 1), ("change", 0, -9)],
+    ]
+    ranges = [-2 - number for number in bench.shuffled(5)]
+    programs += [_program(bench) for _ in range(3)]
+    edges = [_at_the_edge(greatest) for greatest in ranges[:2]]
+    return [*zip(map(tuple, programs), [*ranges, *ranges], strict=False), *zip(map(tuple, edges), ranges, strict=False)]
+
+
+def _at_the_edge(greatest: int) -> list[Step]:
+    """Priorities beside the highest: by another range equal ones differ, or different ones are equal."""
+    asked: list[Step] = [("stream", greatest + beside) for beside in (1, 0, -1)]
+    return [*asked, ("launch", "a", 0), ("launch", "b", 1), ("launch", "c", 2)]
 
 
 def _small(greatest: int) -> Profile:
@@ -62,7 +75,7 @@ def _program(bench: StreamBench) -> list[Step]:
     """Streams that are made, changed, and used once each, in an order by the seed."""
     count = bench.between(4, 7)
     steps: list[Step] = [("stream", asked) for asked in bench.integers(-8, 4, count)]
-    for name, stream in zip("abcdefg", bench.shuffled(count), strict=False):
+    for name, stream in zip(["abcdefg"[at] for at in bench.shuffled(count)], bench.shuffled(count), strict=True):
         steps.append(("launch", name, stream))
         if bench.between(0, 1):
             steps.append(("change", bench.between(0, count - 1), bench.between(-8, 3)))
@@ -96,7 +109,7 @@ def _told(
     sign: int = 1,
     changed: bool = True,
     late: bool = False,
-    calls: bool = True,
+    ties: str = "calls",
 ) -> list[str]:
     """The order by the rules; each option leaves one of them out."""
     priorities: list[int] = []
@@ -111,20 +124,24 @@ def _told(
         elif changed:
             priorities[rest[0]] = asked
 
-    def rank(launch: tuple[str, int, int]) -> tuple[int, int]:
-        _, stream, priority = launch
-        return sign * (priorities[stream] if late else priority), 0 if calls else stream
+    def rank(launch: tuple[str, int, int]) -> tuple[int, Any]:
+        name, stream, priority = launch
+        return sign * (priorities[stream] if late else priority), {"streams": stream, "names": name}.get(ties)
 
     return [name for name, _, _ in sorted(launched, key=rank)]
 
 
 _MISTAKES: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("a change of a priority holds for what comes into the stream later", {"changed": False}),
-    ("a change of a priority says nothing to what is in the stream already", {"late": True}),
+    ("a change is left out: a change of a priority holds for what comes into the stream later", {"changed": False}),
+    ("a change reaches back: a change of a priority says nothing to what is in the stream already", {"late": True}),
     ("the largest number first: a lower number is a higher priority", {"sign": -1}),
     ("numbers outside of the range are compared as they are: they are clamped to its ends", {"clamped": False}),
-    ("equal priorities keep the order of the calls, not that in which the streams were made", {"calls": False}),
-    ("the order of the calls: among pending kernels the priority decides", {"sign": 0}),
+    ("equal priorities keep the order of the calls, not that in which the streams were made", {"ties": "streams"}),
+    (
+        "equal priorities keep the order of the calls, not that of the names: sort by the priority alone",
+        {"ties": "names"},
+    ),
+    ("this is the order of the calls: among pending kernels the priority decides", {"sign": 0}),
 )
 
 

@@ -197,6 +197,7 @@ def codes(calls):
         (("return names", "return [getattr(cudart.cudaError_t, name) for name in names]"),),
         _C,
         "wrong values",
+        mistake="an error code where its name is wanted",
     ),
     Wrong(
         "failures only",
@@ -322,7 +323,22 @@ def last_errors(jobs):
         "efficiency",
         TAKEN.name,
     ),
-    Wrong("the error, not its name", (("()[0].name", "()[0]"),), _C, "wrong values"),
+    Wrong("the error, not its name", (("()[0].name", "()[0]"),), _C, "wrong values", mistake="its name is wanted"),
+    Wrong(
+        "a pool of threads, some of which run several jobs",
+        (),
+        _C,
+        "wrong threads",
+        source="""
+from concurrent.futures import ThreadPoolExecutor
+def last_errors(jobs):
+    def run(job):
+        job()
+        return cudart.cudaGetLastError()[0].name
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(run, jobs))
+""",
+    ),
     Wrong("the whole answer", (("()[0].name", "()"),), _C, "wrong values"),
     Wrong(
         "failures only",

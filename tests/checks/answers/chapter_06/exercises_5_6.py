@@ -237,6 +237,33 @@ ANSWERS_06_5 = table(
 """,
     ),
     Right(
+        "tiles twice as deep, padded",
+        source=_HEAD
+        + """
+    __shared__ float As[64][33], Bs[32][64];
+    int thread = threadIdx.y * 16 + threadIdx.x, row = blockIdx.y * 64, column = blockIdx.x * 64;
+    float sum[4][4] = {};
+    for (int t = 0; t < depth; t += 32) {
+        for (int i = thread; i < 2048; i += 256) {
+            int r = row + i / 32, k = t + i % 32, c = column + i % 64, down = t + i / 64;
+            As[i / 32][i % 32] = r < height && k < depth ? A[r * depth + k] : 0.0f;
+            Bs[i / 64][i % 64] = down < depth && c < width ? B[down * width + c] : 0.0f;
+        }
+        __syncthreads();
+        for (int k = 0; k < 32; k++)
+            for (int i = 0; i < 4; i++)
+                for (int j = 0; j < 4; j++) sum[i][j] += As[threadIdx.y + 16 * i][k] * Bs[k][threadIdx.x + 16 * j];
+        __syncthreads();
+    }
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 4; j++) {
+            int r = row + threadIdx.y + 16 * i, c = column + threadIdx.x + 16 * j;
+            if (r < height && c < width) C[r * width + c] = sum[i][j];
+        }
+}
+""",
+    ),
+    Right(
         "neighbouring columns, by loads of 16 bytes",
         (
             ("__shared__ float As[64][STEP], Bs", "__shared__ alignas(16) float As[64][STEP], Bs"),
@@ -329,6 +356,13 @@ ANSWERS_06_6 = table(
         "correctness",
         "wrong values",
         mistake="that take no part",
+    ),
+    Wrong(
+        "word 0 is no word",
+        ((_SET, "{word for word in words if word}"),),
+        "correctness",
+        "wrong values",
+        mistake="word 0 is left out",
     ),
     Wrong("sixteen banks", (("word % 32", "word % 16"),), "correctness", "wrong values"),
     Wrong("bytes, not words", (("word % 32", "word // 4 % 32"),), "correctness", "wrong values"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cudalab.checks.chapter_08.mapped import ARRAYS, BUS, CALLS, LEFT, NEEDLESS, OTHERS, PLACE
+from cudalab.checks.chapter_08.mapped import ARRAYS, BUS, CALLS, FEW_WAITS, LEFT, NEEDLESS, OTHERS, PLACE
 from cudalab.checks.chapter_08.pinned import POLLS
 from tests.checks.answers.answer import Right, Wrong, table
 
@@ -47,6 +47,27 @@ def repeat(count, x, y, launch, stream):
     ),
     Right("the last pass first", (("for k in range(count)", "for k in reversed(range(count))"),)),
     Right("waits behind the copy, too", ((_COPY, _COPY + "        stream.synchronize()\n"),)),
+    Right(
+        "a place from the stream's pool",
+        (
+            (
+                _COPY,
+                "        there = cudart.cudaMallocAsync(x.nbytes, stream.ptr)[1]\n"
+                "        cudart.cudaMemcpyAsync(\n"
+                "            there, x.ctypes.data, x.nbytes, cudart.cudaMemcpyKind.cudaMemcpyHostToDevice, stream.ptr\n"
+                "        )\n",
+            ),
+            ("there.data.ptr", "there"),
+            (_WAIT, "    if count > 1:\n        cudart.cudaFreeAsync(there, stream.ptr)\n" + _WAIT),
+        ),
+    ),
+    Wrong("a wait for each pass", ((_LAUNCH, _LAUNCH + "        stream.synchronize()\n"),), _E, FEW_WAITS.name),
+    Wrong(
+        "the first pass reads x itself",
+        ((_LAUNCH, _LAUNCH.replace("source", "source if k else x.ctypes.data")),),
+        _E,
+        BUS.name,
+    ),
     Wrong("copies for a single pass", (("if count > 1", "if count > 0"),), _E, NEEDLESS.name),
     Wrong("copies always", (("if count > 1", "if True"),), _E, NEEDLESS.name),
     Wrong("copies from three passes on", (("if count > 1", "if count > 2"),), _E, BUS.name),
@@ -265,6 +286,7 @@ def hazards(steps):
         (("under_way[stream].append(used)", "under_way[stream] = [used]"),),
         _C,
         _V,
+        mistake="only the last kernel of a stream",
     ),
     Wrong(
         "two reads are a hazard",
@@ -297,6 +319,7 @@ def hazards(steps):
         ),
         _C,
         _V,
+        mistake="an access that comes too early waits for nothing",
     ),
     Wrong("hazards only", (("    return found", "    return [name for name in found if name]"),), _C, "wrong shape"),
     Wrong(

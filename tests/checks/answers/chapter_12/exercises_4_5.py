@@ -50,6 +50,13 @@ def start_order(steps, least, greatest):
 """,
     ),
     Wrong("the largest first", ((_KEY, "key=lambda each: -each[0]"),), _C, _V, mistake="the largest number first"),
+    Wrong("equal ones by name", ((_KEY, "key=None"),), _C, _V, mistake="not that of the names"),
+    Wrong(
+        "a number outside of the range counts as the default",
+        ((_CLAMP, "rest[-1] if greatest <= rest[-1] <= least else 0"),),
+        _C,
+        _V,
+    ),
     Wrong("not clamped", ((_CLAMP, "rest[-1]"),), _C, _V, mistake="they are clamped"),
     Wrong("clamped at one end", ((_CLAMP, "min(least, rest[-1])"),), _C, _V),
     Wrong("the range of one device", ((_CLAMP, "max(-5, min(0, rest[-1]))"),), _C, _V),
