@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import matplotlib
 from matplotlib.axes import Axes
 
 from cudalab.plots.curve import frame, line, newest, ring
 from cudalab.plots.picture import Picture, blank
-from cudalab.plots.style import BLUE, FAINT, INK, QUIET, RC, VERMILLION, number, tint
+from cudalab.plots.style import BLUE, FAINT, GREEN, INK, QUIET, RC, VERMILLION, number, tint
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ def tuning(
     title: str = "",
     peak: float | None = None,
     choices: Sequence[float] = (),
+    compare: Mapping[str, float] = MappingProxyType({}),
 ) -> Picture:
     """Draw a tuner's points, best one marked.
 
@@ -43,6 +45,7 @@ def tuning(
         title: what ran, e.g. ``"64 M elements"``.
         peak: the device's memory bandwidth in GB/s, for the bars on the right; None leaves the percentages out.
         choices: every value that can be tried; sets the axis before all have been.
+        compare: µs of the same work in other ways, by name: each a dashed line across the curve.
     """
     latest: Mapping[float, Point] = {point.value: point for point in points}
     ordered = [latest[value] for value in sorted(latest)]
@@ -56,6 +59,7 @@ def tuning(
             left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
         else:
             left, right = figure.subplots(), None
+        _lines(left, compare)
         line(left, [point.value for point in ordered], [point.microseconds for point in ordered])
         frame(
             left,
@@ -70,7 +74,25 @@ def tuning(
         if right is not None:
             _bars(right, ordered, best, parameter, kind, peak)
     alt = f"Curve of time against {parameter} with {len(ordered)} points, {kind}; the best point is ringed."
-    return Picture(figure, _sentence(ordered, best, parameter, kind, title, peak), alt)
+    alt += f" Dashed lines: {', '.join(compare)}." if compare else ""
+    return Picture(figure, _sentence(ordered, best, parameter, kind, title, peak, compare), alt)
+
+
+def _lines(axes: Axes, compare: Mapping[str, float]) -> None:
+    """Each time as a line with its name at the right, below it where the curve ends above."""
+    for name, microseconds in compare.items():
+        axes.axhline(microseconds, color=GREEN, lw=1.4, ls=(0, (5, 3)), zorder=2)
+        axes.annotate(
+            f"{name}: {number(microseconds)} µs",
+            (1, microseconds),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, -4),
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            color=GREEN,
+            fontweight="bold",
+        )
 
 
 def _bars(axes: Axes, points: Sequence[Point], best: Point, parameter: str, kind: str, peak: float | None) -> None:
@@ -107,7 +129,15 @@ def _bars(axes: Axes, points: Sequence[Point], best: Point, parameter: str, kind
     axes.spines[["left", "bottom"]].set_visible(False)
 
 
-def _sentence(points: Sequence[Point], best: Point, parameter: str, kind: str, title: str, peak: float | None) -> str:
+def _sentence(
+    points: Sequence[Point],
+    best: Point,
+    parameter: str,
+    kind: str,
+    title: str,
+    peak: float | None,
+    compare: Mapping[str, float],
+) -> str:
     where = f"{title}: " if title else ""
     rate = ""
     if best.gigabytes_per_second is not None:
@@ -118,7 +148,8 @@ def _sentence(points: Sequence[Point], best: Point, parameter: str, kind: str, t
     worst = max(points, key=lambda point: point.microseconds)
     if worst is not best:
         text += f"; {number(worst.value)} takes {number(worst.microseconds / best.microseconds)} times as long"
-    return text + "."
+    others = [f"{name} takes {number(microseconds)} µs" for name, microseconds in compare.items()]
+    return "; ".join([text, *others]) + "."
 
 
 def _empty(parameter: str, kind: str, title: str, choices: Sequence[float]) -> Picture:

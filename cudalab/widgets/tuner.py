@@ -52,6 +52,7 @@ def tune(
     sweep: bool | Sequence[Any] = True,
     unit: str = "",
     peak: float | None = None,
+    compare: Mapping[str, Mapping[int, float]] | None = None,
     **parameter: Sequence[Any],
 ) -> Tuner | WorkTuner:
     """Show controls that run work with another parameter, and the curve of what has run.
@@ -77,22 +78,25 @@ def tune(
             ``sizes``: all settings, or the tuples given.
         unit: of the parameter, for the axis (``"threads"``).
         peak: the device's memory bandwidth in GB/s; without it no share of the peak is shown.
+        compare: what the curve is to be compared with, by name: the µs of each problem size that is known
+            (``{"no window": {24: 275.0}}``). Each is a line across the curve.
         **parameter: exactly one; its name is shown, its values are what can be chosen. Without ``sizes`` several, the
             first of them numbers.
 
     Raises:
-        TypeError: no parameter, or more than one with ``sizes``; ``size``, ``bytes`` or ``peak`` without ``sizes``.
+        TypeError: no parameter, or more than one with ``sizes``; ``size``, ``bytes``, ``peak`` or ``compare`` without
+            ``sizes``.
         ValueError: no sizes, no values, or a ``size`` that is not among ``sizes``.
     """
     if sizes is None:
-        if size is not None or bytes is not None or peak is not None:
-            raise TypeError("tune: size, bytes and peak belong to sizes={name: number}, which is missing")
+        if any(each is not None for each in (size, bytes, peak, compare)):
+            raise TypeError("tune: size, bytes, peak and compare belong to sizes={name: number}, which is missing")
         work = WorkTuner(run, parameter, unit=unit)
         work.show()
         if sweep is not False:
             work.sweep(None if sweep is True else sweep)
         return work
-    tuner = Tuner(run, sizes=sizes, size=size, bytes=bytes, unit=unit, peak=peak, **parameter)
+    tuner = Tuner(run, sizes=sizes, size=size, bytes=bytes, unit=unit, peak=peak, compare=compare, **parameter)
     tuner.show()
     if sweep is not False:
         tuner.sweep(None if sweep is True else sweep)
@@ -111,6 +115,7 @@ class Tuner(Controls):
         bytes: Callable[[int], float] | None = None,
         unit: str = "",
         peak: float | None = None,
+        compare: Mapping[str, Mapping[int, float]] | None = None,
         **parameter: Sequence[float],
     ) -> None:
         if len(parameter) != 1:
@@ -123,7 +128,7 @@ class Tuner(Controls):
         super().__init__(run)
         self.sizes, self.values, self.bytes = dict(sizes), list(values), bytes
         self.label = f"{self.name} ({unit})" if unit else self.name
-        self.peak = peak
+        self.peak, self.compare = peak, compare or {}
         self.kind = ""
         self.points: dict[str, list[Point]] = {name: [] for name in sizes}
         """The runs of each size, in the order they ran."""
@@ -207,6 +212,7 @@ class Tuner(Controls):
             title=name,
             peak=self.peak,
             choices=self.values,
+            compare={known: of[self.sizes[name]] for known, of in self.compare.items() if self.sizes[name] in of},
         )
         if self.picture is None:
             picture.show()

@@ -24,6 +24,9 @@ PICTURES = {
     "image": lambda: plot.image({"grey": np.full((4, 6), 128, np.uint8)}),
     "roofline": lambda: plot.roofline({"add": (1 / 12, 270)}, bandwidth=4800, arithmetic=60_000, kind="modelled"),
     "tuning": lambda: tuning([Point(64, 640.0, 1258.0), Point(256, 241.5, 3335.0)], parameter="block", kind="measured"),
+    "compared tuning": lambda: tuning(
+        [Point(0.5, 278.0), Point(1.0, 314.0)], parameter="ratio", kind="measured", compare={"no window": 277.0}
+    ),
     "empty tuning": lambda: tuning([], parameter="block", kind="modelled", choices=[32, 64]),
 }
 
@@ -90,6 +93,16 @@ def test_sectors_says_the_counts_in_words():
 def test_curve_summary_names_both_ends():
     text = plot.curve([1, 8], {"stride": [50, 400], "offset": [50, 52]}, xlabel="x", ylabel="µs, modelled").summary
     assert "stride: 50 at 1 to 400 at 8" in text and "offset: 50 at 1 to 52 at 8" in text and "modelled" in text
+
+
+def test_tuning_draws_and_names_what_the_curve_is_compared_with():
+    points = [Point(0.5, 232.0), Point(1.0, 240.0)]
+    picture = tuning(points, parameter="ratio", kind="measured", compare={"no window": 277.0})
+    assert picture.summary.endswith("1 takes 1.03 times as long; no window takes 277 µs.")
+    assert "Dashed lines: no window" in picture.alt
+    axes = picture.figure.axes[0]
+    assert [list(each.get_ydata()) for each in axes.lines if each.get_linestyle() == "--"] == [[277.0, 277.0]]
+    assert axes.get_ylim()[1] > 277
 
 
 def test_tuning_names_the_best_point_its_rate_and_its_share_of_the_peak():

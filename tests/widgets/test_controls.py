@@ -362,6 +362,14 @@ def test_points_are_kept_for_each_size():
     assert [point.value for point in tuner.points["large"]] == [32]
 
 
+def test_a_time_to_compare_with_is_drawn_for_its_own_size(page):
+    tuner = tune(slowest_first([]), sizes=SIZES, block=[32, 64], compare={"without": {next(iter(SIZES.values())): 7.0}})
+    assert "without" not in tuner.picture.summary
+    tuner.size_choice.value = next(iter(SIZES))
+    tuner.sweep()
+    assert tuner.picture.summary.endswith("; without takes 7 µs.")
+
+
 def test_a_failing_run_is_shown_and_the_button_comes_back():
     def run(n, block):
         problem = RuntimeError("cudaErrorInvalidConfiguration")

@@ -190,6 +190,8 @@ class KernelTime:
     """The part of a block's way up to where it lets dependent launches start, 0 to 1;"""
     waits_at: float = 1.0
     """up to where it waits for the kernel before it."""
+    held: float = 0.0
+    """The share of its look-ups in the L2 that hit, 0 to 1."""
     extrapolated: str = ""
     """What of the launch was not counted but extrapolated, and why its time comes from the PTX where it does, as a
     sentence; empty when neither holds."""
@@ -289,6 +291,7 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
         needed=min(1.0, (terms["latency"] + tail) / (taken[bound] if bound in taken else tail)),
         triggers_at=work.path.part_before(work.path.code.triggers, latency, costs),
         waits_at=work.path.part_before(work.path.code.waits, latency, costs),
+        held=work.met.use.held if work.met is not None else 0.0,
         extrapolated="; ".join(filter(None, (extrapolated, "" if machine or work.machine is None else _TOO_DEEP))),
     )
 

@@ -1,4 +1,4 @@
-"""The exercises of chapter 05: a window that fits, one that is on only where it helps, and two that share.
+"""Exercises 05.1 to 05.3: a window that fits, one that is on only where it helps, and two that share.
 
 Judged are set-asides, windows, launches and calls; never a time.
 """
@@ -185,5 +185,3 @@ SHARE = Exercise(
     gates=(SUM, EVEN),
     answer="function",
 )
-
-EXERCISES = (FIT, ONLY_WHERE_IT_HELPS, SHARE)

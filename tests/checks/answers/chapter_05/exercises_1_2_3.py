@@ -1,4 +1,4 @@
-"""Answers to the exercises of chapter 05."""
+"""Answers to exercises 05.1 to 05.3."""
 
 from __future__ import annotations
 
@@ -221,5 +221,3 @@ ANSWERS_05_3 = table(
         cheat=True,
     ),
 )
-
-ANSWERS = (*ANSWERS_05_1, *ANSWERS_05_2, *ANSWERS_05_3)
