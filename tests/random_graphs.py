@@ -15,7 +15,7 @@ import numpy as np
 
 from bench import graph_nodes as nodes
 from bench.graph_nodes import IF, WHILE, HostFunction, checked, launch_of
-from cudalab import cp, cudart, driver
+from cudalab import cp, cudart
 
 CELL = 128
 CELLS = 24
@@ -130,10 +130,7 @@ class Machine:
         elif step.kind == "upload":
             copied(target, self.upload(step), stream)
         elif step.kind == "host":
-            # The runtime's call in cuda.bindings frees what it hands to the driver when the function has run once
-            # (NVIDIA/cuda-python, issue 790): not for a captured graph that is launched twice.
-            function = driver.CUhostFn(address_of(self._call))
-            checked(driver.cuLaunchHostFunc(driver.CUstream(int(stream.ptr)), function, step.number))
+            checked(cudart.cudaLaunchHostFunc(stream.ptr, cudart.cudaHostFn_t(address_of(self._call)), step.number))
 
     def launch_of(self, step: Step) -> Any:
         arguments = (self.cell(step.target), ctypes.c_void_p), (self.cell(step.source), ctypes.c_void_p)
@@ -186,11 +183,13 @@ class Machine:
         return node
 
     def capture(self, step: Step, stream: Any) -> None:
-        """The step in a stream that captures: a conditional node is put behind what the stream has, by its graph."""
-        if step.kind not in IN_BODIES:
+        """The step in a stream that captures. A conditional node is put behind what the stream has, by its graph; so is
+        a host node, because a captured ``cudaLaunchHostFunc`` of ``cuda.bindings`` can run once only: before 13.5 it
+        frees what it has handed to the driver when the function has been called (NVIDIA/cuda-python, issue 790)."""
+        if step.kind not in (*IN_BODIES, "host"):
             return self.put(step, stream)
         _, _, graph, before, *_ = checked(cudart.cudaStreamGetCaptureInfo(stream.ptr))
-        node = self._conditional(graph, list(before or []), step)
+        (node,) = self._add(graph, list(before or []), step)
         checked(cudart.cudaStreamUpdateCaptureDependencies(stream.ptr, [node], None, 1, SET_DEPENDENCIES))
         return None
 

@@ -11,7 +11,7 @@ from enum import IntEnum
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.graphs.content import NodeKind
+from cudalab.sim.device.graphs.content import Content, NodeKind
 from cudalab.sim.device.graphs.graph import Graph, Node
 from cudalab.sim.device.queue.kernel_launch import KernelLaunch
 from cudalab.sim.machine.memory.allocations import Memory
@@ -45,7 +45,7 @@ def check_launchable(name: str, graph: Graph, memory: Memory) -> None:
     """Raise when kernels could not launch a graph, for what it holds."""
     nodes = list(graph.all_nodes())
     for node in nodes:
-        why = _unsupported(node, memory)
+        why = unsupported(node.content, memory)
         if why:
             raise CannotInstantiate(
                 InstantiationResult.NODE_OPERATION_NOT_SUPPORTED,
@@ -82,12 +82,13 @@ def check_one_device(name: str, nodes: list[Node], *, launching: bool = False) -
             )
 
 
-def _unsupported(node: Node, memory: Memory) -> str:
-    """Why a node cannot be launched by a kernel; empty when it can."""
-    if node.kind not in _ALLOWED:
-        article = "an" if node.kind.title[0] in "aeiou" else "a"
-        return f"is {article} {node.kind.title} node, and only kernel, memcpy, memset and child graph nodes are allowed"
-    copy = node.content.copy
+def unsupported(content: Content, memory: Memory) -> str:
+    """Why a kernel cannot launch a node that does this; empty when it can."""
+    kind = content.kind
+    if kind not in _ALLOWED:
+        article = "an" if kind.title[0] in "aeiou" else "a"
+        return f"is {article} {kind.title} node, and only kernel, memcpy, memset and child graph nodes are allowed"
+    copy = content.copy
     if copy is None:
         return ""
     for side, box in (("source", copy.source), ("destination", copy.destination)):

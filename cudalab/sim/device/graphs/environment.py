@@ -7,8 +7,8 @@ first of them makes come before the second. A graph may put itself at the end th
 runs beside, too, but belongs to the environment around, so that tail launches do not wait for it. What comes behind the
 host's launch in its stream waits for everything (CUDA Programming Guide, "Device Graph Launch").
 
-An environment is one place in that tree, which one graph after the other holds. Times are an H200's (driver 580); the
-codes of the calls and the limits are the documentation's.
+An environment is one place in that tree, which one graph after the other holds. Times, limits and codes are an H200's
+(driver 580).
 
 What is simplified: a kernel that does not poll memory makes its launches when it starts, however long it takes to come
 there. If any of them runs beside it, all that it stores is visible to everybody from then on. The hazard report takes
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cudalab.sim.device.queue.operation import Operation, Stream
 
 MOST_CHILDREN, MOST_TAILS = 120, 255
-"""Graphs that one run of a graph may launch fire and forget, and tail launches that may be pending."""
+"""Graphs that one run of a graph may launch beside itself, and tail launches that may be pending."""
 _SUCCESS, _INVALID = int(cudaError_t.cudaSuccess), int(cudaError_t.cudaErrorInvalidValue)
 
 
@@ -84,7 +84,7 @@ class Environment:
         self.open = 0
         """Graphs in it that have not ended: its own, and the environments within it."""
         self.children = 0
-        """Graphs that the one that runs has launched fire and forget."""
+        """Graphs that the one that runs has launched fire and forget or as siblings."""
         self.relaunched = False
         """Has the one that runs launched itself again?"""
         self.made: list[ExecutableGraph] = []
@@ -133,11 +133,11 @@ class Launches:
         self._calls.append(into)
         if into is Into.TAIL:
             return self._tail(found)
-        if found.is_busy or (into is Into.FIRE_AND_FORGET and here.children >= MOST_CHILDREN):
+        if found.is_busy or here.children >= MOST_CHILDREN:
             return _INVALID
         around = here if into is Into.FIRE_AND_FORGET else here.parent
         assert around is not None
-        here.children += into is Into.FIRE_AND_FORGET
+        here.children += 1
         around.open += 1
         found.queued = self.beside = True
         self._wanted.append((len(self._calls), Environment(around, here.host), found))

@@ -185,7 +185,7 @@ class ExecutableGraph:
         self.queued = False
         """Has a kernel launched it, and it has not begun to run?"""
         self.run_end: Operation | None = None
-        """The end of its nodes, in its last launch by a kernel."""
+        """The end of its nodes in its last launch, by whom ever."""
         self.entry = Branch(handle, graph.number)
         """The queue of its begins and ends where kernels launch it."""
         self.handles: tuple[ConditionalHandle, ...] = ()
@@ -294,7 +294,7 @@ class ExecutableGraph:
     @property
     def is_busy(self) -> bool:
         """Does it run, or is it about to?"""
-        return self.queued or any(end is not None and not end.done for end in (self.last, self.run_end))
+        return self.queued or (self.run_end is not None and not self.run_end.done)
 
     def allocates(self) -> Counter[int]:
         """The bytes that its nodes allocate, by device."""

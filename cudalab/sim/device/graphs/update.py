@@ -68,7 +68,7 @@ def difference(old: ExecutableGraph, new: ExecutableGraph) -> Difference | None:
                 other.node,
             )
     for one, other in zip(old.nodes, new.nodes, strict=True):
-        found = change(one, other)
+        found = change(one, other, old.for_device)
         if found is not None:
             return Difference(found[0], f"{other.label}: {found[1]}", other.node)
         if one.bodies is not None and other.bodies is not None:
@@ -79,14 +79,15 @@ def difference(old: ExecutableGraph, new: ExecutableGraph) -> Difference | None:
     return None
 
 
-def change(one: ExecutableNode, other: ExecutableNode) -> tuple[UpdateResult, str] | None:
-    """What of a node's new content it cannot take over, and why."""
+def change(one: ExecutableNode, other: ExecutableNode, for_device: bool) -> tuple[UpdateResult, str] | None:
+    """What of a node's new content it cannot take over, and why. ``for_device``: in a graph that kernels may launch,
+    whose copies may get a source or a destination of the other kind of memory."""
     old, new = one.work, other.work
     if isinstance(old, KernelLaunch) and isinstance(new, KernelLaunch):
         if old.launch.config.cooperative != new.launch.config.cooperative:
             return UpdateResult.ATTRIBUTES_CHANGED, "a cooperative launch stays one, and another does not become one"
     elif isinstance(old, Copy) and isinstance(new, Copy):
-        if old.engine != new.engine or _direction(one) != _direction(other):
+        if (old.engine != new.engine and not for_device) or _direction(one) != _direction(other):
             return UpdateResult.PARAMETERS_CHANGED, "the direction of a copy, its cudaMemcpyKind, cannot change"
         if _boxes(old.source, new.source) or _boxes(old.destination, new.destination):
             return UpdateResult.PARAMETERS_CHANGED, "only the addresses of a copy of several rows can change"

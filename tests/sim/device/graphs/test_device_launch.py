@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -33,6 +34,18 @@ extern "C" __global__ void again(int* x, int most) {
     unsigned long long graph;
     asm("mov.u64 %0, %%current_graph_exec;" : "=l"(graph));
     if (++x[0] < most) cudaGraphLaunch((cudaGraphExec_t)graph, (cudaStream_t)(1ull << 56));
+}
+extern "C" __global__ void first(int* x, unsigned long long tail) {
+    if (++x[0] == 1) cudaGraphLaunch((cudaGraphExec_t)tail, (cudaStream_t)(1ull << 56));
+}
+extern "C" __global__ void back(int* x, const unsigned long long* graph) {
+    ++x[0];
+    cudaGraphLaunch((cudaGraphExec_t)*graph, (cudaStream_t)(2ull << 56));
+}
+extern "C" __global__ void current(unsigned long long* x) {
+    unsigned long long graph;
+    asm("mov.u64 %0, %%current_graph_exec;" : "=l"(graph));
+    *x = graph;
 }
 extern "C" __global__ void more(int* to, const int* from) { to[threadIdx.x] = from[0] + 1; }
 """
@@ -217,7 +230,7 @@ def test_a_launch_by_the_host_uploads(launches: Launches, uploads: bool) -> None
 
 
 def test_limits_of_one_run(launches: Launches) -> None:
-    """120 graphs beside it, any number of siblings, and 255 pending tail launches."""
+    """120 graphs beside it, siblings among them."""
     children = [launches.more(launches.y, launches.x) for _ in range(130)]
     watch = Watch()
     launches.device.state.observers.append(watch)
@@ -226,7 +239,7 @@ def test_limits_of_one_run(launches: Launches) -> None:
         launches.run(launches.parent(*((child, Into.FIRE_AND_FORGET) for child in children)))
         assert watch.ran.count("more") == 120
         launches.run(launches.parent(*((child, Into.SIBLING) for child in children)))
-        assert watch.ran.count("more") == 250
+        assert watch.ran.count("more") == 240
 
 
 @pytest.mark.parametrize(
@@ -259,6 +272,48 @@ def test_copies_of_a_graph_for_the_device_have_page_locked_memory(launches: Laun
             continue
         with pytest.raises(CannotInstantiate, match=wanted):
             device.graph_instantiate(graph, DEVICE)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_an_update_does_not_give_a_graph_for_the_device_pageable_memory(launches: Launches, whole: bool) -> None:
+    """From the device instead of the host it may copy, which a copy of a graph for the host may not."""
+    device, array, host = launches.device, np.zeros(16, np.uint8), launches.device.malloc_host(16)
+
+    def graph_from(address: int) -> tuple[int, int]:
+        graph, copy = device.graph_create(), CopyContent((launches.y, 16, 0), (address, 16, 0), (16, 1, 1))
+        return graph, device.graph_add_node(graph, [], Content(NodeKind.MEMCPY, copy=copy))
+
+    graph, node = graph_from(host)
+    made = device.graph_instantiate(graph, DEVICE)
+    for address, works in ((array.ctypes.data, False), (launches.x, True)):
+        other, same = graph_from(address)
+        content = device.graph_node_content(same, NodeKind.MEMCPY)
+        with nullcontext() if works else pytest.raises(CudaError, match="pageable host memory as its source"):
+            if whole:
+                device.graph_exec_update(made, other)
+            else:
+                device.graph_exec_set_content(made, node, content)
+
+
+def test_a_graph_whose_nodes_have_ended_can_be_launched_again(launches: Launches) -> None:
+    """By the tail launch behind it, though the host's launch of it has not ended."""
+    device = launches.device
+    address = device.malloc(8)
+    device.memset(address, 0, 8, 0, True)
+    back = launches.kernel("back", "QQ", launches.y, address)
+    tail = device.graph_instantiate(back, DEVICE)
+    device.graph_upload(tail)
+    whole = device.graph_instantiate(launches.kernel("first", "QQ", launches.x, tail), DEVICE)
+    device.view(address, 8)[:] = struct.pack("Q", whole)
+    assert launches.run(whole) == [2, 1, 0]
+
+
+def test_a_kernel_of_a_graph_for_the_device_knows_its_graph(launches: Launches) -> None:
+    for flags in (0, DEVICE):
+        made = launches.device.graph_instantiate(launches.kernel("current", "Q", launches.x), flags)
+        launches.run(made)
+        (found,) = struct.unpack("Q", bytes(launches.device.view(launches.x, 8)))
+        assert found == (made if flags else 0)
 
 
 def test_the_order_of_the_times_is_an_h200s(launches: Launches) -> None:

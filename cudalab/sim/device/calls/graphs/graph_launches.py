@@ -62,16 +62,17 @@ class GraphLauncher:
         )
         start = issue(GraphStart(graph.name, duration, graph.handles), stream, before, GRAPH)
         place = start.place
-        environment = self._environments.of_launch(graph, stream, start) if graph.launches_graphs else None
+        own = graph.launches_graphs or graph.for_device
+        environment = self._environments.of_launch(graph, stream, start) if own else None
         made = self._issue_nodes(graph.nodes, graph, stream, start, environment)
         scheduler.place = place
         leaves = [made[index] for index in graph.leaves] or [start]
-        over = round(constants["device_graph_over"]) if graph.for_device or environment is not None else 0
         if environment is None:
-            graph.last = issue(GraphEnd(graph.name, start.sequence, over), stream, leaves, GRAPH)
+            graph.last = graph.run_end = issue(GraphEnd(graph.name, start.sequence), stream, leaves, GRAPH)
             return
+        over = round(constants["device_graph_over"])
         ended = RunEnd(graph.name, _NO_LAUNCH, ended=partial(self._environments.ended, environment))
-        issue(ended, graph.entry_in(stream), leaves, GRAPH, in_order=False)
+        graph.run_end = issue(ended, graph.entry_in(stream), leaves, GRAPH, in_order=False)
         graph.last = environment.host.last = issue(LaunchEnd(graph.name, start.sequence, over), stream, leaves, GRAPH)
 
     def _issue_nodes(

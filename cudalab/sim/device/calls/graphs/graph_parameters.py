@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuda.bindings.runtime import cudaError_t
@@ -13,8 +14,9 @@ from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.declaration import Handle, HostCallback
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.graphs.content import MEMORY_NODES, Content, NodeKind
+from cudalab.sim.device.graphs.device_launchable import unsupported
 from cudalab.sim.device.graphs.executable import ExecutableGraph, ExecutableNode
-from cudalab.sim.device.graphs.update import UpdateResult, change, difference
+from cudalab.sim.device.graphs.update import Difference, UpdateResult, change, difference
 from cudalab.sim.device.graphs.user_object import References
 from cudalab.sim.device.queue.ordering import EMPTY
 from cudalab.sim.device.state import DeviceState
@@ -132,9 +134,12 @@ class GraphParameterCalls(CallGroup):
         assert work is not None
         wanted = ExecutableNode(target.node, work, target.before)
         wanted.content = content
-        wrong = change(target, wanted)
+        wrong = change(target, wanted, graph.for_device)
         if wrong is not None:
             raise invalid_value(f"{name}: {target.label}: {wrong[1]}")
+        not_launchable = self._not_launchable(graph, [wanted])
+        if not_launchable is not None:
+            raise invalid_value(f"{name}: {not_launchable.why}")
         target.work, target.content = work, content
         graph.contents_changed()
         return None
@@ -163,7 +168,7 @@ class GraphParameterCalls(CallGroup):
         new = ExecutableGraph(0, 0, self._graphs.graph(graph, name), 0)
         host = self.state.profile.host
         self.state.spend(host["graph_update"] + len(new.nodes) * host["graph_update_node"])
-        wrong = difference(old, new)
+        wrong = difference(old, new) or self._not_launchable(old, new.nodes)
         if wrong is not None:
             handles = (node.handle if node is not None else 0 for node in (wrong.node, wrong.depends_on))
             self._last_update = Update(int(wrong.result), *handles)
@@ -177,6 +182,17 @@ class GraphParameterCalls(CallGroup):
         for each in self._graphs.graph(graph, name).all_graphs():
             old.references.copy_of(each.references)
         self._execution.let_go(before, old)
+
+    def _not_launchable(self, graph: ExecutableGraph, nodes: Sequence[ExecutableNode]) -> Difference | None:
+        """Why kernels could not launch an executable graph any more if it had these nodes."""
+        if not graph.for_device:
+            return None
+        for node in nodes:
+            why = unsupported(node.content, self.state.memory)
+            if why:
+                rest = "and kernels may launch the graph (cudaGraphInstantiateFlagDeviceLaunch)"
+                return Difference(UpdateResult.NOT_SUPPORTED, f"{node.label} {why}, {rest}", node.node)
+        return None
 
     def graph_update_result(self) -> Update:
         """What the last update came to. No call, takes no modelled time."""
