@@ -104,6 +104,11 @@ def _in_thread(bench: StreamBench) -> None:
                 raise failed[0]
 
         trial.call(around=attempt, fresh=True)
+        if found and not trial.set_up:
+            text = "the context is gone when the function returns, and the program still needs it"
+            bench.find(
+                "correctness", "gone", text, look="what cuDevicePrimaryCtxRelease does when nobody else holds it"
+            )
         right, _ = trial.device.memory_info()
         if found != [right]:
             text = f"the function returned {found[0]!r}; {right:,} bytes are free"

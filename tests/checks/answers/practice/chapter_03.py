@@ -41,6 +41,12 @@ WRONG = (
             "correctness",
             "wrong values",
         ),
+        Wrong(
+            "gives it back at once",
+            (("    return free", "    driver.cuDevicePrimaryCtxRelease(0)\n    return free"),),
+            "correctness",
+            "gone",
+        ),
         Wrong("the whole memory", (("return free", "return total"),), "correctness", "wrong values"),
         Wrong(
             "only asks",
