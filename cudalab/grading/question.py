@@ -48,6 +48,7 @@ def run(question: Question, exercise: Exercise, said: BinaryIO, heard: BinaryIO)
             return codec.decode(Reply, message)  # type: ignore[arg-type]  # a union is no `type` to mypy
 
         helper.hand_over(ask)
+        cache.only_read()
         if exercise.answer == "kernel" and not question.gpu:  # whose driver opens devices to write
             jail.restrict(_readable())
         try:

@@ -10,6 +10,8 @@ compiler is answered while it watches. It ends when its input does.
 from __future__ import annotations
 
 import contextlib
+import gc
+import importlib
 import io
 import os
 import select
@@ -20,9 +22,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from cudalab.grading import host_answer, question
 from cudalab.grading.bank import Bank
 from cudalab.grading.messages import Ended, Outcome, Question, Refused, Said, Wanted, mistake
+from cudalab.grading.worker.log import worker_source
 from cudalab.sim.compiler import cache, translation
 from cudalab.sim.compiler.processes import codec, helper
 from cudalab.sim.compiler.processes.messages import Build, Compile, Compiled, Limits, ObjectCode, Order, Refusal, Reply
@@ -33,6 +38,8 @@ _COMPILER = Limits(seconds=30.0, memory=2 << 30, ptx=8 << 20)
 """What one order of a question may use."""
 
 
+_LATE = ("numpy.ma", "numpy.random", "cudalab.sim.compiler.runtime.host_fault")
+"""What a first check would import."""
 _ORDERS = io.FileIO(0, closefd=False)
 """What the grader says, unbuffered: a question is read to its last byte and no further."""
 
@@ -111,8 +118,6 @@ class Watch:
 
     def _end(self) -> None:
         """Nothing that the question started goes on."""
-        import psutil
-
         with contextlib.suppress(psutil.Error):
             for child in psutil.Process(self._process).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
@@ -167,6 +172,17 @@ def ask(asked: Question, bank: Bank) -> Outcome:
     return Watch(asked, process, ours).outcome()
 
 
+def prepared(folder: Path | None) -> Bank:
+    """The exercises, with all else that questions would load or work out, each for itself."""
+    bank = Bank(folder)
+    _ = bank.exercises
+    translation.prepare()
+    worker_source()
+    for name in _LATE:
+        importlib.import_module(name)
+    return bank
+
+
 def main(arguments: list[str]) -> None:
     """Serve questions until the input ends."""
     replies = os.fdopen(os.dup(1), "wb")
@@ -174,9 +190,9 @@ def main(arguments: list[str]) -> None:
     cache.sign_with(bytes.fromhex(os.environ.pop("CUDALAB_CACHE_SECRET", "")))
     translation.confine()
     helper.prewarm(jailed=True)
-    bank = Bank(Path(arguments[0]) if arguments else None)
-    _ = bank.exercises  # imported now, for all questions
-    translation.prepare()
+    bank = prepared(Path(arguments[0]) if arguments else None)
+    gc.collect()
+    gc.freeze()  # what all questions share stays shared
     while True:
         message = codec.read(_Exactly(_ORDERS))  # type: ignore[arg-type]
         if message is None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from cudalab.grading.examiner import Examiner, NotPrivate, private_cache
 from cudalab.grading.limits import Limits
 from cudalab.grading.messages import Question, ResultRecord
-from tests.checks.answers.answer import solution_of
+from tests.checks.answers.answer import ROOT, solution_of
 
 EMPTY = '%%cuda reverse\nextern "C" __global__ void reverse(const float* x, float* y, int n) {}'
 
@@ -28,6 +30,27 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
     os.chmod(tmp_path / "cache", 0o777)
     with pytest.raises(NotPrivate, match="others can write there"):
         private_cache(tmp_path / "cache")
+
+
+_QUESTION = """
+import os, sys
+from cudalab.grading import question, template
+from cudalab.grading.limits import Limits
+from cudalab.grading.messages import Question
+from tests.checks.answers.answer import solution_of
+import tests.grading.handed_in
+bank, text = template.prepared(None), solution_of("04.1")
+before = set(sys.modules)
+assert question.grade(Question("04.1", text, 1, Limits()), bank.find("04.1")).result().passed
+print(sorted(set(sys.modules) - before))
+"""
+
+
+@pytest.mark.long
+def test_a_question_imports_nothing() -> None:
+    """Each is forked from its template, which has loaded all of it once."""
+    done = subprocess.run([sys.executable, "-c", _QUESTION], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.long

@@ -310,10 +310,15 @@ def generate(ptx: str | Module, variant: str) -> bytes:
     return bundle(entries, runtime_object(), code)
 
 
+_LEVELS = {"traced": "little", "sanitize_trace": "little", "sanitize": "long", "sanitize_shuffled": "long"}
+"""How far LLVM optimises what does not run in full: every access of checked code is a call of the runtime, so that
+registers chosen with care save it nothing, and choosing them takes three quarters of the compiler's time."""
+
+
 def module_object(ptx: str | Module, variant: str) -> tuple[list[str], bytes]:
     """The entry points and the object code of a module, as in :func:`generate`, without the runtime object."""
     plan = plan_of(ptx)
-    level = "little" if variant in ("traced", "sanitize_trace") else "kernel"
+    level = _LEVELS.get(variant, "kernel")
     entries = [f"run_{kernel.function.name}" for kernel in plan.kernels]
     return entries, _object(plan, variant, level)
 

@@ -40,6 +40,7 @@ LARGEST = 512 << 20  # bytes of all entries together
 _CLEANING_EVERY = 64  # stores between looks at the size
 
 _stores = 0
+_only_read = False
 _secret = b""
 
 
@@ -48,6 +49,12 @@ def sign_with(secret: bytes) -> None:
     not know it can neither plant an entry nor alter one. At most 64 bytes."""
     global _secret
     _secret = secret
+
+
+def only_read() -> None:
+    """From now on this process takes entries and makes none: another one keeps what it has compiled."""
+    global _only_read
+    _only_read = True
 
 
 def _digest_of(body: bytes | memoryview) -> bytes:
@@ -120,7 +127,7 @@ def load(wanted: Key, kind: type[T]) -> T | None:
 def store(under: Key, result: Any) -> None:
     """Keep a result under a key. Does nothing where that is not possible."""
     global _stores
-    path = _path(under)
+    path = None if _only_read else _path(under)
     if path is None:
         return
     body = codec.encode(_Entry(under.parts, msgspec.Raw(codec.encode(result))))

@@ -64,8 +64,9 @@ def compile_object(text: str, *, optimise: str = "kernel", verify: bool = False)
 
     Args:
         text: LLVM IR without target triple or data layout.
-        optimise: ``kernel`` (the usual passes, for functions up to ``LONGEST``), ``runtime`` (all of ``-O2``) or
-            ``little`` (fast to compile).
+        optimise: ``kernel`` (the usual passes, for functions up to ``LONGEST``), ``long`` (the same, without loops
+            turned round, and instructions selected the fast way), ``runtime`` (all of ``-O2``) or ``little`` (fast to
+            compile).
         verify: also look whether each value is defined before it is used.
 
     Returns:

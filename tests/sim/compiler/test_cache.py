@@ -34,6 +34,16 @@ def _numbers(key: cache.Key) -> dict[str, int] | None:
     return cache.load(key, dict[str, int])
 
 
+def test_a_process_that_only_reads_keeps_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, left = cache.key("a", 1), cache.key("a", 2)
+    cache.store(kept, ObjectCode(b"1"))
+    monkeypatch.setattr(cache, "_only_read", False)  # as it was, afterwards
+    cache.only_read()
+    cache.store(left, ObjectCode(b"2"))
+    assert cache.load(kept, ObjectCode) == ObjectCode(b"1") and cache.load(left, ObjectCode) is None
+    assert len(_entries(folder)) == 1
+
+
 def test_round_trip(folder: Path) -> None:
     key = cache.key("a", 1)
     assert cache.load(key, ObjectCode) is None
