@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,9 +75,10 @@ def _repeat(bench: StreamBench) -> None:
 
 
 def _repeat_once(bench: StreamBench, trial: Trial, count: int, size: int, times: int = 1) -> None:
-    scale = trial.kernel(SCALE, "scale")
-    values, y = bench.random(size), trial.pinned(np.full((count, size), np.nan, np.float32))
-    x, made = trial.pinned(values), list[int]()
+    scale, stream = trial.kernel(SCALE, "scale"), trial.stream("stream")
+    given, y = [bench.random(size) for _ in range(times)], trial.pinned(np.full((count, size), np.nan, np.float32))
+    values, x, made = given[-1], trial.pinned(given[0]), list[int]()
+    left = iter(given)
     from_host, to_host = list[bool](), list[bool]()
 
     def launch(k: int, source: int, target: int, stream: Any) -> None:
@@ -87,20 +88,28 @@ def _repeat_once(bench: StreamBench, trial: Trial, count: int, size: int, times:
         arguments = (np.uint64(source), np.uint64(target), np.int32(size), np.float32(k + 1))
         scale((2,), (256,), arguments, stream=stream)
 
+    def with_new_values(function: Callable[..., Any]) -> Any:
+        x[:] = next(left)
+        return function(count, x, y, launch, stream)
+
     under_way: list[bool] = []
     trial.call(
         count,
         x,
         y,
         launch,
-        trial.stream("stream"),
+        stream,
         times=times,
+        around=with_new_values if times > 1 else None,
         after=lambda: under_way.extend(not trial.order.host_knows(one) for one in [*trial.kernels(), *copies(trial)]),
     )
-    right = np.outer(np.arange(1, count + 1, dtype=np.float32), values).astype(np.float32)
+    right, earlier = (
+        np.outer(np.arange(1, count + 1, dtype=np.float32), held).astype(np.float32) for held in (values, given[0])
+    )
     known = (
         Known("all passes have written the same row: the target of pass k is y[k]", _in_one_row(right)),
         Known("no pass has written to y", np.full_like(right, np.nan)),
+        Known("this is made of what x held in an earlier call: it may hold other numbers in the next", earlier),
     )
     trial.expect("y", y, right, known=known, look="the source and the target of each pass")
     trial.expect("x", x, values, look="x is only read")

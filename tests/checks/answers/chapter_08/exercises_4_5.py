@@ -68,6 +68,21 @@ def repeat(count, x, y, launch, stream):
         _E,
         BUS.name,
     ),
+    Wrong(
+        "a copy kept for the next call",
+        (
+            ("def repeat", "kept = {}\n\n\ndef repeat"),
+            (
+                "there = cp.asarray(x)",
+                "there = kept[x.ctypes.data] = kept.get(x.ctypes.data)\n"
+                "            if there is None:\n"
+                "                there = kept[x.ctypes.data] = cp.asarray(x)",
+            ),
+        ),
+        _C,
+        "wrong values",
+        mistake="in an earlier call",
+    ),
     Wrong("copies for a single pass", (("if count > 1", "if count > 0"),), _E, NEEDLESS.name),
     Wrong("copies always", (("if count > 1", "if True"),), _E, NEEDLESS.name),
     Wrong("copies from three passes on", (("if count > 1", "if count > 2"),), _E, BUS.name),

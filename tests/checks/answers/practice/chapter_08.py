@@ -73,6 +73,13 @@ WRONG = (
             "soundness",
             "hazard",
         ),
+        Wrong(
+            "never waits",
+            (("        cp.cuda.Stream.null.synchronize()\n", ""),),
+            "correctness",
+            "wrong values",
+            mistake="y is read before the kernel",
+        ),
         Wrong("keeps the input", (("y[0]", "x[0]"),), "correctness", "wrong values"),
     ),
 )
