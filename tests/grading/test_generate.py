@@ -64,6 +64,15 @@ def test_points_are_said_once(path: Path) -> None:
     assert re.findall(r"minutes, (\S+) points", text)[1:] == [f"{one:g}" for one in points]
 
 
+@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda p: p.stem)
+def test_minutes_of_a_notebook_are_those_of_its_exercises(path: Path) -> None:
+    title, *rest = (cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
+    stated = re.search(r"About (\d+) minutes", title)
+    assert stated and int(stated[1]) == sum(
+        int(minutes) for text in rest for minutes in re.findall(r"\*(\d+) min", text)
+    )
+
+
 def test_generate_all_writes_only_what_changed(tmp_path: Path) -> None:
     assert len(generate_all(ROOT / "solutions", tmp_path)) == len(SOLUTIONS)
     assert generate_all(ROOT / "solutions", tmp_path) == []

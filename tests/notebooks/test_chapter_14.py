@@ -71,8 +71,8 @@ SENTENCES = [
     ),
     Sentence(
         "s2-overhead",
-        "A pair of events takes more than a microsecond, even around nothing, and a single empty kernel between "
-        "the two makes it more than four.",
+        "A pair of events takes more than a microsecond, even around nothing, and in an empty queue a single empty "
+        "kernel between the two makes it more than four.",
         "overhead",
         lambda run: run.after("  0 empty kernels:") > 1 and run.after("  1 empty kernels:") > 4,
     ),
