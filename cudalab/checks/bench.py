@@ -29,6 +29,7 @@ from cudalab.sim.compiler import CompileError, Program, compile
 from cudalab.sim.compiler.runtime.layout import STALE
 from cudalab.sim.device.profile import load
 from cudalab.sim.machine.execution import Standalone, execute
+from cudalab.sim.machine.launch import workspace
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.launch.validation import LaunchError
 from cudalab.sim.machine.memory.allocation import OutOfMemory
@@ -290,6 +291,7 @@ class KernelBench(Bench):
         """Compile the answer and take it through the exercise."""
         self._buffers: list[Buffer] = []
         self._ran = False
+        workspace.forget()  # what a kernel reads before it writes is the same in each check
         program = self.program = self._compile()
         self._memory = Memory(CAPACITY)
         try:
@@ -421,9 +423,8 @@ class KernelBench(Bench):
         except CompileError as error:
             first = next((d for d in error.diagnostics if d.severity == "error"), None)
             text = f"line {first.line}: {first.text}" if first else str(error)
-            self.find(
-                "correctness", "does not compile", text, look="the compiler's message, at that line or just above"
-            )
+            look = "the compiler's message, at that line or just above"
+            self.find("correctness", "does not compile", text, look=look)
             raise Stop from None
         if self.exercise.kernel not in program.kernels:
             known = ", ".join(program.kernels) or "none"
@@ -467,8 +468,7 @@ class KernelBench(Bench):
         return self._read(buffer.pointer, buffer.before.size).reshape(buffer.before.shape)
 
     def _values(self, buffer: Buffer) -> np.ndarray:
-        rows = np.ascontiguousarray(self._bytes(buffer)[:, : buffer.row_bytes])
-        return rows.view(buffer.dtype).reshape(buffer.shape)
+        return np.ascontiguousarray(self._bytes(buffer)[:, : buffer.row_bytes]).view(buffer.dtype).reshape(buffer.shape)
 
     def _check_surroundings(self) -> None:
         """Inputs, and the padding of every row, must be unchanged. Then the buffers of this case are dropped."""

@@ -169,6 +169,12 @@ def test_same_seed_gives_the_same_result() -> None:
     assert str(check("04.1", wrong, seed=7)) == str(check("04.1", wrong, seed=7))
 
 
+def test_what_kernels_have_left_in_shared_memory_is_no_part_of_a_check() -> None:
+    (answer,) = [each for each in ANSWERS if str(each) == "06.5 threads beyond the edge leave"]
+    said = {str(check("06.5", answer.text, seed=1)) for _ in range(3)}
+    assert len(said) == 1 and "wrong values" in said.pop()
+
+
 def test_known_mistake_is_named() -> None:
     copied = """extern "C" __global__ void reverse(const float* x, float* y, int n) {
         int i = blockIdx.x * blockDim.x + threadIdx.x;

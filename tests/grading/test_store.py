@@ -105,46 +105,87 @@ def test_what_all_questions_of_a_submission_use_is_bounded(tmp_path: Path) -> No
     assert "MB of output and logs" in Used(stored=2 << 20).beyond(Used(seconds=1, stored=1 << 20))
 
 
+LAB = """
+exercises = ["04.1", "08.1", "08.5"]
+seed = 3
+[rubric]
+essay = 4
+[marks."student 1"]
+essay = 3
+"""
+"""A kernel, a function that uses the device, one that predicts, and a text that the teacher has marked."""
+
+
 def _class(folder: Path) -> Path:
-    """Six students with five answers between them."""
-    for number in range(5):
-        text = solution_of("04.1") + f"\n// {number}"
-        hand_in(folder, f"student {number}", {"reverse": text if number % 2 else text.replace("n - 1 - i", "n - i")})
-    hand_in(folder, "student 5", {"reverse": solution_of("04.1") + "\n// 1"})
+    """Six students, with two or three answers to each exercise between them: right, wrong, ended, and left out."""
+    kernel, upload, hazards = map(solution_of, ("04.1", "08.1", "08.5"))
+    kernels = [kernel, kernel.replace("n - 1 - i", "n - i"), kernel + "\n// by myself"]
+    uploads = [upload, upload.replace("x.nbytes", "len(x)"), "def upload(*given):\n    import os\n    os._exit(0)\n"]
+    for number in range(6):
+        student = f"student {number}"
+        hand_in(folder, student, {"reverse": kernels[number % 3]})
+        if number:
+            later = {"upload": uploads[number % 3], "hazards": hazards if number % 2 else "hazards = None"}
+            hand_in(folder, student, later, "08")
     return folder
+
+
+def _lab(folder: Path) -> tuple[str, str]:
+    (folder / "lab.toml").write_text(LAB)
+    return "--settings", str(folder / "lab.toml")
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_order_and_number_of_workers_make_no_difference(tmp_path: Path, bwrap_path: str) -> None:
-    folder = _class(tmp_path / "submitted")
-    (tmp_path / "lab.toml").write_text('exercises = ["04.1"]\nseed = 3\n')
-    settings = ("--settings", tmp_path / "lab.toml")
+    folder, settings = _class(tmp_path / "submitted"), _lab(tmp_path)
     found: list[dict[str, Any]] = []
     for name, sources, jobs in (("a", [folder], "1"), ("b", sorted(folder.iterdir(), reverse=True), "3")):
         assert grade(*sources, "--out", tmp_path / name, *settings, "--jobs", jobs) == 0
         found.append(scores(tmp_path / name))
-    assert found[0] == {f"student {number}/04.1": score for number, score in enumerate(_in_order(found[1]))}
-
-
-def _in_order(found: dict[str, Any]) -> list[Any]:
-    return [found[name] for name in sorted(found)]
+    assert found[0] == {
+        f"student {number}/{exercise}": found[1][f"student {number}/{exercise}"]
+        for number in range(6)
+        for exercise in ("04.1", "08.1", "08.5")
+    }
+    assert {score["state"] for score in found[0].values()} == {"graded", "missing"}
+    points = [found[0][f"student 1/{exercise}"]["points"] for exercise in ("04.1", "08.1", "08.5")]
+    assert points[0] == 0 and points[2] == 4 and found[0]["student 0/04.1"]["points"] == 3
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_killed_ten_times_it_gives_the_same_scores(tmp_path: Path, bwrap_path: str) -> None:
-    folder = _class(tmp_path / "submitted")
-    (tmp_path / "lab.toml").write_text('exercises = ["04.1"]\nseed = 3\n')
-    arguments = ["--settings", str(tmp_path / "lab.toml"), "--cache", str(CACHE)]
-    assert grade(folder, "--out", tmp_path / "whole", "--settings", tmp_path / "lab.toml") == 0
-    command = [sys.executable, "-m", "cudalab", "grade", str(folder), "--out", str(tmp_path / "out"), *arguments]
+def test_killed_ten_times_it_gives_the_same_scores_each_once(tmp_path: Path, bwrap_path: str) -> None:
+    folder, settings = _class(tmp_path / "submitted"), _lab(tmp_path)
+    assert grade(folder, "--out", tmp_path / "whole", *settings) == 0
+    command = [sys.executable, "-m", "cudalab", "grade", str(folder), "--out", str(tmp_path / "out"), *settings]
+    kept: dict[str, Any] = {}
     for number in range(10):
         process = subprocess.Popen(
-            [*command, "--resume"], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ
+            [*command, "--cache", str(CACHE), "--resume"],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=os.environ,
         )
         time.sleep(0.5 + 1.1 * number)
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert grade(folder, "--out", tmp_path / "out", "--settings", tmp_path / "lab.toml", "--resume") == 0
+        now = _results(tmp_path / "out")
+        assert kept.items() <= now.items()
+        kept = now
+    assert grade(folder, "--out", tmp_path / "out", *settings, "--resume") == 0
     assert scores(tmp_path / "out") == scores(tmp_path / "whole")
+    assert kept.items() <= _results(tmp_path / "out").items()
+    assert set(_results(tmp_path / "out")) == set(_results(tmp_path / "whole"))
+
+
+def _results(out: Path) -> dict[str, Any]:
+    """What the store has of each answer, with the time that it took: another if it had been graded again."""
+    if not (out / "grades.sqlite").exists():
+        return {}
+    store = Store(out / "grades.sqlite")
+    try:
+        return dict(store.done(store.latest()))
+    finally:
+        store.close()

@@ -260,6 +260,11 @@ def borrow() -> Workspace:
         return Workspace()
 
 
+def forget() -> None:
+    """What ended blocks have left in shared and local memory is found by no later kernel of this thread."""
+    _idle.clear()
+
+
 def give_back(workspace: Workspace) -> None:
     workspace._keep = workspace._graphs = None
     workspace.allocations = []
