@@ -41,10 +41,10 @@ def kernel(graph: Any, after: Sequence[Node], params: Any) -> Node:
     return cudart.cudaGraphNode_t(int(node))
 
 
-def memset(graph: Any, after: Sequence[Node], pointer: int, value: int, size: int) -> Node:
+def memset(graph: Any, after: Sequence[Node], pointer: int, value: int, size: int, element: int = 1) -> Node:
     params = cudart.cudaMemsetParams()
-    params.dst, params.value, params.width = pointer, value, size
-    params.elementSize, params.height, params.pitch = 1, 1, 0
+    params.dst, params.value, params.width = pointer, value, size // element
+    params.elementSize, params.height, params.pitch = element, 1, 0
     return checked(cudart.cudaGraphAddMemsetNode(graph, list(after), len(after), params))
 
 

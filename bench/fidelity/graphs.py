@@ -206,6 +206,17 @@ def kinds(lab: Laboratory) -> Result:
             yield f"{count} {kind} nodes", on_device(lab, builder.of(count, "chain", add))
 
 
+@experiment("graphs: chains of ten memsets", half="calibration")
+def memsets(lab: Laboratory) -> Result:
+    builder = Builder(lab)
+    for size, element in ((4, 1), (KIB, 1), (KIB, 4), (4 * KIB, 1), (8 * KIB, 1), (64 * KIB, 1), (KIB * KIB, 1)):
+
+        def add(made: Any, after: Sequence[Node], size: int = size, element: int = element) -> Node:
+            return nodes.memset(made, after, builder.out, 0, size, element)
+
+        yield f"{size} bytes, {element} an element", on_device(lab, builder.of(10, "chain", add))
+
+
 @experiment("graphs: host, child and memory nodes")
 def further_kinds(lab: Laboratory) -> Result:
     builder = Builder(lab)

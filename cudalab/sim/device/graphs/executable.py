@@ -17,7 +17,7 @@ from typing import Any
 
 from cudalab.sim.device.caller import Place
 from cudalab.sim.device.graphs.conditional import CONDITIONAL_END, Bodies, ConditionalHandle
-from cudalab.sim.device.graphs.content import MEMORY_NODES, Content
+from cudalab.sim.device.graphs.content import MEMORY_NODES, Content, NodeKind
 from cudalab.sim.device.graphs.graph import PROGRAMMATIC_TYPE, STARTED, Graph, Node
 from cudalab.sim.device.graphs.user_object import References
 from cudalab.sim.device.queue.kernel_launch import KernelLaunch
@@ -27,6 +27,8 @@ from cudalab.sim.device.queue.transfer import Memset
 
 DEVICE_LAUNCH, NODE_PRIORITY = 4, 8
 EDGE, GRAPH = "graph edge", "graph"
+_IN_PASSING = (NodeKind.EMPTY, NodeKind.GRAPH, *MEMORY_NODES)
+"""Nodes that take the device no time: their edges are those of what lies around them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +149,7 @@ class ExecutableNode:
         self.turn = 0
         """How many others start before it of those that wait for the same node, or for the launch."""
         self.continues = False
-        """Is it a kernel, or a copy within the device, behind such?"""
+        """Is it a kernel, or a copy within the device, behind such? What takes no time may lie between them."""
         self.label = node.label
         self.bodies: Bodies | None = None
         """What a conditional node may run."""
@@ -240,12 +242,14 @@ class ExecutableGraph:
     def _line_up(self) -> None:
         """Find out which nodes start together and which follow each other on the SMs."""
         started: dict[int, int] = {}
+        on_sms: list[bool] = []
         for node in self.nodes:
             last = node.before[-1] if node.before else -1
             node.turn = started.get(last, 0)
             started[last] = node.turn + 1
-            follows = any(self.nodes[place].work.engine == "sm" for place in node.before)
+            follows = any(on_sms[place] for place in node.before)
             node.continues = follows and not isinstance(node.work, Memset)
+            on_sms.append(node.work.engine == "sm" or (follows and node.content.kind in _IN_PASSING))
 
     def _divide(self) -> None:
         """Give every node a branch: that of a node it waits for and that nobody else continues, else a new one."""

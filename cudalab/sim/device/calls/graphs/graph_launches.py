@@ -39,6 +39,10 @@ _NO_LAUNCH = -1
 """Instead of the number of a start: the run of a graph that the host launched ends before its launch does."""
 
 
+_TOGETHER = 2
+"""Branches that a launch begins with; for more of them the device turns to further queues first."""
+
+
 class GraphLauncher:
     """Issues the operations of launches."""
 
@@ -89,7 +93,7 @@ class GraphLauncher:
         conditional node that they are part of. ``by_kernel``: a kernel launched it."""
         scheduler, constants = self._state.scheduler, self._state.profile.device
         overlap = round(constants["device_graph_overlap" if by_kernel else "graph_overlap"])
-        fork = round(constants["graph_fork"])
+        fork, fan = round(constants["graph_fork"]), round(constants["graph_fan"])
         own = bool(whole.flags & NODE_PRIORITY)
         made: list[Operation] = []
         turns: dict[int, Turn] = {}
@@ -110,7 +114,7 @@ class GraphLauncher:
             else:
                 operation = self._issue_node(node, after)
             if operation.engine == "sm":
-                operation.delay = node.turn * fork
+                operation.delay = node.turn * fork + (fan if node.turn >= _TOGETHER and not node.before else 0)
                 kernel = node.content.kernel
                 operation.priority = kernel.priority if own and kernel is not None else stream.priority
                 if operation.prerequisite is not None and node.programmatic is not None:
