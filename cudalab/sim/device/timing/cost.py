@@ -15,7 +15,7 @@ the time of one block without contention: its longest warp's dependency chain of
     bytes, a partial store to a sector makes DRAM read the rest of it, and each 128-byte line has a cost of its own.
 ``bus``
     bytes of host memory that a kernel reads and writes by their mapped addresses, over the bandwidth of the bus. The
-    bus moves bytes in both directions at once.
+    bus moves bytes in both directions at once, but for the stores of the last warps.
 ``link``
     bytes of a peer's memory that a kernel reads and writes, over the bandwidth of the link between the devices, which
     moves bytes in both directions at once. What it costs the peer's own L2 and DRAM is left out: they are faster.
@@ -230,7 +230,7 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
         "dispatch": work.blocks * c["block_dispatch"],
         "issue": an_sm * max(pipes.values()) / c["schedulers"],
         "memory": memory,
-        "bus": _bus(profile, work),
+        "bus": _bus(profile, work, capacity),
         "link": _link(profile, work),
         "L2": max(exchanged, work.l2_lines * c["l2_request"] * cycle / busy, partial),
         "shared": an_sm
@@ -486,11 +486,16 @@ def _memory(profile: Profile, work: Workload) -> float:
     return time if met is None else time + squeezed(profile, met.use, read, write, bandwidth)
 
 
-def _bus(profile: Profile, work: Workload) -> float:
-    """ns for the bytes of host memory. While both directions are busy, each is a little slower."""
+def _bus(profile: Profile, work: Workload, capacity: int) -> float:
+    """ns for the bytes of host memory. While both directions are busy, each is a little slower. What the last warps
+    store crosses when nothing is left to load."""
     c = profile.device
-    less, more = sorted((work.host_loaded, work.host_stored))
-    return c["bus_byte"] * (more + less * (c["bus_contention"] - 1.0))
+    loads, stores = work.host_loaded * c["bus_load"], work.host_stored
+    warps = min(work.blocks, capacity) * math.ceil(work.threads / WARP)
+    of_one = stores / work.kinds["store"] if work.kinds.get("store") else 0.0
+    last = min(stores, warps * of_one) if loads else 0.0
+    contention = min(loads, stores) * (c["bus_contention"] - 1.0)
+    return c["bus_byte"] * (max(loads, stores - last) + last + contention)
 
 
 def _link(profile: Profile, work: Workload) -> float:
@@ -509,7 +514,7 @@ def _fraction(profile: Profile, work: Workload, bound: str, ns: int) -> float:
     if bound == "shared":
         return min(1.0, (work.shared_wavefronts + work.l1_turns + work.shuffles) / cycles)
     if bound == "bus":
-        return min(1.0, max(work.host_loaded, work.host_stored) * c["bus_byte"] / ns)
+        return min(1.0, max(work.host_loaded * c["bus_load"], work.host_stored) * c["bus_byte"] / ns)
     if bound == "link":
         return min(1.0, _link(profile, work) / ns)
     moved = work.dram_read + work.dram_fill + work.stored_sectors * SECTOR

@@ -92,4 +92,6 @@ def test_a_launch_takes_what_it_takes_on_an_h200(
 ) -> None:
     assert catalogue() and EXPERIMENTS[experiment].side == side(experiment) == "calibration"
     for variant, count in variants.items():
-        assert launch_time(device, make(device, count)) == pytest.approx(MEASURED[experiment][variant], rel=0.13), variant
+        assert launch_time(device, make(device, count)) == pytest.approx(MEASURED[experiment][variant], rel=0.13), (
+            variant
+        )

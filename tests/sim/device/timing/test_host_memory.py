@@ -7,6 +7,9 @@ import struct
 import numpy as np
 import pytest
 
+from bench.fidelity.catalogue import catalogue
+from bench.fidelity.experiment import EXPERIMENTS
+from bench.fidelity.stored import everything
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import Device
 
@@ -21,6 +24,10 @@ __global__ void again(const float *x, float *y, int n) {  // each block reads al
         for (int i = threadIdx.x; i < n; i += blockDim.x) sum += x[i];
     y[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
+__global__ void copy(const float *x, float *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = x[i];
+}
 __global__ void follow(const float *const *x, float *y, int n) { y[threadIdx.x] = x[0][threadIdx.x]; }
 __global__ void add(int *x) { atomicAdd(&x[threadIdx.x], 1); }
 }
@@ -34,7 +41,9 @@ class Lab:
     def __init__(self) -> None:
         self.device = Device()
         self.module = self.device.load_module(compile(SOURCE))
-        self.bus = self.device.profile.device["bus_byte"]
+        constants = self.device.profile.device
+        self.bus = constants["bus_byte"] * constants["bus_load"]
+        """ns for a byte that a kernel loads."""
 
     def time(self, name: str, layout: str, *values: int, blocks: int = BLOCKS) -> object:
         function = self.device.get_function(self.module, name)
@@ -71,6 +80,20 @@ def test_both_directions_at_once_take_little_longer_than_one(lab):
     assert 1.02 * one.ns < both.ns < 1.2 * one.ns
 
 
+@pytest.mark.parametrize(
+    ("name", "both"),
+    [("mapped memory: reads by size", False), ("mapped memory: reads and writes by size", True)],
+)
+def test_a_thread_for_each_element_takes_what_it_takes_on_an_h200(lab, name, both):
+    catalogue()
+    assert EXPERIMENTS[name].side == "calibration"
+    for variant, measured in everything().figures[name].items():
+        n = {"64 KB": 16 << 10, "1 MB": 256 << 10, "16 MB": 4 << 20}[variant]
+        host, back = lab.device.malloc_host(4 * n), (lab.device.malloc_host if both else lab.device.malloc)(4 * n)
+        found = lab.time("copy", "QQ", host, back, blocks=n // THREADS).ns + lab.device.profile.device["event_record"]
+        assert found == pytest.approx(1000 * measured, rel=0.15), variant
+
+
 def test_registered_memory_counts_as_well(lab):
     array, here = np.ones(N, np.float32), lab.device.malloc(SIZE)
     lab.device.host_register(array.ctypes.data, SIZE)
@@ -94,9 +117,10 @@ def test_memory_behind_a_pointer_is_found(lab):
 
 
 def test_an_atomic_crosses_the_bus_in_both_directions(lab):
-    host, contention = lab.device.malloc_host(4096), lab.device.profile.device["bus_contention"]
+    host, constants = lab.device.malloc_host(4096), lab.device.profile.device
     found = lab.time("add", "Q", host, blocks=1)
-    assert found.terms["bus"] == pytest.approx(4 * THREADS * lab.bus * contention)
+    slower = constants["bus_byte"] * (constants["bus_contention"] - 1)
+    assert found.terms["bus"] == pytest.approx(4 * THREADS * (lab.bus + slower))
 
 
 def test_a_small_read_takes_a_round_trip_over_the_bus(lab):
