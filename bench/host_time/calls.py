@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -172,7 +173,11 @@ def memory(bench: Bench) -> Made:
 
 
 def slow_memory(bench: Bench) -> Made:
-    """Calls that may wait for the device or take long; timed from an idle one only."""
+    """Calls that may wait for the device or take long; timed from an idle one only. Other small allocations are there
+    all the time: without one the last free of each kind would give a chunk back to the system."""
+    others = checked(cudart.cudaMalloc(4096)), checked(cudart.cudaMallocHost(4096))
+    weakref.finalize(bench, cudart.cudaFree, others[0])
+    weakref.finalize(bench, cudart.cudaFreeHost, others[1])
 
     def by_call(allocate: Callable[..., Any], free: Callable[..., Any], *size: int) -> None:
         checked(free(checked(allocate(*size))))

@@ -36,25 +36,13 @@ ALIKE = (
     "dependent launches: chains of empty kernels",
     "graphs: kernels of 10 us by shape",
 )
-#: Experiments that no GPU has run yet: those that take two, and new ones. The list shrinks with the next figures.
+#: Experiments that no GPU has run yet, because they take two. The list shrinks with the next figures.
 AWAITING_GPU = {
-    "graphs, rows: first launch, host time",
-    "graphs, rows: instantiation, host time",
-    "graphs, rows: later launch, host time",
-    "graphs, rows: launch, device time",
-    "graphs, rows: whole update, host time",
-    "graphs, wide rows: first launch, host time",
-    "graphs, wide rows: instantiation, host time",
-    "graphs, wide rows: later launch, host time",
-    "graphs, wide rows: launch, device time",
-    "graphs, wide rows: whole update, host time",
-    "graphs: chains of ten memsets",
     "peers: a kernel on each device",
     "peers: a peer copy, or two copies over the host",
     "peers: dependent loads from a peer's memory",
     "peers: events between two streams",
     "peers: two copies of 16 MB, until done",
-    "short copies to the device behind a kernel",
 }
 #: The kernels of one of these topics are one module, which takes the compiler seconds; a run takes one of the topics.
 LARGE_TOPICS = ("memory", "arithmetic", "algorithms")

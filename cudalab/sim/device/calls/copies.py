@@ -205,7 +205,8 @@ class CopyCalls(CallGroup):
         if src_kind == "pinned":
             self.state.spend(host["memcpy_async"])
             duration = transfers.bus_copy(self.state.profile, src.bytes, "h2d")
-            copy = self._issue_copy(f"{name} H2D", stream, dst, src, "h2d", duration)
+            short = src.bytes <= self.state.profile.device["copy_inline_limit"]
+            copy = self._issue_copy(f"{name} H2D", stream, dst, src, "h2d", duration, short=short)
             if not asynchronous:
                 self.state.wait(copy)
             return
@@ -229,7 +230,7 @@ class CopyCalls(CallGroup):
             self.state.spend(time)
             return
         self.state.spend(host["staging_start"])
-        duration = transfers.staged_copy(self.state.profile, src.bytes)
+        duration = transfers.staged_copy(self.state.profile, src.bytes, "h2d")
         self.state.wait(self._issue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken))
 
     def _make_room_for_staging(self, size: int) -> None:
@@ -250,7 +251,7 @@ class CopyCalls(CallGroup):
             if not asynchronous:
                 self.state.wait(copy)
             return
-        duration = max(duration, transfers.staged_copy(self.state.profile, src.bytes))
+        duration = max(duration, transfers.staged_copy(self.state.profile, src.bytes, "d2h"))
         self.state.wait(self._issue_copy(f"{name} D2H pageable", stream, dst, src, "d2h", duration))
 
     def _issue_copy(
@@ -263,8 +264,10 @@ class CopyCalls(CallGroup):
         duration: int,
         taken: np.ndarray | None = None,
         staging: int = 0,
+        *,
+        short: bool = False,
     ) -> CopyOperation:
-        work = Copy(name, self.state.memory, src, dst, engine, duration, taken is not None, staging)
+        work = Copy(name, self.state.memory, src, dst, engine, duration, taken is not None, staging, short)
         copy = self.state.issue(work, stream)
         if taken is not None:
             copy.stage(taken)
@@ -348,15 +351,13 @@ def copy_work(state: DeviceState, name: str, dst: CopyRegion, src: CopyRegion, k
     engine = "h2d" if to == "device" else "d2h"
     duration = transfers.bus_copy(profile, src.bytes, engine)
     if "pageable" in (to, source):
-        duration = max(duration, transfers.staged_copy(profile, src.bytes))
+        duration = max(duration, transfers.staged_copy(profile, src.bytes, engine))
     return Copy(f"{name} {engine.upper()}", state.memory, src, dst, engine, duration)
 
 
 def memset_work(state: DeviceState, region: CopyRegion, value: int, element: int, *, in_graph: bool = False) -> Memset:
-    """A memset of a region whose place is known. In a graph small ones are kernels, too."""
+    """A memset of a region whose place is known."""
     bits = value & ((1 << 8 * element) - 1)
     data = np.frombuffer(bits.to_bytes(element, "little"), np.uint8)
-    duration = transfers.memset(state.profile, region.bytes)
-    if in_graph:
-        duration = max(duration, round(state.profile.device["graph_memset"]))
+    duration = transfers.memset(state.profile, region.bytes, in_graph=in_graph)
     return Memset(state.memory, region, data, duration)

@@ -14,14 +14,26 @@ from cuda.bindings.runtime import cudaError_t
 
 from cudalab.sim.device import host_address
 from cudalab.sim.device.calls.allocator import Allocator
+from cudalab.sim.device.calls.chunks import Chunks
 from cudalab.sim.device.calls.group import CallGroup, call
 from cudalab.sim.device.calls.pools import PoolCalls
 from cudalab.sim.device.declaration import Address, Allocates, InCapture, Waits
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.state import DeviceState
+from cudalab.sim.machine.memory.allocation import Allocation
 
 PITCH_ALIGNMENT = 512
-_SMALL = 1 << 20
+_ALLOCATE = {
+    "device": ("malloc_small", "malloc", "malloc_byte"),
+    "pinned": ("malloc_host_small", "malloc_host", "malloc_host_byte"),
+}
+_FREE = {
+    "device": ("free_small", "free", "free_byte"),
+    "managed": ("free_small", "free", "free_byte"),
+    "pinned": ("free_host_small", "free_host", "free_host_byte"),
+}
+"""Constants by kind of memory: for a part of a chunk; for what comes from the system or goes back to it, and for each
+byte of that."""
 _HOST_ALLOC_FLAGS = 7
 _HOST_REGISTER_FLAGS = 15
 _PORTABLE, _MAPPED, _WRITE_COMBINED = 1, 2, 4
@@ -46,6 +58,7 @@ class MemoryCalls(CallGroup):
         self._allocator, self._pools = allocator, pools
 
     def clear(self) -> None:
+        self._chunks: dict[tuple[str, int], Chunks] = {}
         self._host_flags: dict[int, int] = {}
         self._registered: dict[int, tuple[int, int]] = {}
 
@@ -54,9 +67,7 @@ class MemoryCalls(CallGroup):
     @call("cudaMalloc", "cuMemAlloc", cost=None, allocates=Allocates.DEVICE, in_capture=InCapture.UNSAFE)
     def malloc(self, size: int) -> Address:
         """Allocate ``size`` bytes aligned to 256; address 0 for 0 bytes."""
-        host = self.state.profile.host
-        self.state.spend(host["malloc_small"] if size < _SMALL else host["malloc"] + size * host["malloc_byte"])
-        return self._allocator.allocate(size, "device", "cudaMalloc")
+        return self._allocate(size, "device", "cudaMalloc")
 
     @call("cudaFree", "cuMemFree", cost=None, waits=Waits.DEVICE, in_capture=InCapture.UNSAFE)
     def free(self, pointer: Address) -> None:
@@ -72,8 +83,7 @@ class MemoryCalls(CallGroup):
         allocation = self._allocator.owned(pointer, ("device", "managed"), "cudaFree")
         if self._pools.free_at_once(allocation):
             return self.state.spend(host["malloc_async"])
-        small = allocation.size < _SMALL
-        self.state.spend(host["free_small"] if small else host["free"] + allocation.size * host["free_byte"])
+        self._spend_free(allocation)
         self.state.wait_for_all(device=allocation.device)
         self._allocator.release(pointer, "cudaFree")
         return None
@@ -89,13 +99,12 @@ class MemoryCalls(CallGroup):
         return self._pitched(width, height, depth, "cudaMalloc3D")
 
     def _pitched(self, width: int, height: int, depth: int, name: str) -> tuple[int, int]:
-        host = self.state.profile.host
         if min(width, height, depth) < 0:
             raise invalid_value(f"{name}: sizes must not be negative (got {width} x {height} x {depth})")
         pitch = -(-width // PITCH_ALIGNMENT) * PITCH_ALIGNMENT
         size = pitch * height * depth
-        self.state.spend(host["malloc_small"] if size < _SMALL else host["malloc"] + size * host["malloc_byte"])
-        return (self._allocator.allocate(size, "device", name), pitch) if size else (0, 0)
+        pointer = self._allocate(size, "device", name)
+        return (pointer, pitch) if size else (0, 0)
 
     @call("cudaMallocManaged", "cuMemAllocManaged", cost=None, allocates=Allocates.MANAGED, in_capture=InCapture.UNSAFE)
     def malloc_managed(self, size: int, flags: int = 1) -> Address:
@@ -105,6 +114,34 @@ class MemoryCalls(CallGroup):
         if flags not in (1, 2):
             raise invalid_value(f"cudaMallocManaged: flags must be cudaMemAttachGlobal (1) or Host (2), got {flags}")
         return self._allocator.allocate(size, "managed", "cudaMallocManaged")
+
+    # -- what it takes -------------------------------------------------------------------------------------------------
+
+    def _chunks_of(self, kind: str, device: int) -> Chunks:
+        size = int(self.state.profile.host["allocation_chunk"])
+        return self._chunks.setdefault((kind, 0 if kind == "pinned" else device), Chunks(size))
+
+    def _allocate(self, size: int, kind: str, name: str) -> int:
+        """An allocation and its time: a part of a chunk where there is room, else at least a chunk."""
+        chunks = self._chunks_of(kind, self.state.contexts.number)
+        part = size <= 0 or chunks.has_room(size)
+        self._spend(_ALLOCATE[kind], 0 if part else max(size, chunks.size))
+        pointer = self._allocator.allocate(size, kind, name)
+        if 0 < size < chunks.size:
+            chunks.add(pointer, size)
+        return pointer
+
+    def _spend_free(self, allocation: Allocation) -> None:
+        """The time of a free, which gives a chunk back with the last of it."""
+        chunks = self._chunks_of(allocation.kind, allocation.device)
+        gone = chunks.remove(allocation.pointer)
+        part = gone is False
+        self._spend(_FREE[allocation.kind], 0 if part else max(allocation.size, chunks.size if gone else 0))
+
+    def _spend(self, constants: tuple[str, str, str], size: int) -> None:
+        """The time for so many bytes from the system or back to it; 0 for a part of a chunk that stays."""
+        part, call, byte = (self.state.profile.host[name] for name in constants)
+        self.state.spend(call + size * byte if size else part)
 
     # -- page-locked host memory ---------------------------------------------------------------------------------------
 
@@ -119,13 +156,11 @@ class MemoryCalls(CallGroup):
     )
     def malloc_host(self, size: int, flags: int = 0) -> Address:
         """Allocate page-locked memory, mapped for the device at the same address."""
-        host = self.state.profile.host
         if flags & ~_HOST_ALLOC_FLAGS or flags < 0:
             raise invalid_value(
                 f"cudaHostAlloc: flags {flags} are none of cudaHostAllocPortable (1), Mapped (2) and WriteCombined (4)"
             )
-        self.state.spend(host["malloc_host"] + size * host["malloc_host_byte"])
-        pointer = self._allocator.allocate(size, "pinned", "cudaHostAlloc")
+        pointer = self._allocate(size, "pinned", "cudaHostAlloc")
         if pointer:
             # mapped always, with unified addressing; one device alone calls portable what is not write-combining
             portable = self.state.profile.devices == 1 and not flags & _WRITE_COMBINED
@@ -139,7 +174,7 @@ class MemoryCalls(CallGroup):
         if not pointer:
             return self.state.spend(host["query"])
         allocation = self._allocator.owned(pointer, ("pinned",), "cudaFreeHost")
-        self.state.spend(host["free_host"] + allocation.size * host["free_host_byte"])
+        self._spend_free(allocation)
         self.state.wait_for_all()
         self._allocator.release(pointer, "cudaFreeHost")
         self._host_flags.pop(pointer, None)

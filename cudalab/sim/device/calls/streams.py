@@ -277,7 +277,9 @@ class StreamCalls(CallGroup):
 
     @call("cudaEventQuery", "cuEventQuery", cost="event_query", in_capture=_UNSAFE)
     def event_query(self, event: Handle) -> bool:
-        """Is the event complete? One that was never recorded is."""
+        """Is the event complete? One that was never recorded is. The question takes longer while the device works."""
+        if not self.state.scheduler.idle:
+            self.state.spend(self.state.profile.host["event_query_busy"])
         target = self.state.scheduler.streams.find_event(event)
         self.state.captures.refuse_event(target, "cudaEventQuery")
         if target.record is not None and target.record.done:

@@ -127,6 +127,7 @@ class ExecutableNode:
         "content",
         "continues",
         "enabled",
+        "follows_host",
         "label",
         "node",
         "place",
@@ -150,6 +151,8 @@ class ExecutableNode:
         """How many others start before it of those that wait for the same node, or for the launch."""
         self.continues = False
         """Is it a kernel, or a copy within the device, behind such? What takes no time may lie between them."""
+        self.follows_host = False
+        """Has the host just called another function when this node is due?"""
         self.label = node.label
         self.bodies: Bodies | None = None
         """What a conditional node may run."""
@@ -195,6 +198,8 @@ class ExecutableGraph:
         """Into how many chains the nodes fall."""
         self._flatten(graph, [])
         self.roots = sum(not node.before for node in self.nodes)
+        self.joins = sum(max(0, len(node.before) - 1) for node in self.nodes)
+        """Edges of nodes beyond the first of each."""
         self.memory_contents = [node.content for node in self.nodes if node.content.kind in MEMORY_NODES]
         """What its allocation and free nodes do, in the order of execution."""
         self._leaves = self._find_leaves()
@@ -249,7 +254,11 @@ class ExecutableGraph:
             started[last] = node.turn + 1
             follows = any(on_sms[place] for place in node.before)
             node.continues = follows and not isinstance(node.work, Memset)
+            node.follows_host = bool(node.before) and all(self._calls_host(place) for place in node.before)
             on_sms.append(node.work.engine == "sm" or (follows and node.content.kind in _IN_PASSING))
+
+    def _calls_host(self, place: int) -> bool:
+        return self.nodes[place].content.kind is NodeKind.HOST
 
     def _divide(self) -> None:
         """Give every node a branch: that of a node it waits for and that nobody else continues, else a new one."""

@@ -289,6 +289,11 @@ class Work(Generic[O_co]):
         return self.name
 
     @property
+    def comes_with_commands(self) -> bool:
+        """Is it so short a copy that the commands of its stream bring it along, and no engine has to be told of it?"""
+        return False
+
+    @property
     def separator(self) -> str:
         """What kind of separator it is on devices that have such (implicit_synchronization.py)."""
         return ""

@@ -359,7 +359,8 @@ class Scheduler:
         """``operation`` has nothing left to wait for; ``cause`` came last."""
         time = now = self.loop.now
         if operation.engine in ("h2d", "d2h") and cause.lane not in ("", operation.engine):
-            time += self._switch  # a copy engine is told by another engine; kernels wait for copies at no cost
+            # a copy engine is told by another engine; kernels wait for copies at no cost
+            time += 0 if operation.work.comes_with_commands else self._switch
         time += operation.delay
         if time > operation.earliest:
             operation.wait_reason, operation.wait_cause = rule, cause

@@ -95,6 +95,11 @@ class Copy(Work[CopyOperation]):
     staging: int = 0
     """Where the host goes on staging the source while the copy runs: ns from the call until the last piece can have
     arrived."""
+    short: bool = False
+
+    @property
+    def comes_with_commands(self) -> bool:
+        return self.short
 
     @property
     def bytes(self) -> int:

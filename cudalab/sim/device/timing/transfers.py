@@ -26,19 +26,21 @@ def device_copy(profile: Profile, size: int) -> int:
     return round(profile.device["copy_d2d_start"] + 2 * size / bandwidth)
 
 
-def staged_copy(profile: Profile, size: int) -> int:
-    """ns of a copy from or to pageable memory: the host copies piece by piece through page-locked memory. Host and bus
-    work side by side, but for the first piece."""
-    host, bus = profile.host["staging_byte"], profile.device["bus_byte"]
-    return round(size * max(host, bus) + min(size, profile.host["staging_piece"]) * min(host, bus))
+def staged_copy(profile: Profile, size: int, direction: str) -> int:
+    """ns of a copy from (``h2d``) or to (``d2h``) pageable memory: the host copies piece by piece through page-locked
+    memory. Host and bus work side by side, but for the first piece."""
+    host, bus, first = profile.host, profile.device["bus_byte"], min(size, profile.host["staging_piece"])
+    if direction == "d2h":
+        return round(size * max(host["staging_out_byte"], bus) + first * host["staging_out_first"])
+    return round(size * max(host["staging_byte"], bus) + first * min(host["staging_byte"], bus))
 
 
-def memset(profile: Profile, size: int) -> int:
-    """ns of a memset: small ones are done by the front end, large ones by a kernel."""
+def memset(profile: Profile, size: int, *, in_graph: bool = False) -> int:
+    """ns of a memset: small ones are done by the front end, large ones by a kernel, which a graph has ready."""
     c = profile.device
     if size <= c["memset_inline_limit"]:
         return round(c["memset_inline"] + size * c["memset_inline_byte"])
-    return round(c["memset_start"] + size / (c["memset_bandwidth"] * 1e3))
+    return round(c["graph_memset" if in_graph else "memset_start"] + size / (c["memset_bandwidth"] * 1e3))
 
 
 def memset_call(profile: Profile, size: int) -> float:

@@ -74,12 +74,18 @@ class GraphExecutionCalls(CallGroup):
         self.take_handles(made, found)
         for each in found.all_graphs():
             made.references.copy_of(each.references)
-        host = self.state.profile.host
-        branches = max(0, made.branches - 1)
-        time = len(made.nodes) * host["graph_instantiate_node"] + branches * host["graph_instantiate_branch"]
-        self.state.spend(host["graph_instantiate"] + time + made.for_device * host["device_graph_instantiate"])
+        self.state.spend(self._instantiation_time(made))
         self._executables[made.handle] = made
         return made.handle
+
+    def _instantiation_time(self, made: ExecutableGraph) -> float:
+        """ns: nodes, branches, of which many take longer each, and edges that join branches."""
+        host = self.state.profile.host
+        branches = max(0, made.branches - 1)
+        further = max(0.0, branches - host["graph_instantiate_branches"])
+        time = len(made.nodes) * host["graph_instantiate_node"] + made.joins * host["graph_instantiate_edge"]
+        time += (branches - further) * host["graph_instantiate_branch"] + further * host["graph_instantiate_further"]
+        return host["graph_instantiate"] + time + made.for_device * host["device_graph_instantiate"]
 
     @call("cudaGraphExecDestroy", "cuGraphExecDestroy", cost="graph_create")
     def graph_exec_destroy(self, executable: Handle) -> None:
@@ -115,8 +121,9 @@ class GraphExecutionCalls(CallGroup):
         """What a launch needs goes to the device, unless it is there."""
         host = self.state.profile.host
         graph.upload()
-        nodes, branches = len(graph.nodes), graph.branches
-        time = nodes * host["graph_upload_node"] + branches * host["graph_upload_branch"]
+        roots, branches = graph.roots, graph.branches - graph.roots
+        time = len(graph.nodes) * host["graph_upload_node"] + roots * host["graph_upload_root"]
+        time += branches * host["graph_upload_branch"]
         memory = self.state.graph_memory
         for device, size in graph.allocates().items():
             memory.usage(device).take(size, memory.held(device))

@@ -93,7 +93,6 @@ class GraphLauncher:
         conditional node that they are part of. ``by_kernel``: a kernel launched it."""
         scheduler, constants = self._state.scheduler, self._state.profile.device
         overlap = round(constants["device_graph_overlap" if by_kernel else "graph_overlap"])
-        fork, fan = round(constants["graph_fork"]), round(constants["graph_fan"])
         own = bool(whole.flags & NODE_PRIORITY)
         made: list[Operation] = []
         turns: dict[int, Turn] = {}
@@ -114,7 +113,7 @@ class GraphLauncher:
             else:
                 operation = self._issue_node(node, after)
             if operation.engine == "sm":
-                operation.delay = node.turn * fork + (fan if node.turn >= _TOGETHER and not node.before else 0)
+                operation.delay = self._delay(node)
                 kernel = node.content.kernel
                 operation.priority = kernel.priority if own and kernel is not None else stream.priority
                 if operation.prerequisite is not None and node.programmatic is not None:
@@ -124,8 +123,17 @@ class GraphLauncher:
                     operation.saved = overlap
                 if environment is not None and isinstance(operation, KernelOperation):
                     operation.graphs = Launches(self._environments, environment, operation)
+            elif node.follows_host and node.content.kind is NodeKind.HOST:
+                operation.saved = round(constants["host_function_notice"] - constants["host_function_next"])
             made.append(operation)
         return made
+
+    def _delay(self, node: ExecutableNode) -> int:
+        """ns that a node starts after what it waits for: those that are due together start in turn."""
+        constants = self._state.profile.device
+        if node.before:
+            return round(node.turn * constants["graph_fork_behind"])
+        return round(node.turn * constants["graph_fork"] + (node.turn >= _TOGETHER) * constants["graph_fan"])
 
     @staticmethod
     def _overlaps(node: ExecutableNode, before: ExecutableNode) -> bool:

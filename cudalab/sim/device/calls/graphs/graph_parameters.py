@@ -200,7 +200,7 @@ class GraphParameterCalls(CallGroup):
 
     # -- switching nodes off -------------------------------------------------------------------------------------------
 
-    @call("cudaGraphNodeSetEnabled", "cuGraphNodeSetEnabled", cost="graph_set_node")
+    @call("cudaGraphNodeSetEnabled", "cuGraphNodeSetEnabled", cost="graph_switch_node")
     def graph_set_enabled(self, executable: Handle, node: Handle, enabled: bool) -> None:
         """A kernel, memcpy or memset node that is switched off does nothing in later launches but order others."""
         name = "cudaGraphNodeSetEnabled"
