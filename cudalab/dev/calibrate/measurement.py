@@ -16,7 +16,7 @@ import numpy as np
 
 import cudalab
 from cudalab import backend, cp
-from cudalab.dev.calibrate import cooperation_sources, sources
+from cudalab.dev.calibrate import access_sources, cooperation_sources, sources
 from cudalab.dev.calibrate.microbenchmark import Buffer, Microbenchmark
 
 KB, MB = 1 << 10, 1 << 20
@@ -29,6 +29,7 @@ def module_sources() -> dict[str, str]:
     """The kernels of the microbenchmarks: CUDA C++ by name of the module."""
     return {
         "apart": sources.source(),
+        "accesses": access_sources.source(),
         "together": cooperation_sources.source(),
         COOPERATIVE: cooperation_sources.GRID,
     }

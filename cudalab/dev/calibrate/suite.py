@@ -5,6 +5,7 @@ Sizes are chosen so that one resource decides and everything else hides behind i
 
 from __future__ import annotations
 
+from cudalab.dev.calibrate.accesses import accesses
 from cudalab.dev.calibrate.cooperation import cooperation
 from cudalab.dev.calibrate.microbenchmark import GB, KB, LINE, MB, Buffer, Microbenchmark
 from cudalab.dev.calibrate.sources import OPERATIONS
@@ -15,7 +16,7 @@ SMS = 132
 def microbenchmarks(sms: int = SMS) -> list[Microbenchmark]:
     """All microbenchmarks for a device with ``sms`` SMs."""
     apart = [*_starts(sms), *_operations(sms), *_streams(sms), *_apart(), *_caches(sms), *_shared(sms), *_atomics(sms)]
-    return [*apart, *cooperation(sms)]
+    return [*apart, *accesses(sms), *cooperation(sms)]
 
 
 def _starts(sms: int) -> list[Microbenchmark]:

@@ -44,7 +44,9 @@ class PathInstruction:
     wavefronts: float = 0.0
     """In the load/store unit."""
     turns: float = 1.0
-    """How often it takes its pipe: a product of 64 bits twice, one of which the upper half is kept three times."""
+    """How often it takes its pipe: a product of 64 bits twice."""
+    slots: float = 1.0
+    """Cycles for which its scheduler issues nothing else: several of such a product."""
     missing: float = 0.0
     """Of loads from global memory: the share of executions that miss the L1, 0 to 1."""
     sectors: float = 0.0
@@ -301,8 +303,8 @@ _LATENCIES = {
 }  # fmt: skip
 _BRANCHES = frozenset(("BRA", "BRX", "BSSY", "BSYNC", "BREAK", "CALL", "RET", "EXIT", "WARPSYNC"))
 """They occupy the branch unit; Nsight Compute counts most of them to no pipe."""
-_TURNS = {0x25: 2.0, 0x27: 3.0}
-"""How often products take their pipe, by opcode: those of which all 64 bits, or the upper half, are kept."""
+_LONG_PRODUCTS = {0x25: 3.0, 0x27: 4.0}
+"""Cycles for which products hold their scheduler, by opcode: those that keep all 64 bits, or the upper half."""
 _TO_L2 = frozenset(("LDG", "LD", "STG", "ST", "REDG", "ATOMG", "ATOM"))
 _OF_PIPES = {Pipe.XU: "convert", Pipe.FP64: "double"}
 
@@ -310,6 +312,7 @@ _OF_PIPES = {Pipe.XU: "convert", Pipe.FP64: "double"}
 def _timed(each: MachineInstruction, entry: SiteCounts | None, times: float, of_line: float) -> PathInstruction:
     """``times``: how often it executes; ``of_line``: with all others that were made of the same PTX instruction."""
     control, memory = each.control, (0.0, 0.0, 0.0)
+    slots = _LONG_PRODUCTS.get(each.words[0] & 0x1FF, 1.0) if each.name == "IMAD" else 1.0
     if entry is not None and each.name in _TO_L2:
         asked = (entry.missing, entry.sectors_missing, entry.lines_missing)
         if entry.site.kind != SiteKind.LOAD:
@@ -326,7 +329,8 @@ def _timed(each: MachineInstruction, entry: SiteCounts | None, times: float, of_
         control.read_barrier,
         control.waits,
         _wavefronts(each, entry, times) if each.pipe is Pipe.LSU else 0.0,
-        _TURNS.get(each.words[0] & 0x1FF, 1.0) if each.name == "IMAD" else 1.0,
+        2.0 if slots > 1.0 else 1.0,
+        slots,
         *memory,
     )
 

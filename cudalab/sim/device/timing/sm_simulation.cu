@@ -15,6 +15,7 @@ struct Instruction {
     double unit;       // of the load/store unit, which the schedulers share
     double read;       // until the operands have been read
     double port;       // of the SM's port to the L2
+    double slot;       // of its scheduler, which issues nothing else meanwhile
 };
 
 struct Step {
@@ -191,10 +192,10 @@ __device__ void release_barrier(Machine &m, Warp *warps, const Instruction *code
 
 // Issue the next instruction of a warp in cycle t.
 __device__ void issue(Machine &m, Warp &w, const Instruction &i, int scheduler, double t, double arrival, Result &r) {
-    m.slot_free[scheduler] = t + 1.0;
+    m.slot_free[scheduler] = t + i.slot;
     m.pipe_free[scheduler * PIPES + i.pipe] = t + i.occupancy;
     r.pipes[i.pipe] += i.occupancy;
-    w.next = t + i.stall;
+    w.next = t + i.stall + i.slot - 1.0;
     double begin = t;
     if (i.kind == MEMORY) {
         begin = fmax(t, m.unit_free);

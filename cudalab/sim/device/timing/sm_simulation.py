@@ -37,7 +37,7 @@ _SMALL_MEMORY = 64 << 20
 
 _INSTRUCTION = np.dtype(
     [(name, "<i4") for name in ("pipe", "stall", "write_barrier", "read_barrier", "waits", "kind")]
-    + [(name, "<f8") for name in ("occupancy", "latency", "unit", "read", "port")]
+    + [(name, "<f8") for name in ("occupancy", "latency", "unit", "read", "port", "slot")]
 )
 _STEP = np.dtype([(name, "<i4") for name in ("kind", "first", "count", "unused")] + [("times", "<f8")])
 _SETTING = np.dtype(
@@ -175,6 +175,8 @@ class _Columns:
     wavefronts: np.ndarray
     pipes: np.ndarray
     """How often each instruction takes its pipe."""
+    slots: np.ndarray
+    """Cycles for which it holds its scheduler."""
     missing: np.ndarray
     sectors: np.ndarray
     lines: np.ndarray
@@ -192,8 +194,8 @@ def _columns_of(path: MachinePath) -> _Columns:
         rows[name] = [getattr(each, name) for each in code]
     classes: dict[str, int] = {}
     latency = np.array([classes.setdefault(each.latency, len(classes)) for each in code], int)
-    numbers = [(each.wavefronts, each.turns, each.missing, each.sectors, each.lines) for each in code]
-    found = _Columns(rows, tuple(classes), latency, *np.array(numbers, float).reshape(-1, 5).T)
+    numbers = [(each.wavefronts, each.turns, each.slots, each.missing, each.sectors, each.lines) for each in code]
+    found = _Columns(rows, tuple(classes), latency, *np.array(numbers, float).reshape(-1, 6).T)
     rows["kind"] = np.where(found.has("barrier"), _BARRIER, _PLAIN)
     rows["kind"][found.wavefronts > 0.0] = _MEMORY
     return found
@@ -210,6 +212,7 @@ def _code_of(path: MachinePath, costs: SmCosts) -> np.ndarray:
     rows["unit"] = np.maximum(wavefronts * costs.wavefront, costs.shared_atomic * columns.has("shared_atomic"))
     rows["stall"][columns.has("converge")] += round(costs.converge)
     rows["read"] = costs.read
+    rows["slot"] = columns.slots
     rows["port"] = np.maximum(columns.sectors * costs.sector, columns.lines * costs.line)
     return rows
 

@@ -68,10 +68,13 @@ def test_a_pipe_takes_an_instruction_only_so_often() -> None:
     assert run(path(*[plain(Pipe.ALU, stall=1)] * 50), warps=8).cycles == pytest.approx(2 * 2 * 50, abs=4)
 
 
-@pytest.mark.parametrize("turns", [2.0, 3.0])
-def test_a_product_of_more_bits_takes_its_pipe_several_times(turns: float) -> None:
-    product = replace(plain(Pipe.ALU, stall=1), turns=turns)
-    assert run(path(*[product] * 50), warps=8).cycles == pytest.approx(turns * 2 * 2 * 50, abs=4 * turns)
+def test_a_product_of_more_bits_takes_its_pipe_twice_and_holds_its_scheduler() -> None:
+    product = replace(plain(Pipe.ALU, stall=1), turns=2.0)
+    assert run(path(*[product] * 50), warps=8).cycles == pytest.approx(2 * 2 * 2 * 50, abs=8)
+    alone = replace(plain(Pipe.ALU, stall=6), turns=2.0, slots=4.0)
+    assert run(path(*[alone] * 50)).cycles == (6 + 3) * 49
+    beside = path(alone, *[plain(stall=1)] * 4, times=50)
+    assert run(beside, warps=16).cycles == pytest.approx(4 * (4 + 4) * 50, abs=50)
 
 
 def test_a_scoreboard_is_waited_for() -> None:
