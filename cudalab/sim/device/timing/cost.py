@@ -62,6 +62,7 @@ from cudalab.sim.device.pipes import CLASSES, TICK, pipe_cycles
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.device.timing.l2_ranges import Met, bounds_of_normal, squeezed
 from cudalab.sim.device.timing.machine_path import MachinePath
+from cudalab.sim.device.timing.partial_stores import partial_stores
 from cudalab.sim.device.timing.sm_time import Behind, SmTimes, sm_times
 from cudalab.sim.device.timing.warp_path import Costs, Path
 from cudalab.sim.machine.counters.metrics import LINE
@@ -94,6 +95,8 @@ class Workload:
     """Those of ``l2_lines`` that are loaded."""
     partial_sectors: float = 0.0
     """Partial stores to sectors."""
+    partial_lines: float = 0.0
+    """Lines of them, counted for each request."""
     open_lines: float = 0.0
     """Lines that a block fills by several stores."""
     dram_read: float = 0.0
@@ -221,7 +224,7 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     latency, costs = _latencies(profile, work)
     path, stored = work.path.cycles(latency, costs)[0] / c["clock"], c["store_latency"] if work.stores else 0.0
     memory = _memory(profile, work)
-    partial = work.partial_sectors * c["partial_store"] * 1e-3 * (1.0 + _crowding(profile, work, capacity))
+    partial = partial_stores(profile, work, capacity, in_l2(profile, work))
     exchanged = work.sectors * SECTOR / (busy * c["sm_port"])
     machine = _on_sm(profile, work, max(memory, partial) / an_sm, memory, exchanged)
     fill = path + stored
@@ -306,12 +309,6 @@ def _until_the_end(terms: Mapping[str, float], fill: float, first: float) -> dic
     first = min(fill, first)
     ends = {"dispatch": fill, "memory": first, "bus": first, "link": first, "L2": first, "atomics": first, "heap": fill}
     return {name: term + ends.get(name, 0.0) for name, term in terms.items() if term > 0.0 or name == "latency"}
-
-
-def _crowding(profile: Profile, work: Workload, capacity: int) -> float:
-    """Slowdown of partial stores to sectors while the L2 holds many incomplete lines."""
-    held = work.open_lines * min(1.0, capacity / work.blocks) * LINE
-    return profile.device["partial_crowding"] * held / float(profile.properties["l2CacheSize"])
 
 
 _IN_ONE_TPC = 2

@@ -292,6 +292,8 @@ def workload(launch: Launch, code: TimedCode, counts: Counts) -> Workload:
     loaded_once, stored = counts.sectors_loaded_once, counts.sectors_stored_once
     loaded = min(loads.sectors, loaded_once * times)
     filled = _filled(counts)
+    sent = stores.sectors - counts.sectors_joined
+    partial = sent * _part(stores.bytes, sent)
     per_line = counts.lines_stored_once / stored if stored else 0.0
     per_pair = counts.pairs_stored_once / stored if stored else 0.0
     footprint = float(counts.footprint_bytes)
@@ -314,14 +316,15 @@ def workload(launch: Launch, code: TimedCode, counts: Counts) -> Workload:
             bulk_bytes(code, counts),
             frozenset(kernel.sites[index].ptx_line for index in counts.copy_waits),
         ),
-        sectors=loaded + stores.sectors + atomics.sectors + filled + local,
+        sectors=loaded + sent + atomics.sectors + filled + local,
         loaded_sectors=loaded,
         l2_lines=min(loads.lines, counts.lines_loaded_once * times)
         + stores.lines
         - bulk_stored * (1.0 - SECTOR / LINE),  # counted by sector, requested by line
         loaded_lines=min(loads.lines, counts.lines_loaded_once * times),
-        partial_sectors=stores.sectors * _part(stores.bytes, stores.sectors),
-        open_lines=counts.lines_stored_once * max(0.0, 1.0 - stored / stores.sectors) if stores.sectors else 0.0,
+        partial_sectors=partial,
+        partial_lines=stores.lines * partial / stores.sectors if partial else 0.0,
+        open_lines=counts.lines_stored_once * max(0.0, 1.0 - stored / sent) if sent else 0.0,
         dram_read=counts.granules_loaded_once * GRANULE * read_once,
         dram_fill=filled * SECTOR * written_once,
         stored_sectors=stored * written_once,

@@ -316,7 +316,7 @@ def _timed(each: MachineInstruction, entry: SiteCounts | None, times: float, of_
     if entry is not None and each.name in _TO_L2:
         asked = (entry.missing, entry.sectors_missing, entry.lines_missing)
         if entry.site.kind != SiteKind.LOAD:
-            asked = (0.0, entry.sectors, entry.lines)
+            asked = (0.0, entry.sectors - entry.sectors_joined, entry.lines)
         executions = max(entry.requests, times if each.guarded else 0.0)
         if entry.site.kind == SiteKind.LOAD and not each.guarded:  # moved out of a loop, it loads once for many rounds
             executions = min(executions, max(of_line, asked[0], 1.0))

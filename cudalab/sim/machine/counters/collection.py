@@ -32,6 +32,7 @@ from cudalab.sim.machine.counters.block_flow import block_flow
 from cudalab.sim.machine.counters.branch_divergence import aligned_visits, branches
 from cudalab.sim.machine.counters.combined_atomics import without_followers
 from cudalab.sim.machine.counters.different_sectors import count_different, count_missing
+from cudalab.sim.machine.counters.joined_stores import count_joined
 from cudalab.sim.machine.counters.merged_accesses import Merge
 from cudalab.sim.machine.counters.metrics import (
     LINE,
@@ -89,10 +90,12 @@ def count(
     merges: Sequence[Merge] = (),
     flow: bool = False,
     combined: np.ndarray | None = None,
+    apart: np.ndarray | None = None,
 ) -> Counts:
     """Count the records of traced blocks, each block weighted by the number of blocks that it represents. ``merges``:
     shared accesses merged into one machine instruction. ``flow``: also the ways of warps from block to block.
-    ``combined``: bool[sites], atomics that one lane does for all of its address; all lanes count as accesses."""
+    ``combined``: bool[sites], atomics that one lane does for all of its address; all lanes count as accesses.
+    ``apart``: bool[sites], stores that do not join those before them."""
     sites = kernel.sites
     counts = Counts()
     if not len(traced.site):
@@ -133,6 +136,8 @@ def count(
             _count_sectors(counts, per_site, sites, chosen, space, found, weight)
     count_different(counts, sites, traced)
     count_missing(counts, per_site, sites, traced, found, weight)
+    never = np.zeros(len(sites), np.bool_) if apart is None else apart
+    count_joined(counts, per_site, sites, traced, found, weight, never)
     if flow:
         loops = kernel.timed.innermost_loops
         counts.flow = block_flow(sites, loops, found, traced.thread, traced.weights)

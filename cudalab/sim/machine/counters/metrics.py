@@ -100,6 +100,8 @@ class SiteCounts:
     """such sectors,"""
     lines_missing: float = 0.0
     """and 128-byte lines with such sectors, summed over requests."""
+    sectors_joined: float = 0.0
+    """Of stores to global memory: sectors that an earlier store of the warp takes along (joined_stores.py)."""
     words: float = 0.0
     """Of 4-byte accesses to shared memory: different words, summed over requests."""
     aligned: bool = True
@@ -180,6 +182,8 @@ class Counts:
 
     sectors_loaded_once: float = 0.0
     """Different sectors that each block loads, summed over blocks: what is left after a perfect L1 cache."""
+    sectors_joined: float = 0.0
+    """Sectors of stores that an earlier store of the warp takes along (joined_stores.py)."""
     sectors_stored_once: float = 0.0
     """The same for stores and atomics."""
     sectors_loaded_and_stored: float = 0.0

@@ -24,6 +24,7 @@ from cudalab.sim.compiler.semantics import Operation
 from cudalab.sim.machine.counters import cut_trace, proportional_sample
 from cudalab.sim.machine.counters.collection import count, join
 from cudalab.sim.machine.counters.combined_atomics import combined_atomics
+from cudalab.sim.machine.counters.joined_stores import behind_loads
 from cudalab.sim.machine.counters.machine_counts import machine_counts
 from cudalab.sim.machine.counters.merged_accesses import Merging, merging
 from cudalab.sim.machine.counters.metrics import Counts, add, scale, snap, stretch, touch_again
@@ -341,9 +342,12 @@ class Counter:
         self._sleeps = any(site.semantics.operation is Operation.SLEEP for site in kernel.kernel.sites)
         self._longer = 1.0
         self._parts = self._anew = 0.0
-        self._combined = None
-        if any(site.kind == SiteKind.ATOMIC for site in kernel.kernel.sites):
-            self._combined = combined_atomics(kernel.kernel.sites, assembly(kernel.module.program, kernel.kernel))
+        self._combined = self._apart = None
+        sites, code = kernel.kernel.sites, assembly(kernel.module.program, kernel.kernel)
+        if any(site.kind == SiteKind.ATOMIC for site in sites):
+            self._combined = combined_atomics(sites, code)
+        if any(site.kind == SiteKind.STORE for site in sites):
+            self._apart = behind_loads(sites, code)
 
     def take(
         self,
@@ -403,7 +407,8 @@ class Counter:
         if self._kept:
             traced = join(self._kept, self._weights, self._tracer.threads, self._wanted)
             merges = self._merging.look(traced.site, traced.address)
-            add(self._counts, count(self._kernel.kernel, traced, merges, flow=True, combined=self._combined))
+            part = count(self._kernel.kernel, traced, merges, flow=True, combined=self._combined, apart=self._apart)
+            add(self._counts, part)
         self._counts.sampled += len(self._kept)
         self._kept, self._weights, self._wanted, self._pending, self._fresh = [], [], [], 0, 0
 

@@ -51,6 +51,9 @@ NAMES = (
     "shared hashed 1024",
     "shared taken 1024",
     "shared sum 8",
+    "row write 8 of 16 MB",
+    "row write 16 of 64 MB",
+    "row copy 4 of 64 MB",
 )
 """Most of them fit no constant. Without machine code the reads of shared memory are off by 34 and 50 %."""
 

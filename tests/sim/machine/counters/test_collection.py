@@ -251,6 +251,30 @@ def test_a_load_of_what_the_block_has_stored_hits_the_l1() -> None:
     assert found == [(0, 0, 0), (0, 0, 0), (1, 4, 1)]
 
 
+@pytest.mark.parametrize(("words", "sectors"), [(1, 4), (2, 8), (4, 16), (5, 36), (8, 256)])
+def test_stores_in_a_row_join_while_few_lines_come_between(words: int, sectors: int) -> None:
+    """Of 5 words four fifths of those that come again join, of 8 words none."""
+    entries = [(t, s, BASE + 4 * (words * t + s)) for t in range(64) for s in range(words)]
+    counts = counted([site(SiteKind.STORE) for _ in range(words)], entries, threads=64)
+    stores = counts.global_stores
+    assert stores.sectors - counts.sectors_joined == pytest.approx(2 * sectors)
+    assert sum(each.sectors_joined for each in counts.sites) == counts.sectors_joined
+    assert counts.sites[0].sectors_joined == 0
+
+
+def test_a_load_keeps_stores_apart() -> None:
+    """Where the compiler may not move it over a store through another pointer."""
+    memory = Memory(1 << 24)
+    rows = """extern "C" __global__ void rows(const float* {}x, float* {}y) {{
+        int i = 2 * threadIdx.x; y[i] = x[i]; y[i + 1] = x[i + 1]; }}"""
+    joined = []
+    for word in ("", "__restrict__ "):
+        kernel = Module(compile(rows.format(word, word)), memory, LIMITS).kernel("rows")
+        launch = kernel.launch(1, 32, struct.pack("QQ", memory.allocate(256), memory.allocate(256)))
+        joined.append(sample(launch, remember=False).sectors_joined)
+    assert joined == [0, 8]
+
+
 def test_lanes_that_follow_a_leader_make_no_atomic_operation() -> None:
     kernel = make(lambda block: None, sites=[site(SiteKind.ATOMIC)]).kernel
     entries = [(t, 0, BASE + 4 * (t % 2)) for t in range(64)]
