@@ -306,6 +306,9 @@ _BRANCHES = frozenset(("BRA", "BRX", "BSSY", "BSYNC", "BREAK", "CALL", "RET", "E
 _LONG_PRODUCTS = {0x25: 3.0, 0x27: 4.0}
 """Cycles for which products hold their scheduler, by opcode: those that keep all 64 bits, or the upper half."""
 _TO_L2 = frozenset(("LDG", "LD", "STG", "ST", "REDG", "ATOMG", "ATOM"))
+_SECOND_LINE, _FURTHER_LINE = 0.29, 0.21
+"""Wavefronts of an access to global memory that goes over more than one line, and more for each line beyond the first
+(microbenchmarks ``halo read 16``, ``across stride 9`` to ``33``)."""
 _OF_PIPES = {Pipe.XU: "convert", Pipe.FP64: "double"}
 
 
@@ -340,4 +343,7 @@ def _wavefronts(each: MachineInstruction, entry: SiteCounts | None, times: float
     if entry is None or not entry.requests:
         return 1.0
     total = max(entry.requests, entry.wavefronts or entry.turns)
+    if each.name in _TO_L2:
+        further = entry.lines / entry.requests - 1.0
+        total = max(total, entry.requests * (1.0 + _SECOND_LINE * min(1.0, further) + _FURTHER_LINE * further))
     return total / max(entry.requests, times if each.guarded else 0.0)

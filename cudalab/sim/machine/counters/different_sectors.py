@@ -14,7 +14,7 @@ import numpy as np
 from cudalab.sim.abi import LOCAL_WINDOW, SECTOR, WARP, WINDOW_SIZE, SiteKind, Space
 from cudalab.sim.compiler.program import Site
 from cudalab.sim.machine.counters.metrics import ATOMIC_UNIT, GRANULE, LINE, Counts, SiteCounts
-from cudalab.sim.machine.trace.requests import Visits
+from cudalab.sim.machine.trace.requests import Visits, occurrences
 
 if TYPE_CHECKING:
     from cudalab.sim.machine.counters.collection import Traced
@@ -56,8 +56,9 @@ def count_missing(
     loads = np.array([s.kind == SiteKind.LOAD and s.space in _GLOBAL for s in sites])
     stores = np.array([s.kind == SiteKind.STORE and s.space in _GLOBAL for s in sites])
     chosen = np.flatnonzero((loads | stores)[traced.site])
-    _, first = np.unique(_sectors(chosen, traced), return_index=True)
-    rows = chosen[first]
+    if not len(chosen):
+        return
+    rows = chosen[_first_in_step(_sectors(chosen, traced), traced.thread[chosen])]
     rows = rows[loads[traced.site[rows]]]
     if not len(rows):
         return
@@ -71,6 +72,16 @@ def count_missing(
     for index in np.flatnonzero(numbers[0]).tolist():
         entry = per_site[index]
         entry.missing, entry.sectors_missing, entry.lines_missing = (float(number[index]) for number in numbers)
+
+
+def _first_in_step(sectors: np.ndarray, thread: np.ndarray) -> np.ndarray:
+    """The first access to each sector, where the threads of a block take their accesses one by one, all of them the
+    first before the second: a trace has the threads one after the other."""
+    turn = occurrences(thread, int(thread.max()) + 1)[0]
+    order = np.lexsort((turn, sectors))
+    ordered = sectors[order]
+    found: np.ndarray = order[np.append(True, ordered[1:] != ordered[:-1])]
+    return found
 
 
 def _count_hottest(counts: Counts, atomics: np.ndarray, traced: Traced) -> None:

@@ -251,6 +251,16 @@ def test_a_load_of_what_the_block_has_stored_hits_the_l1() -> None:
     assert found == [(0, 0, 0), (0, 0, 0), (1, 4, 1)]
 
 
+def test_the_first_load_of_a_row_misses_whichever_thread_is_traced_first() -> None:
+    """Three words for each lane: the first instruction fetches all of the sectors."""
+    entries = [(t, s, BASE + 4 * (3 * t + s)) for t in range(32) for s in range(3)]
+    counts = counted([site(SiteKind.LOAD)] * 3, entries)
+    assert [(each.missing, each.sectors_missing, each.lines_missing) for each in counts.sites] == [(1, 12, 3)] + [
+        (0, 0, 0)
+    ] * 2
+    assert counts.loads_missing == 1
+
+
 @pytest.mark.parametrize(("words", "sectors"), [(1, 4), (2, 8), (4, 16), (5, 36), (8, 256)])
 def test_stores_in_a_row_join_while_few_lines_come_between(words: int, sectors: int) -> None:
     """Of 5 words four fifths of those that come again join, of 8 words none."""
