@@ -226,7 +226,8 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     memory = _memory(profile, work)
     partial = partial_stores(profile, work, capacity, in_l2(profile, work))
     exchanged = work.sectors * SECTOR / (busy * c["sm_port"])
-    machine = _on_sm(profile, work, max(memory, partial) / an_sm, memory, exchanged)
+    requests = (work.l2_lines - work.partial_lines) * c["l2_request"] * cycle / busy + partial
+    machine = _on_sm(profile, work, max(memory, requests if partial else 0.0) / an_sm, memory, exchanged)
     fill = path + stored
     pipes = pipe_cycles(work.kinds, c)
     terms = {
@@ -235,7 +236,7 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
         "memory": memory,
         "bus": _bus(profile, work, capacity),
         "link": _link(profile, work),
-        "L2": max(exchanged, work.l2_lines * c["l2_request"] * cycle / busy, partial),
+        "L2": max(exchanged, requests),
         "shared": an_sm
         * (
             work.shared_wavefronts * c["shared_wavefront"]

@@ -10,6 +10,8 @@ whose blocks wait for each other, and of blocks that are too long to be traced.
 
 What is simplified: other ways of touching data again, as rows and columns of blocks do, are taken to be near enough to
 hit. A learner would notice in a matrix product whose matrices are larger than the L2: a GPU loads some tiles twice.
+
+Where neighbouring blocks share lines, as narrow tiles of a matrix do, these move once.
 """
 
 from __future__ import annotations
@@ -36,8 +38,18 @@ _OFF_CENTRE = 0.382
 """Where in the grid the two neighbours are: grids that come round do so at a half, a quarter …"""
 _ON_A_LINE = 0.05
 """Part of a range by which blocks may be off a straight line: rows end, edges are cut."""
+_EVENLY = 0.9
+"""Part of a block's lines that are as far apart as most, if they are the rows of a tile."""
 _TOGETHER = 0.5
 """Part of their lines that neighbouring blocks share, from which on coming again is near."""
+
+
+class Once(NamedTuple):
+    """Of the lines that each block touches once, summed over blocks: the share that moves, because the blocks that
+    share a line come to it at nearly the same time."""
+
+    loaded: float
+    stored: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +63,11 @@ class _Placed:
     times: float = 1.0
     stored: bool | None = None
     """Is it written? None: where the launch may write to its allocation."""
+    loaded: bool = False
+    """Is it known to be read?"""
+    by_block: float = 0.0
+    """Bytes of the lines that each block touches, summed over blocks that share them with neighbours; 0: they share
+    none, or it is not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +83,12 @@ class Traffic:
         """Bytes of the distinct lines that it touches."""
         return sum(each.bytes for each in self.placed)
 
+    @property
+    def once(self) -> Once:
+        """What neighbouring blocks share counts once."""
+        loaded, stored = [each for each in self.placed if each.loaded], [each for each in self.placed if each.stored]
+        return Once(_once(loaded), _once(stored))
+
     def sweeps(self, launch: Launch) -> list[Sweep]:
         """The ranges of a launch."""
         pieces, written = _pieces(launch), _written(launch)
@@ -78,6 +101,11 @@ class Traffic:
                     stored = written is None or piece.allocation in written
                 found.append(Sweep(piece.start + each.offset, each.size, each.bytes, each.times, stored, self.shared))
         return found
+
+
+def _once(placed: Sequence[_Placed]) -> float:
+    by_blocks = sum(each.by_block or each.bytes * each.times for each in placed)
+    return min(1.0, sum(each.bytes * each.times for each in placed) / by_blocks) if by_blocks else 1.0
 
 
 class _Piece(NamedTuple):
@@ -157,7 +185,9 @@ class _LinesOfPieces:
         self._wanted = np.array([there and kind in (SiteKind.LOAD, *writes) for kind, there in sites])
         self._writes = np.array([kind in writes for kind, _ in sites])
         self.stored: set[int] = set()
-        """Pieces that a block has stored to."""
+        """Pieces that a block has stored to,"""
+        self.loaded: set[int] = set()
+        """and loaded from."""
         self._order = np.argsort([each.start for each in pieces])
         self._starts = np.array([pieces[index].start for index in self._order], np.uint64)
         self._ends = np.array([pieces[index].end for index in self._order], np.uint64)
@@ -170,6 +200,7 @@ class _LinesOfPieces:
         inside = (position >= 0) & (addresses < self._ends[np.maximum(position, 0)])
         addresses, position, writes = addresses[inside], position[inside], writes[inside]
         self.stored.update(self._order[np.unique(position[writes])].tolist())
+        self.loaded.update(self._order[np.unique(position[~writes])].tolist())
         for each in np.unique(position).tolist():
             offsets = addresses[position == each] - self._starts[each]
             seen[int(self._order[each])][trace.block] = _Seen(np.unique(offsets // np.uint64(LINE)).astype(np.int64))
@@ -199,7 +230,7 @@ def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_P
         placed = [_continued(index, size, by_block, blocks, touched / begun) for index, size, by_block in found_in]
     else:
         placed = [_placed(index, size, by_block, blocks, middle) for index, size, by_block in found_in]
-    return [replace(each, stored=each.which in lines.stored) for each in placed]
+    return [replace(each, stored=each.which in lines.stored, loaded=each.which in lines.loaded) for each in placed]
 
 
 def _lines(seen: dict[int, _Seen]) -> float:
@@ -229,12 +260,19 @@ def _placed(which: int, size: int, seen: dict[int, _Seen], blocks: int, middle: 
         or pair[1] is None
         or len(np.intersect1d(pair[0].lines, pair[1].lines)) > _TOGETHER * len(pair[0].lines)
     ):
-        return _Placed(which, first, span, min(total, float(span)))
+        return _Placed(which, first, span, min(total, float(span)), by_block=total)
     period = _period(seen, middle, pair[1].first - pair[0].first)
     if period and total > period:
         span = min(period, size - first)
         return _Placed(which, first, span, float(span), total / span)
-    return _Placed(which, first, span, min(total, float(span)))
+    evenly = total > span and _are_even(pair[0].lines)
+    return _Placed(which, first, span, min(total, float(span)), by_block=total if evenly else 0.0)
+
+
+def _are_even(lines: np.ndarray) -> bool:
+    """Do they lie at equal distances, as the rows of a tile do?"""
+    apart = np.diff(lines)
+    return len(apart) > 1 and float((apart == np.median(apart)).mean()) >= _EVENLY
 
 
 def _period(seen: dict[int, _Seen], middle: int, stride: int) -> int:

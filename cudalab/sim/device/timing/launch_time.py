@@ -42,6 +42,7 @@ from cudalab.sim.device.timing.l2_cache import L2Cache
 from cudalab.sim.device.timing.l2_ranges import L2Use, Lookups, Met, Window
 from cudalab.sim.device.timing.l2_traffic import Traffic, traffic_of
 from cudalab.sim.device.timing.machine_path import MachinePath, machine_path
+from cudalab.sim.device.timing.shared_lines import filled_sectors, moved_once, partly_written
 from cudalab.sim.device.timing.warp_path import Path
 from cudalab.sim.device.timing.watched_words import WatchedWords
 from cudalab.sim.machine.counters.machine_counts import execution_of, ways
@@ -154,14 +155,9 @@ class Timer:
         known.times[use] = time
         return time
 
-    def _demand_of(self, launch: Launch, work: Workload, tail: float, extrapolated: str) -> _Demand:
+    def _traffic(self, launch: Launch, work: Workload) -> Traffic:
         resident = self._profile.sms * max(1, work.blocks_per_sm)
-        return _Demand(
-            work,
-            traffic_of(launch, work.touched, resident, self.l2_of(launch.kernel.module.device).piece),
-            tail,
-            extrapolated,
-        )
+        return traffic_of(launch, work.touched, resident, self.l2_of(launch.kernel.module.device).piece)
 
     def _of_equal_blocks(
         self, launch: Launch, watch: bool, work: BlockWork | None
@@ -170,8 +166,8 @@ class Timer:
         machine, by_ptx = self._machine_code(launch, [counts])
         note = sentence(extrapolated(launch, work, counts), by_ptx)
         path = machine.path(counts, machine.longest[0]) if machine else None
-        whole = self._shared_by_blocks(launch, counts, path)
-        return self._demand_of(launch, whole, 0.0, note), counts.words_loaded
+        whole, traffic = self._shared_by_blocks(launch, counts, path)
+        return _Demand(whole, traffic, 0.0, note), counts.words_loaded
 
     def _of_blocks_that_differ(
         self, launch: Launch, watch: bool, work: BlockWork | None
@@ -186,7 +182,7 @@ class Timer:
         if machine:
             path = machine.path(strata.whole, None)
             paths = [machine.path(*each) for each in zip(strata.each, machine.longest, strict=True)]
-        whole = self._shared_by_blocks(launch, strata.whole, path)
+        whole, traffic = self._shared_by_blocks(launch, strata.whole, path)
         whole = replace(whole, path=replace(whole.path, visits=_average_visits(strata, positions, weights)))
         alone = [
             kernel_time(profile, replace(workload(launch, code, counts), touched=whole.touched, machine=path))
@@ -202,7 +198,7 @@ class Timer:
             average=float(np.interp(work.total / warps, strata.longest[positions], fills).mean()),
         )
         note = sentence(extrapolated(launch, work, strata.whole), by_ptx)
-        return self._demand_of(launch, whole, behind, note), strata.whole.words_loaded
+        return _Demand(whole, traffic, behind, note), strata.whole.words_loaded
 
     def _busy(self, work: BlockWork, strata: Strata, alone: Sequence[KernelTime]) -> tuple[np.ndarray, int]:
         """What each block asks of the schedulers that it has warps on, and of what these share; and how many such
@@ -221,7 +217,8 @@ class Timer:
         """The demand of a launch on the device, from blocks sampled now."""
         counts = sample(launch, remember=False)
         machine, _ = self._machine_code(launch, [counts])
-        return self._shared_by_blocks(launch, counts, machine.path(counts, machine.longest[0]) if machine else None)
+        path = machine.path(counts, machine.longest[0]) if machine else None
+        return self._shared_by_blocks(launch, counts, path)[0]
 
     def _machine_code(self, launch: Launch, samples: Sequence[Counts]) -> tuple[_MachineCode | None, str]:
         """What the longest warps of samples executed; None where the machine code does not tell the time, and why."""
@@ -232,12 +229,17 @@ class Timer:
         except _ByPtx as reason:
             return None, f"timed by the PTX: {reason}"
 
-    def _shared_by_blocks(self, launch: Launch, counts: Counts, machine: MachinePath | None) -> Workload:
-        """The workload of a sample, less what co-resident blocks share, unless blocks cooperate."""
+    def _shared_by_blocks(
+        self, launch: Launch, counts: Counts, machine: MachinePath | None
+    ) -> tuple[Workload, Traffic]:
+        """The workload of a sample, less what blocks share in the L2 and, unless they cooperate, in the L1 of an SM;
+        and the memory that the launch touches."""
         work = replace(workload(launch, launch.kernel.kernel.timed, counts), machine=machine)
+        traffic = self._traffic(launch, work)
+        work = moved_once(work, counts, traffic.once)
         if launch.config.cooperative or launch.config.cluster is not None:
-            return work
-        return self._with_neighbours(work, launch)
+            return work, traffic
+        return self._with_neighbours(work, launch), traffic
 
     def _with_neighbours(self, work: Workload, launch: Launch) -> Workload:
         """Blocks on an SM share its L1: what several of them load comes from the L2 once. Determined only where L2
@@ -291,9 +293,9 @@ def workload(launch: Launch, code: TimedCode, counts: Counts) -> Workload:
     local = counts.local_loads.sectors + counts.local_stores.sectors
     loaded_once, stored = counts.sectors_loaded_once, counts.sectors_stored_once
     loaded = min(loads.sectors, loaded_once * times)
-    filled = _filled(counts)
+    filled = filled_sectors(counts)
     sent = stores.sectors - counts.sectors_joined
-    partial = sent * _part(stores.bytes, sent)
+    partial = sent * partly_written(stores.bytes, sent)
     per_line = counts.lines_stored_once / stored if stored else 0.0
     per_pair = counts.pairs_stored_once / stored if stored else 0.0
     footprint = float(counts.footprint_bytes)
@@ -461,18 +463,6 @@ def _lines(counts: Counts) -> float:
     stored = counts.sectors_stored_once
     twice = counts.sectors_loaded_and_stored / stored if stored else 0.0
     return counts.lines_loaded_once + counts.lines_stored_once * (1.0 - twice)
-
-
-def _part(bytes_: float, sectors: float) -> float:
-    """The estimated share of sectors that are partly covered, from the average coverage."""
-    return min(1.0, 2.0 * (1.0 - min(1.0, bytes_ / (sectors * SECTOR)))) if sectors else 0.0
-
-
-def _filled(counts: Counts) -> float:
-    """Partly stored sectors that are not loaded anyway: DRAM reads them to complete them."""
-    stored = counts.sectors_stored_once
-    written = counts.global_stores.bytes + counts.global_atomics.bytes
-    return (stored - counts.sectors_loaded_and_stored) * _part(written, stored)
 
 
 def _saved(code: TimedCode, counts: Counts) -> float:

@@ -1,0 +1,51 @@
+"""Lines that neighbouring blocks share, as narrow tiles of a matrix do, and sectors that are written in part.
+
+Blocks that are near in time find in the L2 what the others have loaded, and complete the sectors that they have begun:
+DRAM moves each line once. Which blocks those are, the trace of a few of them tells (l2_traffic.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cudalab.sim.abi import SECTOR
+from cudalab.sim.device.timing.cost import Workload
+from cudalab.sim.device.timing.l2_traffic import Once
+from cudalab.sim.machine.counters.metrics import GRANULE, LINE, Counts
+
+
+def moved_once(work: Workload, counts: Counts, once: Once) -> Workload:
+    """The workload where blocks that are near in time share lines: DRAM moves each of them once, and sectors that
+    several blocks write are complete before they are written."""
+    if min(once) >= 1.0:
+        return work
+    loaded, stored = counts.lines_loaded_once * once.loaded, counts.lines_stored_once * once.stored
+    granules = min(counts.granules_loaded_once, loaded * (LINE / GRANULE))
+    sectors = min(counts.sectors_stored_once, stored * (LINE / SECTOR))
+    left = sectors / counts.sectors_stored_once if sectors else 0.0
+    filled, before = filled_sectors(counts, left), filled_sectors(counts)
+    of_fill = filled * stored / sectors if sectors else 0.0
+    return replace(
+        work,
+        sectors=work.sectors - before + filled,
+        dram_read=min(work.dram_read, granules * GRANULE),
+        dram_fill=min(work.dram_fill, filled * SECTOR),
+        stored_sectors=min(work.stored_sectors, sectors),
+        lines_read=min(work.lines_read, loaded + of_fill),
+        lines_written=min(work.lines_written, stored),
+        pairs_read=min(work.pairs_read, loaded + of_fill),
+        pairs_written=min(work.pairs_written, stored),
+    )
+
+
+def partly_written(bytes_: float, sectors: float) -> float:
+    """The estimated share of sectors that are written only in part, from the average coverage."""
+    return min(1.0, 2.0 * (1.0 - min(1.0, bytes_ / (sectors * SECTOR)))) if sectors else 0.0
+
+
+def filled_sectors(counts: Counts, left: float = 1.0) -> float:
+    """Partly stored sectors that are not loaded anyway: DRAM reads them to complete them. ``left``: the share of the
+    sectors of all blocks that are different ones."""
+    stored = counts.sectors_stored_once
+    written = counts.global_stores.bytes + counts.global_atomics.bytes
+    return left * (stored - counts.sectors_loaded_and_stored) * partly_written(written, stored * left)
