@@ -253,8 +253,6 @@ extern "C" __global__ void use(const float4* data, int n, const float4* passing,
 _TABLE, _PASSING, _STACK = 0.45, 0.45, 0.49
 """Parts of the L2: a table, what passes in each launch of its phase, and what a phase without a table
 reads again and again, which stays if nothing else persists."""
-_BUSY = 20_000
-"""Steps of a kernel before each launch: the host is far ahead."""
 FOUND = Gate(
     "look-ups that hit, over those that could, from the third launch of a phase on (%)",
     points=2,
@@ -263,24 +261,31 @@ FOUND = Gate(
     look="in a phase with a table: its window; in one without: what the phases before have left in the L2",
 )
 PERSISTS = Gate(
-    "what persists when a phase begins, or all is done (% of the L2)",
-    points=2,
-    most=0,
-    baseline=88,
-    look="when the reset is called, and when the kernels of the phase run: lines persist when they are touched",
-)
-TABLE = Gate(
-    "the part of a table that persists, from the third launch of its phase on (%)",
-    least=95,
-    baseline=0,
-    look="the window of a phase with a table: all of it, at hit ratio 1, and hits persist",
-)
-WAITS = Gate(
-    "waits of the host, beyond one for each phase with a table",
+    "what persists when a phase begins that does not use it, or all is done (% of the L2)",
     points=1,
     most=0,
+    baseline=88,
+    look="cudaCtxResetPersistingL2Cache: lines go on persisting when the window is gone, and after the phase",
+)
+TABLE = Gate(
+    "the part of a table that persists, from its third launch on, to the end of the last of its phases (%)",
+    points=1,
+    least=95,
+    baseline=98,
+    look="the window of a phase with a table: all of it, ratio 1, hits persist; and resets before it is done with",
+)
+RESETS = Gate(
+    "resets beyond one for each time that a table is done with",
+    points=1,
+    most=0,
+    baseline=1,
+    look="a phase without a table leaves nothing to give back, and a table that the next phase uses is to stay",
+)
+WAITS = Gate(
+    "waits of the host, beyond one for each time that a table is done with",
+    most=0,
     baseline=0,
-    look="a phase without a table leaves nothing to give back, and one wait covers all launches of a phase",
+    look="one wait covers all launches of a phase, and a phase without a table needs none",
 )
 _LEFT = LEFT.of(0, baseline=0)
 POLLS = Gate("queries of the host", most=0, baseline=0, look="asking again and again keeps the host busy")
@@ -299,40 +304,45 @@ class _Kept(Observer):
             self.before.append((operation, self._cache.persisting))
 
 
+Phase = tuple[int | None, int]
+"""The number of its table, and rounds."""
+
+
 def _phases(bench: StreamBench) -> None:
-    cases: tuple[tuple[str, list[tuple[bool, int]]], ...] = (
-        ("a phase with a table, then one without", [(True, 3), (False, 4)]),
-        ("two tables, each with a phase behind it", [(True, 3), (False, 3), (True, bench.between(2, 4)), (False, 4)]),
-        ("two tables, one after the other", [(False, 3), (True, 1), (True, bench.between(3, 4))]),
-        ("no table", [(False, bench.between(3, 4)), (False, 1)]),
+    more = bench.between(3, 4)
+    cases: tuple[tuple[str, list[Phase]], ...] = (
+        ("a phase with a table, then one without", [(0, 3), (None, 4)]),
+        ("two tables, each with a phase behind it", [(0, 3), (None, 3), (1, more), (None, 3)]),
+        ("one table after the other, the first in two phases", [(None, 3), (0, 3), (0, 1), (1, more)]),
+        ("a table that comes back", [(1, 1), (1, 3), (1, more), (None, 3), (1, 3)]),
+        ("no table", [(None, more), (None, 1)]),
     )
     for text, phases in cases:
         with bench.case(text, profile=_small()) as trial:
             _run_phases(bench, trial, phases)
 
 
-def _run_phases(bench: StreamBench, trial: Trial, phases: Sequence[tuple[bool, int]]) -> None:
-    kept, kernel, busy = _Kept(trial, "use"), trial.kernel(_PHASE, "use"), trial.busy_kernel()
-    order, one = trial.array(np.zeros(2, np.uint32)), trial.array(np.zeros(1, np.float32))
+def _run_phases(bench: StreamBench, trial: Trial, phases: Sequence[Phase]) -> None:
+    kept, kernel = _Kept(trial, "use"), trial.kernel(_PHASE, "use")
+    order, made = trial.array(np.zeros(2, np.uint32)), list[int]()
     passing, stack = (cupy.empty(int(part * _L2) // 4, np.float32) for part in (_PASSING, _STACK))
+    tables = [cupy.empty(int(_TABLE * _L2) // 4, np.float32) for _ in range(2)]
     set_aside(trial, most_aside(trial))
-    given, made = [], list[int]()
 
     def launching(number: int, data: Any, more: int) -> Any:
         def launch(stream: Any) -> None:
             made.append(number)
-            busy((1,), (1,), (one, np.int32(_BUSY)), stream=stream)
             arguments = (data, np.int32(data.size // 4), passing, np.int32(more), order, np.int32(number + 1))
             kernel((-(-data.size // (4 * _THREADS)),), (_THREADS,), arguments, stream=stream)
 
         return launch
 
-    for number, (with_table, rounds) in enumerate(phases):
-        table = cupy.empty(int(_TABLE * _L2) // 4, np.float32) if with_table else None
-        launch = launching(number, stack if table is None else table, 0 if table is None else passing.size // 4)
-        given.append((table, launch, rounds))
+    given = []
+    for number, (which, rounds) in enumerate(phases):
+        data, more = (stack, 0) if which is None else (tables[which], passing.size // 4)
+        given.append((which, launching(number, data, more), rounds))
     stream, room = trial.stream("the stream"), l2_of(trial).set_aside
-    trial.call(given, stream)
+    trial.call(tables, given, stream)
     if l2_of(trial).set_aside != room:
         bench.find("correctness", "set-aside changed", "the set-aside is not the function's to change")
     wanted = [number for number, (_, rounds) in enumerate(phases) for _ in range(rounds)]
@@ -351,21 +361,25 @@ def _hash(numbers: Sequence[int]) -> int:
     return value
 
 
-def _measure(
-    bench: StreamBench, trial: Trial, phases: Sequence[tuple[bool, int]], kept: _Kept, made: Sequence[int]
-) -> None:
-    begins = [at for at, number in enumerate(made) if at == 0 or made[at - 1] != number]
-    left = [kept.before[at][1] for at in begins] + [l2_of(trial).persisting]
-    bench.measure(PERSISTS, 100 * max(left) / _L2)
+def _measure(bench: StreamBench, trial: Trial, phases: Sequence[Phase], kept: _Kept, made: Sequence[int]) -> None:
+    tables = [which for which, _ in phases]
+    done = sum(which is not None and which != after for which, after in zip(tables, [*tables[1:], None], strict=True))
+    bench.measure(PERSISTS, 100 * l2_of(trial).persisting / _L2)
     for at, (kernel, persisting) in enumerate(kept.before):
-        if {at, at - 1} & set(begins):
-            continue
-        with_table = phases[made[at]][0]
+        number = made[at]
+        which, begins = tables[number], number not in made[:at]
+        same = begins and number > 0 and which is not None and which == tables[number - 1]
+        settled = at > 1 and made[at - 2] == number
         assert kernel.time is not None
-        bench.measure(FOUND, 100 * kernel.time.held / (_TABLE / (_TABLE + _PASSING) if with_table else 1.0))
-        if with_table:
+        if begins and not same:
+            bench.measure(PERSISTS, 100 * persisting / _L2)
+        if settled:
+            bench.measure(FOUND, 100 * kernel.time.held / (1.0 if which is None else _TABLE / (_TABLE + _PASSING)))
+        if which is not None and (settled or same):
             bench.measure(TABLE, 100 * persisting / (_TABLE * _L2))
-    bench.measure(WAITS, max(0, len(trial.waits) - sum(with_table for with_table, _ in phases)))
+    resets = sum(call.name == "reset_persisting_l2" for call in trial.calls)
+    bench.measure(RESETS, max(0, resets - done))
+    bench.measure(WAITS, max(0, len(trial.waits) - done))
     bench.measure(POLLS, len(trial.polls))
 
 
@@ -374,6 +388,6 @@ PHASES = Exercise(
     title="Nothing left to the next phase",
     kernel="run",
     examine=_phases,
-    gates=(FOUND, PERSISTS, TABLE, WAITS, _LEFT, POLLS),
+    gates=(FOUND, PERSISTS, TABLE, RESETS, WAITS, _LEFT, POLLS),
     answer="function",
 )

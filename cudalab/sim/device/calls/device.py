@@ -207,8 +207,10 @@ class DeviceCalls(CallGroup):
 
     @call("cudaCtxResetPersistingL2Cache", "cuCtxResetPersistingL2Cache")
     def reset_persisting_l2(self) -> None:
-        """All persisting lines of the L2 become normal ones; the set-aside and the windows of streams stay."""
-        self.state.timer.l2_of(self.state.contexts.number).reset_persisting()
+        """All persisting lines of the L2 become normal ones, those of launches before it included (starts.py); the
+        set-aside and the windows of streams stay."""
+        number = self.state.contexts.number
+        self.state.scheduler.when_started(number, self.state.timer.l2_of(number).reset_persisting)
 
     def _set_aside(self, value: int) -> int:
         """Set the persisting part of the L2, in its units, when everything has ended (seen on an H200)."""

@@ -34,6 +34,7 @@ from cudalab.sim.device.queue.operation import NON_BLOCKING, Operation, Stream, 
 from cudalab.sim.device.queue.ordering import EventWait
 from cudalab.sim.device.queue.polling import Polling
 from cudalab.sim.device.queue.sm_array import SmArray
+from cudalab.sim.device.queue.starts import AfterStarts
 from cudalab.sim.device.queue.stream import StreamTable
 from cudalab.sim.device.timing.l2_cache import L2Cache
 from cudalab.sim.machine.memory.allocations import Memory
@@ -83,6 +84,7 @@ class Scheduler:
         self._raised: BaseException | None = None
         self._pending: list[dict[int, Operation]] = [{} for _ in range(profile.devices)]
         """By device and sequence: what has not ended."""
+        self._after_starts = AfterStarts()
         self._ready_now: deque[Operation] = deque()
         self._passing_on = False
         self._switch = round(profile.device["engine_switch"])
@@ -251,6 +253,13 @@ class Scheduler:
             self._raised = self._raised or error
             operation.executed = True  # it ends at once, without an effect
             return 0
+        finally:
+            if self._after_starts:
+                self._after_starts.began(operation)
+
+    def when_started(self, device: int, act: Callable[[], None]) -> None:
+        """Act when everything that has been enqueued on a device has started."""
+        self._after_starts.add(self._pending[device].values(), act)
 
     def _plan_publications(self, operation: Operation, duration: int) -> None:
         for when, writes, make in operation.publications:

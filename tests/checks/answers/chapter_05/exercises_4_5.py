@@ -152,60 +152,59 @@ ANSWERS_05_4 = table(
 # --- 05.5 ---
 
 _HITS = "look-ups that hit, over those that could, from the third launch of a phase on (%)"
-_PERSISTS = "what persists when a phase begins, or all is done (% of the L2)"
-_TABLE = "the part of a table that persists, from the third launch of its phase on (%)"
-_WAITS = "waits of the host, beyond one for each phase with a table"
-_GIVE_BACK = """        if table is not None:
-            stream.synchronize()
-            cudart.cudaCtxResetPersistingL2Cache()
-"""
-_CALL = "cudart.cudaCtxResetPersistingL2Cache()\n"
-_ON, _OFF = "        set_window(table)\n", "        set_window(None)\n"
+_PERSISTS = "what persists when a phase begins that does not use it, or all is done (% of the L2)"
+_TABLE = "the part of a table that persists, from its third launch on, to the end of the last of its phases (%)"
+_RESETS = "resets beyond one for each time that a table is done with"
+_WAITS = "waits of the host, beyond one for each time that a table is done with"
+_IF = "if which is not None and which != following:"
+_CALL = "cudart.cudaCtxResetPersistingL2Cache()"
+_GIVE_BACK = f"        {_IF}\n            {_CALL}\n"
+_ON, _OFF = "        set_window(None if which is None else tables[which])\n", "        set_window(None)\n"
 _LAUNCH = "            launch(stream)\n"
-
-
-def _instead(*lines: str) -> tuple[tuple[str, str], ...]:
-    """These lines in the place of the wait and the reset."""
-    return ((_GIVE_BACK, "".join(f"        {line}\n" for line in lines)),)
-
 
 ANSWERS_05_5 = table(
     "05.5",
-    Wrong("reset, then wait", _instead(_CALL.strip(), "stream.synchronize()"), _E, _PERSISTS),
-    Wrong("no reset", _instead("if table is not None:", "    stream.synchronize()"), _E, _PERSISTS),
-    Wrong("waits behind every phase", _instead("stream.synchronize()", _CALL.strip()), _E, _WAITS),
+    Wrong("behind every phase", ((_IF, "if True:"),), _E, _RESETS),
+    Wrong("behind every phase with a table", ((_IF, "if which is not None:"),), _E, _TABLE),  # right in the try cell
+    Wrong("where no table follows", ((_IF, "if following is None:"),), _E, _PERSISTS),
+    Wrong("where another table follows", ((_IF, "if following not in (None, which):"),), _E, _PERSISTS),
+    Wrong("not behind the last phase", ((_IF, f"{_IF[:-1]} and place + 1 < len(phases):"),), _E, _PERSISTS),
+    Wrong("behind the first phase alone", ((_IF, "if place == 0:"),), _E, _PERSISTS),
+    Wrong("no reset", ((_GIVE_BACK, ""),), _E, _PERSISTS),
+    Wrong("once, at the end", ((_GIVE_BACK, f"    {_CALL}\n"),), _E, _HITS),
+    Wrong(
+        "the set-aside instead",
+        (
+            (
+                f"            {_CALL}",
+                """
+            kind = cudart.cudaLimit.cudaLimitPersistingL2CacheSize
+            _, aside = cudart.cudaDeviceGetLimit(kind)
+            cudart.cudaDeviceSetLimit(kind, 0)
+            cudart.cudaDeviceSetLimit(kind, aside)""",
+            ),
+        ),
+        _E,
+        _PERSISTS,
+    ),
+    Wrong("before the launches", ((_GIVE_BACK, ""), (_LAUNCH, f"            {_CALL}\n{_LAUNCH}")), _E, _TABLE),
     Wrong("waits behind every launch", ((_LAUNCH, _LAUNCH + "            stream.synchronize()\n"),), _E, _WAITS),
-    Wrong("once, at the end", ((_GIVE_BACK, "    stream.synchronize()\n    " + _CALL),), _E, _PERSISTS),
+    Wrong("waits behind every phase", ((_OFF, _OFF + "        stream.synchronize()\n"),), _E, _WAITS),
+    Wrong("the window off before the launches", ((_OFF, ""), (_ON, _ON + _OFF)), _E, _HITS),
     Wrong(
-        "for the first phase alone",  # right for the phases of the try cell
-        (("if table is not None:", "if table is not None and table is phases[0][0]:"),),
+        "the window left",
+        ((_OFF, ""), (_ON, "        if which is not None:\n            set_window(tables[which])\n")),
         _E,
-        _PERSISTS,
+        "windows that are left",
     ),
-    Wrong("for the default stream", (("stream.synchronize()", "cp.cuda.Stream.null.synchronize()"),), _E, _PERSISTS),
-    Wrong(
-        "for an event from before the launches",
-        ((_ON, _ON + "        before = stream.record()\n"), ("stream.synchronize()", "before.synchronize()")),
-        _E,
-        _PERSISTS,
-    ),
-    Wrong("in front of each phase", ((_ON, "        " + _CALL + _ON), (_GIVE_BACK, "")), _E, _PERSISTS),
-    Wrong(
-        "the window off before the launches",
-        ((_OFF, ""), (_ON, _ON + _OFF)),
-        _E,
-        _HITS,
-    ),
-    Wrong(
-        "the window left", ((_OFF, ""), (_ON, "        if table is not None:\n    " + _ON)), _E, "windows that are left"
-    ),
+    Wrong("the first table's window", (("tables[which]", "tables[0]"),), _E, _HITS),
     Wrong("a window that streams", (("PropertyPersisting", "PropertyStreaming"),), _E, _TABLE),
     Wrong("a ratio of one half", (("array.nbytes, 1.0", "array.nbytes, 0.5"),), _E, _TABLE),
     Wrong("half of the table", (("array.nbytes", "array.nbytes // 2"),), _E, _HITS),
     Wrong("elements", (("array.nbytes", "array.size"),), _E, _HITS),
     Wrong("one round less", (("range(rounds)", "range(rounds - 1)"),), _C, _VALUES),
-    Right("an event", (("stream.synchronize()", "stream.record().synchronize()"),)),
-    Right("the whole device", (("stream.synchronize()", "cudart.cudaDeviceSynchronize()"),)),
+    Right("behind the kernels", ((_CALL, f"stream.synchronize()\n            {_CALL}"),)),
+    Right("behind an event", ((_CALL, f"stream.record().synchronize()\n            {_CALL}"),)),
     Right(
         "the last round normal",
         (
@@ -216,44 +215,34 @@ ANSWERS_05_5 = table(
             ("window.hitProp = cudart.cudaAccessProperty.cudaAccessPropertyPersisting", "window.hitProp = hit"),
             (
                 "        for _ in range(rounds):\n",
-                "        for number in range(rounds):\n            if number == rounds - 1:\n"
-                "                set_window(table, cudart.cudaAccessProperty.cudaAccessPropertyNormal)\n",
+                "        following = ([phase[0] for phase in phases] + [None])[place + 1]\n"
+                "        for number in range(rounds):\n"
+                "            if number == rounds - 1 and which not in (None, following):\n"
+                "                set_window(tables[which], cudart.cudaAccessProperty.cudaAccessPropertyNormal)\n",
             ),
             (_GIVE_BACK, ""),
         ),
     ),
     Right(
-        "before the next phase, and at the end",
+        "in front of the next phase, and at the end",
         (
-            (
-                "    for table, launch, rounds in phases:\n",
-                """    def give_back():
-        if used:
-            cudart.cudaStreamSynchronize(stream.ptr)
-            cudart.cudaCtxResetPersistingL2Cache()
-
-    used = False
-    for table, launch, rounds in phases:
-        give_back()
-        used = table is not None
-""",
-            ),
-            (_GIVE_BACK, "    give_back()\n"),
+            (_ON, f"        if place and phases[place - 1][0] not in (None, which):\n            {_CALL}\n{_ON}"),
+            (_GIVE_BACK, f"    if which is not None:\n        {_CALL}\n"),
         ),
     ),
-    Wrong("nothing", (("    for table, launch", "    return\n    for table, launch"),), _C, _VALUES, cheat=True),
+    Wrong("nothing", (("    for place,", "    return\n    for place,"),), _C, _VALUES, cheat=True),
     Wrong("no window", ((_ON, ""), (_GIVE_BACK, "")), _E, _HITS, cheat=True),
     Wrong("launches twice", ((_LAUNCH, 2 * _LAUNCH),), _C, _VALUES, cheat=True),
     Wrong(
         "polls",
-        (("            stream.synchronize()\n", "            while not stream.done:\n                pass\n"),),
+        ((_CALL, f"while not stream.done:\n                pass\n            {_CALL}"),),
         _E,
         "queries of the host",
         cheat=True,
     ),
     Wrong(
         "nothing set aside",
-        _instead("cudart.cudaDeviceSetLimit(cudart.cudaLimit.cudaLimitPersistingL2CacheSize, 0)"),
+        ((_CALL, "cudart.cudaDeviceSetLimit(cudart.cudaLimit.cudaLimitPersistingL2CacheSize, 0)"),),
         _C,
         "set-aside changed",
         cheat=True,

@@ -160,3 +160,27 @@ def test_each_device_has_an_l2_and_a_set_aside() -> None:
     lab.read(lab.often, 16 * MB)
     device.synchronize()
     assert lab.ends[-1] > 1.1 * warm
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_reset_gives_back_what_launches_before_it_make_persist(lab: Lab, waits: bool) -> None:
+    """Also of those that have not started when it is called, for which it does not wait, as on an H200."""
+    cache = lab.device.state.timer.l2_of(0)
+    for _ in range(3):
+        lab.read(lab.often, 16 * MB, window=lab.window)
+    if waits:
+        lab.device.synchronize()
+    before = len(lab.ends)
+    lab.device.reset_persisting_l2()
+    assert waits or len(lab.ends) < before + 3
+    lab.device.synchronize()
+    assert cache.persisting == 0
+
+
+def test_a_reset_does_not_touch_what_comes_later(lab: Lab) -> None:
+    lab.read(lab.often, 16 * MB, window=lab.window)
+    lab.device.reset_persisting_l2()
+    lab.read(lab.often, 16 * MB, window=lab.window)
+    lab.device.synchronize()
+    assert lab.device.state.timer.l2_of(0).persisting > 15 * MB
+    lab.device.reset_persisting_l2()
