@@ -24,6 +24,8 @@ WRONG = {
     "device_heap/exhaustion": {"memory leak"},  # they count how often malloc gives something
     "device_heap/limit": {"memory leak"},
     "device_heap/stack_limit": {"stack overflow"},
+    "device_graph_codes/fault_in_a_child": {"out of bounds"},
+    "device_graph_codes/fault_in_a_tail": {"out of bounds"},
     "graphs/fault_in_graph": {"never allocated"},
     "l2_windows/behind_a_fault": {"out of bounds"},
     "launch_attributes/cluster_sizes": {"race"},  # all threads of a block write the same number, here and below

@@ -30,7 +30,7 @@ import numpy as np
 
 Values = dict[str, Any]
 Bound = tuple[float, float]
-_SHARED = f"{__package__}.busy", f"{__package__}.appending"
+_SHARED = tuple(f"{__package__}.{name}" for name in ("busy", "appending", "launching"))
 
 
 @dataclass(frozen=True)

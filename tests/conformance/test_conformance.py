@@ -32,7 +32,9 @@ LARGE_HEADERS = re.compile(r"#include <(?:cooperative_groups|cuda/)")
 FEWEST = 80  # programs, spread over all families
 FAMILIES = {
     "arrays", "async_copies", "atomics", "barriers", "callbacks", "clusters", "contexts", "cooperative_groups",
-    "copy_order", "copy_shapes", "cupy_runtime", "device_heap", "device_memory_calls", "driver_modules",
+    "copy_order", "copy_shapes", "cupy_runtime", "device_graph_codes", "device_graph_order", "device_graph_updates",
+    "device_graphs",
+    "device_heap", "device_memory_calls", "driver_modules",
     "events", "faults", "floats", "functions",
     "graph_capture", "graph_conditionals", "graph_edges", "graph_memory", "graph_memory_rules", "graph_user_objects",
     "graph_attributes", "graph_updates", "graphs",

@@ -345,7 +345,7 @@ def test_launch_by_configuration(module):
     config.attrs, config.numAttrs = [attribute], 1
     answer = driver.cuLaunchKernelEx(config, function(module, "scale"), parameters, 0)
     assert answer == (CUresult.CUDA_ERROR_NOT_SUPPORTED,)
-    assert "DEVICE_UPDATABLE_KERNEL_NODE is for kernel nodes of graphs" in answer.note
+    assert "only a node of a graph can be updatable by kernels" in answer.note
 
 
 def test_dynamic_shared_memory(module):

@@ -10,6 +10,7 @@ from cudalab.sim.binding import enumerator, handle, struct
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.cudart.stream_attributes import fill, numbers_of
 from cudalab.sim.device import current_device
+from cudalab.sim.device.calls.graphs.node_attributes import UPDATABLE
 
 
 @api(1)
@@ -25,7 +26,9 @@ def cudaGraphKernelNodeSetAttribute(
 ) -> None:
     number = enumerator(attr, "attr")
     wanted = cudaKernelNodeAttrValue() if value is None else struct(value, "value", cudaKernelNodeAttrValue)
-    current_device().graph_node_set_attribute(handle(hNode), number, numbers_of(number, wanted))
+    node = current_device().graph_node_set_attribute(handle(hNode), number, numbers_of(number, wanted))
+    if number == UPDATABLE:
+        fill(wanted, number, (1, node))
 
 
 @api()

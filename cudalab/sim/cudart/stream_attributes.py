@@ -17,7 +17,7 @@ from cuda.bindings.runtime import (
 from cudalab.sim.binding import enumerator, stream_handle, struct
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import current_device
-from cudalab.sim.device.calls.graphs.node_attributes import CARVEOUT, CLUSTER, COOPERATIVE, SCHEDULING
+from cudalab.sim.device.calls.graphs.node_attributes import CARVEOUT, CLUSTER, COOPERATIVE, SCHEDULING, UPDATABLE
 from cudalab.sim.device.calls.stream_attributes import DOMAIN, DOMAIN_MAP, POLICY, PRIORITY, WINDOW, Value
 
 _PLAIN = {
@@ -44,6 +44,8 @@ def numbers_of(attribute: int, value: Any) -> Value:
         return (int(value.memSyncDomain),)
     if attribute == CLUSTER:
         return int(value.clusterDim.x), int(value.clusterDim.y), int(value.clusterDim.z)
+    if attribute == UPDATABLE:
+        return (int(value.deviceUpdatableKernelNode.deviceUpdatable),)
     name = _PLAIN.get(attribute)
     return (int(getattr(value, name)),) if name else (int(value.priority),)
 
@@ -76,6 +78,9 @@ def fill(
         value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = (int(number) for number in numbers)
     elif attribute == SCHEDULING:
         value.clusterSchedulingPolicyPreference = scheduling(int(numbers[0]))
+    elif attribute == UPDATABLE:
+        field = value.deviceUpdatableKernelNode
+        field.deviceUpdatable, field.devNode = (int(number) for number in numbers)
     elif attribute in _PLAIN:
         setattr(value, _PLAIN[attribute], int(numbers[0]))
     return value

@@ -30,10 +30,6 @@ _REFUSED = {
         CUresult.CUDA_ERROR_INVALID_VALUE,
         "is an attribute of streams: set it with cuStreamSetAttribute",
     ),
-    _ID.CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE: (
-        CUresult.CUDA_ERROR_NOT_SUPPORTED,
-        "is for kernel nodes of graphs, not for a launch into a stream",
-    ),
 }
 """Attributes that no plain launch takes, the code, and what to do instead."""
 _WITHOUT_EFFECT = frozenset(
@@ -126,6 +122,8 @@ def _note(attribute: CUlaunchAttribute, wanted: LaunchAttributes) -> None:
         wanted.preferred_cluster = preferred if any(preferred) else None
     elif kind == _ID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
         wanted.programmatic = bool(value.programmaticStreamSerializationAllowed)
+    elif kind == _ID.CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+        wanted.updatable = int(value.deviceUpdatableKernelNode.deviceUpdatable)
     elif kind == _ID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
         event = value.programmaticEvent
         wanted.event, wanted.event_flags = handle(event.event), int(event.flags)

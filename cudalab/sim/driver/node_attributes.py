@@ -16,6 +16,7 @@ from cuda.bindings.driver import (
 from cudalab.sim.binding import enumerator, handle, struct
 from cudalab.sim.cudart.stream_attributes import fill, numbers_of
 from cudalab.sim.device import current_device
+from cudalab.sim.device.calls.graphs.node_attributes import UPDATABLE
 from cudalab.sim.driver.answer import api
 
 _ENUMS = CUsynchronizationPolicy, CUaccessProperty, CUlaunchMemSyncDomain, CUclusterSchedulingPolicy
@@ -32,7 +33,9 @@ def cuGraphKernelNodeGetAttribute(hNode: Any, attr: CUkernelNodeAttrID) -> CUker
 def cuGraphKernelNodeSetAttribute(hNode: Any, attr: CUkernelNodeAttrID, value: CUkernelNodeAttrValue | None) -> None:
     number = enumerator(attr, "attr")
     wanted = CUkernelNodeAttrValue() if value is None else struct(value, "value", CUkernelNodeAttrValue)
-    current_device().graph_node_set_attribute(handle(hNode), number, numbers_of(number, wanted))
+    node = current_device().graph_node_set_attribute(handle(hNode), number, numbers_of(number, wanted))
+    if number == UPDATABLE:
+        fill(wanted, number, (1, node))
 
 
 @api()

@@ -25,6 +25,7 @@ from cudalab.sim.device.declaration import Address, Handle, HostCallback, InCapt
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.graphs.content import Content, KernelContent, NodeKind
 from cudalab.sim.device.graphs.graph import PLAIN, PROGRAMMATIC
+from cudalab.sim.device.graphs.updatable import make_updatable
 from cudalab.sim.device.queue.array_function import ArrayFunction
 from cudalab.sim.device.queue.byte_ranges import Range, StridedRange
 from cudalab.sim.device.queue.kernel_launch import KernelLaunch, rehearsal
@@ -313,6 +314,12 @@ class KernelCalls(CallGroup):
                 domain_map if wanted.domain_map is None else stream_attributes.pair(wanted.domain_map),
             )
             return self._capture(content, wanted, work, queue)
+        if attributes is not None and attributes.updatable is not None:
+            raise CudaError(
+                cudaError_t.cudaErrorNotSupported,
+                f"kernel {kernel.name}: only a node of a graph can be updatable by kernels "
+                "(CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE), not a launch into a stream: capture it",
+            )
         if kernel.kernel.launches_graphs:
             raise CudaError(
                 cudaError_t.cudaErrorNotSupported,
@@ -337,6 +344,9 @@ class KernelCalls(CallGroup):
         work.priority = None  # that of a node counts where the graph is instantiated so
         edge = PROGRAMMATIC if wanted.programmatic else PLAIN
         self.state.captures.add(stream, Content(NodeKind.KERNEL, content), work, edge)
+        if wanted.updatable and stream.capture is not None:
+            (node,) = stream.capture.ends[stream]
+            make_updatable(self.state, node)
 
     def work(
         self,

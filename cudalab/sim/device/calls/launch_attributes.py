@@ -38,6 +38,8 @@ class LaunchAttributes:
     preferred_cluster: Dim3 | None = None
     programmatic: bool = False
     """May it start before the kernel before it in its stream has ended (programmatic stream serialisation)?"""
+    updatable: int | None = None
+    """Of a captured launch: may kernels update its node?"""
     event: Handle | None = None
     """Recorded when all blocks have triggered, or started."""
     event_flags: int = 0

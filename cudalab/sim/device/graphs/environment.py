@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cudalab.sim.device.queue.operation import Operation, Stream
 
 MOST_CHILDREN, MOST_TAILS = 120, 255
-"""Graphs that one run of a graph may launch beside itself, and tail launches that may be pending."""
+"""Graphs that may be launched beside one run of a graph, and tail launches that may be pending."""
 _SUCCESS, _INVALID = int(cudaError_t.cudaSuccess), int(cudaError_t.cudaErrorInvalidValue)
 
 
@@ -84,7 +84,7 @@ class Environment:
         self.open = 0
         """Graphs in it that have not ended: its own, and the environments within it."""
         self.children = 0
-        """Graphs that the one that runs has launched fire and forget or as siblings."""
+        """Graphs that were launched beside the one that runs: by itself fire and forget, by those as siblings."""
         self.relaunched = False
         """Has the one that runs launched itself again?"""
         self.made: list[ExecutableGraph] = []
@@ -100,6 +100,7 @@ class Environment:
 
     def enter(self, graph: ExecutableGraph) -> None:
         """A graph begins to run."""
+        graph.runs += 1
         self.graph, self.open, self.children, self.relaunched, self.made = graph, 1, 0, False, []
 
 
@@ -133,11 +134,11 @@ class Launches:
         self._calls.append(into)
         if into is Into.TAIL:
             return self._tail(found)
-        if found.is_busy or here.children >= MOST_CHILDREN:
-            return _INVALID
         around = here if into is Into.FIRE_AND_FORGET else here.parent
         assert around is not None
-        here.children += 1
+        if found.is_busy or around.children >= MOST_CHILDREN:
+            return _INVALID
+        around.children += 1
         around.open += 1
         found.queued = self.beside = True
         self._wanted.append((len(self._calls), Environment(around, here.host), found))
@@ -222,6 +223,8 @@ class Environments:
         environment.open -= 1
         if environment.open:
             return
+        if environment.graph is not None:
+            environment.graph.runs -= 1
         environment.pending.extendleft(reversed(environment.made))
         environment.made = []
         if environment.pending:

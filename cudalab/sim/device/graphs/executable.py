@@ -19,6 +19,7 @@ from cudalab.sim.device.caller import Place
 from cudalab.sim.device.graphs.conditional import CONDITIONAL_END, Bodies, ConditionalHandle
 from cudalab.sim.device.graphs.content import MEMORY_NODES, Content, NodeKind
 from cudalab.sim.device.graphs.graph import PROGRAMMATIC_TYPE, STARTED, Graph, Node
+from cudalab.sim.device.graphs.updatable import DeviceNode, UpdatableLaunch
 from cudalab.sim.device.graphs.user_object import References
 from cudalab.sim.device.queue.kernel_launch import KernelLaunch
 from cudalab.sim.device.queue.operation import NON_BLOCKING, Operation, Stream, Work
@@ -124,6 +125,7 @@ class ExecutableNode:
         "before",
         "bodies",
         "branch",
+        "changed",
         "content",
         "continues",
         "enabled",
@@ -139,6 +141,8 @@ class ExecutableNode:
     def __init__(self, node: Node, work: Work[Any], before: list[int]) -> None:
         self.node = node
         """The node of the graph that was instantiated."""
+        if node.updatable is not None and isinstance(work, KernelLaunch):
+            work = UpdatableLaunch.of(work, node.updatable)
         self.work = work
         self.content: Content = node.content
         self.before = before
@@ -147,6 +151,8 @@ class ExecutableNode:
         """The kernel before it by a programmatic edge, by its place, and whether it waits for the start of that one's
         blocks instead of their triggers."""
         self.enabled = True
+        self.changed = True
+        """Has the host said anew what it does since it was uploaded?"""
         self.turn = 0
         """How many others start before it of those that wait for the same node, or for the launch."""
         self.continues = False
@@ -189,11 +195,14 @@ class ExecutableGraph:
         """What kernels launch: its nodes as they were when it was uploaded last."""
         self.queued = False
         """Has a kernel launched it, and it has not begun to run?"""
-        self.run_end: Operation | None = None
-        """The end of its nodes in its last launch, by whom ever."""
+        self.runs = 0
+        """How many launches, of which the host can enqueue several, hold their environments: they are to run, or it or
+        what it has launched beside itself does."""
         self.entry = Branch(handle, graph.number)
         """The queue of its begins and ends where kernels launch it."""
         self.handles: tuple[ConditionalHandle, ...] = ()
+        self.device_nodes: list[DeviceNode] = graph.device_nodes
+        """Those of its nodes that kernels update."""
         self.branches = 0
         """Into how many chains the nodes fall."""
         self._flatten(graph, [])
@@ -276,12 +285,16 @@ class ExecutableGraph:
     def upload(self) -> None:
         """Bring what a launch needs to the device."""
         self.uploaded = True
+        for node in self.all_nodes() if self.device_nodes else ():
+            if isinstance(node.work, UpdatableLaunch) and node.changed:
+                node.work.node.write(node.work.launch, node.enabled)
+                node.changed = False
         if self.for_device:
             self.on_device = [copy.copy(node) for node in self.nodes]
 
     def contents_changed(self) -> None:
         """Nodes do something else than before. Kernels launch what was uploaded until it is uploaded again."""
-        self.uploaded = self.uploaded and not self.for_device
+        self.uploaded = self.uploaded and not self.for_device and not self.device_nodes
         self._launches_graphs = None
 
     @property
@@ -307,7 +320,7 @@ class ExecutableGraph:
     @property
     def is_busy(self) -> bool:
         """Does it run, or is it about to?"""
-        return self.queued or (self.run_end is not None and not self.run_end.done)
+        return self.queued or self.runs > 0
 
     def allocates(self) -> Counter[int]:
         """The bytes that its nodes allocate, by device."""

@@ -17,6 +17,7 @@ from cudalab.sim.device.graphs.content import Content, NodeKind
 from cudalab.sim.device.graphs.user_object import References
 
 if TYPE_CHECKING:
+    from cudalab.sim.device.graphs.updatable import DeviceNode
     from cudalab.sim.device.queue.operation import Work
 
 Edge = tuple[int, int, int]
@@ -53,7 +54,9 @@ def edge_error(before: Node, after: Node, data: Edge) -> str:
 class Node:
     """One node of a graph."""
 
-    __slots__ = ("after", "before", "bodies", "content", "graph", "handle", "inner", "number", "place", "work")
+    __slots__ = (
+        "after", "before", "bodies", "content", "graph", "handle", "inner", "number", "place", "updatable", "work",
+    )  # fmt: skip
 
     def __init__(
         self, graph: Graph, handle: int, number: int, content: Content, work: Work[Any] | None, place: Place
@@ -71,6 +74,8 @@ class Node:
         """A child graph node's own graph."""
         self.bodies: list[Graph] = []
         """The graphs of a conditional node."""
+        self.updatable: DeviceNode | None = None
+        """Where kernels update it."""
         self.before: dict[Node, Edge] = {}
         """The nodes that it depends on."""
         self.after: dict[Node, Edge] = {}
@@ -167,6 +172,11 @@ class Graph:
         for node in self.nodes.values():
             for inner in node.graphs:
                 yield from inner.all_graphs()
+
+    @property
+    def device_nodes(self) -> list[DeviceNode]:
+        """Those of its nodes that kernels update."""
+        return [node.updatable for node in self.all_nodes() if node.updatable is not None]
 
     @property
     def root(self) -> Graph:

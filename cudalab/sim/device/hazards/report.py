@@ -126,7 +126,9 @@ class HazardReport(Observer):
         known = self._footprints.of(launch.kernel)
         key = key_of(launch)
         placement = known.placements.get(key)
-        if placement is None or placement.versions != (self._memory.version, self._accesses.version):
+        if launch.decided_late:
+            placement = None
+        elif placement is None or placement.versions != (self._memory.version, self._accesses.version):
             parts = known.launches.get(key)
             if parts is not None:
                 placement = known.placements[key] = self._place(parts)

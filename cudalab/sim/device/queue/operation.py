@@ -120,6 +120,8 @@ class Operation:
     """What bounds the duration of a launch, once it has started."""
 
     # its effect on memory (effect.py)
+    decided_late = False
+    """Is what it does decided when all before it has ended (:meth:`decide`)?"""
     visible_at_once = False
     """May its stores be visible before it ends?"""
     starts_at_once = False
@@ -186,6 +188,9 @@ class Operation:
         return self.time.peak_fraction if self.time is not None else 0.0
 
     # -- what the work does, and what classes of operations with a state of their own override ----------------------
+
+    def decide(self) -> None:
+        """Called when all before it has ended, if it is decided late."""
 
     def take(self) -> None:
         """Called at the modelled start, before anything else: take what only the host could still change."""

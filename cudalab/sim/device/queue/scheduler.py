@@ -233,6 +233,8 @@ class Scheduler:
 
     def _ready(self, operation: Operation) -> None:
         operation.ready = self.loop.now
+        if operation.decided_late:
+            operation.decide()
         self._engines[operation.stream.device][operation.engine].ready(operation)
 
     def _begin(self, operation: Operation) -> int:
@@ -352,6 +354,8 @@ class Scheduler:
             while ready:
                 operation = ready.popleft()
                 operation.ready = now
+                if operation.decided_late:
+                    operation.decide()
                 engines[operation.stream.device][operation.engine].ready(operation)
         finally:
             self._passing_on = False

@@ -74,6 +74,8 @@ class GraphExecutionCalls(CallGroup):
         self.take_handles(made, found)
         for each in found.all_graphs():
             made.references.copy_of(each.references)
+        for device_node in made.device_nodes:
+            device_node.users += 1
         self.state.spend(self._instantiation_time(made))
         self._executables[made.handle] = made
         return made.handle
@@ -92,9 +94,11 @@ class GraphExecutionCalls(CallGroup):
         """Destroy an executable graph. Launches of it that are under way complete."""
         found = self.executable(executable, "cudaGraphExecDestroy")
         self.state.spend(len(found.nodes) * self.state.profile.host["graph_exec_destroy_node"])
-        self._memory.gone(node.content for node in found.nodes)
+        self._memory.gone(each.content for each in found.nodes)
         for handle in found.handles:
             handle.drop()
+        for node in found.device_nodes:
+            node.drop()
         del self._executables[executable]
         self.let_go(found.references, found)
 

@@ -72,11 +72,11 @@ class GraphLauncher:
         scheduler.place = place
         leaves = [made[index] for index in graph.leaves] or [start]
         if environment is None:
-            graph.last = graph.run_end = issue(GraphEnd(graph.name, start.sequence), stream, leaves, GRAPH)
+            graph.last = issue(GraphEnd(graph.name, start.sequence), stream, leaves, GRAPH)
             return
         over = round(constants["device_graph_over"])
         ended = RunEnd(graph.name, _NO_LAUNCH, ended=partial(self._environments.ended, environment))
-        graph.run_end = issue(ended, graph.entry_in(stream), leaves, GRAPH, in_order=False)
+        issue(ended, graph.entry_in(stream), leaves, GRAPH, in_order=False)
         graph.last = environment.host.last = issue(LaunchEnd(graph.name, start.sequence, over), stream, leaves, GRAPH)
 
     def _issue_nodes(
@@ -231,7 +231,7 @@ class GraphLauncher:
         made = self._issue_nodes(graph.on_device, graph, stream, start, environment, by_kernel=True)
         leaves = [made[index] for index in graph.leaves] or [start]
         end_work = RunEnd(graph.name, start.sequence, ended=partial(self._environments.ended, environment))
-        graph.run_end = end = issue(end_work, queue, leaves, GRAPH, in_order=False)
+        end = issue(end_work, queue, leaves, GRAPH, in_order=False)
         scheduler.place = place
         self._without_host(start, *made, end)
         start.earliest = scheduler.loop.now + latency + delay

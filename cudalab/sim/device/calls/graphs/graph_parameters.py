@@ -47,6 +47,15 @@ def _refuse_memory(name: str, content: Content) -> None:
         )
 
 
+def _updated_by_kernels(*graphs: ExecutableGraph) -> Difference | None:
+    """Why there is no update between executable graphs of which one has nodes that kernels update."""
+    node = next((each.node for graph in graphs for each in graph.all_nodes() if each.node.updatable is not None), None)
+    if node is None:
+        return None
+    why = f"kernels may update {node.label}; update the nodes one by one, or instantiate again"
+    return Difference(UpdateResult.NOT_SUPPORTED, why, node)
+
+
 class GraphParameterCalls(CallGroup):
     """Parameters of nodes."""
 
@@ -140,7 +149,7 @@ class GraphParameterCalls(CallGroup):
         not_launchable = self._not_launchable(graph, [wanted])
         if not_launchable is not None:
             raise invalid_value(f"{name}: {not_launchable.why}")
-        target.work, target.content = work, content
+        target.work, target.content, target.changed = wanted.work, content, True
         graph.contents_changed()
         return None
 
@@ -168,7 +177,7 @@ class GraphParameterCalls(CallGroup):
         new = ExecutableGraph(0, 0, self._graphs.graph(graph, name), 0)
         host = self.state.profile.host
         self.state.spend(host["graph_update"] + len(new.nodes) * host["graph_update_node"])
-        wrong = difference(old, new) or self._not_launchable(old, new.nodes)
+        wrong = _updated_by_kernels(old, new) or difference(old, new) or self._not_launchable(old, new.nodes)
         if wrong is not None:
             handles = (node.handle if node is not None else 0 for node in (wrong.node, wrong.depends_on))
             self._last_update = Update(int(wrong.result), *handles)
@@ -204,7 +213,8 @@ class GraphParameterCalls(CallGroup):
     def graph_set_enabled(self, executable: Handle, node: Handle, enabled: bool) -> None:
         """A kernel, memcpy or memset node that is switched off does nothing in later launches but order others."""
         name = "cudaGraphNodeSetEnabled"
-        self._switched(name, executable, node).enabled = enabled
+        found = self._switched(name, executable, node)
+        found.enabled, found.changed = enabled, True
         self._execution.executable(executable, name).contents_changed()
 
     @call("cudaGraphNodeGetEnabled", "cuGraphNodeGetEnabled")

@@ -66,6 +66,8 @@ class GraphCalls(CallGroup):
         for handle in graph.handles:
             handle.drop()
         for node in graph.nodes.values():
+            if node.updatable is not None:
+                node.updatable.drop()
             del self._nodes[node.handle]
             for inner in node.graphs:
                 self.forget(inner)
@@ -181,8 +183,8 @@ class GraphCalls(CallGroup):
         return node
 
     def refuse_copy(self, name: str, graph: Graph, what: str) -> None:
-        """Raise ``cudaErrorNotSupported`` for a graph that there can be one of only: one with memory nodes or with
-        conditional nodes, or the body of one."""
+        """Raise ``cudaErrorNotSupported`` for a graph that there can be one of only: one with memory nodes, with
+        conditional nodes or with nodes that kernels update, or the body of one."""
         self._memory.refuse(name, graph, what)
         if graph.owner is not None and graph in graph.owner.bodies:
             raise CudaError(
@@ -191,6 +193,10 @@ class GraphCalls(CallGroup):
             )
         if any(node.kind is NodeKind.CONDITIONAL for node in graph.all_nodes()):
             raise CudaError(cudaError_t.cudaErrorNotSupported, f"{name}: a graph with conditional nodes cannot {what}")
+        if graph.device_nodes:
+            raise CudaError(
+                cudaError_t.cudaErrorNotSupported, f"{name}: a graph with nodes that kernels may update cannot {what}"
+            )
 
     @staticmethod
     def _check_conditional(name: str, graph: Graph, wanted: ConditionalContent) -> None:
@@ -226,6 +232,11 @@ class GraphCalls(CallGroup):
         """Remove a node and its edges from its graph."""
         found = self.node(node, "cudaGraphDestroyNode")
         self._memory.refuse("cudaGraphDestroyNode", found.graph, "lose nodes")
+        if found.updatable is not None:
+            raise CudaError(
+                cudaError_t.cudaErrorNotSupported,
+                f"cudaGraphDestroyNode: {found.label}, which kernels may update, stays as long as its graph",
+            )
         found.graph.remove(found)
         del self._nodes[node]
         for inner in found.graphs:
