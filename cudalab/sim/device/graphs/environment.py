@@ -10,6 +10,9 @@ host's launch in its stream waits for everything (CUDA Programming Guide, "Devic
 An environment is one place in that tree, which one graph after the other holds. Times, limits and codes are an H200's
 (driver 580).
 
+A kernel that launches a graph which was not uploaded is told so, and on an H200 the next launch of its own graph, or of
+the other one, never ends. Here that one fails and says why.
+
 What is simplified: a kernel that does not poll memory makes its launches when it starts, however long it takes to come
 there. If any of them runs beside it, all that it stores is visible to everybody from then on. The hazard report takes
 what a kernel launches for something that comes behind the whole of it.
@@ -129,6 +132,8 @@ class Launches:
         if found is not None and not found.for_device:
             self._wrong = found
         if found is None or not found.launchable or stream not in _STREAMS:
+            if found is not None and found.for_device and stream in _STREAMS:
+                self._refused(found)
             return _INVALID
         into = Into(stream >> 56)
         self._calls.append(into)
@@ -143,6 +148,16 @@ class Launches:
         found.queued = self.beside = True
         self._wanted.append((len(self._calls), Environment(around, here.host), found))
         return _SUCCESS
+
+    def _refused(self, graph: ExecutableGraph) -> None:
+        """A graph was not uploaded. Neither it nor that of the kernel ends on an H200 when it is launched next."""
+        why = (
+            f"kernel {self._kernel.name} has launched {graph.name}, which was not uploaded (cudaErrorInvalidValue). "
+            "An H200 ends neither graph after that when it is launched again. Upload it before: cudaGraphUpload"
+        )
+        graph.stuck = why
+        if self._environment.graph is not None:
+            self._environment.graph.stuck = why
 
     def _tail(self, graph: ExecutableGraph) -> int:
         here = self._environment

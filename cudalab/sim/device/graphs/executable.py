@@ -15,7 +15,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from cuda.bindings.runtime import cudaError_t
+
 from cudalab.sim.device.caller import Place
+from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.graphs.conditional import CONDITIONAL_END, Bodies, ConditionalHandle
 from cudalab.sim.device.graphs.content import MEMORY_NODES, Content, NodeKind
 from cudalab.sim.device.graphs.graph import PROGRAMMATIC_TYPE, STARTED, Graph, Node
@@ -87,6 +90,20 @@ class LaunchEnd(GraphEnd):
     """The same, and all graphs that its kernels launched have ended."""
 
     operation_class = HeldOperation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Endless(Work[Operation]):
+    """A launch that would never end on a GPU."""
+
+    kind = "graph"
+    works_on_memory = False
+
+    name: str
+    why: str
+
+    def run(self, operation: Operation) -> None:
+        raise CudaError(cudaError_t.cudaErrorLaunchTimeout, f"{self.name} would never end: {self.why}", sticky=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,6 +210,8 @@ class ExecutableGraph:
         """Is all there that a launch needs, as it is now?"""
         self.on_device: list[ExecutableNode] = []
         """What kernels launch: its nodes as they were when it was uploaded last."""
+        self.stuck = ""
+        """Why a GPU would never end its next launch by the host."""
         self.queued = False
         """Has a kernel launched it, and it has not begun to run?"""
         self.runs = 0

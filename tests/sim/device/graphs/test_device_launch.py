@@ -202,12 +202,16 @@ def test_a_graph_for_the_host_is_an_illegal_address_to_kernels(launches: Launche
     assert caught.value.code == cudaError_t.cudaErrorIllegalAddress
 
 
-def test_a_graph_that_was_not_uploaded_is_not_launched(launches: Launches) -> None:
+@pytest.mark.parametrize("again", ["parent", "child"])
+def test_a_graph_that_was_not_uploaded_is_not_launched(launches: Launches, again: str) -> None:
+    """Nor does either graph end when it is launched after that."""
     child = launches.device.graph_instantiate(launches.kernel("more", "QQ", launches.y, launches.x, threads=32), DEVICE)
     parent = launches.parent((child, Into.FIRE_AND_FORGET))
     assert launches.run(parent) == [1, 0, 0]
     launches.device.graph_upload(child)
-    assert launches.run(parent) == [1, 2, 0]
+    with pytest.raises(CudaError, match="which was not uploaded .* Upload it before") as caught:
+        launches.run(parent if again == "parent" else child)
+    assert caught.value.code == cudaError_t.cudaErrorLaunchTimeout
 
 
 def test_kernels_launch_what_was_uploaded_last(launches: Launches) -> None:

@@ -18,6 +18,7 @@ from cudalab.sim.device.graphs.executable import (
     GRAPH,
     NODE_PRIORITY,
     DeviceStart,
+    Endless,
     ExecutableGraph,
     ExecutableNode,
     GraphEnd,
@@ -56,6 +57,9 @@ class GraphLauncher:
     def launch(self, graph: ExecutableGraph, stream: Stream) -> None:
         """Behind what is in the stream, and behind its own launch before."""
         scheduler, issue = self._state.scheduler, self._state.issue
+        if graph.stuck:
+            graph.last = issue(Endless(graph.name, graph.stuck), stream)
+            return
         before = [graph.last] if graph.last is not None else []
         constants = self._state.profile.device
         frees = any(content.kind is NodeKind.MEM_FREE for content in graph.memory_contents)
