@@ -318,13 +318,14 @@ def _requests(bench: StreamBench) -> list[tuple[str, Words]]:
     ]
     pitch, few = 16 * bench.between(3, 7), bench.between(40, 80)
     far, near = bench.integers(0, 4000, WARP), bench.integers(0, few, WARP)
-    off = [*bench.shuffled(WARP)[: bench.between(5, 12)]]
+    off = [1 + lane for lane in bench.shuffled(WARP - 1)[: bench.between(5, 12)]]  # lane 0 reads word 0, which counts
     return [
         *columns,
         ("32 neighbours", list(lanes)),
         ("one word for all lanes", [7 for _ in lanes]),
         ("the same word for two lanes each, every other word", [lane // 2 * 2 for lane in lanes]),
         (f"two rows of 16 words, {pitch} words apart", [lane // 16 * pitch + lane % 16 for lane in lanes]),
+        ("the first lane alone in its bank, all others in the next", [0, *(32 * lane + 1 for lane in lanes[1:])]),
         ("32 of 4000 words", [*far]),
         (f"32 of {few} words", [*near]),
         (f"rows of 32 words, {len(off)} lanes off", [None if lane in off else 32 * lane for lane in lanes]),
