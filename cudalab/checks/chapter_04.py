@@ -1,5 +1,5 @@
 """The exercises of chapter 04: a guard for every size, a coalesced column sum, rows that start at their pitch, one copy
-for many rows, and allocations that fail half-way."""
+for many rows, allocations that fail half-way, and structures taken apart into arrays."""
 
 from __future__ import annotations
 
@@ -364,4 +364,49 @@ ALLOCATE = Exercise(
     answer="function",
 )
 
-EXERCISES = (REVERSE, COLUMN_SUM, SMOOTH, CROP, ALLOCATE)
+# --- 04.6 ------------------------------------------------------------------------------------------------------------
+
+FIELDS = ("x", "y", "z", "mass")
+PARTICLES = (1, 7, 31, 32, 33, 255, 257, 1000, 4097)
+
+
+def _to_arrays(bench: KernelBench) -> None:
+    for count in PARTICLES:
+        for block in (32, 96, 256):
+            _to_arrays_once(bench, count, block)
+    count = 32 * bench.between(90, 110)
+    _to_arrays_once(bench, count, 128, Needs(16 * count, 16 * count, share=32))
+    if bench.fine:  # more than 65,536 particles: an index of 16 bits is too short
+        _to_arrays_once(bench, bench.between(66_000, 70_000), 256)
+
+
+def _to_arrays_once(bench: KernelBench, count: int, block: int, needs: Needs | None = None) -> None:
+    values = bench.random((count, len(FIELDS)))
+    particles = bench.input("particles", values)
+    made = [bench.output(field, (count,), np.float32) for field in FIELDS]
+    grid, case = -(-count // block) + 1, f"{counted(count, 'particle')}, {counted(block, 'thread')} per block"
+    bench.launch((grid,), (block,), (particles, *made, np.int32(count)), case, needs=needs)
+    flat = values.ravel()
+    for number, (array, right) in enumerate(zip(made, values.T, strict=True)):
+        others = [
+            Known(f"{array.name} gets what belongs to {field}", values[:, other])
+            for other, field in enumerate(FIELDS)
+            if other != number
+        ]
+        as_it_lies = Known(
+            "particles is read as if its arrays already followed each other", flat[number * count :][:count]
+        )
+        bench.expect(
+            array, right, known=(*others, as_it_lies), look="where field number f of particle i lies: 4 * i + f floats"
+        )
+
+
+TO_ARRAYS = Exercise(
+    id="04.6",
+    title="A structure of arrays",
+    kernel="to_arrays",
+    examine=_to_arrays,
+    gates=(SECTORS_LOADED.of(3, baseline=16), SECTORS_STORED.of(), LOADED.of(), STORED.of(), BUSIEST.of()),
+)
+
+EXERCISES = (REVERSE, COLUMN_SUM, SMOOTH, CROP, ALLOCATE, TO_ARRAYS)
