@@ -419,3 +419,12 @@ def test_a_stream_waits_for_a_value_and_goes_on():
     assert driver.cuStreamSynchronize(stream) == (SUCCESS,)
     with pytest.raises(OverflowError):
         driver.cuStreamWriteValue32(stream, memory, 1 << 32, 0)
+
+
+def test_a_link_takes_ptx_only_and_says_what_to_do():
+    _, state = driver.cuLinkCreate(0, [], [])
+    answer = driver.cuLinkAddData(state, real.CUjitInputType.CU_JIT_INPUT_CUBIN, b"\x7fELF", 4, b"x", 0, [], [])
+    assert answer == (CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU,)
+    assert "compile to PTX" in answer.note
+    assert driver.cuLinkDestroy(state) == (SUCCESS,)
+    assert driver.cuLinkDestroy(state) == (CUresult.CUDA_ERROR_INVALID_HANDLE,)

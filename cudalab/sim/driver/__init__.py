@@ -141,6 +141,7 @@ from cudalab.sim.driver.launches import (
     cuLaunchKernel,
     cuLaunchKernelEx,
 )
+from cudalab.sim.driver.linking import cuLinkAddData, cuLinkAddFile, cuLinkComplete, cuLinkCreate, cuLinkDestroy
 from cudalab.sim.driver.memory import (
     cuMemAlloc,
     cuMemAllocHost,

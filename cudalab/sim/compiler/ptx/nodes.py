@@ -268,6 +268,10 @@ class Module:
     variables: dict[str, Variable] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
     files: dict[int, str] = field(default_factory=dict)
+    visible: set[str] = field(default_factory=set)
+    """What others may use (``linking.py``);"""
+    weak: set[str] = field(default_factory=set)
+    """and what of that others may define as well."""
 
     @property
     def kernels(self) -> list[Function]:

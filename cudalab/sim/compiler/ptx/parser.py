@@ -109,16 +109,22 @@ class _Parser(StatementReader):
             self.result.functions[alias] = self.result.functions[target]
 
     def declaration(self) -> None:
-        external = False
+        linkage = set()
         while self.tokens[self.at] in _LINKAGE:
-            external |= self.next() == ".extern"
+            linkage.add(self.next())
+        external, names = ".extern" in linkage, []
         if self.tokens[self.at] in (".entry", ".func"):
-            self.function_declaration()
+            names.append(self.function_declaration())
         else:
             for variable in self.variables(external):
+                names.append(variable.name)
                 known = self.result.variables.get(variable.name)
                 if known is None or known.external:
                     self.result.variables[variable.name] = variable
+        if linkage and not external:
+            self.result.visible.update(names)
+        if ".weak" in linkage or ".common" in linkage:
+            self.result.weak.update(names)
 
     def variables(self, external: bool = False) -> list[Variable]:
         """``.global .align 4 .b8 a[16] = {…}, b;``"""
@@ -197,7 +203,8 @@ class _Parser(StatementReader):
 
     # -- functions
 
-    def function_declaration(self) -> None:
+    def function_declaration(self) -> str:
+        """Its name."""
         is_kernel = self.next() == ".entry"
         returns = self.parameter_list() if self.tokens[self.at] == "(" else []
         name = self.next()
@@ -215,13 +222,14 @@ class _Parser(StatementReader):
             function.directives[directive[1:]] = tuple(values)
         if self.accept(";"):
             self.result.functions.setdefault(name, function)
-            return
+            return name
         self.expect("{")
         self.function = function
         self.location = Location("", 0)
         self.body(function)
         self.function = None
         self.result.functions[name] = function
+        return name
 
     def parameter_list(self) -> list[Variable]:
         self.expect("(")
