@@ -35,8 +35,14 @@ def _target() -> llvm.Target:
 
 
 @cache
+def host_features() -> dict[str, bool]:
+    """The instruction sets that code is made for: this host's."""
+    return dict(llvm.get_host_cpu_features())
+
+
+@cache
 def _machine(level: int) -> llvm.TargetMachine:
-    features = llvm.get_host_cpu_features().flatten()
+    features = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(host_features().items()))
     return _target().create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=features, opt=level, reloc="pic", codemodel="small"
     )
@@ -47,13 +53,13 @@ def has_half() -> bool:
     """Does this host's processor convert between ``half`` and ``float``? Without that LLVM would call a library."""
     if platform.machine().lower() in ("arm64", "aarch64"):
         return True
-    return bool(llvm.get_host_cpu_features().get("f16c", False))
+    return host_features().get("f16c", False)
 
 
 @cache
 def lanes_of_host() -> int:
     """How many threads wide code takes at once on this processor (``codegen.wide``); 0: its vectors are too short."""
-    features = llvm.get_host_cpu_features()
+    features = host_features()
     if features.get("avx512f") and features.get("avx512vl") and features.get("avx512bw"):
         return 16
     return 8 if features.get("avx2") else 0
