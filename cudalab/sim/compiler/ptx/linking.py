@@ -52,6 +52,11 @@ def link(pieces: Sequence[str]) -> str:
     return f".version {version[0]}.{version[1]}\n.target {target}\n.address_size 64\n" + "\n".join(merged)
 
 
+def is_complete(piece: str) -> bool:
+    """Does it define all that it uses? Raises ``PtxSyntaxError``."""
+    return not _declared(parse_ptx(piece)) - set(DEFINITIONS)
+
+
 def _with_files_from(text: str, first: int) -> str:
     """The piece with the numbers of its source files from ``first`` on."""
     return _FILE_NUMBER.sub(lambda found: f"{found[1]}{int(found[2]) + first}", text)

@@ -47,13 +47,14 @@ def _refuse_memory(name: str, content: Content) -> None:
         )
 
 
-def _updated_by_kernels(*graphs: ExecutableGraph) -> Difference | None:
-    """Why there is no update between executable graphs of which one has nodes that kernels update."""
+def _refuse_updatable(name: str, *graphs: ExecutableGraph) -> None:
+    """Raise when one of the executable graphs has nodes that kernels update."""
     node = next((each.node for graph in graphs for each in graph.all_nodes() if each.node.updatable is not None), None)
-    if node is None:
-        return None
-    why = f"kernels may update {node.label}; update the nodes one by one, or instantiate again"
-    return Difference(UpdateResult.NOT_SUPPORTED, why, node)
+    if node is not None:
+        raise CudaError(
+            cudaError_t.cudaErrorNotSupported,
+            f"{name}: kernels may update {node.label}; update the nodes one by one, or instantiate again",
+        )
 
 
 class GraphParameterCalls(CallGroup):
@@ -177,7 +178,8 @@ class GraphParameterCalls(CallGroup):
         new = ExecutableGraph(0, 0, self._graphs.graph(graph, name), 0)
         host = self.state.profile.host
         self.state.spend(host["graph_update"] + len(new.nodes) * host["graph_update_node"])
-        wrong = _updated_by_kernels(old, new) or difference(old, new) or self._not_launchable(old, new.nodes)
+        _refuse_updatable(name, old, new)
+        wrong = difference(old, new) or self._not_launchable(old, new.nodes)
         if wrong is not None:
             handles = (node.handle if node is not None else 0 for node in (wrong.node, wrong.depends_on))
             self._last_update = Update(int(wrong.result), *handles)
