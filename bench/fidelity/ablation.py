@@ -23,8 +23,9 @@ from cudalab.dev.calibrate.suite import microbenchmarks
 from cudalab.sim.device.current import set_current_device
 from cudalab.sim.device.device import Device
 from cudalab.sim.device.profile import Constant, Profile, load
-from cudalab.sim.device.timing.cost import Workload, kernel_time
+from cudalab.sim.device.timing.cost import kernel_time
 from cudalab.sim.device.timing.launch_time import Timer
+from cudalab.sim.device.timing.workload import Workload
 
 FACTS = ("clock", "schedulers", "event_resolution", "memset_inline_limit", "staging_limit", "staging_piece")
 """They say what the device is, or from where on a rule holds; there is no device without them."""

@@ -13,7 +13,8 @@ from cudalab.dev.calibrate.measurement import COOPERATIVE, module_sources, pack
 from cudalab.dev.calibrate.microbenchmark import Buffer, Microbenchmark
 from cudalab.sim.compiler import compile
 from cudalab.sim.device.profile import Constant, Profile
-from cudalab.sim.device.timing.cost import Workload, kernel_time
+from cudalab.sim.device.timing.cost import kernel_time
+from cudalab.sim.device.timing.workload import Workload
 from cudalab.sim.machine.launch.module import Module
 from cudalab.sim.machine.memory.allocations import Memory
 from cudalab.sim.machine.memory.arena import Arena

@@ -40,6 +40,8 @@ _ON_A_LINE = 0.05
 """Part of a range by which blocks may be off a straight line: rows end, edges are cut."""
 _EVENLY = 0.9
 """Part of a block's lines that are as far apart as most, if they are the rows of a tile."""
+_BY_CHANCE = 0.1
+"""Part of a block's lines that others touch, too, up to which they lie in no order: searches meet at the top."""
 _TOGETHER = 0.5
 """Part of their lines that neighbouring blocks share, from which on coming again is near."""
 
@@ -50,6 +52,16 @@ class Once(NamedTuple):
 
     loaded: float
     stored: float
+
+
+class Anywhere(NamedTuple):
+    """Lines that blocks load or store without an order, as gathers and scatters do: the range that they lie in is found
+    in the L2 as far as that keeps it, and otherwise read or written again with each block."""
+
+    lines: float
+    """Of each block, summed over blocks."""
+    range: float
+    """Bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +80,8 @@ class _Placed:
     by_block: float = 0.0
     """Bytes of the lines that each block touches, summed over blocks that share them with neighbours; 0: they share
     none, or it is not known."""
+    anywhere: float = 0.0
+    """The same where they lie in no order; 0: they do not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +102,14 @@ class Traffic:
         """What neighbouring blocks share counts once."""
         loaded, stored = [each for each in self.placed if each.loaded], [each for each in self.placed if each.stored]
         return Once(_once(loaded), _once(stored))
+
+    def anywhere(self, *, stored: bool) -> list[Anywhere]:
+        """What it loads, or stores, in no order."""
+        return [
+            Anywhere(each.anywhere / LINE, each.bytes)
+            for each in self.placed
+            if each.anywhere and (each.stored if stored else each.loaded)
+        ]
 
     def sweeps(self, launch: Launch) -> list[Sweep]:
         """The ranges of a launch."""
@@ -265,8 +287,18 @@ def _placed(which: int, size: int, seen: dict[int, _Seen], blocks: int, middle: 
     if period and total > period:
         span = min(period, size - first)
         return _Placed(which, first, span, float(span), total / span)
-    evenly = total > span and _are_even(pair[0].lines)
-    return _Placed(which, first, span, min(total, float(span)), by_block=total if evenly else 0.0)
+    placed = _Placed(which, first, span, min(total, float(span)))
+    if total <= span:
+        return placed
+    if _are_even(pair[0].lines):
+        return replace(placed, by_block=total)
+    return replace(placed, anywhere=total) if _met_again(seen, middle) <= _BY_CHANCE else placed
+
+
+def _met_again(seen: dict[int, _Seen], middle: int) -> float:
+    """The share of the middle block's lines that one of the others touches, too."""
+    others = np.concatenate([each.lines for block, each in seen.items() if block != middle])
+    return float(np.isin(seen[middle].lines, others).mean())
 
 
 def _are_even(lines: np.ndarray) -> bool:

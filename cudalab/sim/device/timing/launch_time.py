@@ -36,15 +36,16 @@ from cudalab.sim.compiler.program import Rounds, Site
 from cudalab.sim.compiler.timed_code import TimedCode
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.device.timing.block_schedule import tail
-from cudalab.sim.device.timing.cost import KernelTime, Workload, kernel_time
+from cudalab.sim.device.timing.cost import KernelTime, kernel_time
 from cudalab.sim.device.timing.extrapolation import extrapolated, sentence
 from cudalab.sim.device.timing.l2_cache import L2Cache
 from cudalab.sim.device.timing.l2_ranges import L2Use, Lookups, Met, Window
 from cudalab.sim.device.timing.l2_traffic import Traffic, traffic_of
 from cudalab.sim.device.timing.machine_path import MachinePath, machine_path
-from cudalab.sim.device.timing.shared_lines import filled_sectors, moved_once, partly_written
+from cudalab.sim.device.timing.shared_lines import filled_sectors, moved_again, moved_once, partly_written
 from cudalab.sim.device.timing.warp_path import Path
 from cudalab.sim.device.timing.watched_words import WatchedWords
+from cudalab.sim.device.timing.workload import Workload
 from cudalab.sim.machine.counters.machine_counts import execution_of, ways
 from cudalab.sim.machine.counters.metrics import GRANULE, LINE, Counts
 from cudalab.sim.machine.counters.sampling import loaded_by_all, sample
@@ -237,6 +238,8 @@ class Timer:
         work = replace(workload(launch, launch.kernel.kernel.timed, counts), machine=machine)
         traffic = self._traffic(launch, work)
         work = moved_once(work, counts, traffic.once)
+        size = int(self._profile.properties["l2CacheSize"])
+        work = moved_again(work, counts, size, traffic.anywhere(stored=False), traffic.anywhere(stored=True))
         if launch.config.cooperative or launch.config.cluster is not None:
             return work, traffic
         return self._with_neighbours(work, launch), traffic

@@ -1,17 +1,50 @@
 """Lines that neighbouring blocks share, as narrow tiles of a matrix do, and sectors that are written in part.
 
+Lines that lie anywhere in far more memory than the L2 holds move again and again.
+
 Blocks that are near in time find in the L2 what the others have loaded, and complete the sectors that they have begun:
 DRAM moves each line once. Which blocks those are, the trace of a few of them tells (l2_traffic.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cudalab.sim.abi import SECTOR
-from cudalab.sim.device.timing.cost import Workload
-from cudalab.sim.device.timing.l2_traffic import Once
+from cudalab.sim.device.timing.l2_traffic import Anywhere, Once
+from cudalab.sim.device.timing.workload import Workload
 from cudalab.sim.machine.counters.metrics import GRANULE, LINE, Counts
+
+_KEPT_OF_LOADS, _KEPT_OF_STORES = 0.36, 0.18
+"""Parts of the L2 that hold lines which are loaded, or stored to, anywhere: an H200 reads 774 MB for a gather of 64 MB,
+for a scatter it reads 459 MB and writes 465."""
+
+
+def moved_again(
+    work: Workload, counts: Counts, size: int, loaded: Sequence[Anywhere], stored: Sequence[Anywhere]
+) -> Workload:
+    """The workload where lines lie anywhere in memory. ``size``: bytes of the L2."""
+    read = _again(loaded, _KEPT_OF_LOADS * size, work.lines_read)
+    written = _again(stored, _KEPT_OF_STORES * size, work.lines_written)
+    if not read and not written:
+        return work
+    granules = counts.granules_loaded_once / counts.lines_loaded_once if read else 0.0
+    sectors = counts.sectors_stored_once / counts.lines_stored_once if written else 0.0
+    partly = partly_written(counts.global_stores.bytes + counts.global_atomics.bytes, counts.sectors_stored_once)
+    return replace(
+        work,
+        read_again=read * granules * GRANULE + written * partly * sectors * SECTOR,
+        written_again=written * sectors * SECTOR,
+        lines_read_again=read + written * partly,
+        lines_written_again=written,
+    )
+
+
+def _again(anywhere: Sequence[Anywhere], kept: float, counted: float) -> float:
+    """Lines that move, beyond those that are counted."""
+    moved = sum(each.lines * max(0.0, 1.0 - kept / each.range) for each in anywhere)
+    return max(0.0, moved - counted)
 
 
 def moved_once(work: Workload, counts: Counts, once: Once) -> Workload:

@@ -14,8 +14,9 @@ from cudalab.sim.compiler import compile
 from cudalab.sim.compiler.timed_code import TimedCode
 from cudalab.sim.device import Device
 from cudalab.sim.device.profile import load
-from cudalab.sim.device.timing.cost import KernelTime, Workload, in_l2
+from cudalab.sim.device.timing.cost import KernelTime, in_l2
 from cudalab.sim.device.timing.warp_path import Path
+from cudalab.sim.device.timing.workload import Workload
 
 NAMES = (
     "plain loop 1 warps",
