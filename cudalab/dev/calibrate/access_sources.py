@@ -47,6 +47,12 @@ __global__ void fading(const float *x, float *y, int columns, int rows, int pitc
     // a column for each thread, one row after the other, so many words apart
     int c = blockIdx.x * blockDim.x + threadIdx.x; float v = 0;
     if (c < columns) for (int r = 0; r < rows; r++) { v = v * 0.75f + x[r * pitch + c]; y[r * pitch + c] = v; } }
+__global__ void search(const int *x, int *y, int n, int step, int count) {  // x[k] is 0: each goes to the right
+    int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= count) return;
+    int wanted = (int)((long long)i * step % n), low = 0, high = n;
+    while (low < high) {
+        int middle = (low + high) / 2; if (x[middle] + middle < wanted) low = middle + 1; else high = middle; }
+    y[i] = low; }
 __global__ void shared_count(unsigned *y, int rounds, int spread) {
     __shared__ unsigned t[1024];
     for (int k = threadIdx.x; k < 1024; k += blockDim.x) t[k] = 0;

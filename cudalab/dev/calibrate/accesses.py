@@ -13,7 +13,7 @@ _SIDE = 4096
 
 def accesses(sms: int) -> list[Microbenchmark]:
     """A part of those that were measured, for a device with ``sms`` SMs."""
-    return [*_rows(), *_tiles(), *_lines(sms), *_columns(), *_hashed(), *_counts(sms), *_products(sms)]
+    return [*_rows(), *_tiles(), *_lines(sms), *_columns(), *_searches(), *_hashed(), *_counts(sms), *_products(sms)]
 
 
 def _each(name: str, kernel: str, n: int, *arguments: Argument) -> Microbenchmark:
@@ -78,6 +78,15 @@ def _columns() -> list[Microbenchmark]:
         numbers: tuple[Argument, ...] = ("i", columns), ("i", rows), ("i", pitch)
         name = f"fading {columns} x {rows}" + (f" in {megabytes} MB" if megabytes else "")
         found.append(_each(name, "fading", columns, Buffer("a", whole), Buffer("b", whole), *numbers))
+    return found
+
+
+def _searches() -> list[Microbenchmark]:
+    found = []
+    for n, step in ((4096, 1), (4096, 40503), (262144, 1)):
+        numbers: tuple[Argument, ...] = ("i", n), ("i", step), ("i", 4096)
+        both = Buffer("a", 4 * n), Buffer("b", 4 * 4096)
+        found.append(_each(f"search {n} by {step}", "search", 4096, *both, *numbers))
     return found
 
 

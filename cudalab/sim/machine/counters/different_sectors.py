@@ -58,7 +58,10 @@ def count_missing(
     chosen = np.flatnonzero((loads | stores)[traced.site])
     if not len(chosen):
         return
-    rows = chosen[_first_in_step(_sectors(chosen, traced), traced.thread[chosen])]
+    first, waits = _first_in_step(_sectors(chosen, traced), traced.thread[chosen])
+    waiting = np.unique(found.request[chosen[waits][loads[traced.site[chosen[waits]]]]])
+    missing = np.bincount(found.request_site[waiting], weight[waiting], len(sites))
+    rows = chosen[first]
     rows = rows[loads[traced.site[rows]]]
     if not len(rows):
         return
@@ -66,22 +69,23 @@ def count_missing(
     order = np.lexsort((line, request))
     request, line = request[order], line[order]
     fresh = np.append(True, request[1:] != request[:-1])
-    asked = (request[fresh], request, request[fresh | np.append(True, line[1:] != line[:-1])])
-    numbers = [np.bincount(found.request_site[each], weight[each], len(sites)) for each in asked]
+    asked = (request, request[fresh | np.append(True, line[1:] != line[:-1])])
+    numbers = [missing, *(np.bincount(found.request_site[each], weight[each], len(sites)) for each in asked)]
     counts.loads_missing = float(numbers[0].sum())
     for index in np.flatnonzero(numbers[0]).tolist():
         entry = per_site[index]
         entry.missing, entry.sectors_missing, entry.lines_missing = (float(number[index]) for number in numbers)
 
 
-def _first_in_step(sectors: np.ndarray, thread: np.ndarray) -> np.ndarray:
+def _first_in_step(sectors: np.ndarray, thread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The first access to each sector, where the threads of a block take their accesses one by one, all of them the
-    first before the second: a trace has the threads one after the other."""
+    first before the second: a trace has the threads one after the other. And all accesses to it that come in the same
+    step, which wait together."""
     turn = occurrences(thread, int(thread.max()) + 1)[0]
     order = np.lexsort((turn, sectors))
-    ordered = sectors[order]
-    found: np.ndarray = order[np.append(True, ordered[1:] != ordered[:-1])]
-    return found
+    ordered, turns = sectors[order], turn[order]
+    fresh = np.append(True, ordered[1:] != ordered[:-1])
+    return order[fresh], order[turns == turns[fresh][np.cumsum(fresh) - 1]]
 
 
 def _count_hottest(counts: Counts, atomics: np.ndarray, traced: Traced) -> None:

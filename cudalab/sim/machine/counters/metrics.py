@@ -95,7 +95,7 @@ class SiteCounts:
     bank_conflicts: float = 0.0
     accesses: float = 0.0
     missing: float = 0.0
-    """Of loads from global memory: requests that touch a sector which their block has not touched before,"""
+    """Of loads from global memory: requests that touch a sector which their block has not touched before this step,"""
     sectors_missing: float = 0.0
     """such sectors,"""
     lines_missing: float = 0.0

@@ -261,6 +261,15 @@ def test_the_first_load_of_a_row_misses_whichever_thread_is_traced_first() -> No
     assert counts.loads_missing == 1
 
 
+def test_warps_that_want_the_same_in_one_step_wait_together() -> None:
+    """The second load of the second warp comes late enough."""
+    both = [(t, 0, BASE + 4 * (t % 32)) for t in range(64)]
+    then = [(t, 1, BASE + 4096 * (1 + t // 32) + 4 * (t % 32)) for t in range(64)]
+    later = [(t, 2, BASE + 4096 * (2 - t // 32) + 4 * (t % 32)) for t in range(64)]
+    counts = counted([site(SiteKind.LOAD)] * 3, both + then + later, threads=64)
+    assert [(each.missing, each.sectors_missing) for each in counts.sites] == [(2, 4), (2, 8), (0, 0)]
+
+
 @pytest.mark.parametrize(("words", "sectors"), [(1, 4), (2, 8), (4, 16), (5, 36), (8, 256)])
 def test_stores_in_a_row_join_while_few_lines_come_between(words: int, sectors: int) -> None:
     """Of 5 words four fifths of those that come again join, of 8 words none."""
