@@ -31,8 +31,8 @@ SECTIONS = ("## What goes wrong", "## Check yourself", "## Key points", "### 要
 CLOSING = ("../exercises/", "**Next chapter:**", "**In the guide:**")
 LEAST_MISTAKES = 2
 QUESTIONS = range(3, 6)
-WITHOUT_EXERCISES = frozenset({"09"})
-"""Chapters whose exercises are still to come."""
+WITHOUT_EXERCISES = frozenset({"09", "21"})
+"""Chapters whose exercises are still to come, and the last one, which joins the others."""
 
 _HEADING = re.compile(r"^(#+) +(.+?) *$", re.MULTILINE)
 _FENCED = re.compile(r"```.*?```", re.DOTALL)

@@ -7,6 +7,7 @@ nothing on the device, and return a ``Picture``, which a notebook shows when it 
 
 from cudalab.plots.access import sectors, touched
 from cudalab.plots.banks import banks
+from cudalab.plots.bars import bars
 from cudalab.plots.curve import curve
 from cudalab.plots.heat_map import heat_map
 from cudalab.plots.image import image
@@ -41,6 +42,7 @@ __all__ = [
     "bank_layout",
     "banks",
     "barriers",
+    "bars",
     "context",
     "curve",
     "graph",

@@ -31,6 +31,7 @@ EXPECTED = (
     "12_stream_priorities.ipynb",
     "14_events.ipynb",
     "15_graphs.ipynb",
+    "21_pipeline.ipynb",
 )
 CELL_TIMEOUT = 120  # seconds
 LEAST_COMPARED = 6  # cells a chapter; the start page teaches no chapter of its own

@@ -17,6 +17,7 @@ LANE = np.arange(32)
 
 PICTURES = {
     "curve": lambda: plot.curve([1, 2, 4], [3.0, 5.5, 11.0], xlabel="stride", ylabel="time (µs), measured"),
+    "bars": lambda: plot.bars({"load": 276.0, "pin": 98.5}, unit="µs a frame", kind="measured"),
     "sectors": lambda: plot.sectors({"stride 1": 4 * LANE, "stride 8": 32 * LANE}),
     "pitch": lambda: plot.pitch({100: 512, 513: 1024}),
     "memories": lambda: plot.memories(["a", "b"], ["c"], kernel="add"),
@@ -105,6 +106,11 @@ def test_tuning_draws_and_names_what_the_curve_is_compared_with():
     assert axes.get_ylim()[1] > 277
 
 
+def test_bars_say_every_value_and_where_they_come_from():
+    text = plot.bars({"load": 276.04, "pin": 98.5}, unit="µs a frame", kind="modelled").summary
+    assert text == "µs a frame, modelled: load **276**, pin **98.5**."
+
+
 def test_tuning_names_the_best_point_its_rate_and_its_share_of_the_peak():
     points = [Point(64, 640.0, 1258.0), Point(256, 400.0, 2013.0), Point(256, 241.5, 3335.0)]
     text = tuning(points, parameter="block (threads)", kind="measured", title="64 M", peak=4800).summary
@@ -142,6 +148,8 @@ def test_pitch_lists_widths_with_their_pitch():
     [
         (lambda: plot.curve([], [], xlabel="x", ylabel="y"), "at least one point"),
         (lambda: plot.curve([1, 2], [1], xlabel="x", ylabel="y"), "1 values for 2"),
+        (lambda: plot.bars({}, unit="µs", kind="measured"), "needs values"),
+        (lambda: plot.bars({"less": -1}, unit="µs", kind="measured"), "below zero"),
         (lambda: plot.sectors({}), "at least one pattern"),
         (lambda: plot.sectors({"far": 4096 * LANE}), "'far' must stay within 0 … 2047"),
         (lambda: plot.sectors({"negative": LANE - 1}), "must stay within"),
