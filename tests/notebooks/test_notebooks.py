@@ -11,6 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from cudalab.checks import exercises
 from cudalab.dev import notebook_format as rules
 from cudalab.sim.machine.reports import card
 from tests.notebooks import cell_watch, planted
@@ -73,6 +74,13 @@ def test_chapter_has_tests_of_its_compared_cells(path):
 @each_chapter
 def test_chapter_keeps_the_rules(path):
     assert [str(breach) for breach in rules.breaches(path)] == []
+
+
+@each_chapter
+def test_chapter_lists_its_exercises(path):
+    text = "\n".join(cell.source for cell in rules.read(path).cells if cell.cell_type == "markdown")
+    there = [exercise.id for exercise in exercises() if exercise.id.startswith(path.name[:2])]
+    assert re.findall(r"^- \*\*(\d\d\.\d)\*\*", text, re.MULTILINE) == there
 
 
 def sentences_of(path):
