@@ -52,7 +52,7 @@ def test_map_of_the_first_notebook_lists_every_notebook_and_every_exercise_count
         name for name in copy.names() if name.startswith("notebooks")
     ]
     assert all(chapter.title and chapter.minutes for chapter in chapters)
-    assert len(chapters) == 21 and chapter(copy, "04").title == "Device memory" and chapter(copy, "04").core
+    assert len(chapters) == 22 and chapter(copy, "04").title == "Device memory" and chapter(copy, "04").core
     counted = sum(chapter.exercises.total for chapter in chapters if chapter.exercises)
     assert counted == len(exercises())
     assert all(chapter.chapter.total >= 2 for chapter in chapters if chapter.chapter)
