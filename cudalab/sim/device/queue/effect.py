@@ -21,7 +21,7 @@ the value that is already there is not seen as a store.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
@@ -126,10 +126,10 @@ def _gone(operation: Operation, error: InvalidPointer) -> CudaError:
 class HeldBytes:
     """Bytes that an operation has changed and that were put back. Calling it makes the changes again."""
 
-    def __init__(self, memory: Memory, parts: list[tuple[int, np.ndarray, np.ndarray]]) -> None:
+    def __init__(self, memory: Memory, parts: list[tuple[int, np.ndarray | None, np.ndarray]]) -> None:
         self._memory = memory
         self._parts = parts
-        """Start, which bytes have changed, and what the memory held then."""
+        """Start, which bytes have changed, as bits (``None``: all), and what the memory held then."""
 
     def __call__(self, within: Reach = None) -> None:
         """Make the changes ``within`` some memory (``None``: all), once."""
@@ -138,7 +138,8 @@ class HeldBytes:
         self._parts = [part for part in self._parts if part[0] not in starts]
         for start, changed, new in made:
             if _is_live(self._memory, start, new.size):  # not freed meanwhile
-                np.copyto(self._memory.array(start, new.size), new, where=changed)
+                where = True if changed is None else np.unpackbits(changed, count=new.size).view(bool)
+                np.copyto(self._memory.array(start, new.size), new, where=where)
 
 
 def hold_by_comparison(memory: Memory, reach: Reach, run: Callable[[], None]) -> HeldBytes:
@@ -149,12 +150,35 @@ def hold_by_comparison(memory: Memory, reach: Reach, run: Callable[[], None]) ->
 
 
 Snapshot = list[tuple[int, np.ndarray]]
-"""Start and bytes of each part of the memory."""
+"""Start and bytes of each part of the memory, none of them longer than a piece."""
+_PIECE = 2 << 20
+"""Bytes that are looked at at once: what has not changed of a large array takes no memory. A huge page, so that zeros
+are given back (arena.py)."""
+_ZEROS = np.zeros(_PIECE, np.uint8)
+_ZEROS.flags.writeable = False
 
 
 def snapshot(memory: Memory, reach: Reach) -> Snapshot:
     """What ``reach`` holds now."""
-    return [(start, memory.array(start, size, write=False).copy()) for start, size in live(memory, reach)]
+    return [
+        (at, _kept(memory.array(at, size, write=False)))
+        for start, whole in live(memory, reach)
+        for at, size in _pieces(start, whole)
+    ]
+
+
+def _pieces(start: int, size: int) -> Iterator[Range]:
+    """Some memory, cut at multiples of a piece."""
+    end = start + size
+    while start < end:
+        following = min(end, (start // _PIECE + 1) * _PIECE)
+        yield start, following - start
+        start = following
+
+
+def _kept(now: np.ndarray) -> np.ndarray:
+    """A copy; of a whole piece of zeros one that all share."""
+    return _ZEROS if now.size == _PIECE and not now.view(np.uint64).any() else now.copy()
 
 
 def put_back(memory: Memory, before: Snapshot) -> None:
@@ -164,16 +188,22 @@ def put_back(memory: Memory, before: Snapshot) -> None:
 
 
 def take_back(memory: Memory, before: Snapshot) -> HeldBytes:
-    """Put the bytes of a snapshot back, and return what makes the changes again."""
-    held: list[tuple[int, np.ndarray, np.ndarray]] = []
+    """Put the bytes of a snapshot back, and return what makes the changes again. The snapshot is used up."""
+    held: list[tuple[int, np.ndarray | None, np.ndarray]] = []
     for start, old in before:
         if not _is_live(memory, start, old.size):  # the kernel has freed it
             continue
         now = memory.array(start, old.size)
         changed = now != old
         if changed.any():
-            held.append((start, changed, now.copy()))
+            new = now.copy()
             np.copyto(now, old)
+            if old is not _ZEROS:  # the snapshot's memory serves again
+                np.copyto(old, new)
+                new = old
+            held.append((start, None if changed.all() else np.packbits(changed), new))
+        elif old is _ZEROS:
+            memory.clear(start, old.size)
     return HeldBytes(memory, held)
 
 

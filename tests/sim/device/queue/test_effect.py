@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -277,3 +278,44 @@ def test_atomics_of_a_kernel_that_ran_at_its_start_are_seen_by_one_that_outlasts
     device.synchronize()
     assert bench.download(count, 1, np.int32)[0] == 128
     assert np.all(view[:64].view(np.int32) == 1)
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("before", [0, 3])
+def test_what_is_held_back_of_much_memory_is_what_has_changed(bench, before):
+    """Of zeros not even the old bytes are kept; of others these, and their memory serves for the new ones."""
+    memory, size = bench.device.memory, 64 * MIB
+    kept = bench.device.malloc(size)
+    memory.array(kept, size)[:] = before
+    changed = slice(5 * MIB + 1, 5 * MIB + 7)
+
+    def run():
+        memory.array(kept, size)[changed] = 9
+
+    tracemalloc.start()
+    apply = hold_by_comparison(memory, ((kept, size),), run)
+    held, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 4 * MIB and most < (8 * MIB if before == 0 else size + 8 * MIB)
+    assert (memory.array(kept, size) == before).all()
+    memory.array(kept, size)[5 * MIB] = 4  # another one's byte in the same piece
+    apply()
+    now = memory.array(kept, size)
+    assert (now[changed] == 9).all() and now[5 * MIB] == 4
+    assert np.count_nonzero(now != before) == 7
+
+
+def test_a_piece_that_has_changed_whole_is_held_and_made_again(bench):
+    memory, size = bench.device.memory, 5 * MIB + 100
+    kept = bench.device.malloc(size)
+    memory.array(kept, size)[:] = 1
+
+    def run():
+        memory.array(kept, size)[:] = 2
+
+    apply = hold_by_comparison(memory, ((kept, size),), run)
+    assert (memory.array(kept, size) == 1).all()
+    apply()
+    assert (memory.array(kept, size) == 2).all()
