@@ -77,15 +77,17 @@ SENTENCES = [
         "show-pin",
         lambda run: _step(run, "pin") < 0.55 * _step(run, "load"),
     ),
+    Sentence("s4", "That is still more than 100 µs.", "show-pin", lambda run: _step(run, "pin") > 100),
     Sentence(
         "s4-explain",
         "The kernel takes longer than either copy",
         "split",
         lambda run: run.after("kernel") > max(run.after("up"), run.after("down")),
     ),
+    Sentence("s5-explain", "Now a frame takes less than 100 µs", "show-tile", lambda run: _step(run, "tile") < 100),
     Sentence(
         "s5-explain",
-        "Now the kernel is the shortest of the three parts.",
+        "The kernel is the shortest of the three parts.",
         "show-tile",
         lambda run: run.after("kernel") < min(run.after("up"), run.after("down")),
     ),
@@ -115,6 +117,18 @@ SENTENCES = [
     ),
     Sentence(
         "s7-explain",
+        "the host puts a round into streams in less time than the device takes for it",
+        "compare-graph",
+        lambda run: run.numbers[0] < 12 * _step(run, "overlap"),
+    ),
+    Sentence(
+        "s8",
+        "The SMs are idle most of the time.",
+        "tuner",
+        lambda run: run.after("the SMs idle") > 50,
+    ),
+    Sentence(
+        "s7-explain",
         "the host is free again after a fraction of the time",
         "compare-graph",
         lambda run: run.numbers[1] < 0.5 * run.numbers[0],
@@ -140,7 +154,7 @@ SENTENCES = [
     Sentence("s9-explain", "the filter takes less time", _STEPS, lambda run: run.numbers[1] < 0.95 * run.numbers[0]),
     Sentence(
         "s9-explain",
-        "You do not see that in the frames.",
+        "You do not see that in the frames",
         _STEPS,
         lambda run: abs(_step(run, "table kept") / _step(run, "in turns") - 1) < 0.1,
     ),

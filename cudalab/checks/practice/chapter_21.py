@@ -24,6 +24,13 @@ def _loads(bench: StreamBench) -> None:
             known = (
                 Known("the border is forgotten: a block loads more than its own pixels", np.asarray(float(window))),
                 Known("the border is on one side only", np.asarray(tile**2 * window / (tile + reach) ** 2)),
+                Known(
+                    "that is turned round: the block's loads over those of plain",
+                    np.asarray(edge**2 / tile**2 / window),
+                ),
+                Known(
+                    "that is what a block loads for a pixel; plain loads more than one", np.asarray(edge**2 / tile**2)
+                ),
             )
             look = "what plain loads for tile² pixels, over what the block loads"
             trial.expect_value(tile**2 * window / edge**2, tolerance=1e-6, known=known, look=look)
@@ -39,6 +46,11 @@ def _pace(bench: StreamBench) -> None:
                 known = (
                     Known("nothing overlaps", np.asarray(float(up + kernel + down))),
                     Known("one engine cannot copy both ways at once", np.asarray(float(max(up, kernel, down)))),
+                    Known("two engines copy both ways at once", np.asarray(float(max(up + down, kernel)))),
+                    Known(
+                        "each direction has one engine, which the other does not help",
+                        np.asarray(float(max((up + down) / 2, kernel))),
+                    ),
                 )
                 look = "which parts can happen at the same time"
                 trial.expect_value(max(copies, kernel), tolerance=1e-6, known=known, look=look)
@@ -49,8 +61,14 @@ def _turn(bench: StreamBench) -> None:
     for copy, kernel in ((45.0, 16.0), (20.0, 30.0), (float(bench.between(60, 90)), float(bench.between(10, 40)))):
         with bench.case(f"copy {copy:.0f} µs, filter {kernel:.0f} µs") as trial:
             trial.call(copy, kernel, frame, rate)
-            right = max(0, int((copy - kernel) * rate // frame))
-            known = (Known("the filter takes its part of the time", np.asarray(int(copy * rate // frame))),)
+            left = (copy - kernel) * rate / frame
+            right = max(0, int(left))
+            known = (
+                Known("the filter takes its part of the time", np.asarray(int(copy * rate // frame))),
+                Known("fewer frames than none are none", np.asarray(left // 1)),
+                Known("only whole frames count", np.asarray(left)),
+                Known("only whole frames count: one that does not fit is not begun", np.asarray(left // 1 + 1)),
+            )
             trial.expect_value(right, known=known, look="what is left beside the filter, and whole frames of it")
 
 
@@ -61,9 +79,17 @@ def _next(bench: StreamBench) -> None:
         stream = trial.stream("the stream")
         launch = trial.launcher(trial.kernel(_COPY, "negative"), (1,), (64,), (raw, out))
         graph = _captured(stream, launch, raw, out, camera, pictures)
+        done: list[bool] = []
+
+        def returned() -> None:
+            done.extend(trial.order.host_knows(one) for one in trial.operations if one.kind in ("copy", "kernel"))
+
         for _ in range(2):
             frames = bench.random(64)
-            trial.call(graph, stream, camera, frames)
+            trial.call(graph, stream, camera, frames, after=returned)
+            if not all(done):
+                text = "next_round returns while the graph is still at work"
+                bench.find("correctness", "returned too early", text, look="a wait for the stream, behind the launch")
             if not np.array_equal(pictures, -frames):
                 text = (
                     f"{np.count_nonzero(pictures != -frames)} of {frames.size} pixels are not those of the new frames"

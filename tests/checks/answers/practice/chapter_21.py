@@ -21,7 +21,25 @@ WRONG = (
             "wrong values",
             mistake="border is forgotten",
         ),
-        Wrong("turned round", (("return tile**2", "return 1 / tile**2"),), "correctness", "wrong values"),
+        Wrong(
+            "turned round",
+            (
+                (
+                    "tile**2 * (2 * reach + 1) ** 2 / (tile + 2 * reach) ** 2",
+                    "(tile + 2 * reach) ** 2 / (tile * (2 * reach + 1)) ** 2",
+                ),
+            ),
+            "correctness",
+            "wrong values",
+            mistake="turned round",
+        ),
+        Wrong(
+            "loads a pixel",
+            (("tile**2 * (2 * reach + 1) ** 2 / (tile + 2 * reach) ** 2", "(tile + 2 * reach) ** 2 / tile**2"),),
+            "correctness",
+            "wrong values",
+            mistake="what a block loads for a pixel",
+        ),
     ),
     *table(
         "21.pace",
@@ -32,7 +50,20 @@ WRONG = (
             "wrong values",
             mistake="both ways at once",
         ),
-        Wrong("one engine always", (("max(up, down) if engines == 2 else ", ""),), "correctness", "wrong values"),
+        Wrong(
+            "one engine always",
+            (("max(up, down) if engines == 2 else ", ""),),
+            "correctness",
+            "wrong values",
+            mistake="two engines copy both ways",
+        ),
+        Wrong(
+            "half to each engine",
+            (("max(up, down) if engines == 2 else up + down", "(up + down) / engines"),),
+            "correctness",
+            "wrong values",
+            mistake="each direction has one engine",
+        ),
         Wrong("without the kernel", (("max(copies, kernel)", "copies"),), "correctness", "wrong values"),
     ),
     *table(
@@ -44,12 +75,19 @@ WRONG = (
             "wrong values",
             mistake="its part of the time",
         ),
-        Wrong("less than none", (("max(0, int(", "(int("),), "correctness", "wrong values"),
+        Wrong(
+            "less than none",
+            (("max(0, int(", "(int("),),
+            "correctness",
+            "wrong values",
+            mistake="fewer frames than none",
+        ),
         Wrong(
             "parts of frames",
             (("int((copy - filter_time) * rate // frame)", "(copy - filter_time) * rate / frame"),),
             "correctness",
             "wrong values",
+            mistake="whole frames",
         ),
     ),
     *table(
@@ -63,6 +101,12 @@ WRONG = (
             ),
             "correctness",
             "wrong values",
+        ),
+        Wrong(
+            "no wait",
+            (("\n    stream.synchronize()", ""),),
+            "correctness",
+            "returned too early",
         ),
         Wrong("only launched", (("    graph.launch(stream)\n", ""),), "correctness", "wrong values"),
     ),
