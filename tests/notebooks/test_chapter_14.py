@@ -113,6 +113,12 @@ SENTENCES = [
         lambda run: abs(run.after("by hand:") / run.after("cudalab.benchmark:") - 1) < 0.2,
     ),
     Sentence(
+        "s4-both",
+        "The ten single runs above took clearly longer, also after the first",
+        ("fresh", "both"),
+        lambda fresh, both: fresh.after("best") > 1.3 * both.after("by hand:"),
+    ),
+    Sentence(
         "s6",
         "On a GPU the second wait is longer",
         "blocking",
