@@ -1,8 +1,7 @@
 """The binary interface between generated native code and the machine that runs it.
 
-Generated code (``cudalab.sim.compiler``) and its host (``cudalab.sim.machine``) share exactly the structures, layouts
-and constants in this file. Every structure is a ``ctypes.Structure``; the compiler derives field offsets from it, so
-there is one definition.
+Generated code (``cudalab.sim.compiler``) and its host (``cudalab.sim.machine``) share the structures, layouts and
+constants in this file. Every structure is a ``ctypes.Structure``, from which the compiler derives field offsets.
 
 Addresses
     A global-memory pointer is the address of the byte in this process, inside the *arena* that ``machine.memory``
