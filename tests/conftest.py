@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,16 @@ def _missing(what: str) -> None:
     if CI:
         pytest.fail(f"{what} is missing, and with CI=true that is a failure")
     pytest.skip(f"{what} is missing")
+
+
+@pytest.fixture(autouse=True)
+def device_is_left_alive() -> Iterator[None]:
+    """A test that loses the device of all others fails itself, and not those that follow."""
+    yield
+    module = sys.modules.get("cudalab.sim.device.current")
+    if module is not None and module._current is not None and module._current.lost is not None:
+        module.set_current_device(None)
+        pytest.fail("the test leaves a lost device behind: give it one of its own (checks.session.simulated)")
 
 
 @pytest.fixture(scope="session")

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from cudalab.checks import check, find
 from cudalab.checks.answer import Answer, read_answer
 from cudalab.checks.exercise import Result
+from cudalab.checks.session import simulated
 from cudalab.grading.gpu import on_gpu
 from cudalab.sim import cupy
 from tests.checks.answers.answer import solution_of
+
+
+@pytest.fixture(autouse=True)
+def gpu() -> Iterator[None]:
+    """A device of its own, which a test may lose."""
+    with simulated():
+        yield
 
 
 def _both(on_the_gpu: str, exercise: str = "04.1") -> tuple[Result, Result]:

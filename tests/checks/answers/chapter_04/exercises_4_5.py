@@ -188,7 +188,7 @@ def allocate_all(sizes):
     Wrong(
         "half of each", (("cudart.cudaMalloc(size)", "cudart.cudaMalloc(-(-size // 2))"),), "correctness", "too small"
     ),
-    Wrong("a reset", ((_FREE, "            cudart.cudaDeviceReset()\n"),), "efficiency", _LEFT, cheat=True),
+    Wrong("a reset", ((_FREE, "            cudart.cudaDeviceReset()\n"),), "soundness", "device reset", cheat=True),
     Wrong(
         "never any",
         (("    pointers = []\n", "    return None\n    pointers = []\n"),),
