@@ -138,7 +138,7 @@ def _inversion(bench: StreamBench) -> None:
         reply = launcher(trial, "reply", table[:4], answer)
         later = launcher(trial, "later", answer, kept)
         low, high = trial.stream("low"), trial.stream("high", priority=trial.device.stream_priority_range()[1])
-        batch = [launcher(trial, "batch", seed, trial.empty((count,), np.float32), LONG) for _ in range(BATCH)]
+        batch = [launcher(trial, "batch", seed, trial.empty((count,), np.float32), 2 * LONG) for _ in range(BATCH)]
         others = [trial.stream() for _ in batch]
 
         def before() -> None:
