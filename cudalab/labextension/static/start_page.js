@@ -94,7 +94,10 @@ export default async function plugin(load) {
 
     async refresh() {
       const { html } = await ask("start");
-      this.node.innerHTML = html;
+      if (html !== this.html) {
+        // else a menu that is open stays open
+        this.html = this.node.innerHTML = html;
+      }
     }
 
     async clicked(event) {
