@@ -117,8 +117,8 @@ def _replayed(trial: Trial, steps: Sequence[Step]) -> list[float]:
     """The steps made on the trial's device: KiB that persist behind each."""
     device, cache, kernel = trial.device, l2_of(trial), trial.kernel(_READ, "read")
     set_aside(trial, most_aside(trial))
-    memory: dict[str, Any] = {name: cupy.empty(_LONGEST * _UNIT * KIB // 4, np.float32) for name in ARRAYS}
-    out, streams, found = cupy.empty(1, np.float32), [trial.stream() for _ in range(2)], []
+    memory: dict[str, Any] = {name: cupy.zeros(_LONGEST * _UNIT * KIB // 4, np.float32) for name in ARRAYS}
+    out, streams, found = cupy.zeros(1, np.float32), [trial.stream() for _ in range(2)], []
     for what, *rest in steps:
         if what == "window":
             stream, array, size, ratio, hit = rest
@@ -325,8 +325,8 @@ def _phases(bench: StreamBench) -> None:
 def _run_phases(bench: StreamBench, trial: Trial, phases: Sequence[Phase]) -> None:
     kept, kernel = _Kept(trial, "use"), trial.kernel(_PHASE, "use")
     order, made = trial.array(np.zeros(2, np.uint32)), list[int]()
-    passing, stack = (cupy.empty(int(part * _L2) // 4, np.float32) for part in (_PASSING, _STACK))
-    tables = [cupy.empty(int(_TABLE * _L2) // 4, np.float32) for _ in range(2)]
+    passing, stack = (cupy.zeros(int(part * _L2) // 4, np.float32) for part in (_PASSING, _STACK))
+    tables = [cupy.zeros(int(_TABLE * _L2) // 4, np.float32) for _ in range(2)]
     set_aside(trial, most_aside(trial))
 
     def launching(number: int, data: Any, more: int) -> Any:
