@@ -373,6 +373,26 @@ cudart.cudaFreeAsync(d, s1)  # first
 cudart.cudaMemcpyAsync(h1, d, BYTES, D2H, s2)  # second
 """,
     ),
+    runtime_bug(
+        "memory is copied long after another stream freed it",
+        Kind.FREE,
+        """
+d = cudart.cudaMallocAsync(BYTES, s1)[1]
+cudart.cudaFreeAsync(d, s1)  # first
+work(1e-3)
+cudart.cudaMemcpyAsync(h1, d, BYTES, D2H, s2)  # second
+""",
+    ),
+    cupy_bug(
+        "a kernel gets memory that another stream has freed",
+        Kind.FREE,
+        """
+d = cudart.cudaMallocAsync(BYTES, a.ptr)[1]
+cudart.cudaFreeAsync(d, a.ptr)  # first
+work(1e-3)
+scale(G, B, (x, np.uint64(d), np.int32(N)), stream=b)  # second
+""",
+    ),
 ]
 
 COPIES = [

@@ -38,6 +38,9 @@ class Observer:
     def ended(self, operation: Operation) -> None:
         """An operation has ended and its effect is visible."""
 
+    def failed(self, operation: Operation) -> None:
+        """An operation ended with a fault, to which the device is lost; :meth:`reset` follows."""
+
     def absorbed(self, operations: Sequence[Operation], into: Operation) -> None:
         """Operations that have ended count as part of ``into``: what comes after it comes after them."""
 

@@ -308,6 +308,10 @@ class Accesses:
         self._ledgers.insert(index, ledger)
         return ledger
 
+    def freed(self) -> list[Ledger]:
+        """The ledgers of memory that has been freed."""
+        return [ledger for ledger in self._ledgers if ledger.allocation is not None and ledger.allocation.freed]
+
     def enter(self, stamp: Stamp, kind: int, ledger: Ledger, extent: StridedRange, found: Collisions) -> None:
         """``stamp`` accesses an extent with gaps; what it collides with is added to ``found``."""
         if extent[1]:

@@ -207,6 +207,20 @@ class HazardReport(Observer):
         if stamp.work.waits_for_value:
             self._clocks.late(operation.stream)
 
+    def failed(self, operation: Operation) -> None:
+        """What the operation was to touch may have been freed by work that nothing orders before it."""
+        stamp: Stamp | None = operation.stamp
+        if stamp is None or stamp.generation != self._clocks.generation:
+            return
+        if stamp.parts is not None:
+            self._enter(stamp)
+        elif (launch := self._launches.get(stamp)) is not None:
+            for ledger in self._accesses.freed():
+                if launch.points_into(ledger.start, ledger.end):
+                    found: Collisions = {}
+                    ledger.enter(ledger.start, ledger.end, (stamp, READ), found)
+                    self._collided(stamp, READ, found)
+
     def _ended_early(self, launch: KernelOperation, early: Stamp) -> None:
         """What a dependent launch touched before its wait, compared with what others touched."""
         if launch.touched_early is not None:

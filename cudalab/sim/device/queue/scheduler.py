@@ -20,12 +20,7 @@ from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.device.queue.byte_ranges import Range
 from cudalab.sim.device.queue.copy_engine import CopyEngine
-from cudalab.sim.device.queue.dependent_launch import (
-    LAUNCH_COMPLETION,
-    PROGRAMMATIC,
-    Beside,
-    DependentLaunches,
-)
+from cudalab.sim.device.queue.dependent_launch import LAUNCH_COMPLETION, PROGRAMMATIC, Beside, DependentLaunches
 from cudalab.sim.device.queue.effect import Effects
 from cudalab.sim.device.queue.engine import Engine, NoEngine
 from cudalab.sim.device.queue.event_loop import EventLoop
@@ -281,6 +276,8 @@ class Scheduler:
             self.effects.end(operation)
         except BaseException as error:
             if isinstance(error, CudaError) and error.sticky:
+                for observer in self.observers:
+                    observer.failed(operation)
                 self._on_fault(operation, error)
                 return
             # an interrupt of a long kernel, or a mistake of our own: the call that drives the loop raises it, and the
