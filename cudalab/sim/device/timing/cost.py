@@ -115,7 +115,7 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     (block_schedule.py). ``extrapolated``: what of the launch nobody counted."""
     c = profile.device
     cycle = 1.0 / c["clock"]
-    sms = profile.sms
+    sms = min(profile.sms, work.sms)
     capacity = sms * max(1, work.blocks_per_sm)
     busy = min(sms, work.blocks)
     # with more blocks than SMs, some SMs get one block more than others
@@ -184,7 +184,7 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     elif tail > taken[bound]:
         bound = "tail"
     used = {name: min(1.0, term / ns) for name, term in terms.items() if term > 0.0 and name not in _NO_RESOURCES}
-    part = busy / sms
+    part = busy / profile.sms
     return KernelTime(
         ns=ns,
         exact_ns=exact,
@@ -217,7 +217,7 @@ _IN_ONE_TPC = 2
 """SMs that reach each other without their group's crossbar."""
 
 
-def _exchange(profile: Profile, work: Workload, busy: int) -> float:
+def _exchange(profile: Profile, work: Workload, busy: float) -> float:
     """ns for the traffic of distributed shared memory."""
     c = profile.device
     moved = work.distributed * SECTOR
@@ -249,7 +249,7 @@ def in_l2(profile: Profile, work: Workload) -> float:
     """Which part of what it loads a launch finds in the L2, 0 to 1."""
     if work.met is not None:
         return work.met.use.held
-    several_waves = work.blocks > profile.sms * max(1, work.blocks_per_sm)
+    several_waves = work.blocks > min(profile.sms, work.sms) * max(1, work.blocks_per_sm)
     return bounds_of_normal(profile, shared=several_waves).kept(work.touched)
 
 
@@ -309,6 +309,7 @@ def _on_sm(profile: Profile, work: Workload, share: float, memory: float, exchan
         blocks=work.blocks,
         threads=work.threads,
         resident=work.blocks_per_sm,
+        sms=min(profile.sms, work.sms),
     )
 
 
@@ -346,7 +347,7 @@ _MOST_LINES = 4
 def _latency(profile: Profile, work: Workload, fill: float, waves: float) -> float:
     """ns for all waves: in each, the blocks of an SM run their dependency chains and share its port to the L2."""
     c = profile.device
-    on_one_sm = min(max(1, work.blocks_per_sm), math.ceil(work.blocks / profile.sms))
+    on_one_sm = min(max(1, work.blocks_per_sm), math.ceil(work.blocks / min(profile.sms, work.sms)))
     # bulk copies of a single SM are faster than loads: their bytes count to the extent that other SMs are busy
     alone = 1.0 - min(profile.sms, work.blocks) / profile.sms
     through_port = on_one_sm * work.sectors - alone * work.bulk_loaded - work.bulk_stored  # the path has their bytes
@@ -388,7 +389,7 @@ def _memory(profile: Profile, work: Workload) -> float:
     return time if met is None else time + squeezed(profile, met.use, read, write, bandwidth)
 
 
-def _bus(profile: Profile, work: Workload, capacity: int) -> float:
+def _bus(profile: Profile, work: Workload, capacity: float) -> float:
     """ns for the bytes of host memory. While both directions are busy, each is a little slower. What the last warps
     store crosses when nothing is left to load."""
     c = profile.device

@@ -51,6 +51,7 @@ from cudalab.sim.machine.counters.metrics import GRANULE, LINE, Counts
 from cudalab.sim.machine.counters.sampling import loaded_by_all, sample
 from cudalab.sim.machine.counters.strata import Strata, by_longest, sample_strata, shares
 from cudalab.sim.machine.launch.block_work import BlockWork, counts_work
+from cudalab.sim.machine.launch.clusters import sms_with_room
 from cudalab.sim.machine.launch.module import Launch
 from cudalab.sim.machine.launch.occupancy import kernel_occupancy
 
@@ -360,6 +361,7 @@ def workload(launch: Launch, code: TimedCode, counts: Counts) -> Workload:
         turns_a_load=loads.turns / loads.requests if loads.requests else 1.0,
         arrivals=counts.barriers,
         cluster=launch.config.cluster_blocks,
+        sms=sms_with_room(resident.blocks_per_sm, launch.config.cluster_blocks, launch.kernel.limits.sm_groups),
         distributed=counts.distributed.sectors + counts.distributed_atomics.sectors,
         distributed_atomics=counts.distributed_atomics.sectors,
         heap_calls=heap[0],

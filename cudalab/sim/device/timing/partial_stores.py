@@ -31,7 +31,7 @@ class Stores(Protocol):
     def open_lines(self) -> float: ...
 
 
-def partial_stores(profile: Profile, work: Stores, capacity: int, held: float) -> float:
+def partial_stores(profile: Profile, work: Stores, capacity: float, held: float) -> float:
     """ns for partial stores to sectors. ``capacity``: blocks that are resident at once; ``held``: the part of what the
     launch touches that the L2 keeps."""
     if not work.partial_sectors:

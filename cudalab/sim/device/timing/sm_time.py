@@ -62,10 +62,12 @@ def sm_times(
     blocks: int,
     threads: int,
     resident: int,
+    sms: float,
 ) -> SmTimes | None:
-    """None where the simulator cannot hold the path. ``latencies`` of memory accesses are in ns."""
+    """None where the simulator cannot hold the path. ``latencies`` of memory accesses are in ns; ``sms`` have room for
+    the blocks."""
     clock = profile.device["clock"]
-    warps, on_one = math.ceil(threads / WARP), math.ceil(blocks / profile.sms)
+    warps, on_one = math.ceil(threads / WARP), math.ceil(blocks / sms)
 
     def simulated(waiting: float, number: int) -> SmTime:
         waits = {name: time + (waiting if name in _QUEUED else 0.0) for name, time in latencies.items()}

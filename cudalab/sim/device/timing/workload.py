@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ class Workload:
     """Instructions that warps execute, by class (pipes.py)."""
     path: Path
     """The path of the longest warp."""
+    sms: float = math.inf
+    """SMs that have room for its blocks; fewer than the device has where clusters leave some of a group empty."""
     sectors: float = 0.0
     """32-byte sectors that SMs exchange with the L2."""
     bulk_loaded: float = 0.0

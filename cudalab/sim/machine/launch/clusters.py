@@ -60,3 +60,12 @@ def clusters_that_fit(blocks_per_sm: int, blocks: int, groups: tuple[int, ...]) 
     """Clusters of so many blocks that fit into groups of SMs of which each has room for ``blocks_per_sm``."""
     each = min(blocks_per_sm, _MOST_CLUSTER_BLOCKS_PER_SM)
     return sum(sms * each // blocks for sms in groups if blocks <= sms)
+
+
+def sms_with_room(blocks_per_sm: int, blocks: int, groups: tuple[int, ...]) -> float:
+    """SMs whose blocks make whole clusters, each with ``blocks_per_sm``: what is left of a group stays empty. Blocks
+    that are no clusters have room on all."""
+    each = min(blocks_per_sm, _MOST_CLUSTER_BLOCKS_PER_SM)
+    if blocks == 1 or not each:
+        return float(sum(groups))
+    return max(1.0, clusters_that_fit(each, blocks, groups) * blocks / each)

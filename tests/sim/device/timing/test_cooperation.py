@@ -170,3 +170,21 @@ def test_the_heap_may_lie_beyond_all_memory_so_far():
     outcome = execute(kernel.kernel("k").launch((1, 1, 1), (1, 1, 1), y.to_bytes(8, "little")))
     assert outcome.fault is None
     assert memory.array(y, 1, np.int32)[0] == 7
+
+
+CHAIN = r"""
+extern "C" __global__ void CLUSTER chain(float* x, int rounds) {
+    float value = x[0];
+    for (int i = 0; i < rounds; i++) value = value * 1.0001f + 0.5f;
+    x[threadIdx.x] = value;
+}"""
+
+
+@pytest.mark.parametrize(("size", "rounds_of_blocks"), [(1, 1), (2, 1), (4, 2), (8, 2)])
+def test_clusters_that_no_longer_fit_into_a_group_of_sms_wait(size, rounds_of_blocks):
+    """128 blocks with an SM each: an H200 takes 25.9 us for clusters of 1 and 2, 48.4 for those of 4 and 8."""
+    kernel = cp.RawKernel(CHAIN.replace("CLUSTER", f"__cluster_dims__({size}, 1, 1)"), "chain")
+    kernel.max_dynamic_shared_size_bytes = 200_000
+    x = cp.zeros(32, dtype=np.float32)
+    found = cudalab.benchmark(kernel, (128,), (32,), (x, np.int32(10_000)), shared_mem=200_000).microseconds
+    assert found == pytest.approx(1.8 + 23.4 * rounds_of_blocks, rel=0.1)
