@@ -18,7 +18,7 @@ from cudalab.checks.exercise import Exercise
 from cudalab.grading.examiner import Examiner, private_cache
 from cudalab.grading.layout import serves_all, without_layout
 from cudalab.grading.limits import Limits, Used
-from cudalab.grading.messages import Outcome, Question
+from cudalab.grading.messages import Outcome, Question, without_log
 from cudalab.grading.store import Store, Task
 from cudalab.grading.submissions import Submission, Wanted
 
@@ -149,7 +149,7 @@ def grade(
 ) -> None:
     """Grade ``tasks``, ``jobs`` at a time, and keep each result as it comes; ``told`` is called after each. Answers in
     Python that the run ``before`` has a log of are replayed; what no submission has a ``budget`` for is left out.
-    Kernels that differ in comments and blanks alone share a result that names no lines (``layout.py``)."""
+    Answers that differ in comments and blanks alone share a result that names no lines (``layout.py``), but no log."""
     waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
     alike = {group[0].key: group[1:] for group in _alike(tasks)}
     for one in tasks:
@@ -179,12 +179,12 @@ def grade(
                     outcome = examiner.ask(under.question(one, store.log(before, one.key) if before else b""))
                     if not stop.is_set():
                         keep(one, outcome, time.monotonic() - began)
-                    shared = serves_all(outcome)
+                    shared = serves_all(outcome, one.text)
                 for other in others:
                     if not shared:
                         waiting.put(other)
                     elif not stop.is_set():
-                        keep(other, outcome, 0.0)
+                        keep(other, without_log(outcome), 0.0)
         except Exception as error:  # the disk is full, say: the others stop, too, and the teacher hears of it
             failures.append(error)
             stop.set()

@@ -1,17 +1,19 @@
-"""Kernels that differ in comments and blanks alone: one verdict serves for all of them, where it names no lines.
+"""Answers that differ in comments and blanks alone: one verdict serves for all of them, where it names no lines.
 
-A class hands in many answers that differ in a comment. They compile to the same instructions, so with the same inputs
-they get the same values, findings and counts. Only what a finding quotes, a line and its number, is each answer's own;
-such answers are graded each for itself.
+A class hands in many answers that differ in a comment. They are the same program, so with the same inputs they get the
+same values, findings and counts. Only what a finding quotes, a line and its number, is each answer's own; such answers
+are graded each for itself.
 
-The comparison is by tokens, and careful: what it does not know for sure to mean the same counts as different.
-Directives and the cell's first line count as they are; signs without a blank between them count as one; a text that can
-tell where its lines are is like no other.
+The comparison is by tokens, and careful: what it does not know for sure to mean the same counts as different. In
+kernels, directives and the cell's first line count as they are; signs without a blank between them count as one. A text
+that can tell where its lines are is like no other.
 """
 
 from __future__ import annotations
 
+import io
 import re
+import tokenize
 
 from cudalab.checks.answer import MAGIC
 from cudalab.grading.messages import Outcome, ResultRecord
@@ -32,14 +34,26 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _WITHOUT_LINES = "wrong values"
-"""The rule of findings that tell of values alone."""
+"""The rule of findings that tell of a kernel's values alone."""
+_A_LINE = re.compile(r"\bline \d")
+"""In what a finding of an answer in Python says: its own line."""
+_OTHERS = re.compile(r"lineno|frame|inspect|linecache|traceback|__code__|\bco_|[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+"""In Python that may see its lines, or that Python may read otherwise than ``tokenize``."""
+_UNSURE = ("ERRORTOKEN", "FSTRING_START")
+_GAPS = (tokenize.COMMENT, tokenize.NL)
+_MARKS = (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+"""Tokens that are the same however they are written."""
 
 
 def without_layout(cell: str) -> str:
-    """A kernel's cell without comments and blanks, as text that is equal for cells that mean the same; the cell itself,
+    """An answer's cell without comments and blanks: equal for cells that mean the same. The cell itself,
     where that cannot be said."""
+    return _kernel(cell) if cell.startswith(MAGIC) else _python(cell)
+
+
+def _kernel(cell: str) -> str:
     head, _, body = cell.partition("\n")
-    if not head.startswith(MAGIC) or _KNOWS_ITS_LINES.search(cell):
+    if _KNOWS_ITS_LINES.search(cell):
         return cell
     tokens = [head]
     for found in _TOKEN.finditer(body):
@@ -53,9 +67,29 @@ def without_layout(cell: str) -> str:
     return " ".join(tokens)
 
 
-def serves_all(outcome: Outcome) -> bool:
-    """Does the outcome say nothing of the answer's own lines?"""
-    return isinstance(outcome, ResultRecord) and all(
+def _python(cell: str) -> str:
+    if _OTHERS.search(cell):
+        return cell
+    tokens: list[tuple[int, str]] = []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(cell).readline):
+            if tokenize.tok_name[token.type] in _UNSURE:
+                return cell
+            if token.type not in _GAPS:
+                tokens.append((token.type, "" if token.type in _MARKS else token.string))
+    except (tokenize.TokenError, SyntaxError):
+        return cell
+    return repr(tokens)
+
+
+def serves_all(outcome: Outcome, cell: str) -> bool:
+    """Does the outcome say nothing of the lines of the answer in ``cell``?"""
+    if not isinstance(outcome, ResultRecord):
+        return False
+    if not cell.startswith(MAGIC) and "__global__" not in cell:
+        findings = (finding for part in outcome.parts for finding in part.findings)
+        return not any(_A_LINE.search(f"{one.text} {one.look} {one.mistake}") for one in findings)
+    return all(
         finding.rule == _WITHOUT_LINES or finding.rule in {gate.name for gate in part.gates}
         for part in outcome.parts
         for finding in part.findings

@@ -58,6 +58,8 @@ def test_a_device_that_is_held_stays() -> None:
     try:
         with pytest.raises(RuntimeError, match="gets no other"):
             current.reset()
+        with pytest.raises(RuntimeError, match="gets no other"):
+            current.Device()
     finally:
         current.hold_device(False)
     assert current.current_device() is device

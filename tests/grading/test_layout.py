@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cudalab.checks import find
 from cudalab.checks.exercise import Finding, PartResult, Result
@@ -13,7 +14,7 @@ from cudalab.checks.gate import GateResult
 from cudalab.grading import grader
 from cudalab.grading.examiner import Examiner
 from cudalab.grading.layout import serves_all, without_layout
-from cudalab.grading.messages import Ended, Outcome, Question, record
+from cudalab.grading.messages import Ended, Outcome, Question, ResultRecord, record
 from cudalab.grading.store import Store
 from tests.grading.handed_in import grade, hand_in, scores
 
@@ -63,10 +64,55 @@ def test_everything_else_does() -> None:
         assert without_layout(pair[0]) != without_layout(pair[1])
 
 
-def test_cells_of_another_form_are_compared_as_they_are() -> None:
-    assert without_layout("reverse = cp.RawKernel('…', 'reverse')  # mine") == (
-        "reverse = cp.RawKernel('…', 'reverse')  # mine"
-    )
+PYTHON = """def send(count, boxes, stream):
+    # each box in turn
+    for k in range(count):
+        if k % 2 == 0 or f"{k}" == "1":
+            boxes[k].set((1.5, -2), stream=stream)
+"""
+SAME_PYTHON = {
+    "a comment": ("        if", "        # who is next\n        if"),
+    "a comment gone": ("    # each box in turn\n", ""),
+    "a comment behind": ("(count):", "(count):  # all of them"),
+    "empty lines": ("\n", "\n\n  \n"),
+    "another indent": ("\n    ", "\n      "),
+    "blanks": ("k % 2", "k%2"),
+    "a line broken": ("(1.5,", "(1.5,\n        # and\n"),
+    "a line joined": ("or ", "or \\\n "),
+    "no end of the last line": ("=stream)\n", "=stream)"),
+}
+OTHER_PYTHON = {
+    "another sign": ("-2", "+2"),
+    "another number": ("1.5", "1.50"),
+    "words apart": ("boxes", "box es"),
+    "two lines": ("boxes[k]", "boxes; [k]"),
+    "what a text holds": ('"1"', '"1 "'),
+    "what an f-string holds": ("{k}", "{k = }"),
+    "what is within": ("            boxes", "    boxes"),
+    "its own line": ("-2", "sys._getframe().f_lineno"),
+    "another line for that": ("-2", "\nsys._getframe().f_lineno"),
+    "a null in a comment": ("in turn", "in\0turn"),
+    "a comment that Python ends": ("in turn", "in\rturn"),
+    "no Python": ("(count, ", "((count, "),
+    "a sign that there is not": ("1.5", "1.5 $"),
+}
+
+
+def test_layout_makes_no_difference_in_python() -> None:
+    for name, change in SAME_PYTHON.items():
+        text = PYTHON.replace(*change)
+        assert text != PYTHON and without_layout(text) == without_layout(PYTHON), name
+
+
+def test_everything_else_does_in_python() -> None:
+    texts = {name: without_layout(PYTHON.replace(*change)) for name, change in OTHER_PYTHON.items()}
+    assert len({without_layout(PYTHON), *texts.values()}) == len(OTHER_PYTHON) + 1
+
+
+def test_a_kernel_as_a_literal_keeps_what_is_in_it() -> None:
+    cell = "reverse = cp.RawKernel('a  b', 'reverse')  # mine"
+    assert without_layout(cell) == without_layout(cell.replace("  # mine", ""))
+    assert without_layout(cell) != without_layout(cell.replace("a  b", "a b"))
 
 
 def _result(*findings: Finding, points: float = 3) -> Outcome:
@@ -81,25 +127,35 @@ def _result(*findings: Finding, points: float = 3) -> Outcome:
 
 
 def test_only_outcomes_without_lines_serve_all() -> None:
-    assert serves_all(_result()) and serves_all(_result(Finding("correctness", "wrong values", "y[3] is 4")))
-    assert not serves_all(_result(Finding("soundness", "out of bounds", "4 bytes (line 7: y[i] = 1;)")))
-    assert not serves_all(_result(Finding("correctness", "does not compile", "line 3: expected a ;")))
-    assert not serves_all(Ended("time", "it took more than 120 s"))
+    values, bounds = (
+        Finding("correctness", "wrong values", "y[3] is 4"),
+        Finding("soundness", "out of bounds", "4 bytes"),
+    )
+    assert serves_all(_result(), CELL) and serves_all(_result(values), CELL)
+    assert not serves_all(_result(bounds), CELL)
+    assert not serves_all(_result(Finding("correctness", "does not compile", "line 3: expected a ;")), CELL)
+    assert not serves_all(Ended("time", "it took more than 120 s"), CELL)
+    assert serves_all(_result(values, bounds), PYTHON)
+    assert not serves_all(_result(Finding("soundness", "hazard", "answer.py, line 7: d.set(x)")), PYTHON)
+    assert not serves_all(Ended("crash", "exit status 1"), PYTHON)
 
 
 @pytest.mark.parametrize("lines", [False, True], ids=["no lines", "lines"])
+@pytest.mark.parametrize("kind", ["kernel", "Python"])
 def test_an_answer_is_asked_for_once_where_its_verdict_serves_all(
-    lines: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, lines: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
     outcome = _result(*([Finding("soundness", "out of bounds", "line 7")] if lines else []))
+    assert isinstance(outcome, ResultRecord)
 
     def ask(self: Examiner, question: Question) -> Outcome:
         asked.append(question.text)
-        return outcome
+        return replace(outcome, log=b"of this text")
 
     monkeypatch.setattr(Examiner, "ask", ask)
-    texts = [CELL, *(CELL.replace(*change) for change in SAME.values()), CELL.replace("n - 1", "n")]
+    cell, same, other = (CELL, SAME, ("n - 1", "n")) if kind == "kernel" else (PYTHON, SAME_PYTHON, ("-2", "+2"))
+    texts = [cell, *(cell.replace(*change) for change in same.values()), cell.replace(*other)]
     tasks = [grader.task("04.1", text, 1) for text in texts]
     store, done = Store(tmp_path / "grades.sqlite"), list[None]()
     run = store.begin("1-abc")
@@ -114,6 +170,7 @@ def test_an_answer_is_asked_for_once_where_its_verdict_serves_all(
     )
     assert set(store.done(run)) == {task.key for task in tasks} and len(done) == len(tasks)
     assert len(asked) == (len(texts) if lines else 2) and len(set(asked)) == len(asked)
+    assert {task.text for task in tasks if store.log(run, task.key)} == set(asked)  # a log is of one text
     store.close()
 
 

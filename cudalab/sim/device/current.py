@@ -15,7 +15,6 @@ from cudalab.sim.device.profile import DEFAULT
 _lock = threading.RLock()
 """Re-entrant: to make a device allocates, so the garbage collector may run a destructor that asks for the device."""
 _current: Device | None = None
-_held = False
 
 
 def profile_name() -> str:
@@ -39,9 +38,8 @@ def current_device() -> Device:
 
 
 def hold_device(on: bool) -> None:
-    """While it is held, the process keeps the device that it has."""
-    global _held
-    _held = on
+    """While it is held, the process keeps the device that it has, and makes no other."""
+    Device.held = on
 
 
 def set_current_device(device: Device | None) -> Device | None:
@@ -51,8 +49,7 @@ def set_current_device(device: Device | None) -> Device | None:
         RuntimeError: the process is to keep the one that it has.
     """
     global _current
-    if _held:
-        raise RuntimeError("an answer runs on the device of its check, and gets no other")
+    Device.refuse_another()
     with _lock:
         before, _current = _current, device
         return before

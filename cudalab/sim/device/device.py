@@ -54,8 +54,12 @@ class Device:
     """One simulated machine with one device, or as many as the profile says (``context.py``).
 
     ``profile`` names a file in ``profiles/``; ``memory`` is made new unless given; ``record`` switches the recording of
-    calls on (``device.log``); ``hazards`` the report of unordered operations on the same bytes.
+    calls on (``device.log``); ``hazards`` the report of unordered operations on the same bytes. RuntimeError while the
+    process is to keep the device that it has (``current.hold_device``).
     """
+
+    held = False
+    """Can no other device be made in this process now?"""
 
     def __init__(
         self,
@@ -66,6 +70,7 @@ class Device:
         record: bool = False,
         hazards: bool = True,
     ) -> None:
+        self.refuse_another()
         interrupts.install()
         self.profile = load(profile) if isinstance(profile, str) else profile
         self.memory = memory if memory is not None else Memory()
@@ -292,6 +297,12 @@ class Device:
         self.capture_mode = capture.capture_mode
 
     # -- without a call ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def refuse_another(cls) -> None:
+        """Raise RuntimeError where the process is to keep the device that it has."""
+        if Device.held:
+            raise RuntimeError("an answer runs on the device of its check, and gets no other")
 
     @property
     def count(self) -> int:

@@ -18,7 +18,7 @@ from cudalab.grading.worker.messages import ToWorker
 from cudalab.sim import cupy
 from cudalab.sim.cupy._core import raw
 from cudalab.sim.cupy.cuda import pinned_memory
-from cudalab.sim.device.current import set_current_device
+from cudalab.sim.device.current import hold_device, set_current_device
 from cudalab.sim.names import BUILTINS, FILE, NAMES
 
 
@@ -30,7 +30,9 @@ def serve(connection: socket.socket, shared: int) -> None:
 
     def new_device(request: messages.NewDevice) -> None:
         device = RemoteDevice(link, profile_of(request.profile))
+        hold_device(False)
         kept.append(set_current_device(device))
+        hold_device(True)
         cupy.cuda.Stream.null.use()
         cupy.cuda.set_allocator(cupy.cuda.MemoryPool().malloc)
         pinned_memory._in_flight.clear()
