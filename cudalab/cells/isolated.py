@@ -5,7 +5,8 @@ simulated device alike (CUDA Runtime API, ``cudaErrorIllegalAddress``). ``%%isol
 The child also can run on another simulated device than the notebook.
 
 A child costs about half a second to start, most of it imports. So one is kept warm: it has imported what it needs,
-chosen no device, and waits for work. Each is used once.
+chosen no device, and waits for work. Each is used once. It starts no compilers: this process answers its orders from
+its own, which are warm (not on Windows, where a child inherits no pipes but its standard streams).
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from typing import Any
 
 from cudalab import backend
 from cudalab.installation.gpu_probe import probe
+from cudalab.sim.compiler.processes import codec, helper
+from cudalab.sim.compiler.processes.messages import Order
 
 TIME_LIMIT = 60.0  # seconds
 _DRAIN = 2.0  # seconds that output may still take after the end of the process
@@ -54,13 +57,18 @@ class _Child:
 
     def __init__(self) -> None:
         environment = {name: value for name, value in os.environ.items() if name != backend.VARIABLE}
+        orders = _Orders() if os.name == "posix" else None
+        theirs = orders.theirs if orders else ()
         self.process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "cudalab.cells.isolated_child", backend.choice().kind],
+            [sys.executable, "-u", "-m", "cudalab.cells.isolated_child", backend.choice().kind, *map(str, theirs)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=environment | {"PYTHONUNBUFFERED": "1"},
+            pass_fds=theirs,
         )
+        if orders:
+            orders.serve()
 
     def alive(self) -> bool:
         return self.process.poll() is None
@@ -71,6 +79,31 @@ class _Child:
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 pipe.close()
+
+
+class _Orders:
+    """Two pipes: what a child wants compiled, and the replies. ``theirs`` are its ends, to read and to write."""
+
+    def __init__(self) -> None:
+        ordered, orders = os.pipe()
+        replies, replied = os.pipe()
+        self.theirs = replies, orders
+        self._ordered, self._replied = ordered, replied
+
+    def serve(self) -> None:
+        """Answer, in a thread, until the child is gone; to be called when it has been started."""
+        for end in self.theirs:
+            os.close(end)
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with (
+            os.fdopen(self._ordered, "rb") as orders,
+            os.fdopen(self._replied, "wb", buffering=0) as replies,
+            contextlib.suppress(OSError, codec.CodecError),  # the child has ended, perhaps in the middle of an order
+        ):
+            while (message := codec.read(orders)) is not None:
+                codec.write(replies, helper.answer_order(codec.decode(Order, message)))
 
 
 _lock = threading.Lock()

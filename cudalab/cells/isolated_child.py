@@ -1,6 +1,7 @@
 """The child of ``cudalab.cells.isolated``: imports, waits for one request, runs it, reports how it ended.
 
-The request is one line of JSON on standard input. Output goes where it always goes, so that ``printf`` of a kernel and
+The request is one line of JSON on standard input. What is to be compiled is ordered from the parent, through two pipes
+whose numbers are arguments. Output goes where it always goes, so that ``printf`` of a kernel and
 messages of libraries appear in order. An exception is written to a file that the request names, as text.
 """
 
@@ -89,7 +90,28 @@ def _wait_for_device() -> None:
         cudalab.cp.cuda.runtime.deviceSynchronize()
 
 
-def main(kind: str) -> int:
+def _order_from_parent(replies: int, orders: int) -> None:
+    """Have the parent's compilers do what is to be compiled: they are warm, and processes of this one's own would end
+    with the cell. A process that is forked off starts its own, for the pipes are this one's."""
+    from cudalab.sim.compiler.processes import codec, helper
+    from cudalab.sim.compiler.processes.messages import Limits, Order, Reply, Request
+
+    heard, said = os.fdopen(replies, "rb"), os.fdopen(orders, "wb", buffering=0)
+    one = threading.Lock()
+
+    def ask(request: Request, bounds: Limits) -> Reply:
+        with one:
+            codec.write(said, Order(request, bounds))
+            message = codec.read(heard)
+        if message is None:
+            os._exit(1)  # the parent is gone
+        return codec.decode(Reply, message)  # type: ignore[arg-type]  # a union is no `type` to mypy
+
+    helper.hand_over(ask)
+    os.register_at_fork(after_in_child=lambda: helper.hand_over(None))
+
+
+def main(kind: str, *pipes: str) -> int:
     """Serve one request; returns the exit code of the process."""
     import numpy as np
 
@@ -97,7 +119,10 @@ def main(kind: str) -> int:
     from cudalab import backend
     from cudalab.sim.compiler.processes import helper
 
-    helper.keep_to_one()
+    if pipes:
+        _order_from_parent(*map(int, pipes))
+    else:
+        helper.keep_to_one()
     _import_ahead(kind)
     line = sys.stdin.readline()
     if not line:  # the notebook ended without using this child
@@ -124,7 +149,7 @@ def main(kind: str) -> int:
 
 
 if __name__ == "__main__":
-    status = main(sys.argv[1])
+    status = main(*sys.argv[1:])
     # Without the interpreter's own clean-up: after a sticky error CuPy's would only complain about it again.
     sys.stdout.flush()
     sys.stderr.flush()

@@ -90,10 +90,37 @@ def test_fault_stays_in_the_child(capfd):
     assert capfd.readouterr().out == "6.0\n"
 
 
-def test_one_compiler_process_is_enough_for_a_cell(capfd):
-    """A second would take 50 MB and end with the cell."""
-    isolated.run(f"{FAULT.replace('1 << 28', '1')}import psutil\nprint(len(psutil.Process().children()))")
-    assert capfd.readouterr().out == "1\n"
+COUNT_CHILDREN = "import psutil\nprint(len(psutil.Process().children()))"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a child inherits pipes")
+def test_a_cell_compiles_in_the_processes_of_its_notebook(capfd):
+    """One of its own would take 50 MB, half a second to start, and end with the cell."""
+    isolated.run(f"{FAULT.replace('1 << 28', '1')}{COUNT_CHILDREN}")
+    assert capfd.readouterr().out == "0\n"
+
+
+def test_what_does_not_compile_is_told_from_a_cell():
+    source = 'extern "C" __global__ void wrong() { missing(); }'
+    error = isolated.run(f"cp.RawKernel('{source}', 'wrong').compile()").error
+    assert 'identifier "missing" is undefined' in error
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a child inherits pipes")
+def test_a_process_that_a_cell_forks_off_compiles_on_its_own(capfd):
+    own = FAULT.replace("1 << 28", "2").replace("far", f"own{time.time_ns()}")  # not in the cache
+    forked = "".join(f"    {line}\n" for line in f"{own}{COUNT_CHILDREN}".splitlines())
+    isolated.run(f"import os\nif not os.fork():\n{forked}    os._exit(0)\n_ = os.wait()")
+    assert int(capfd.readouterr().out) >= 1
+
+
+def test_a_cell_that_ends_while_it_waits_for_the_compiler_leaves_the_notebook_its_compilers(capfd):
+    slow = 'extern "C" __global__ void slow(float* a) { ' + "a[0] = sinf(a[0]); " * 20 + "}"
+    compile = f"cp.RawKernel('{slow}', 'slow').compile()"
+    ends = "import os, threading; threading.Timer(0.05, os._exit, (0,)).start()\n"
+    assert isolated.run(ends + compile).exit_code == 0
+    assert isolated.run(f"{compile}; print('compiled')").error is None
+    assert capfd.readouterr().out == "compiled\n"
 
 
 def test_fault_of_work_under_way_comes_out_at_the_end_of_the_cell():

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import struct
+from io import RawIOBase
 from typing import Any, BinaryIO, TypeVar
 
 import msgspec
@@ -56,6 +57,13 @@ def frame(value: Any) -> bytes:
     """``value`` as a message for a pipe."""
     data = encode(value)
     return _LENGTH.pack(len(data)) + data
+
+
+def write(stream: RawIOBase, value: Any) -> None:
+    """Write ``value`` as a message to an unbuffered pipe, which may take it in pieces."""
+    view = memoryview(frame(value))
+    while view:
+        view = view[stream.write(view) or 0 :]
 
 
 def read(stream: BinaryIO) -> bytes | None:

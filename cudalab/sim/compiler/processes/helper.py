@@ -125,12 +125,8 @@ class _Helper:
     def exchange(self, request: Request, bounds: Limits) -> Reply:
         """Send ``request`` and wait for the reply; ``HelperFailure`` when it exceeds ``bounds``."""
         self.wait_ready()
-        data = codec.frame(Order(request, bounds))
-        assert self.process.stdin is not None
         try:
-            view = memoryview(data)
-            while view:
-                view = view[self.process.stdin.write(view) :]  # type: ignore[arg-type]
+            codec.write(self.process.stdin, Order(request, bounds))  # type: ignore[arg-type]  # unbuffered: a raw file
         except (BrokenPipeError, OSError):
             raise self._died() from None
         return self._receive(bounds.seconds, bounds.memory)
@@ -383,17 +379,29 @@ def call(
         HelperFailure: it exceeded ``bounds``, crashed, or refused.
         KeyboardInterrupt: as it came; the helper that worked on the request has been killed.
     """
-    try:
-        reply = _ask(request, bounds or _limits, jailed, program)
-    except HelperFailure as failure:
-        if str(failure) != signal.SIGABRT.name:
-            raise
-        reply = _ask(request, bounds or _limits, jailed, program)
+    reply = _ask_again(request, bounds or _limits, jailed, program)
     if isinstance(reply, Refusal):
         raise HelperFailure(reply.kind, reply.message, reply.log, reply.file, reply.line)
     if not isinstance(reply, answer):
         raise HelperFailure("internal", f"the helper process answered with {type(reply).__name__}")
     return reply
+
+
+def answer_order(order: Order) -> Reply:
+    """The reply to an order of a process that has handed its requests over to this one (``hand_over``)."""
+    try:
+        return _ask_again(order.request, order.limits, False, "")
+    except HelperFailure as failure:
+        return Refusal(failure.kind, str(failure), failure.log, failure.file, failure.line)
+
+
+def _ask_again(request: Request, bounds: Limits, jailed: bool, program: str) -> Reply:
+    try:
+        return _ask(request, bounds, jailed, program)
+    except HelperFailure as failure:
+        if str(failure) != signal.SIGABRT.name:
+            raise
+        return _ask(request, bounds, jailed, program)
 
 
 def _ask(request: Request, bounds: Limits, jailed: bool, program: str) -> Reply:
