@@ -294,6 +294,8 @@ class Trial:
             look = "what the function has made can be given back by itself: cudaFree, cudaStreamDestroy"
             text = "the function resets the device, and so ends all that its caller has there"
             self.bench.find("soundness", "device reset", text, look=look)
+            self.bench.find("correctness", "no result", "the device was reset, and what was to be compared is lost")
+            raise Stop
         for raised in self._watch.raised[:1]:
             self.bench.failed(raised, "a function of the host that stands in a stream stops")
             raise Stop

@@ -1,6 +1,6 @@
 """The exercises that are graded: the course's, and those of a private bank.
 
-A bank is a folder of the teacher's own, outside of the package, with modules like ``cudalab/checks/chapter_04.py``:
+A bank is a folder of the teacher's own, outside of the package, with modules like ``cudalab/checks/chapter_01.py``:
 each has ``EXERCISES``. One with the id of an exercise of the course takes its place, with oracles, shapes and gates
 that no student can read; others are added. The modules are the teacher's code, and run as such.
 """
