@@ -102,14 +102,16 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """Make ``%%cuda`` and ``%%isolated`` known to an IPython shell (``%load_ext cudalab``), let it say what a
-    cell is at while it takes long, and let the stop button interrupt the simulated device where that is safe."""
-    from cudalab.cells import progress_line
+    cell is at while it takes long, let the stop button interrupt the simulated device where that is safe, and give back
+    what a cell has freed."""
+    from cudalab.cells import freed_memory, progress_line
     from cudalab.cells.magics import register
     from cudalab.sim import interrupts
 
     register(shell)
     progress_line.install(shell)
     shell.events.register("pre_run_cell", interrupts.before_cell)
+    shell.events.register("post_run_cell", freed_memory.give_back)
 
 
 def _load_magics() -> None:

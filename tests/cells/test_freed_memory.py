@@ -1,0 +1,49 @@
+"""Memory that a cell has freed."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+KEPT = """
+import ctypes, psutil
+from cudalab.cells import freed_memory
+
+library = ctypes.CDLL(None)
+library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+library.free.argtypes = [ctypes.c_void_p]
+pieces = [library.malloc(100_000) for _ in range(1000)]  # 100 MB, too small to be mapped each on its own
+for piece in pieces:
+    ctypes.memset(piece, 1, 100_000)
+for piece in pieces[:-1]:  # the last one holds the heap's end
+    library.free(piece)
+before = psutil.Process().memory_info().rss
+freed_memory.give_back()
+print(before - psutil.Process().memory_info().rss)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or not hasattr(os, "confstr"), reason="glibc alone keeps and gives back")
+def test_what_lies_below_something_in_use_goes_back_to_the_system():
+    found = subprocess.run([sys.executable, "-c", KEPT], capture_output=True, text=True, check=True)
+    assert int(found.stdout) > 80e6
+
+
+def test_a_shell_gives_back_after_each_cell():
+    import cudalab
+    from cudalab.cells import freed_memory
+
+    class Shell:
+        def __init__(self):
+            self.events, self.registered = self, []
+
+        def register(self, event, handler):
+            self.registered.append((event, handler))
+
+        def __getattr__(self, name):
+            return lambda *arguments, **options: None
+
+    shell = Shell()
+    cudalab.load_ipython_extension(shell)
+    assert ("post_run_cell", freed_memory.give_back) in shell.registered
