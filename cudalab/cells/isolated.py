@@ -147,12 +147,18 @@ def _pack(values: dict[str, Any]) -> str:
 
 
 def run(
-    code: str, *, device: str = "", values: dict[str, Any] | None = None, time_limit: float = TIME_LIMIT
+    code: str,
+    *,
+    device: str = "",
+    values: dict[str, Any] | None = None,
+    time_limit: float = TIME_LIMIT,
+    last: bool = False,
 ) -> IsolatedResult:
     """Run ``code`` in a fresh process and write its output to ``sys.stdout`` as it comes.
 
     ``device`` is ``gpu``, ``sim``, ``sim:PROFILE``, or empty for the device of this process; ``values`` are names the
-    code gets (their values must pickle); ``time_limit`` in seconds. The code sees cudalab's public names and ``np``.
+    code gets (their values must pickle); ``time_limit`` in seconds; ``last``: no other run is expected soon, so none is
+    prepared for. The code sees cudalab's public names and ``np``.
     Raises ``TypeError`` for a value that cannot be handed over and ``DeviceChoiceError`` for a device that does not
     exist; what goes wrong inside is in the result.
     """
@@ -176,7 +182,8 @@ def run(
             exit_code, printed = _talk(child, json.dumps(request), time_limit)
         finally:
             child.stop()
-        warm_up()
+        if not last:
+            warm_up()
         return IsolatedResult(_error(answer, exit_code, time_limit), exit_code, printed)
 
 

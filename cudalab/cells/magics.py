@@ -10,7 +10,9 @@ numbers of the cell: the magic's own line counts as line 1. What does not compil
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
+from pathlib import Path
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
@@ -18,6 +20,7 @@ from IPython.core.magic import Magics, cell_magic, magics_class
 
 from cudalab import backend
 from cudalab.cells import isolated, reports
+from cudalab.course import progress
 from cudalab.sim.compiler.frontend.declaration import find_kernels
 from cudalab.sim.machine.reports import card
 
@@ -156,10 +159,27 @@ class CudaMagics(Magics):  # type: ignore[misc]  # IPython is left out, see pypr
             raise UsageError(f"%%isolated: --with names {', '.join(missing)}, which the notebook does not have")
         values = {name: self.shell.user_ns[name] for name in names}
         # As above: line 1 of the cell is the magic itself.
-        result = isolated.run("\n" + cell, device=args.device, values=values, time_limit=args.time)
+        result = isolated.run(
+            "\n" + cell, device=args.device, values=values, time_limit=args.time, last=is_last_isolated(cell)
+        )
         self.shell.user_ns["_isolated"] = result
         if result.error is not None:
             print(result.error)
+
+
+def is_last_isolated(body: str) -> bool:
+    """Is this the last ``%%isolated`` cell of the learner's notebook? Then a process for the next one would only take
+    memory. False where that is not known: outside of a working copy, or in a notebook that has not been saved."""
+    place = progress.here()
+    if place is None:
+        return False
+    try:
+        cells = json.loads(Path(*place).read_text(encoding="utf-8"))["cells"]
+        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+    bodies = [source.partition("\n")[2].strip() for source in sources if source.startswith("%%isolated")]
+    return bool(bodies) and bodies[-1] == body.strip()
 
 
 def register(shell: Any) -> None:

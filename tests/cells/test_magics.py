@@ -1,5 +1,6 @@
 """`%%cuda` and `%%isolated` in IPython."""
 
+import json
 import sys
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from cudalab import cp
-from cudalab.cells import magics
+from cudalab.cells import isolated, magics
 
 TWICE = 'extern "C" __global__ void twice(float *a, int n)\n{\n    int i = threadIdx.x;\n    if (i < n) a[i] *= 2;\n}\n'
 SCALE = "template <typename T> __global__ void scale(T *a, T by)\n{\n    a[threadIdx.x] *= by;\n}\n"
@@ -114,3 +115,24 @@ def test_isolated_runs_on_another_device(shell, capsys):
 def test_isolated_names_what_the_notebook_does_not_have(shell):
     with pytest.raises(magics.UsageError, match="--with names nothing, which the notebook does not have"):
         run(shell, "%%isolated --with nothing\n1")
+
+
+def cell_of(source, kind="code"):
+    return {"cell_type": kind, "source": source.splitlines(keepends=True)}
+
+
+@pytest.mark.parametrize(
+    "cells, last",
+    [
+        (["%%isolated sim\nprint(1)", "%%isolated\nprint(2)\n", "print(3)"], True),
+        (["%%isolated\nprint(2)", "%%isolated\nprint(1)"], False),
+        (["print(2)"], False),
+    ],
+    ids=["the last", "one of two", "not saved"],
+)
+def test_no_process_is_prepared_behind_the_last_isolated_cell(shell, monkeypatch, tmp_path, cells, last):
+    (tmp_path / "01.ipynb").write_text(json.dumps({"cells": [cell_of("text", "markdown"), *map(cell_of, cells)]}))
+    monkeypatch.setattr("cudalab.course.progress.here", lambda: (tmp_path, "01.ipynb"))
+    isolated.run("1")
+    run(shell, "%%isolated\nprint(2)")
+    assert (isolated._spare is None) == last
