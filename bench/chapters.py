@@ -34,6 +34,7 @@ from jupyter_client.manager import KernelManager
 from cudalab.cells.progress_line import TARGET
 from cudalab.course import edition
 from cudalab.course.working_copy import WorkingCopy
+from cudalab.installation import lab
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = 0.2  # seconds
@@ -163,7 +164,7 @@ def run_course(chapters: list[str], *, warm: bool) -> list[ChapterRun]:
         copy = WorkingCopy(Path(folder) / "work")
         copy.update(ROOT)
         environment = {
-            **os.environ,
+            **lab.environment(),  # that of `make lab`, which keeps Python's bytecode
             "CUDALAB_DEVICE": "sim:h200",
             "CUDALAB_CACHE": str(Path(folder) / "cache"),
             "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
