@@ -22,7 +22,7 @@ from cudalab.sim.cupy._base import catalogue
 from cudalab.sim.cupy._base.call import on_device
 from cudalab.sim.cupy._base.device_array import DeviceArray
 from cudalab.sim.cupy._core import layout, types
-from cudalab.sim.cupy._core.operation import Operand, Work, enqueue
+from cudalab.sim.cupy._core.operation import Fill, Operand, Work, enqueue
 from cudalab.sim.cupy.cuda import memory, pinned_memory, runtime
 from cudalab.sim.cupy.cuda.device import Device
 from cudalab.sim.cupy.cuda.memory import MemoryPointer
@@ -408,8 +408,11 @@ class ndarray(DeviceArray):
             raise error
         if not number.tobytes().strip(b"\0") and self._contiguous("C"):
             self.data.memset_async(0, self.nbytes)
-        else:
-            enqueue("cupy_fill", Work(np.copyto, (number[()],), {}, (self._operand(),), in_place=True), ())
+            return
+        target = self._operand()
+        dense = self._contiguous("C") or self._contiguous("F")
+        work = Fill(number, target) if dense else Work(np.copyto, (number,), {}, (target,), in_place=True)
+        enqueue("cupy_fill", work, ())
 
     def view(self, dtype: Any = None, array_class: Any = None) -> ndarray:
         """The same memory, read as another element type."""

@@ -133,6 +133,22 @@ class Work:
         return value
 
 
+class Fill(Work):
+    """``number`` in every element of ``target``, which has no gaps."""
+
+    __slots__ = ()
+
+    def __init__(self, number: np.ndarray, target: Operand) -> None:
+        super().__init__(np.copyto, (number,), {}, (target,), in_place=True)
+
+    def __call__(self) -> None:
+        start, size = self.results[0].span()
+        try:
+            self._memory.fill(start, size, self.arguments[0])
+        except InvalidPointer:  # registered host memory, or none
+            super().__call__()
+
+
 def _report(function: Callable[..., Any], error: Exception) -> None:
     """An array function met values that NumPy refuses. A GPU computes something and raises nothing; the caller is long
     past the line, so this is told on the error stream, and the result is NaN or 0."""

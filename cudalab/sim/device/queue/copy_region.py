@@ -121,8 +121,8 @@ class CopyRegion:
 
     def fill(self, memory: Memory, element: np.ndarray) -> None:
         """Write the bytes of ``element`` over and over; ``width`` is a multiple of its length."""
-        if self.contiguous and self.bytes and not element.any():
-            memory.clear(self.address, self.span)
+        if self.contiguous and self.bytes and (not element.any() or element.size in (1, 2, 4)):
+            memory.fill(self.address, self.span, element.view(f"u{element.size}")[0])
             return
         row = np.tile(element, self.width // element.size) if element.size > 1 else element
         flat = memory.array(self.address, self.span, write=False)

@@ -434,6 +434,13 @@ class Memory:
         self.array(address, size)
         self.arena.clear(address - self.arena.base, size)
 
+    def fill(self, address: int, size: int, element: np.ndarray) -> None:
+        """Set `size` bytes of one live allocation to ``element``, a number, over and over, as :meth:`clear` does."""
+        self.array(address, size)
+        allocation = self.find(address)
+        alone = allocation is not None and allocation.kind == "device"  # the host reaches the others' pages, too
+        self.arena.fill(address - self.arena.base, size, element, repeated=alone)
+
     def forget_written(self, address: int) -> None:
         """Count an allocation as unwritten: a memory pool hands it to another owner, who must not rely on its
         contents."""

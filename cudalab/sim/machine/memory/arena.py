@@ -21,10 +21,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cudalab.sim.abi import GRANULE
+from cudalab.sim.machine.memory.repeated_pages import HUGE_PAGE, RepeatedPages
 
 TARGET = 1 << 40
 SMALLEST = 1 << 30
-HUGE_PAGE = 2 << 20
 PAGE = 4096
 _STEP = 64 << 20  # the extent grows in steps, so that a shadow page is committed once
 _FEW_ARENAS = 16
@@ -63,6 +63,7 @@ class Arena:
         self._raw_shadow = reserve(self.size // GRANULE * 2)
         self.shadow = self._raw_shadow.view(np.uint16)
         self.extent = 0
+        self._repeated = RepeatedPages(self.base)
         Arena._live.add(self)
 
     @classmethod
@@ -115,7 +116,7 @@ class Arena:
             # Committed pages stay: a NumPy view of freed memory must not end the process.
             self.bytes[first:last] = 0
         elif hasattr(mmap, "MADV_DONTNEED"):
-            self._advise(mmap.MADV_DONTNEED, first, last - first)
+            self._discard(first, last - first)
 
     def clear(self, offset: int, size: int) -> None:
         """Write zeros. Huge pages that are cleared whole are given back instead, and come anew where they are next
@@ -126,10 +127,19 @@ class Arena:
             return
         self.bytes[offset:first] = 0
         self.bytes[last : offset + size] = 0
-        try:
-            self._mapping.madvise(mmap.MADV_DONTNEED, self._skew + first, last - first)
-        except OSError:  # locked pages, for example
+        if not self._discard(first, last - first):  # locked pages, for example
             self.bytes[first:last] = 0
+
+    def fill(self, offset: int, size: int, element: np.ndarray, *, repeated: bool = True) -> None:
+        """Write the bytes of ``element``, one number, over and over; ``size`` is a multiple of its length. With
+        ``repeated`` large ranges take no memory until something else is written (``repeated_pages``)."""
+        data = element.tobytes()
+        if not any(data):
+            self.clear(offset, size)
+            return
+        first, last = self._repeated.fill(offset, size, data) if repeated else (offset, offset)
+        for start, end in ((offset, first), (last, offset + size)):
+            self.bytes[start:end].view(element.dtype)[...] = element
 
     def unpoison(self, offset: int, size: int) -> None:
         """Make the bytes of an allocation addressable."""
@@ -147,12 +157,18 @@ class Arena:
     def shadow_address(self) -> int:
         return address_of(self._raw_shadow)
 
-    def _advise(self, option: int, offset: int, size: int) -> None:
+    def _discard(self, offset: int, size: int) -> bool:
+        """Give pages back, and have them read as zeros; False where the system does not."""
+        self._repeated.release(offset, size, self.bytes)
+        return self._advise(mmap.MADV_DONTNEED, offset, size)
+
+    def _advise(self, option: int, offset: int, size: int) -> bool:
         size = min(size, self.size - offset)
         try:
             self._mapping.madvise(option, self._skew + offset, size)
         except OSError:
-            pass  # advice only: without it memory is slower to touch, or returned later
+            return False  # advice only: without it memory is slower to touch, or returned later
+        return True
 
 
 def address_of(array: np.ndarray) -> int:
