@@ -21,7 +21,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cudalab.sim.abi import GRANULE
-from cudalab.sim.machine.memory.repeated_pages import HUGE_PAGE, RepeatedPages
+from cudalab.sim.machine.memory.repeated_pages import HUGE_PAGE as HUGE_PAGE
+from cudalab.sim.machine.memory.repeated_pages import RepeatedPages
 
 TARGET = 1 << 40
 SMALLEST = 1 << 30
