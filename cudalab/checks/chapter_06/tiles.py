@@ -1,4 +1,4 @@
-"""The exercises of chapter 06: barriers and guards for a tiled product, a tile without bank conflicts, a transpose, a
+"""06.1 to 06.6: barriers and guards for a tiled product, a tile without bank conflicts, a transpose, a
 barrier that not all threads reach, sums in registers, and the turns of the banks predicted."""
 
 from __future__ import annotations
@@ -364,5 +364,3 @@ WAVEFRONTS = Exercise(
     correctness=3,
     answer="function",
 )
-
-EXERCISES = (PRODUCT, DISTANCES, TRANSPOSE, BLOCK_SUMS, REGISTER_PRODUCT, WAVEFRONTS)
