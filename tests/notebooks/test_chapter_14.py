@@ -84,21 +84,37 @@ SENTENCES = [
     ),
     Sentence(
         "s2-overhead",
-        "8 µs in the recording",
+        "8 µs on the one that recorded this notebook",
         "overhead",
         lambda run: "modelled" in run.text or abs(run.after("100 empty kernels: from an empty queue") / 100 - 8) < 0.5,
     ),
     Sentence(
         "s2-overhead",
-        "From a full queue the device finds everything ready, and ten take less than half as long.",
+        "From a full queue the device finds everything ready, and ten take less than half as long as from an empty "
+        "one.",
         "overhead",
         lambda run: run.after(" 10 empty kernels:", 1) < run.after(" 10 empty kernels:") / 2,
     ),
     Sentence(
         "s3",
-        "With one launch the pair's own cost is in the figure.",
+        "With one launch the pair's own cost is in the figure",
         "tuner",
         lambda run: run.after("; 1 takes") > 1.2,
+    ),
+    Sentence(
+        "s3",
+        "10.3 µs here, 6.9 µs above, from a full queue",
+        ("tuner", "neighbours"),
+        lambda tuner, neighbours: (
+            "modelled" in tuner.text
+            or (tuner.after("launches = 50 with"), neighbours.after(" 0 kernels in stream b:")) == (10.3, 6.9)
+        ),
+    ),
+    Sentence(
+        "s4",
+        "On the simulated device all ten are alike",
+        "fresh",
+        lambda run: "measured" in run.text or run.after("first") < 1.02 * run.after("best"),
     ),
     Sentence(
         "s4",
@@ -117,6 +133,12 @@ SENTENCES = [
         "Both figures are within a fifth of each other.",
         "both",
         lambda run: abs(run.after("by hand:") / run.after("cudalab.benchmark:") - 1) < 0.2,
+    ),
+    Sentence(
+        "s4-both",
+        "the pair's own cost, a microsecond or so, is not in its figure",
+        "both",
+        lambda run: "measured" in run.text or 0.8 < run.after("by hand:") - run.after("cudalab.benchmark:") < 2,
     ),
     Sentence(
         "s4-both",
