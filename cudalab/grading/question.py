@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
@@ -29,6 +30,8 @@ from cudalab.sim.compiler.processes.messages import Order, Reply, Request
 
 _OPEN_FILES = 256
 _SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/sys", "/dev")
+_SLICE = 0.05
+"""Seconds that a thread waits before it looks whether it is to stop."""
 _SHARE = 0.8
 """Of the time that a question may take, what its check may: the rest is for the compiler, and to say how it ended."""
 
@@ -39,15 +42,8 @@ def run(question: Question, exercise: Exercise, said: BinaryIO, heard: BinaryIO)
     try:
         _bound(question.limits, writes=exercise.answer != "kernel")
 
-        def ask(request: Request, bounds: CompilerLimits) -> Reply:
-            said.write(codec.frame(Wanted(Order(request, bounds))))
-            said.flush()
-            message = codec.read(heard)
-            if message is None:
-                os._exit(1)  # the template is gone
-            return codec.decode(Reply, message)  # type: ignore[arg-type]  # a union is no `type` to mypy
-
-        helper.hand_over(ask)
+        talk = Talk(said, heard)
+        helper.hand_over(talk.order)
         cache.only_read()
         if exercise.answer == "kernel" and not question.gpu:  # whose driver opens devices to write
             jail.restrict(_readable())
@@ -55,11 +51,47 @@ def run(question: Question, exercise: Exercise, said: BinaryIO, heard: BinaryIO)
             outcome = grade(question, exercise)
         except Exception as error:  # a mistake in the grader itself, for the teacher to see
             outcome = mistake(error)
-        said.write(codec.frame(outcome))
-        said.flush()
+        talk.end(outcome)
         status = 0
     finally:
         os._exit(status)  # nothing of the template's is cleaned up twice
+
+
+class Talk:
+    """What a question's process and its template say to each other: orders and replies in turn, and the outcome.
+
+    Several threads have code made ahead. One thread of its own speaks and listens, so that the end of an answer's time,
+    which reaches the thread that waits, leaves no half of a message behind."""
+
+    def __init__(self, said: BinaryIO, heard: BinaryIO) -> None:
+        self._said, self._heard = said, heard
+        self._speaker = ThreadPoolExecutor(1)
+        self._over = False
+
+    def order(self, request: Request, bounds: CompilerLimits) -> Reply:
+        """Have the template's compiler answer."""
+        asked = self._speaker.submit(self._exchange, Wanted(Order(request, bounds)))
+        while not wait([asked], _SLICE).done:
+            pass
+        return asked.result()
+
+    def end(self, outcome: Outcome) -> None:
+        """Say the outcome, when the order that is under way has been answered; those behind it are dropped."""
+        self._over = True
+        self._speaker.submit(self._say, outcome).result()
+
+    def _exchange(self, wanted: Wanted) -> Reply:
+        if self._over:
+            raise helper.HelperFailure("internal", "the question is over")
+        self._say(wanted)
+        message = codec.read(self._heard)
+        if message is None:
+            os._exit(1)  # the template is gone
+        return codec.decode(Reply, message)  # type: ignore[arg-type]  # a union is no `type` to mypy
+
+    def _say(self, what: Wanted | Outcome) -> None:
+        self._said.write(codec.frame(what))
+        self._said.flush()
 
 
 def grade(question: Question, exercise: Exercise) -> Outcome:
