@@ -12,6 +12,7 @@ from cudalab.checks.exercise import Exercise
 from cudalab.grading.examiner import Examiner
 from cudalab.grading.limits import Limits
 from cudalab.grading.messages import ResultRecord, without_log
+from cudalab.grading.reports.tables import printable
 from cudalab.grading.scores import score
 from cudalab.grading.settings import Settings
 from cudalab.grading.store import Answer, Store, StoreError
@@ -47,15 +48,15 @@ def _tell(
     given = score(answer, exercise, settings)
     print(f"{given.id}: {given.points:g} of {given.maximum:g}, {given.state}. Release {release}.")
     if given.note:
-        print(given.note)
+        print(_shown(given.note))
     if answer.task is None:
         return 0
-    print(f"\nThe answer ({answer.key}):\n{answer.task.text}\n")
+    print(f"\nThe answer ({answer.key}):\n{_shown(answer.task.text)}\n")
     if isinstance(answer.outcome, ResultRecord):
-        print(answer.outcome.result())
+        print(_shown(str(answer.outcome.result())))
     if log:
         print("\nWhat it called, by the grader's log:")
-        print("\n".join(f"  {line}" for line in called(log, Limits.log)))
+        print(_shown("\n".join(f"  {line}" for line in called(log, Limits.log))))
     settings_words = f" --settings {shlex.quote(str(args.settings))}" if args.settings else ""
     command = f"python -m cudalab grade --out {shlex.quote(str(args.out))}{settings_words} --explain "
     print(f"\nSeed {answer.task.seed}. This repeats it:\n  {command}{shlex.quote(given.id)} --again")
@@ -70,5 +71,10 @@ def _tell(
         print("\nRepeated: the same result.")
         return 0
     print("\nRepeated: another result.", file=sys.stderr)
-    print(outcome.result() if isinstance(outcome, ResultRecord) else outcome, file=sys.stderr)
+    print(_shown(str(outcome.result() if isinstance(outcome, ResultRecord) else outcome)), file=sys.stderr)
     return 3
+
+
+def _shown(text: str) -> str:
+    """What a student wrote, without what the teacher's terminal would obey."""
+    return "\n".join(printable(line.replace("\t", "    ")) for line in text.split("\n"))

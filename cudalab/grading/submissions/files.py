@@ -11,6 +11,7 @@ import os
 import stat
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,10 +22,11 @@ LARGEST_NOTEBOOK = 16 << 20
 """Bytes of one notebook; pictures in its outputs count."""
 LARGEST_ARCHIVE = 64 << 20
 """Bytes of an archive in an archive: what one student hands in."""
-MOST_BYTES = 2 << 30
-"""Of all that is read in one go."""
+MOST_BYTES = 256 << 20
+"""Of all that is read of one student: nobody uses up what others hand in."""
 MOST_FILES = 20_000
-"""Of one archive or folder, whatever they are."""
+"""Of one student, whatever they are."""
+_WRAPPERS = {"submitted", "submissions"}
 _DEEPEST = 2
 """Archives in one another: the class's, and a student's in it."""
 _LEFT_OUT = {".ipynb_checkpoints", "__MACOSX"}
@@ -56,12 +58,21 @@ class Found:
         return "/".join(self.path)
 
 
+def without_wrapper(path: tuple[str, ...], source: Path) -> tuple[str, ...]:
+    """The path from the student's folder or file on: without a folder that holds all of them."""
+    wrapped = len(path) > 2 and path[0].casefold() in _WRAPPERS | {source.stem.casefold()}
+    return path[1:] if wrapped else path
+
+
 class Reader:
     """Reads notebooks; ``oddities`` holds what could not be read."""
 
     def __init__(self) -> None:
         self.oddities: list[Oddity] = []
-        self._left = MOST_BYTES
+        self._source = Path()
+        self._bytes: Counter[str] = Counter()
+        self._files: Counter[str] = Counter()
+        """Both by student: what has been read."""
 
     def notebooks(self, source: Path) -> Iterator[Found]:
         """All notebooks in a folder, a ZIP archive, or the one at ``source``, in the order of their names.
@@ -69,6 +80,7 @@ class Reader:
         Raises:
             FileNotFoundError: there is no such file; the teacher named it.
         """
+        self._source = source
         if source.is_dir():
             yield from self._folder(source)
         else:
@@ -78,19 +90,25 @@ class Reader:
     def _odd(self, path: tuple[str, ...], text: str) -> None:
         self.oddities.append(Oddity("/".join(path), text))
 
+    def _student(self, path: tuple[str, ...]) -> str:
+        return without_wrapper(path, self._source)[0]
+
+    def _too_many(self, path: tuple[str, ...]) -> bool:
+        """Has the student of this file more than are looked at?"""
+        student = self._student(path)
+        self._files[student] += 1
+        if self._files[student] == MOST_FILES + 1:
+            self._odd((student,), f"more than {MOST_FILES:,} files; the rest was left out")
+        return self._files[student] > MOST_FILES
+
     def _folder(self, root: Path) -> Iterator[Found]:
-        files = 0
         for folder, folders, names in os.walk(root, followlinks=False):
             here = Path(folder).relative_to(root).parts
             for name in [name for name in folders if (Path(folder) / name).is_symlink()]:
                 self._odd((*here, name), "a link to a folder; left out")
             folders[:] = sorted(name for name in folders if name not in _LEFT_OUT and not name.startswith("."))
             for name in sorted(names):
-                files += 1
-                if files > MOST_FILES:
-                    self._odd((root.name,), f"more than {MOST_FILES:,} files; the rest was left out")
-                    return
-                if _wanted(name):
+                if not self._too_many((*here, name)) and _wanted(name):
                     yield from self._entry(Path(folder) / name, (*here, name))
 
     def _entry(self, file: Path, path: tuple[str, ...]) -> Iterator[Found]:
@@ -122,12 +140,16 @@ class Reader:
                 yield from self._archive(path, io.BytesIO(data), depth)
 
     def _read(self, path: tuple[str, ...], file: IO[bytes], most: int) -> bytes | None:
-        most = min(most, self._left)
-        data = file.read(most + 1)
-        self._left -= len(data)
-        if len(data) <= most:
+        student = self._student(path)
+        left = MOST_BYTES - self._bytes[student]
+        data = file.read(min(most, left) + 1) if left > 0 else b""
+        self._bytes[student] += len(data)
+        if left > 0 and len(data) <= min(most, left):
             return data
-        self._odd(path, f"more than {most >> 20} MB; left out")
+        whose = (
+            f"the student's files have more than {MOST_BYTES >> 20} MB" if left < most else f"more than {most >> 20} MB"
+        )
+        self._odd(path, f"{whose}; left out")
         return None
 
     def _archive(self, path: tuple[str, ...], file: IO[bytes], depth: int) -> Iterator[Found]:
@@ -135,12 +157,11 @@ class Reader:
         outer = path if depth else path[:-1]
         try:
             with zipfile.ZipFile(file) as archive:
-                entries = archive.infolist()
-                if len(entries) > MOST_FILES:
-                    self._odd(path, f"more than {MOST_FILES:,} entries; the rest was left out")
-                for entry in sorted(entries[:MOST_FILES], key=lambda entry: entry.filename):
+                for entry in sorted(archive.infolist(), key=lambda entry: entry.filename):
                     inside = _parts(entry.filename)
-                    if inside and _wanted(inside[-1]) and not entry.is_dir():
+                    if not inside or entry.is_dir() or self._too_many((*outer, *inside)):
+                        continue
+                    if _wanted(inside[-1]):
                         yield from self._member(archive, entry, (*outer, *inside), depth)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             self._odd(path, f"no ZIP archive that can be read: {error}")

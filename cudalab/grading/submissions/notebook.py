@@ -16,6 +16,8 @@ import msgspec
 LONGEST_ANSWER = 128 << 10
 """Characters of one answer."""
 MOST_CELLS = 5000
+_NOT_JSON = re.compile(rb'"(?:[^"\\]|\\.)*+"|\bNaN\b|-?\bInfinity\b', re.DOTALL)
+"""What Python's own encoder, and so Jupyter, writes for such numbers; and texts, which may have these words."""
 
 
 class _Nbgrader(msgspec.Struct):
@@ -76,7 +78,7 @@ def read(data: bytes, wanted: Mapping[str, Wanted], name: str = "") -> AnswerCel
     the chapter where the cells do not."""
     found = AnswerCells()
     try:
-        notebook = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=_Notebook)
+        notebook = msgspec.json.decode(_NOT_JSON.sub(_null, data.removeprefix(b"\xef\xbb\xbf")), type=_Notebook)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         found.oddities.append(f"no notebook that can be read: {error}")
         return found
@@ -101,6 +103,10 @@ def read(data: bytes, wanted: Mapping[str, Wanted], name: str = "") -> AnswerCel
                     "none; it was not graded"
                 )
     return found
+
+
+def _null(found: re.Match[bytes]) -> bytes:
+    return found[0] if found[0].startswith(b'"') else b"null"
 
 
 def _chapter_of(exercise: str) -> str:

@@ -18,13 +18,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from cudalab.grading.submissions.files import Found, Oddity, Reader
+from cudalab.grading.submissions.files import Found, Oddity, Reader, without_wrapper
 from cudalab.grading.submissions.notebook import Wanted, read
 
 _MOODLE = re.compile(r"^(?P<who>.+)_(?P<number>\d+)_assignsubmission_\w+$")
 _CANVAS = re.compile(r"^(?P<who>.+?)(?:_LATE)?_(?P<number>\d+)_\d+_(?P<file>.+)$")
 _COURSE_NOTEBOOK = re.compile(r"^\d\d_\w+?(?:[- ]?\(?\d+\)?)?$")
-_WRAPPERS = {"submitted", "submissions"}
 _LONGEST_NAME = 80
 
 
@@ -82,9 +81,7 @@ def _add(submission: Submission, notebook: Found, wanted: Mapping[str, Wanted], 
 
 def _whose(notebook: Found, source: Path) -> tuple[str, str]:
     """The student's name as it stands there, and the learning platform's number."""
-    path = notebook.path
-    if len(path) > 2 and path[0].casefold() in _WRAPPERS | {source.stem.casefold()}:
-        path = path[1:]
+    path = without_wrapper(notebook.path, source)
     first = path[0]
     if len(path) > 1:
         stem = first.removesuffix(".zip")

@@ -7,6 +7,7 @@ which equals nothing but itself: an object that claims to be equal to everything
 from __future__ import annotations
 
 import builtins
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -32,6 +33,8 @@ _HANDLES = frozenset(
     for name in names
 )
 _DEPTH, _ITEMS, _TEXT = 12, 1 << 16, 400
+_REPEATED = 1 << 26
+"""Bytes that an array may seem to have whose elements lie on one another."""
 
 
 class NotSent(TypeError):
@@ -170,7 +173,7 @@ def bounds(address: int, shape: tuple[int, ...], strides: tuple[int, ...], items
     reach = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
     start = address + sum(step for step in reach if step < 0)
     end = address + sum(step for step in reach if step > 0) + itemsize
-    if not 0 <= start < end < 1 << 63:
+    if not 0 <= start < end < 1 << 63 or math.prod(shape) * itemsize > max(end - start, _REPEATED):
         raise NotSent(f"an array of shape {shape} and strides {strides}")
     return start, end
 
@@ -240,7 +243,9 @@ def exception(sent: Raised) -> Exception | SystemExit:
     """An exception with the other side's name, text and notes, of the builtin class that its own is derived from."""
     found = (getattr(builtins, kind, None) for kind in sent.kinds)
     base = next((c for c in found if isinstance(c, type) and issubclass(c, (Exception, SystemExit))), Exception)
-    name = next(iter(sent.kinds), "Exception")
+    if issubclass(base, ExceptionGroup):  # which is none without exceptions in it
+        base = Exception
+    name = next((kind for kind in sent.kinds if kind.isidentifier()), "Exception")
     kind: Any = type(name, (base,), {"__str__": lambda self: sent.text, "__module__": "answer"})
     error: Exception | SystemExit = kind.__new__(kind)
     for note in sent.notes:

@@ -129,15 +129,90 @@ def test_an_archive_of_one_student_is_read(tmp_path: Path) -> None:
     assert found["mallory"].answers["04.1"] == MINE
 
 
-def test_too_many_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MOST_FILES", 50)
-    archive = tmp_path / "class.zip"
-    with zipfile.ZipFile(archive, "w") as made:
-        made.writestr("a/04_lab.ipynb", _bytes({"reverse": RIGHT}))
-        for at in range(100):
-            made.writestr(f"mallory/{at}.ipynb", "{}")
-    found, oddities = collect([archive], WANTED)
-    assert found["a"].answers["04.1"] == RIGHT and "more than 50 entries" in str(oddities)
+@pytest.mark.parametrize("kind", ["a folder", "an archive"])
+@pytest.mark.parametrize("limit", ["MOST_FILES", "MOST_BYTES"])
+def test_nobody_uses_up_what_others_hand_in(
+    kind: str, limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mallory's files are many, or large; Zoe comes after."""
+    monkeypatch.setattr(files, limit, {"MOST_FILES": 50, "MOST_BYTES": 1 << 20}[limit])
+    large = json.dumps({"cells": [], "nbformat": 4, "x": " " * 20_000}).encode()
+    entries = {f"mallory/{number}/{at}.ipynb": large for number in range(2) for at in range(50)}
+    if kind == "an archive":
+        source = _archive(tmp_path / "class", entries)
+    else:
+        source = tmp_path / "class"
+        for name, data in {**entries, "zoe/04_lab.ipynb": _bytes({"reverse": RIGHT})}.items():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes(data)
+    found, oddities = collect([source], WANTED)
+    assert found["zoe"].answers["04.1"] == RIGHT
+    assert {"MOST_FILES": "mallory: more than 50 files", "MOST_BYTES": "more than 1 MB"}[limit] in str(oddities[-1])
+
+
+def _twice(archive: zipfile.ZipFile) -> None:
+    for number in range(2):
+        archive.writestr("x.ipynb", _bytes({"reverse": f"{MINE}{number}"}))
+
+
+def _packed(kind: int) -> Callable[[zipfile.ZipFile], None]:
+    """A bomb that another method has packed."""
+    return lambda archive: archive.writestr("x.ipynb", bytes(20 << 20), kind)
+
+
+def _deep(archive: zipfile.ZipFile) -> None:
+    archive.writestr("a/" * 5000 + "x.ipynb", _bytes({"reverse": MINE}))
+
+
+def _named(name: str) -> Callable[[zipfile.ZipFile], None]:
+    return lambda archive: archive.writestr(name, _bytes({"reverse": MINE}))
+
+
+def _beside(archive: zipfile.ZipFile) -> None:
+    """Modules that shadow others, if anybody imported from here."""
+    for name in ("numpy.py", "sitecustomize.py", "cudalab/__init__.py", "__main__.py"):
+        archive.writestr(name, "raise SystemExit('owned')")
+    archive.writestr("x.ipynb", _bytes({"reverse": MINE}))
+
+
+TRICKS: dict[str, tuple[Callable[[zipfile.ZipFile], None], str | None, str]] = {
+    "the same name twice": (_twice, None, "more than once"),
+    "a bomb of bzip2": (_packed(zipfile.ZIP_BZIP2), None, "more than 16 MB"),
+    "a bomb of LZMA": (_packed(zipfile.ZIP_LZMA), None, "more than 16 MB"),
+    "5000 folders": (_deep, MINE, ""),
+    "a name of 60,000 characters": (_named("x" * 60_000 + ".ipynb"), MINE, ""),
+    "a name with a null": (_named("x\0.ipynb"), None, ""),
+    "the name of a drive": (_named("C:\\x.ipynb"), MINE, ""),
+    "modules beside it": (_beside, MINE, ""),
+}
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_trick_of_an_archive(trick: str, tmp_path: Path) -> None:
+    fill, answer, said = TRICKS[trick]
+    (tmp_path / "class").mkdir()
+    with zipfile.ZipFile(tmp_path / "class" / "mallory.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        fill(archive)
+    found, oddities = _read(tmp_path / "class")
+    mallory = found.get("mallory", Submission("mallory"))
+    assert (None if mallory.unclear else mallory.answers.get("04.1")) == answer
+    assert said in oddities and set(found) <= {"mallory", "zoe"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["class"]
+
+
+def test_a_size_that_is_a_lie(tmp_path: Path) -> None:
+    """Both headers say one byte."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.ipynb", bytes(20 << 20))
+    raw = bytearray(data.getvalue())
+    for head, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        struct.pack_into("<I", raw, raw.index(head) + at, 1)
+    (tmp_path / "class").mkdir()
+    (tmp_path / "class" / "mallory.zip").write_bytes(raw)
+    found, oddities = _read(tmp_path / "class")
+    assert not found.get("mallory", Submission("mallory")).answers and "mallory" in oddities
 
 
 @pytest.mark.parametrize("damage", ["no archive", "cut off", "a wrong checksum", "encrypted"])
@@ -198,6 +273,25 @@ def test_what_is_no_file_is_left_out(make: Callable[[Path], None], tmp_path: Pat
 
 # -- notebooks --------------------------------------------------------------------------------------------------------
 
+TWICE = {
+    "the id": (b'"grade_id": "reverse"', b'"grade_id": "other", "grade_id": "reverse"'),
+    "the text": (b'"source": "%%cuda reverse', b'"source": "%%cuda reverse // another", "source": "%%cuda reverse'),
+    "a mark before all": (b"{", b"\xef\xbb\xbf{"),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_of_what_is_said_twice_the_last_counts(name: str, tmp_path: Path) -> None:
+    """As for Jupyter."""
+    old, new = TWICE[name]
+    (tmp_path / "class" / "mallory").mkdir(parents=True)
+    data = _bytes({"reverse": MINE})
+    assert old in data
+    (tmp_path / "class" / "mallory" / "x.ipynb").write_bytes(data.replace(old, new, 1))
+    found, oddities = _read(tmp_path / "class")
+    assert found["mallory"].answers["04.1"] == MINE and not oddities
+
+
 UNREADABLE = {
     "empty": b"",
     "no JSON": b"\x00\x01\x02",
@@ -253,9 +347,53 @@ def _many_cells(made: dict[str, Any]) -> None:
     made["cells"] += [{"cell_type": "code", "source": "", "metadata": {}}] * 20_000
 
 
+def _with_transformers(made: dict[str, Any]) -> None:
+    """What would blank the tests, if cells were run."""
+    text = "get_ipython().input_transformers_post.append(lambda lines: ['passed = True'])"
+    made["cells"].insert(0, {"cell_type": "code", "source": text, "metadata": {}, "outputs": []})
+
+
+def _with_tests_twice(made: dict[str, Any]) -> None:
+    made["cells"] += [cell for cell in made["cells"] if cell["metadata"].get("nbgrader", {}).get("grade")]
+
+
+def _with_one_id(made: dict[str, Any]) -> None:
+    for cell in made["cells"]:
+        cell["id"] = "same"
+
+
+def _without_ids(made: dict[str, Any]) -> None:
+    for cell in made["cells"]:
+        del cell["id"]
+
+
+def _with_no_numbers(made: dict[str, Any]) -> None:
+    """What Jupyter itself writes where an output has them, and a text that has their names."""
+    made["cells"][0]["metadata"]["x"] = [float("nan"), float("inf"), -float("inf")]
+    _answer_cell(made)["source"] += "\n// NaN, -Infinity, \\"
+
+
+def _with_large_numbers(made: dict[str, Any]) -> None:
+    made["metadata"]["x"] = int("9" * 4000)
+    _answer_cell(made)["execution_count"] = -(10**30)
+
+
+def _with_a_look_alike(made: dict[str, Any]) -> None:
+    """A second cell whose id looks the same: a Cyrillic letter."""
+    about = {"nbgrader": {"grade_id": "r\u0435verse", "solution": True}}
+    made["cells"].insert(0, {**_answer_cell(made), "source": "%%cuda reverse\n// another", "metadata": about})
+
+
 NOTEBOOKS: dict[str, tuple[Callable[[dict[str, Any]], None], str | None, str]] = {
     "tests deleted": (_without_tests, MINE, ""),
     "tests and points forged": (_with_forged_tests, MINE, ""),
+    "tests twice": (_with_tests_twice, MINE, ""),
+    "input transformers": (_with_transformers, MINE, ""),
+    "one id for all cells": (_with_one_id, MINE, ""),
+    "no ids": (_without_ids, MINE, ""),
+    "numbers that JSON has not": (_with_no_numbers, MINE + "\n// NaN, -Infinity, \\", ""),
+    "numbers without end": (_with_large_numbers, MINE, ""),
+    "an id that looks like the answer's": (_with_a_look_alike, MINE, ""),
     "cells of any shape": (_insert_garbage, MINE, "not of the usual form"),
     "more cells than anybody writes": (_many_cells, MINE, "more than 5000 cells"),
     "the answer twice": (_again(MINE), MINE, ""),
