@@ -66,7 +66,7 @@ def reset() -> Device:
     if old is not None:
         new = Device(profile, settings=old.settings, record=old.state.recorder.on)
         arena = old.memory.arena
-        new.memory.former = [*old.memory.former, (arena.base, arena.base + arena.size)]
+        new.memory.former = [*old.memory.former, (arena.base, arena.base + arena.extent)]
     set_current_device(new)
     return new
 

@@ -16,6 +16,7 @@ Where neighbouring blocks share lines, as narrow tiles of a matrix do, these mov
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -42,6 +43,8 @@ _EVENLY = 0.9
 """Part of a block's lines that are as far apart as most, if they are the rows of a tile."""
 _BY_CHANCE = 0.1
 """Part of a block's lines that others touch, too, up to which they lie in no order: searches meet at the top."""
+_MOST_SWEEPS = 64
+"""Ranges that are followed, the largest: a kernel that loads addresses may go over each of thousands of allocations."""
 _TOGETHER = 0.5
 """Part of their lines that neighbouring blocks share, from which on coming again is near."""
 
@@ -112,10 +115,13 @@ class Traffic:
         ]
 
     def sweeps(self, launch: Launch) -> list[Sweep]:
-        """The ranges of a launch."""
+        """The ranges of a launch, or the largest of very many."""
         pieces, written = _pieces(launch), _written(launch)
+        placed = self.placed
+        if len(placed) > _MOST_SWEEPS:
+            placed = tuple(heapq.nlargest(_MOST_SWEEPS, placed, key=lambda each: each.bytes))
         found = []
-        for each in self.placed:
+        for each in placed:
             if each.which < len(pieces):
                 piece = pieces[each.which]
                 stored = each.stored
