@@ -23,11 +23,11 @@ import os
 import platform
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from cudalab.sim.compiler.frontend import headers
 from cudalab.sim.compiler.processes import codec
@@ -78,8 +78,7 @@ def _default_folder() -> Path:
     return Path(user_cache_dir("cudalab", appauthor=False))
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(Struct, frozen=True):
     """What a result depends on, and the name that follows from it."""
 
     parts: bytes
@@ -202,10 +201,10 @@ def _library(library: Path | None, folders: tuple[str, ...]) -> str:
 @functools.cache
 def _own_source() -> str:
     here = Path(__file__).resolve().parent
+    kept = (".py", ".cu", ".ll")
+    files = [os.path.join(at, name) for at, _, names in os.walk(here) for name in names if name.endswith(kept)]
     digest = hashlib.blake2b(digest_size=16)
-    for path in [here.parent / "abi.py", *sorted(here.rglob("*.py"))]:
-        digest.update(path.read_bytes())
-    for path in [*sorted(here.rglob("*.cu")), *sorted(here.rglob("*.ll")), *sorted(headers.STANDARD_HEADERS.iterdir())]:
+    for path in [here.parent / "abi.py", *map(Path, sorted(files)), *sorted(headers.STANDARD_HEADERS.iterdir())]:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from msgspec import Struct
+
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler.semantics import Operation, Semantics, semantics_of
 from cudalab.sim.compiler.timed_code import TimedCode
@@ -45,8 +47,7 @@ class InvalidWideCode(RuntimeWarning):
     but slower, by a mistake in the compiler."""
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(Struct, frozen=True):
     """A position in the learner's source. ``line`` counts from 1; 0 where the compiler names none."""
 
     file: str
@@ -62,8 +63,7 @@ class Location:
         return place
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """One kernel parameter.
 
     ``ctype`` is the C++ type as demangled (``float const*``), ``""`` when unknown. ``kind`` is one of
@@ -81,8 +81,7 @@ class Parameter:
     pointee: str = ""
 
 
-@dataclass(frozen=True)
-class Resources:
+class Resources(Struct, frozen=True):
     """What ptxas says of a kernel for the device's architecture (bytes; registers a thread)."""
 
     registers: int
@@ -94,8 +93,7 @@ class Resources:
     constant: int = 0
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(Struct, frozen=True):
     """An instruction or basic block that traced code records, and that faults name."""
 
     kind: SiteKind
@@ -141,16 +139,14 @@ class Site:
         return self.semantics.operation is Operation.CLUSTER_BARRIER and not self.semantics.arrives
 
 
-@dataclass(frozen=True)
-class RootSource:
+class RootSource(Struct, frozen=True):
     """Where a traceable pointer comes from: a parameter's bytes, or a module variable."""
 
     parameter_offset: int = -1
     symbol: str = ""
 
 
-@dataclass(frozen=True)
-class GlobalVariable:
+class GlobalVariable(Struct, frozen=True):
     """A ``__device__`` or ``__constant__`` variable. ``initial`` is empty when it starts at zero;
     ``pointers`` lists (byte offset, symbol, addend) to be filled with addresses at load."""
 

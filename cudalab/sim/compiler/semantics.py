@@ -5,9 +5,10 @@ The machine asks through ``Site.semantics`` instead of looking at opcodes. Each 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
+
+from msgspec import Struct
 
 from cudalab.sim.abi import ImageShape
 
@@ -53,8 +54,7 @@ class Scope(IntEnum):
     SYSTEM = 3
 
 
-@dataclass(frozen=True)
-class Semantics:
+class Semantics(Struct, frozen=True):
     """An opcode taken apart."""
 
     operation: Operation

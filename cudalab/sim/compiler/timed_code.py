@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(slots=True)
-class TimedInstruction:
+class TimedInstruction(Struct):
     """One PTX instruction.
 
     Registers are numbers, counted over the kernel and the functions that it may call; symbols and special registers
@@ -32,8 +31,7 @@ class TimedInstruction:
     """Of arrivals at an mbarrier: copies will complete its phase."""
 
 
-@dataclass(slots=True)
-class TimedBlock:
+class TimedBlock(Struct):
     """A basic block of machine code."""
 
     site: int
@@ -47,8 +45,7 @@ class TimedBlock:
     """Does it poll the barrier of the grid? How long that takes, the barrier's latency says."""
 
 
-@dataclass(frozen=True)
-class TimedCode:
+class TimedCode(Struct, frozen=True):
     """The basic blocks of one kernel, in the order of the PTX."""
 
     blocks: tuple[TimedBlock, ...] = ()

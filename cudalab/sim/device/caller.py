@@ -11,17 +11,17 @@ import os
 import sys
 import sysconfig
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from types import CodeType, FrameType
+
+from msgspec import Struct
 
 from cudalab.sim.machine.reports import card
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """One line of Python; ``line`` counts from 1 and is 0 where the line is not known."""
 
     code: CodeType | None

@@ -8,8 +8,7 @@ and ``cudalab.sim.driver`` turn it back into the number they return, as the real
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from cuda.bindings.runtime import cudaError_t
 
@@ -100,16 +99,25 @@ class LastErrors:
         """Does this thread make a call of the driver API?"""
         return self._thread.in_driver_call
 
-    @contextmanager
-    def driver_call(self) -> Iterator[None]:
+    def driver_call(self) -> AbstractContextManager[None]:
         """Calls made inside come from the driver API, whose errors ``cudaGetLastError`` does not know."""
-        mine = self._thread
-        nested = mine.in_driver_call
-        mine.in_driver_call = True
-        try:
-            yield
-        finally:
-            mine.in_driver_call = nested
+        return _DriverCall(self._thread)
+
+
+class _DriverCall:
+    """A class, for most calls of CuPy's are inside one, and a generator takes three times as long."""
+
+    __slots__ = ("_nested", "_thread")
+
+    def __init__(self, thread: _OfThread) -> None:
+        self._thread = thread
+
+    def __enter__(self) -> None:
+        self._nested = self._thread.in_driver_call
+        self._thread.in_driver_call = True
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.in_driver_call = self._nested
 
 
 class NotSimulated(AttributeError, NotImplementedError):

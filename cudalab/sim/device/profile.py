@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import platformdirs
+from msgspec import Struct
 
 from cudalab.sim.device.pipes import in_kernel_latencies
 from cudalab.sim.machine.launch.limits import DeviceLimits
@@ -32,8 +33,7 @@ class ProfileError(ValueError):
     """The profile asked for does not exist, or its file is not complete."""
 
 
-@dataclass(frozen=True)
-class Constant:
+class Constant(Struct, frozen=True):
     """One figure of the time model."""
 
     value: float

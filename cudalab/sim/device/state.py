@@ -16,11 +16,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
 from cuda.bindings.runtime import cudaError_t
+from msgspec import Struct, field
 
 from cudalab.sim.device.caller import place_of_call, place_of_frames
 from cudalab.sim.device.context import Contexts, PrimaryContext
@@ -68,8 +68,7 @@ def time_limit_of(text: str) -> float:
     return seconds
 
 
-@dataclass
-class Settings:
+class Settings(Struct):
     """How launches are run; a reset leaves it as it is."""
 
     time_limit: float = field(default_factory=lambda: time_limit_of(os.environ.get(TIME_LIMIT, "")))

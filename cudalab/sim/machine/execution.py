@@ -13,10 +13,10 @@ launching thread sets it on an interrupt, or when no block has finished for ``ti
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from cudalab.sim.abi import Context, Progress, Status, Stop
 from cudalab.sim.compiler.object_code import lanes_of_host
@@ -68,8 +68,7 @@ class Surroundings(Protocol):
         """The launch has ended or stopped, and this is what its threads printed."""
 
 
-@dataclass
-class Standalone:
+class Standalone(Struct):
     """The surroundings of a launch on memory alone, without a device."""
 
     time_limit: float = 10.0
@@ -81,8 +80,7 @@ class Standalone:
         self.text += text
 
 
-@dataclass
-class Dependence:
+class Dependence(Struct):
     """The part of a launch in programmatic dependent launch."""
 
     triggers: np.ndarray | None = None
@@ -95,8 +93,7 @@ class Dependence:
         context.prerequisite = self.pending
 
 
-@dataclass
-class Outcome:
+class Outcome(Struct):
     """How a launch ended."""
 
     fault: Fault | None = None

@@ -6,8 +6,9 @@ from it, so they cannot disagree.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
+
+from msgspec.structs import replace
 
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler.codegen.elided_records import elide_records

@@ -8,7 +8,7 @@ their exact order.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cudalab.sim.abi import Space
 from cudalab.sim.compiler.codegen.plan import Plan

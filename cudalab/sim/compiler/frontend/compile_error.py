@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cudalab.sim.compiler.frontend.diagnostics import CompileError, Diagnostic, parse_log
 from cudalab.sim.compiler.frontend.hints import hint

@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _IGNORED = re.compile(
     r"""R"(?P<mark>[^()\\\s]{0,16})\(.*?(?:\)(?P=mark)"|\Z)   # raw string
@@ -35,16 +36,14 @@ _NOT_A_DECLARATOR = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class DeclaredParameter:
+class DeclaredParameter(Struct, frozen=True):
     """One parameter as written: its name (``""`` when it has none) and the text of its type."""
 
     name: str
     text: str
 
 
-@dataclass(frozen=True)
-class Declaration:
+class Declaration(Struct, frozen=True):
     """One ``__global__`` function as written."""
 
     name: str

@@ -11,7 +11,8 @@ things inside functions are not needed and end in ``DemangleError``; the caller 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 _BUILTIN = {
     "v": "void", "w": "wchar_t", "b": "bool", "c": "char", "a": "signed char", "h": "unsigned char",
@@ -35,8 +36,7 @@ class DemangleError(ValueError):
     """The symbol uses a part of the ABI that is not covered, or is no mangled name."""
 
 
-@dataclass(frozen=True)
-class Type:
+class Type(Struct, frozen=True):
     """A C++ type: ``left`` and ``right`` surround a declarator (``int (*`` and ``) [4]``)."""
 
     left: str
@@ -58,8 +58,7 @@ class Type:
         return self.left + self.right
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(Struct, frozen=True):
     """A demangled function symbol."""
 
     name: str

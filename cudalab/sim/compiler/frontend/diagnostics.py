@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 _MESSAGE = re.compile(
     r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<severity>catastrophic error|internal error|error|warning|remark|note)"
@@ -35,8 +37,7 @@ _STEPS = 6  # template instantiations that are listed
 _NAME_MAP = "__nv_name_map"  # NVRTC's file name for name expressions
 
 
-@dataclass(frozen=True)
-class Diagnostic:
+class Diagnostic(Struct, frozen=True):
     """One message of the compiler."""
 
     file: str

@@ -28,16 +28,17 @@ import platform
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 STANDARD_HEADERS = Path(__file__).resolve().parents[1] / "include"
 """``<stdint.h>``, ``<cmath>`` and the like, for NVRTC."""
+_NVRTC = re.compile(r"libnvrtc\.so.*|nvrtc64_.*_0\.dll")
 _COMPONENTS = ("cuda_runtime", "cuda_cccl", "cuda_crt", "cuda_nvcc", "curand")  # wheels before CUDA 13
 
 
-@dataclass(frozen=True)
-class Toolkit:
+class Toolkit(Struct, frozen=True):
     """One place with a CUDA compiler library, CUDA headers, or both."""
 
     layout: str
@@ -124,9 +125,8 @@ def _library(folder: Path) -> Path | None:
     """The newest NVRTC library in ``folder`` (not the ``alt`` build, and not the builtins)."""
     if not folder.is_dir():
         return None
-    names = [*folder.glob("libnvrtc.so*"), *folder.glob("nvrtc64_*_0.dll")]
-    names = [path for path in names if ".alt" not in path.name and path.is_file()]
-    return max(names, key=_version, default=None)
+    names = [name for name in os.listdir(folder) if _NVRTC.fullmatch(name) and ".alt" not in name]
+    return max(filter(Path.is_file, map(folder.joinpath, names)), key=_version, default=None)
 
 
 def _version(path: Path) -> tuple[int, ...]:

@@ -15,7 +15,8 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _SPLICE = re.compile(r"(?:\\|\?\?/)\r?\n")
 _HASH = r"(?:\#|%:|\?\?=)"
@@ -35,8 +36,7 @@ _QUERY = re.compile(
 _LARGEST = 16 << 20  # bytes of one header that is read for the cache's sake
 
 
-@dataclass(frozen=True)
-class Include:
+class Include(Struct, frozen=True):
     """One directive. ``target`` is empty when a macro computes it."""
 
     directive: str

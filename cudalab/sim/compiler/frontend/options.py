@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 ARCHITECTURE = "sm_90"
 
@@ -41,8 +42,7 @@ class OptionError(ValueError):
     """An option that cannot be used; the text says which, why, and what to try."""
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Struct, frozen=True):
     """Normalised compile options: equal objects give equal code."""
 
     flags: tuple[str, ...]

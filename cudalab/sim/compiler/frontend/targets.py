@@ -9,7 +9,8 @@ for ``compute_75`` to ``compute_121`` (``nvrtcGetSupportedArchs``).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 SUPPORTED = (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
 """What NVRTC 13.0 compiles for."""
@@ -20,8 +21,7 @@ _VERSION = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
 _TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Misfit:
+class Misfit(Struct, frozen=True):
     """Why a device refuses PTX. ``rule`` is ``version`` or ``target``."""
 
     rule: str

@@ -6,7 +6,7 @@ program keeps the reason of refusal, and reports it on lookup. A module without 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cudalab.sim.compiler.lowering import TABLE
 from cudalab.sim.compiler.passes.inlining import CallGraph

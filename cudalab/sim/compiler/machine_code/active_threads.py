@@ -8,14 +8,14 @@ no lanes. Lanes that converge arrive in groups, and the block behind them has th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cudalab.sim.abi import WARP
 from cudalab.sim.compiler.machine_code.execution import Execution
 
 
-@dataclass(frozen=True)
-class Entered:
+class Entered(Struct, frozen=True):
     """What one block of the PTX was entered by, summed over the launch."""
 
     warps: float

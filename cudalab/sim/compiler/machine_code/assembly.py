@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cudalab.sim.compiler.machine_code.control_flow import MachineBlock, machine_blocks
 from cudalab.sim.compiler.machine_code.cubin import CubinError, line_shifts, read_cubin
@@ -20,8 +22,7 @@ from cudalab.sim.compiler.machine_code.remembered import of_each_kernel
 from cudalab.sim.compiler.program import Kernel, Program
 
 
-@dataclass(frozen=True)
-class Assembly:
+class Assembly(Struct, frozen=True, dict=True):
     """The machine code of one kernel."""
 
     instructions: tuple[MachineInstruction, ...] = ()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cudalab.sim.compiler.machine_code.instruction import SIZE, MachineInstruction
 
@@ -13,8 +14,7 @@ _AWAY = frozenset(("BRX", "JMX", "BRXU", "RET", "KILL"))
 """They go where a register says, or nowhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class MachineBlock:
+class MachineBlock(Struct, frozen=True):
     """Instructions that execute one after the other, always all of them."""
 
     first: int

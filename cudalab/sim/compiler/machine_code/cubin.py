@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from cudalab.sim.compiler.machine_code.instruction import SIZE, MachineInstruction, decode
 from cudalab.sim.compiler.machine_code.instruction_set import OPERATIONS, OPERATIONS_OF_12, Operation
@@ -32,8 +33,7 @@ class CubinError(ValueError):
     """These bytes are no cubin that can be read; the message says what is missing."""
 
 
-@dataclass(frozen=True)
-class MachineCode:
+class MachineCode(Struct, frozen=True):
     """One function of a cubin."""
 
     instructions: tuple[MachineInstruction, ...]

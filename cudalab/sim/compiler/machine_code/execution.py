@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cudalab.sim.compiler.machine_code.assembly import Assembly
 from cudalab.sim.compiler.machine_code.control_flow import CONVERGENCE
@@ -43,8 +45,7 @@ _KEPT = frozenset((
 ))  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(Struct, frozen=True):
     """Which block of the PTX a block of machine code comes from."""
 
     group: Group

@@ -10,8 +10,9 @@ operands are read, and a later one waits until it is free again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from cudalab.sim.compiler.machine_code.instruction_set import OPERATIONS, Operation, Pipe
 
@@ -37,8 +38,7 @@ _COUNTS = (6, 7)  # forms of ATOMS that name no operand
 _ENDS = _BRANCHES | {"BRX", "JMX", "BRXU", "RET", "KILL", "CALL"}
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
+class Control(Struct, frozen=True):
     """What the assembler tells the warp scheduler."""
 
     stall: int
@@ -55,8 +55,7 @@ class Control:
     """Bit *i*: operand *i* is kept for the next instruction, which then doesn't load its register's bank."""
 
 
-@dataclass(frozen=True, slots=True)
-class MachineInstruction:
+class MachineInstruction(Struct, frozen=True):
     """One instruction of the machine code."""
 
     offset: int
@@ -204,8 +203,7 @@ _FIXED: dict[str, _Place] = {
 _WRITTEN = frozenset(("d", "ud", "p", "q", "up", "uq"))
 
 
-@dataclass(frozen=True)
-class _Layout:
+class _Layout(Struct, frozen=True):
     """Where an operation in one form has its operands: places and their numbers of registers."""
 
     writes: tuple[tuple[_Place, str], ...]

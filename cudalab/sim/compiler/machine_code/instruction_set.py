@@ -14,8 +14,9 @@ The pipes are those of Nsight Compute's ``smsp__inst_executed_pipe_*``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 
 class Pipe(Enum):
@@ -43,8 +44,7 @@ class Pipe(Enum):
     """Done by the dispatch unit itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """One operation of the instruction set, in all its forms."""
 
     name: str

@@ -6,7 +6,7 @@ costs is put together from here: each of its instructions is executed as often a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from cudalab.sim.abi import SiteKind
 from cudalab.sim.compiler.machine_code.remembered import of_each_kernel
@@ -18,8 +18,7 @@ from cudalab.sim.compiler.semantics import Operation, semantics_of
 _SHOWN = frozenset("@abcdefghijklmnopqrstuvwxyz")
 
 
-@dataclass(frozen=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """One PTX instruction of a kernel, or of a function that it calls."""
 
     line: int

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class Ways:
+class Ways(Struct, frozen=True):
     """What warps did in the PTX, each number summed over warps."""
 
     visits: Mapping[int, float]
@@ -18,8 +18,7 @@ class Ways:
     """Of blocks of innermost loops: how often a warp came to one, and its lanes then ran the block so many times."""
 
 
-@dataclass(frozen=True)
-class Executed:
+class Executed(Struct, frozen=True):
     """How often warps executed the machine code."""
 
     blocks: tuple[float, ...]

@@ -20,8 +20,10 @@ With ``-fmad=false`` NVVM emits ``mul.rn`` and there is nothing to contract.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cudalab.sim.compiler.passes.operands import definitions, uses
 from cudalab.sim.compiler.ptx.nodes import Function, Immediate, Instruction, Label, Register
@@ -33,8 +35,7 @@ _SIGN = {"f32": 1 << 31, "f64": 1 << 63}
 _ENDS = frozenset(["bra", "brx", "ret", "exit", "trap", "call"])
 
 
-@dataclass(frozen=True)
-class _Product:
+class _Product(Struct, frozen=True):
     """A register that holds a product or its negative."""
 
     multiplication: Instruction

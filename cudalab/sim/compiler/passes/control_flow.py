@@ -7,8 +7,9 @@ new block, the *resume block*, which has no other predecessor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from cudalab.sim.compiler.passes.operands import definitions, uses
 from cudalab.sim.compiler.passes.suspension import suspends
@@ -33,8 +34,7 @@ class End(Enum):
 _ENDINGS = {"ret": End.RETURN, "exit": End.EXIT, "trap": End.TRAP, "brkpt": End.TRAP}
 
 
-@dataclass(eq=False)
-class Block:
+class Block(Struct, eq=False):
     """A basic block. ``ending`` is its terminator, None for a fall-through; ``written`` are the block's instructions as
     they stand in the PTX, terminator included, without those that later passes insert or move."""
 

@@ -10,8 +10,9 @@ address-taken if an instruction other than a call, or the initialiser of a varia
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from cudalab.sim import abi
 from cudalab.sim.compiler.passes.control_flow import build_blocks

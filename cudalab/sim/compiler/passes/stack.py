@@ -11,7 +11,7 @@ threads get the device's stack limit (``cudaLimitStackSize``), or ``local_bytes`
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cudalab.sim.compiler.ptx.nodes import Function, Immediate, Instruction, Label, Vector
 

@@ -33,9 +33,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from cudalab.sim import interrupts
 from cudalab.sim.compiler.frontend import headers

@@ -6,8 +6,9 @@ register of a function is one object, so that passes can use identity and ``inde
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from cudalab.sim.compiler.program import Location
 
@@ -212,8 +213,7 @@ class Instruction:
         return f"{guard}{self.opcode} {', '.join(map(repr, self.operands))};"
 
 
-@dataclass
-class Variable:
+class Variable(Struct):
     """A variable in a state space. ``count`` is the number of elements; 0 for ``s[]`` (dynamic shared memory)."""
 
     name: str
@@ -237,8 +237,7 @@ class Variable:
         return self.element_bytes * self.count
 
 
-@dataclass
-class Function:
+class Function(Struct):
     """``.entry`` (a kernel) or ``.func``. ``body`` is None for a declaration."""
 
     name: str
@@ -259,8 +258,7 @@ class Function:
         return register
 
 
-@dataclass
-class Module:
+class Module(Struct):
     """One translation unit. ``text`` is the PTX it was read from."""
 
     text: str

@@ -11,13 +11,14 @@ from __future__ import annotations
 import atexit
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, NoReturn, TypeVar
 
 from cuda.bindings.runtime import cudaError_t
 
 import cudalab.sim.device as sim_device
 from cudalab.sim.cupy._base.errors import CUDADriverError, CUDARuntimeError
+from cudalab.sim.device.context import Contexts
 
 Result = TypeVar("Result")
 
@@ -52,9 +53,12 @@ def driver_errors() -> Iterator[None]:
 
 
 def runtime_call(function: Callable[..., Result], *arguments: Any) -> Result:
-    """``function(*arguments)`` within :func:`runtime_errors`."""
-    with runtime_errors():
-        return function(*arguments)
+    """``function(*arguments)`` within :func:`runtime_errors`, spelt out: every copy and every wait comes here."""
+    try:
+        with device().driver_call():
+            return function(*arguments)
+    except sim_device.CudaError as error:
+        raise _noted(CUDARuntimeError(int(error.code)), error) from None
 
 
 def from_destructor(call: Callable[[], Any], made_in: Any) -> None:
@@ -71,14 +75,18 @@ def from_destructor(call: Callable[[], Any], made_in: Any) -> None:
     device().when_free(make)
 
 
-@contextmanager
-def on_device(number: int) -> Iterator[None]:
+def on_device(number: int) -> AbstractContextManager[None]:
     """Within it a device is current in this host thread, which takes no modelled time."""
     contexts = device().contexts
+    return _STAYS if contexts.number == number else _elsewhere(contexts, number)
+
+
+_STAYS = nullcontext()
+
+
+@contextmanager
+def _elsewhere(contexts: Contexts, number: int) -> Iterator[None]:
     before = contexts.number
-    if before == number:
-        yield
-        return
     contexts.use(number)
     try:
         yield

@@ -11,11 +11,11 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
+from msgspec import Struct
 
 from cudalab.sim.cupy._base.call import device, runtime_call
 from cudalab.sim.cupy._base.errors import PerformanceWarning
@@ -28,8 +28,7 @@ from cudalab.sim.machine.memory.allocations import Memory
 Range = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """An array in device memory: where it lies and how it is laid out; strides in bytes."""
 
     address: int

@@ -7,10 +7,10 @@ array, indexed by hand, instead of one element.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from cudalab.sim.cupy._core import types
 from cudalab.sim.cupy._core.array import ndarray
@@ -35,8 +35,7 @@ _C_TYPES = {
 }
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """One parameter as written."""
 
     name: str

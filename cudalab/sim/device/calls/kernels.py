@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cuda.bindings.runtime import cudaError_t
+from msgspec import Struct
 
 from cudalab.sim.compiler import prefetch
 from cudalab.sim.compiler.program import Kernel, Program
@@ -48,8 +48,7 @@ MAX_DYNAMIC_SHARED, CARVEOUT = 8, 9  # cudaFuncAttribute, and CUfunction_attribu
 REQUIRED_CLUSTER, NON_PORTABLE_CLUSTER, CLUSTER_POLICY = (11, 12, 13), 14, 15
 
 
-@dataclass(frozen=True)
-class FunctionInfo:
+class FunctionInfo(Struct, frozen=True):
     """What is known of a loaded kernel."""
 
     kernel: Kernel

@@ -10,9 +10,8 @@ changes nothing. A learner would notice neither.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cuda.bindings.runtime import cudaError_t
+from msgspec import Struct
 
 from cudalab.sim.device.calls.access_windows import WindowFields
 from cudalab.sim.device.calls.stream_attributes import Value
@@ -24,8 +23,7 @@ from cudalab.sim.machine.launch.configuration import Dim3
 EXTERNAL = 1
 
 
-@dataclass
-class LaunchAttributes:
+class LaunchAttributes(Struct):
     """What a launch says of itself; ``None`` where it says nothing."""
 
     priority: int | None = None

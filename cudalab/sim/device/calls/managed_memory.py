@@ -10,10 +10,9 @@ Codes are those of an H200 (driver 580), which lets host and device use managed 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from cuda.bindings.runtime import cudaMemLocationType, cudaMemoryAdvise, cudaMemRangeAttribute
+from msgspec import Struct
 
 from cudalab.sim.device.calls.allocator import Allocator
 from cudalab.sim.device.calls.group import CallGroup, call
@@ -41,8 +40,7 @@ _SINGLE = 4
 _ASKED = cudaMemRangeAttribute
 
 
-@dataclass
-class Advice:
+class Advice(Struct):
     """What each page of one allocation was advised, and where it was prefetched to last."""
 
     read_mostly: np.ndarray

@@ -8,9 +8,8 @@ would grant; the note of the error says so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cuda.bindings.runtime import cudaError_t
+from msgspec import Struct
 
 from cudalab.sim.device import host_address
 from cudalab.sim.device.calls.allocator import Allocator
@@ -39,8 +38,7 @@ _HOST_REGISTER_FLAGS = 15
 _PORTABLE, _MAPPED, _WRITE_COMBINED = 1, 2, 4
 
 
-@dataclass(frozen=True)
-class PointerAttributes:
+class PointerAttributes(Struct, frozen=True):
     """What ``cudaPointerGetAttributes`` says."""
 
     type: int

@@ -16,7 +16,8 @@ its own, with ground around it that belongs to nobody, so that overruns are foun
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cudalab.sim.device.queue.operation import Operation, Stream
 
@@ -29,8 +30,7 @@ class PoolFull(Exception):
     """The pool's largest size does not allow the allocation."""
 
 
-@dataclass(eq=False)
-class Block:
+class Block(Struct, eq=False):
     """A part of the pool's range, lent or given back."""
 
     offset: int

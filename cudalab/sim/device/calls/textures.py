@@ -15,9 +15,9 @@ Not simulated: mipmapped arrays, resource views, sRGB, seamless cube maps, spars
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cuda.bindings.runtime import cudaError_t
+from msgspec import Struct
 
 from cudalab.sim.abi import ImageShape, TexelFormat
 from cudalab.sim.device.calls.allocator import Allocator
@@ -55,8 +55,7 @@ Side = tuple[Address, int, int] | tuple[Handle, int, int, int]
 where the box begins: x in bytes, y, z or layer."""
 
 
-@dataclass(frozen=True)
-class ArrayInfo:
+class ArrayInfo(Struct, frozen=True):
     """One CUDA array. ``extent`` is what it was made with: 0 for a dimension that it does not have."""
 
     channels: Channels

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
+from msgspec import Struct
 
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.queue.byte_ranges import Touched, run
@@ -77,8 +77,7 @@ class ConditionalHandle:
             self._memory.free(self.address, where="cudaGraphDestroy")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Decision(Work[Operation]):
+class Decision(Work[Operation], Struct, frozen=True, eq=False):
     """A conditional node looks at its value, and decides what comes next."""
 
     kind = "conditional"
@@ -105,8 +104,7 @@ class ConditionalEndOperation(Operation):
     waiting = 1  # for the last of its bodies; the begin of the node comes on top
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ConditionalEnd(Work[ConditionalEndOperation]):
+class ConditionalEnd(Work[ConditionalEndOperation], Struct, frozen=True, eq=False):
     """No body of the node runs any more."""
 
     kind = "conditional"

@@ -5,8 +5,10 @@ One :class:`Content` holds the values of one kind of node, as ``cudaGraphNodePar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import IntEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cudalab.sim.device.declaration import Address, Handle, PackedBytes
 from cudalab.sim.machine.launch.configuration import Dim3
@@ -53,8 +55,7 @@ Box = tuple[Address, int, int]
 """One side of a copy: the first byte, the pitch, and bytes from slice to slice."""
 
 
-@dataclass(frozen=True)
-class KernelContent:
+class KernelContent(Struct, frozen=True):
     """A launch. The arguments are copied when the node is made or its parameters are set."""
 
     function: Handle
@@ -80,8 +81,7 @@ class KernelContent:
         return replace(other, function=function, grid=grid, block=block, args=self.args, shared=self.shared)
 
 
-@dataclass(frozen=True)
-class CopyContent:
+class CopyContent(Struct, frozen=True):
     """A copy of a box: ``extent`` is width in bytes, height, depth; ``kind`` a ``cudaMemcpyKind``."""
 
     destination: Box
@@ -90,8 +90,7 @@ class CopyContent:
     kind: int = 4
 
 
-@dataclass(frozen=True)
-class MemsetContent:
+class MemsetContent(Struct, frozen=True):
     """``height`` rows of ``width`` elements of ``element`` bytes, ``pitch`` bytes apart."""
 
     pointer: Address
@@ -102,16 +101,14 @@ class MemsetContent:
     pitch: int = 0
 
 
-@dataclass(frozen=True)
-class HostContent:
+class HostContent(Struct, frozen=True):
     """The C function that a host node calls, and its argument, as the program gave them: for questions only."""
 
     function: int
     data: int
 
 
-@dataclass(frozen=True)
-class AllocationContent:
+class AllocationContent(Struct, frozen=True):
     """``size`` bytes of a device's memory, at an address that stays the same in every launch."""
 
     pointer: Address
@@ -122,8 +119,7 @@ class AllocationContent:
     """The other devices that have access."""
 
 
-@dataclass(frozen=True)
-class ConditionalContent:
+class ConditionalContent(Struct, frozen=True):
     """A value, what is decided by it (``cudaGraphConditionalNodeType``), and how many bodies there are."""
 
     handle: Address
@@ -131,8 +127,7 @@ class ConditionalContent:
     size: int = 1
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(Struct, frozen=True):
     """What a node does: its kind, and the values of that kind. An array function of CuPy is a kernel whose values CUDA
     would know and the simulated device does not."""
 

@@ -22,12 +22,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
 from cuda.bindings.runtime import cudaError_t
+from msgspec import Struct, field
 
 from cudalab.sim.device.error import CudaError
 
@@ -63,8 +63,7 @@ class Into(IntEnum):
         return "device_graph_tail_call" if self is Into.TAIL else "device_graph_fire_call"
 
 
-@dataclass(eq=False)
-class HostLaunch:
+class HostLaunch(Struct, eq=False):
     """The launch of a graph by the host, and what kernels bring about in it."""
 
     stream: Stream

@@ -12,10 +12,10 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from cuda.bindings.runtime import cudaError_t
+from msgspec import Struct
 
 from cudalab.sim.device.caller import Place
 from cudalab.sim.device.error import CudaError
@@ -35,8 +35,7 @@ _IN_PASSING = (NodeKind.EMPTY, NodeKind.GRAPH, *MEMORY_NODES)
 """Nodes that take the device no time: their edges are those of what lies around them."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GraphStart(Work[Operation]):
+class GraphStart(Work[Operation], Struct, frozen=True, eq=False):
     """The launch of a graph has come to its turn in the stream: its first nodes may run after ``duration`` ns."""
 
     kind = "graph"
@@ -62,15 +61,13 @@ class HeldOperation(Operation):
     waiting = 1  # for that; what comes before it comes on top
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DeviceStart(GraphStart):
+class DeviceStart(GraphStart, frozen=True, eq=False):
     """The same of a launch by a kernel, which the device starts."""
 
     operation_class = HeldOperation
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GraphEnd(Work[Operation]):
+class GraphEnd(Work[Operation], Struct, frozen=True, eq=False):
     """The last nodes of a graph have ended."""
 
     kind = "graph end"
@@ -85,15 +82,13 @@ class GraphEnd(Work[Operation]):
         return self.duration
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LaunchEnd(GraphEnd):
+class LaunchEnd(GraphEnd, frozen=True, eq=False):
     """The same, and all graphs that its kernels launched have ended."""
 
     operation_class = HeldOperation
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Endless(Work[Operation]):
+class Endless(Work[Operation], Struct, frozen=True, eq=False):
     """A launch that would never end on a GPU."""
 
     kind = "graph"
@@ -106,11 +101,10 @@ class Endless(Work[Operation]):
         raise CudaError(cudaError_t.cudaErrorLaunchTimeout, f"{self.name} would never end: {self.why}", sticky=True)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RunEnd(GraphEnd):
+class RunEnd(GraphEnd, frozen=True, eq=False, kw_only=True):
     """The last nodes of a graph have ended that kernels may launch, or whose kernels may launch others."""
 
-    ended: Callable[[Operation], None] = field(kw_only=True)
+    ended: Callable[[Operation], None]
 
     def run(self, operation: Operation) -> None:
         self.ended(operation)

@@ -13,9 +13,8 @@ own, where a GPU lets allocations share them that the edges of the graph keep ap
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cuda.bindings.runtime import cudaError_t
+from msgspec import Struct
 
 from cudalab.sim.device.error import CudaError, invalid_value
 from cudalab.sim.device.queue.byte_ranges import Touched, run
@@ -62,8 +61,7 @@ class GraphAllocation:
             self._memory.free(self.pointer, where=where)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Allocate(Work[Operation]):
+class Allocate(Work[Operation], Struct, frozen=True, eq=False):
     """An allocation node runs."""
 
     kind = "allocate"
@@ -80,8 +78,7 @@ class Allocate(Work[Operation]):
         return Touched((), (run(self.allocation.pointer, self.allocation.size),))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Release(Work[Operation]):
+class Release(Work[Operation], Struct, frozen=True, eq=False):
     """A free node runs, or a launch frees what the one before it left."""
 
     kind = "free"
@@ -98,8 +95,7 @@ class Release(Work[Operation]):
         return Touched((), (run(self.allocation.pointer, self.allocation.size),))
 
 
-@dataclass
-class Usage:
+class Usage(Struct):
     """Bytes that the graphs of one device have taken from it, in whole pages: as much as any launch needed beside what
     the program held then. They stay the graphs' until a trim gives back what is not held (an H200)."""
 

@@ -11,10 +11,10 @@ node is not reported as a hazard.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from cudalab.sim.compiler.ptx.device_runtime import NODE_ENABLED, NODE_GRID, NODE_PARAMETERS, NODE_SIZE
 from cudalab.sim.device.queue.kernel_launch import KernelLaunch, KernelOperation
@@ -94,13 +94,12 @@ class UpdatableOperation(KernelOperation):
             self.work = replace(self.work, launch=launch)
 
 
-@dataclass(slots=True, eq=False)
-class UpdatableLaunch(KernelLaunch):
+class UpdatableLaunch(KernelLaunch, eq=False, kw_only=True):
     """A launch that kernels may change."""
 
     operation_class = UpdatableOperation
 
-    node: DeviceNode = field(kw_only=True)
+    node: DeviceNode
 
     @classmethod
     def of(cls, work: KernelLaunch, node: DeviceNode) -> UpdatableLaunch:

@@ -7,9 +7,10 @@ extent; a cooperative launch stays one.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import IntEnum
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from cudalab.sim.device.graphs.content import NodeKind
 from cudalab.sim.device.graphs.executable import ExecutableGraph, ExecutableNode

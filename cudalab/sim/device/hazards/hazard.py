@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from cudalab.sim.device.caller import UNKNOWN, Place, is_cell
 from cudalab.sim.device.queue.operation import Stream
@@ -49,8 +50,7 @@ DEPENDENT_RULE = (
 """What the guide asks for where a launch has the attribute programmatic stream serialisation."""
 
 
-@dataclass(frozen=True)
-class Party:
+class Party(Struct, frozen=True):
     """One of the two: an operation in its stream, or the host."""
 
     what: str
@@ -63,12 +63,12 @@ class Party:
     """``the default stream``, ``stream 3``; empty for the host."""
     kind: str = "host"
     """The operation's kind: ``kernel``, ``copy``, ``memset``, ``array``, ``host``, ``free``."""
-    of_graph: bool = field(default=False, kw_only=True)
-    """Is it a node of a graph?"""
     sequence: int = -1
     """Counts operations in the order in which they were enqueued; -1 for the host."""
     start: int = -1
     end: int = -1
+    of_graph: bool = False
+    """Is it a node of a graph?"""
 
     @property
     def line(self) -> str:
@@ -110,8 +110,7 @@ _NOUNS = {
 }
 
 
-@dataclass
-class Hazard:
+class Hazard(Struct):
     """Two accesses that nothing orders. Of the same two lines there is one hazard, with a count."""
 
     kind: Kind

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 from cudalab.sim.device.caller import UNKNOWN, Place
 from cudalab.sim.device.hazards.clocks import Clocks, Stamp
@@ -38,8 +39,7 @@ class Watch(Protocol):
         """Within it nothing is reported, because the simulator itself accesses memory."""
 
 
-@dataclass(frozen=True)
-class Touch:
+class Touch(Struct, frozen=True):
     """One access of the host."""
 
     address: int

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from types import NoneType, UnionType
 from typing import Annotated, Any, Protocol, Union, get_args, get_origin, get_type_hints
 
@@ -131,10 +131,10 @@ def relocated(value: Any, kind: Any, here: Relocation) -> Any:
         return tuple(relocated(entry, part, here) for entry, part in zip(value, types, strict=True))
     if get_origin(kind) in (list, Sequence):
         return [relocated(entry, parts[0], here) for entry in value]
-    if is_dataclass(value) and not isinstance(value, (type, Program)):
+    if isinstance(value, msgspec.Struct):
         types_of = get_type_hints(type(value), include_extras=True)
-        moved = {f.name: relocated(getattr(value, f.name), types_of[f.name], here) for f in fields(value)}
-        return replace(value, **moved)
+        moved = {name: relocated(getattr(value, name), types_of[name], here) for name in value.__struct_fields__}
+        return msgspec.structs.replace(value, **moved)
     return value
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cudalab.sim.device.queue.byte_ranges import Range, Reach, StridedRange, Touched, run
 from cudalab.sim.device.queue.effect import hold_by_comparison
@@ -46,8 +47,7 @@ class ArrayOperation(Operation):
             self.on_result()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ArrayFunction(Work[ArrayOperation]):
+class ArrayFunction(Work[ArrayOperation], Struct, frozen=True, eq=False):
     """One array function. ``function()`` changes only bytes in ``written``."""
 
     kind = "array"

@@ -24,9 +24,10 @@ ending with the grid. A learner would notice that where blocks return early.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from cudalab.sim.device.queue.operation import Operation, Stream, Work
 
@@ -46,8 +47,7 @@ class Completion(Operation):
     waiting = 1  # for the blocks; what comes before the launch comes on top
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LaunchCompletion(Work[Completion]):
+class LaunchCompletion(Work[Completion], Struct, frozen=True, eq=False):
     """All blocks of a launch have started: what its launch completion event records."""
 
     kind = "record"

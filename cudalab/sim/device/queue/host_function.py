@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from cudalab.sim.device.caller import Place, is_ours
 from cudalab.sim.device.error import CudaError
@@ -22,8 +23,7 @@ def running() -> Operation | None:
     return _running[-1] if _running else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HostFunction(Work[Operation]):
+class HostFunction(Work[Operation], Struct, frozen=True, eq=False):
     """A function that is called when the work before it in the stream has ended; later work waits for it."""
 
     kind = "host"

@@ -12,11 +12,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
+from msgspec import Struct
 
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.queue.byte_ranges import NOTHING, Range, Reach, Touched, runs_between
@@ -411,8 +411,7 @@ def rehearsal(launch: Launch, time_limit: float) -> BlockWork:
         put_back(launch.kernel.module.memory, before)
 
 
-@dataclass(slots=True, eq=False)
-class KernelLaunch(Work[KernelOperation]):
+class KernelLaunch(Work[KernelOperation], Struct, eq=False):
     """One launch: a kernel, its configuration and its arguments."""
 
     kind = "kernel"

@@ -10,8 +10,7 @@ modelled duration. It keeps all of these times and the reason why it waited, for
 When the effect on memory comes is apart from that: :meth:`Operation.begin` is called at the modelled start and takes
 what must be taken then (a copy reads its source), :meth:`Operation.run` does the work. ``effect.py`` decides when.
 
-Classes of work are dataclasses with slots, and nothing changes them; launches and copies, which programs make by the
-thousand, are not frozen, because a frozen dataclass takes three times as long to construct. An operation of work that
+Classes of work are structs, and nothing changes them. An operation of work that
 keeps nothing while it runs is a plain :class:`Operation`; launches, copies and array functions have classes of their
 own. A queue may hold 100,000 of them (``bench/queue.py``): no class of operations sets more than 30 attributes, because
 Python keeps larger objects in three times the memory.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cudalab.sim.device.queue.byte_ranges import Range, Touched, run
 from cudalab.sim.device.queue.operation import Operation, Work
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EventRecord(Work[Operation]):
+class EventRecord(Work[Operation], Struct, frozen=True, eq=False):
     """``cudaEventRecord``: the event is complete, and has its time, when everything before it in the stream has
     ended."""
 
@@ -29,8 +29,7 @@ class EventRecord(Work[Operation]):
         return self.duration
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EventWait(Work[Operation]):
+class EventWait(Work[Operation], Struct, frozen=True, eq=False):
     """``cudaStreamWaitEvent``: later work of the stream waits for a recorded event."""
 
     kind = "wait"
@@ -40,8 +39,7 @@ class EventWait(Work[Operation]):
     name = "wait for event"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Empty(Work[Operation]):
+class Empty(Work[Operation], Struct, frozen=True, eq=False):
     """A node of a graph that does nothing but order others."""
 
     kind = "empty"
@@ -52,8 +50,7 @@ class Empty(Work[Operation]):
 EMPTY = Empty()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ValueArrival(Work[Operation]):
+class ValueArrival(Work[Operation], Struct, frozen=True, eq=False):
     """The stream has come to a wait for a value, which is issued right behind it."""
 
     kind = "wait"
@@ -75,8 +72,7 @@ class ValueWaitOperation(Operation):
     waiting = 1  # for the value; its stream's order comes on top
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ValueWait(Work[ValueWaitOperation]):
+class ValueWait(Work[ValueWaitOperation], Struct, frozen=True, eq=False):
     """``cuStreamWaitValue32``: holds its stream until ``holds()``; ``Scheduler.let_go`` ends that."""
 
     kind = "wait"
@@ -88,8 +84,7 @@ class ValueWait(Work[ValueWaitOperation]):
     holds: Callable[[], bool]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Free(Work[Operation]):
+class Free(Work[Operation], Struct, frozen=True, eq=False):
     """``cudaFreeAsync``: the memory goes when the work before it in the stream has ended."""
 
     kind = "free"

@@ -7,10 +7,10 @@ memory takes its source when it is called: the driver stages such copies through
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
+from msgspec import Struct, field
 
 from cudalab.sim.device import host_address
 from cudalab.sim.device.error import CudaError
@@ -77,8 +77,7 @@ class CopyOperation(Operation):
         return False
 
 
-@dataclass(slots=True, eq=False)
-class Copy(Work[CopyOperation]):
+class Copy(Work[CopyOperation], Struct, eq=False):
     """One copy from ``source`` to ``destination``."""
 
     kind = "copy"
@@ -126,8 +125,7 @@ class Copy(Work[CopyOperation]):
         return Touched(() if self.staged else (self.source.strided_range(),), (self.destination.strided_range(),))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Memset(Work[Operation]):
+class Memset(Work[Operation], Struct, frozen=True, eq=False):
     """Set every element of a region to one value."""
 
     kind = "memset"
@@ -171,8 +169,7 @@ class Memset(Work[Operation]):
 _WRITE_NS = 1000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ValueWrite(Work[Operation]):
+class ValueWrite(Work[Operation], Struct, frozen=True, eq=False):
     """``cuStreamWriteValue32``: one value, written in stream order without a kernel."""
 
     kind = "memset"
@@ -212,8 +209,7 @@ class ValueWrite(Work[Operation]):
         return Touched((), (), (self.region.strided_range(),))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Prefetch(Work[Operation]):
+class Prefetch(Work[Operation], Struct, frozen=True, eq=False):
     """``cudaMemPrefetchAsync``: pages of managed memory move over the bus."""
 
     kind = "prefetch"

@@ -55,7 +55,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cudalab.sim.abi import SECTOR, WARP
 from cudalab.sim.device.pipes import CLASSES, TICK, pipe_cycles
@@ -68,8 +69,7 @@ from cudalab.sim.device.timing.workload import Workload
 from cudalab.sim.machine.counters.metrics import LINE
 
 
-@dataclass(frozen=True)
-class KernelTime:
+class KernelTime(Struct, frozen=True):
     """The modelled time of one launch.
 
     ``terms`` are in ns; ``bound`` names the largest of those that overlap; ``peak_fraction`` is the achieved part

@@ -42,7 +42,8 @@ backwards over what the kernel before it left: on a GPU the end of a range large
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.device.timing.l2_ranges import (
@@ -66,8 +67,7 @@ _UNITS = 16
 """Parts of the L2 that can be set aside."""
 
 
-@dataclass(slots=True, eq=False)
-class _State:
+class _State(Struct, eq=False):
     """What the L2 holds."""
 
     ranges: Ranges

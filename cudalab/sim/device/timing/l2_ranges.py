@@ -5,8 +5,9 @@ See l2_cache.py. Sizes are bytes; shares of the L2 come from what an H200 showed
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from cudalab.sim.device.profile import Profile
 
@@ -48,8 +49,7 @@ class Window(NamedTuple):
         return ((self.hit, self.ratio), (self.miss, 1.0 - self.ratio))
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Struct, frozen=True):
     """A range that work goes over in the order of its addresses."""
 
     start: int

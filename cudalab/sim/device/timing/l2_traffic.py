@@ -19,12 +19,14 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cudalab.sim.abi import SiteKind, Space
+from cudalab.sim.arrays import median, unique_values
 from cudalab.sim.device.timing.l2_ranges import Sweep
 from cudalab.sim.machine.counters.metrics import LINE
 from cudalab.sim.machine.launch.module import Launch
@@ -67,8 +69,7 @@ class Anywhere(NamedTuple):
     """Bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
+class _Placed(Struct, frozen=True):
     """A sweep within a piece of memory, which is another one in a launch with other pointers."""
 
     which: int
@@ -87,8 +88,7 @@ class _Placed:
     """The same where they lie in no order; 0: they do not."""
 
 
-@dataclass(frozen=True, eq=False)
-class Traffic:
+class Traffic(Struct, frozen=True, eq=False):
     """What the launches of one kernel, configuration and kind of arguments touch."""
 
     placed: tuple[_Placed, ...]
@@ -227,11 +227,13 @@ class _LinesOfPieces:
         position = np.searchsorted(self._starts, addresses, side="right").astype(np.int64) - 1
         inside = (position >= 0) & (addresses < self._ends[np.maximum(position, 0)])
         addresses, position, writes = addresses[inside], position[inside], writes[inside]
-        self.stored.update(self._order[np.unique(position[writes])].tolist())
-        self.loaded.update(self._order[np.unique(position[~writes])].tolist())
-        for each in np.unique(position).tolist():
+        self.stored.update(self._order[unique_values(position[writes])].tolist())
+        self.loaded.update(self._order[unique_values(position[~writes])].tolist())
+        for each in unique_values(position).tolist():
             offsets = addresses[position == each] - self._starts[each]
-            seen[int(self._order[each])][trace.block] = _Seen(np.unique(offsets // np.uint64(LINE)).astype(np.int64))
+            seen[int(self._order[each])][trace.block] = _Seen(
+                unique_values(offsets // np.uint64(LINE)).astype(np.int64)
+            )
 
 
 def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_Placed]:
@@ -310,7 +312,7 @@ def _met_again(seen: dict[int, _Seen], middle: int) -> float:
 def _are_even(lines: np.ndarray) -> bool:
     """Do they lie at equal distances, as the rows of a tile do?"""
     apart = np.diff(lines)
-    return len(apart) > 1 and float((apart == np.median(apart)).mean()) >= _EVENLY
+    return len(apart) > 1 and float((apart == median(apart)).mean()) >= _EVENLY
 
 
 def _period(seen: dict[int, _Seen], middle: int, stride: int) -> int:

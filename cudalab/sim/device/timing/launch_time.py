@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from cudalab.sim.abi import SECTOR, WARP, SiteKind, Space
 from cudalab.sim.compiler.machine_code.assembly import Assembly, assembly

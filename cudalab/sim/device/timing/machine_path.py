@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cudalab.sim.abi import WARP, SiteKind
 from cudalab.sim.compiler.machine_code.assembly import Assembly
@@ -28,8 +30,7 @@ _TWO = 2.0
 _NEARLY_ALL = 0.9
 
 
-@dataclass(frozen=True)
-class PathInstruction:
+class PathInstruction(Struct, frozen=True):
     """One machine instruction of the path."""
 
     pipe: Pipe
@@ -55,8 +56,7 @@ class PathInstruction:
     """and 128-byte lines that it names for that."""
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Struct, frozen=True):
     """Instructions ``first`` to ``end``, executed in a ``share`` of the visits."""
 
     first: int
@@ -64,16 +64,14 @@ class Run:
     share: float
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """Steps that are repeated."""
 
     iterations: float
     body: tuple[Run | Loop, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class MachinePath:
+class MachinePath(Struct, frozen=True, eq=False):
     """What the warps of a block execute."""
 
     instructions: tuple[PathInstruction, ...]

@@ -9,7 +9,8 @@ DRAM moves each line once. Which blocks those are, the trace of a few of them te
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cudalab.sim.abi import SECTOR
 from cudalab.sim.device.timing.l2_traffic import Anywhere, Once

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import struct
 import threading
-from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cudalab.sim.compiler.machine_code.instruction_set import Pipe
 from cudalab.sim.device.timing.machine_path import Loop, MachinePath, Run
@@ -57,8 +58,7 @@ class TooDeep(ValueError):
     """The path has more steps, or loops in loops, than the simulator takes."""
 
 
-@dataclass(frozen=True)
-class SmCosts:
+class SmCosts(Struct, frozen=True):
     """What things take on an SM, cycles."""
 
     latencies: tuple[tuple[str, float], ...]
@@ -91,8 +91,7 @@ class SmCosts:
     """and of two warps of a block."""
 
 
-@dataclass(frozen=True)
-class SmTime:
+class SmTime(Struct, frozen=True):
     """How the SM spent its time."""
 
     cycles: float
@@ -162,8 +161,7 @@ def _steps_of(path: MachinePath) -> tuple[np.ndarray, int]:
     return np.array(found, _STEP), others
 
 
-@dataclass(frozen=True, eq=False)
-class _Columns:
+class _Columns(Struct, frozen=True, eq=False):
     """The instructions of a path as arrays."""
 
     rows: np.ndarray

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cudalab.sim.abi import SECTOR, WARP
 from cudalab.sim.compiler.machine_code.instruction_set import Pipe
@@ -23,8 +24,7 @@ _EITHER = {
 """Cycles of the pipes that are not measured; those of loads and stores follow from their wavefronts."""
 
 
-@dataclass(frozen=True)
-class SmTimes:
+class SmTimes(Struct, frozen=True):
     """Times in ns."""
 
     block: float
@@ -41,8 +41,7 @@ _QUIET = 0.05
 """Use of the memory behind the SMs below which nothing waits in its queues."""
 
 
-@dataclass(frozen=True)
-class Behind:
+class Behind(Struct, frozen=True):
     """The memory that all SMs share, as the busiest of them sees it."""
 
     sector: float

@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cudalab.sim.compiler.timed_code import TimedBlock, TimedCode, TimedInstruction
 from cudalab.sim.device.pipes import CLASSES
 
 
-@dataclass(frozen=True)
-class Costs:
+class Costs(Struct, frozen=True):
     """Costs that are not the latency of a class, cycles."""
 
     branch: float
@@ -34,8 +35,7 @@ class Costs:
     """Bytes a cycle of bulk copies to global memory, which are serialized."""
 
 
-@dataclass(frozen=True)
-class Path:
+class Path(Struct, frozen=True):
     """The path of the longest warp through a kernel's code."""
 
     code: TimedCode

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cudalab.sim.device.timing.l2_ranges import Met
 from cudalab.sim.device.timing.machine_path import MachinePath
 from cudalab.sim.device.timing.warp_path import Path
 
 
-@dataclass(frozen=True)
-class Workload:
+class Workload(Struct, frozen=True):
     """The demand of one launch on the device; counts are for the whole grid unless the name says otherwise."""
 
     blocks: int

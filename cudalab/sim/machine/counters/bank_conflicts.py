@@ -16,9 +16,8 @@ atomics are what Nsight Compute reads on an H200, for all programs in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from cudalab.sim.abi import WARP
 
@@ -54,8 +53,7 @@ def count_wavefronts(
     return total, ideal
 
 
-@dataclass(frozen=True)
-class Wavefront:
+class Wavefront(Struct, frozen=True):
     """One wavefront: what each bank serves."""
 
     lanes: range

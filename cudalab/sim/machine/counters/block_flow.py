@@ -7,11 +7,12 @@ ran tells apart, and what it put on the way from one block to another, only that
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from cudalab.sim.abi import WARP, SiteKind
+from cudalab.sim.arrays import unique_values
 from cudalab.sim.compiler.program import Site
 from cudalab.sim.machine.trace.requests import Visits, occurrences, stable_order
 
@@ -19,8 +20,7 @@ END = -1
 """In place of a block: the thread ended."""
 
 
-@dataclass
-class BlockFlow:
+class BlockFlow(Struct):
     """Ways of warps through the basic blocks of the PTX, each by its index in ``Kernel.sites``."""
 
     edges: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -73,7 +73,7 @@ def _count_edges(
 ) -> None:
     """Each way that a visit of a block goes on counts once, for however many lanes."""
     span = sites + 1
-    ways = np.unique(request * span + (following - END))
+    ways = unique_values(request * span + (following - END))
     start, end = found.request_site[ways // span], ways % span + END
     times = np.bincount(start * span + (end - END), weights[found.request_warp[ways // span]], sites * span)
     for key in np.flatnonzero(times).tolist():

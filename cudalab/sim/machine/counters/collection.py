@@ -11,9 +11,10 @@ memory move data. See Nsight Compute's documentation, "Metrics Decoder".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cudalab.sim.abi import (
     CLUSTER_END,
@@ -26,6 +27,7 @@ from cudalab.sim.abi import (
     SiteKind,
     Space,
 )
+from cudalab.sim.arrays import unique_values
 from cudalab.sim.compiler.program import Kernel, Site
 from cudalab.sim.machine.counters.bank_conflicts import count_wavefronts
 from cudalab.sim.machine.counters.block_flow import block_flow
@@ -48,8 +50,7 @@ _KEPT = 1 << 12
 """Requests kept of a batch of records."""
 
 
-@dataclass
-class Traced:
+class Traced(Struct):
     """Records of some blocks, put one after the other."""
 
     site: np.ndarray
@@ -297,7 +298,7 @@ def _count_sectors(
 def _turns(addresses: np.ndarray, active: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Wavefronts of the L1's banks, which are those of shared memory."""
     turns = np.zeros(len(addresses))
-    for size in np.unique(sizes).tolist():
+    for size in unique_values(sizes).tolist():
         here = sizes == size
         turns[here] = count_wavefronts(addresses[here], active[here], size, atomic=False)[0]
     return turns

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from cudalab.sim.abi import SECTOR, WARP, SiteKind, Space
+from cudalab.sim.arrays import unique_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,7 +119,7 @@ def _in_whole_rounds(ends: np.ndarray, begins: np.ndarray) -> _Rounds:
     comes again at uneven distances; of the others, the first one of the loop that holds most counts. Where its first
     part begins in the middle of a round, the rounds are counted from the beginning."""
     found = []
-    for site in np.unique(begins):
+    for site in unique_values(begins):
         rounds = ends[begins == site]
         lengths = np.diff(rounds)
         if len(lengths) and lengths.max() <= _ALIKE * lengths.min():
@@ -145,8 +146,8 @@ def _continued(records: np.ndarray, rounds: _Rounds, total: int, sites: Sequence
     more = 1.0 + missing / (rounds.together - rounds.before)
     is_global = np.array([site.space in (Space.GLOBAL, Space.GENERIC) for site in sites])[records["site"]]
     sectors = records["address"] // np.uint64(SECTOR)
-    before = np.unique(sectors[: rounds.last][is_global[: rounds.last]])
-    all_ = np.unique(sectors[is_global])
+    before = unique_values(sectors[: rounds.last][is_global[: rounds.last]])
+    all_ = unique_values(sectors[is_global])
     if not len(all_):
         return Kept(records, more, more, more)
     new = (len(all_) - len(before)) / len(all_)

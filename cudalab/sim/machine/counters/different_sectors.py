@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cudalab.sim.abi import LOCAL_WINDOW, SECTOR, WARP, WINDOW_SIZE, SiteKind, Space
+from cudalab.sim.arrays import unique_values
 from cudalab.sim.compiler.program import Site
 from cudalab.sim.machine.counters.metrics import ATOMIC_UNIT, GRANULE, LINE, Counts, SiteCounts
 from cudalab.sim.machine.trace.requests import Visits, occurrences
@@ -59,7 +60,7 @@ def count_missing(
     if not len(chosen):
         return
     first, waits = _first_in_step(_sectors(chosen, traced), traced.thread[chosen])
-    waiting = np.unique(found.request[chosen[waits][loads[traced.site[chosen[waits]]]]])
+    waiting = unique_values(found.request[chosen[waits][loads[traced.site[chosen[waits]]]]])
     missing = np.bincount(found.request_site[waiting], weight[waiting], len(sites))
     rows = chosen[first]
     rows = rows[loads[traced.site[rows]]]
@@ -127,7 +128,7 @@ def _different(wanted: np.ndarray, traced: Traced) -> np.ndarray:
     """Sorted numbers, the block in the upper bits and the sector below, of what sites of `wanted` touch."""
     chosen = np.flatnonzero(wanted[traced.site])
     device = traced.address[chosen] >= np.uint64(LOCAL_WINDOW + WINDOW_SIZE)
-    return np.unique(_sectors(chosen[device], traced))
+    return unique_values(_sectors(chosen[device], traced))
 
 
 def _sectors(chosen: np.ndarray, traced: Traced) -> np.ndarray:

@@ -8,8 +8,9 @@ are left out: with such data the hardware executes more instructions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from cudalab.sim.compiler.machine_code.active_threads import Entered, active_threads
 from cudalab.sim.compiler.machine_code.assembly import assembly
@@ -31,8 +32,7 @@ _ACCESSES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class MachineCounts:
+class MachineCounts(Struct, frozen=True):
     """Machine instructions that the warps of a launch executed."""
 
     blocks: tuple[float, ...] = ()

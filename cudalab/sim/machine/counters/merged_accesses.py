@@ -11,9 +11,9 @@ width.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler.machine_code.assembly import Assembly
@@ -23,8 +23,7 @@ from cudalab.sim.compiler.program import Site
 _NAMES = {SiteKind.LOAD: ("LDS", "LD"), SiteKind.STORE: ("STS", "ST")}
 
 
-@dataclass(frozen=True)
-class Merge:
+class Merge(Struct, frozen=True):
     """Accesses of the PTX that became one machine instruction."""
 
     leader: int
@@ -37,8 +36,7 @@ class Merge:
     """Bytes from the first member to the leader."""
 
 
-@dataclass
-class Merging:
+class Merging(Struct):
     """Merged accesses of one kernel; refined with the addresses seen.
 
     ``resolved`` are groups that are known. ``open`` maps a site that belongs to a wider machine instruction to that

@@ -14,12 +14,13 @@ notice in scattered accesses, which are slower still on a GPU. Managed memory co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from cudalab.sim.abi import SECTOR, SiteKind, Space
+from cudalab.sim.arrays import unique_values
 
 if TYPE_CHECKING:
     from cudalab.sim.machine.launch.module import Launch
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 _GLOBAL = (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)
 
 
-@dataclass(frozen=True)
-class RemoteTraffic:
+class RemoteTraffic(Struct, frozen=True):
     """What of a launch's accesses goes to some memory."""
 
     ranges: tuple[tuple[int, int], ...]
@@ -44,7 +44,7 @@ class RemoteTraffic:
         for start, size in self.ranges:
             there |= (address >= np.uint64(start)) & (address < np.uint64(start + size))
         sectors, site = address[there] // np.uint64(SECTOR), site[there]
-        moved = (len(np.unique(sectors[kind[site]])) * SECTOR for kind in (self.loads, self.stores))
+        moved = (len(unique_values(sectors[kind[site]])) * SECTOR for kind in (self.loads, self.stores))
         loaded, stored = moved
         return loaded, stored
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cudalab.sim.abi import SECTOR, SiteKind, Space, Status
+from cudalab.sim.arrays import unique_values
 from cudalab.sim.compiler.machine_code.assembly import assembly
 from cudalab.sim.compiler.machine_code.listing import listing
 from cudalab.sim.compiler.program import Rounds
@@ -178,7 +179,7 @@ def _count_launch(
             blocks = _profiled_blocks(kernel, first, total)
         chosen = [(total - 1) // 2]
         if blocks > 1:
-            chosen = np.unique(np.linspace(0, total - 1, min(blocks, total)).round().astype(np.int64)).tolist()
+            chosen = unique_values(np.linspace(0, total - 1, min(blocks, total)).round().astype(np.int64)).tolist()
         if first is not None and (first.block != chosen[0] or first.status != Status.DONE):
             tracer.rollback()  # blocks run in order
             first = None
@@ -299,7 +300,7 @@ def loaded_by_all(
     with Tracer(launch, records=NEARBY) as tracer:
         for index in blocks:
             records = as_accesses(tracer.run(index, most=NEARBY).records)
-            sectors = np.unique(records["address"][loads[records["site"]]] // np.uint64(SECTOR))
+            sectors = unique_values(records["address"][loads[records["site"]]] // np.uint64(SECTOR))
             union, total = np.union1d(union, sectors), total + len(sectors)
     return len(union) / total if total else 1.0
 
@@ -386,7 +387,7 @@ class Counter:
         self._fresh = 0 if copy else self._fresh + 1
         self._wanted.append(found.block if wanted else -1)
         if self._loads is not None:
-            self._words.append(np.unique(records["address"][self._loads[records["site"]]] // np.uint64(WORD)))
+            self._words.append(unique_values(records["address"][self._loads[records["site"]]] // np.uint64(WORD)))
         self._weights.append(weight * factor)
         self._pending += len(records)
         counts.complete = counts.complete and found.complete
@@ -419,7 +420,7 @@ class Counter:
         if factor != 1.0:
             scale(self._counts, factor)
         if self._words:
-            words = np.unique(np.concatenate(self._words)) * np.uint64(WORD)
+            words = unique_values(np.concatenate(self._words)) * np.uint64(WORD)
             self._counts.words_loaded = words[:: max(1, len(words) // WATCHED)]
         if self._longer != 1.0:
             stretch(self._counts, self._longer)

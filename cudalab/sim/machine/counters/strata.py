@@ -6,11 +6,12 @@ lightest to the heaviest, and each other block counts as a mixture of the two wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
+from cudalab.sim.arrays import unique_values
 from cudalab.sim.machine.counters.metrics import Counts, add, scale
 from cudalab.sim.machine.counters.sampling import LONGEST, Counter, has_global_atomics
 from cudalab.sim.machine.trace.recorder import Tracer
@@ -29,8 +30,7 @@ _APART = 0.05
 """Blocks that differ by less, relatively, are represented by one."""
 
 
-@dataclass
-class Strata:
+class Strata(Struct):
     """Traced blocks of a launch, by their work."""
 
     whole: Counts
@@ -75,7 +75,7 @@ def _sum(each: Sequence[Counts], weights: Sequence[float]) -> Counts:
         add(whole, counts)
         scale(counts, 1.0 / weight)  # each traced block stands for itself at least
     words = [counts.words_loaded for counts in each if counts.words_loaded is not None]
-    whole.words_loaded = np.unique(np.concatenate(words)) if words else None
+    whole.words_loaded = unique_values(np.concatenate(words)) if words else None
     return whole
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cudalab.sim.arrays import median
 from cudalab.sim.compiler.program import Rounds
 
 if TYPE_CHECKING:
@@ -93,8 +94,8 @@ class BlockWork:
 
 
 def _even(work: np.ndarray) -> bool:
-    median = float(np.median(work))
-    return float(work.max()) <= (1.0 + EVEN) * median and float(work.mean()) >= (1.0 - EVEN) * median
+    usual = median(work)
+    return float(work.max()) <= (1.0 + EVEN) * usual and float(work.mean()) >= (1.0 - EVEN) * usual
 
 
 def counts_work(launch: Launch) -> bool:

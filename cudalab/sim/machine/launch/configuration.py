@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from cudalab.sim.abi import WARP
 
@@ -36,8 +37,7 @@ def dim3(value: Sequence[int] | int, what: str) -> Dim3:
     return x, y, z
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchConfig:
+class LaunchConfig(Struct, frozen=True, cache_hash=True):  # every launch looks its configuration up several times
     """A launch configuration (CUDA C++ Programming Guide, "Execution Configuration")."""
 
     grid: Dim3
@@ -50,14 +50,6 @@ class LaunchConfig:
     """Blocks of a cluster in x, y, z; None without clusters."""
     cooperative: bool = False
     """All blocks are resident at once, so the grid may synchronise."""
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        key = self.grid, self.block, self.shared, self.cluster, self.cooperative
-        object.__setattr__(self, "_hash", hash(key))  # every launch looks its configuration up several times
-
-    def __hash__(self) -> int:
-        return self._hash
 
     @property
     def blocks(self) -> int:

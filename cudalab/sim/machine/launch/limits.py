@@ -7,14 +7,14 @@ granularities are those of the occupancy calculator.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from cudalab.sim.compiler.passes.timing.clocks import FINE, KINDS
 
 
-@dataclass(frozen=True)
-class DeviceLimits:
+class DeviceLimits(Struct, frozen=True):
     """Limits of one device."""
 
     name: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler.program import GlobalVariable, Kernel, Program, Site
@@ -295,8 +296,7 @@ class LoadedKernel:
         return function
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """A kernel with what it is launched with. :meth:`LoadedKernel.launch` makes it."""
 
     kernel: LoadedKernel

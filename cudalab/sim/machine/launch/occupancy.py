@@ -11,16 +11,16 @@ C++ Programming Guide, "Hardware Multithreading", and the technical specificatio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.program import Kernel
     from cudalab.sim.machine.launch.limits import DeviceLimits
 
 
-@dataclass(frozen=True)
-class Occupancy:
+class Occupancy(Struct, frozen=True):
     """Occupancy of one kernel at one block size."""
 
     threads: int

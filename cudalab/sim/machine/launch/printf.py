@@ -23,8 +23,9 @@ import struct
 import sys
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from cudalab.sim.abi import WARP
 
@@ -88,8 +89,7 @@ def decode(buffer: bytes, read_string: Callable[[int], bytes], *, stride: int = 
     return entries + _in_lockstep(together)
 
 
-@dataclass
-class _Entry:
+class _Entry(Struct):
     block: int
     thread: int
     text: str

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from cudalab.sim.abi import RESERVED_SHARED_BYTES, WARP, Cluster, Progress, Status
 from cudalab.sim.compiler.runtime.layout import BARRIER_TABLE_BYTES, INTERLEAVE_BLOCK
@@ -80,8 +80,7 @@ class _Cluster:
             self.record.shared[rank] = slot.addresses[0]
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """A thread that waits for memory to change."""
 
     block: int

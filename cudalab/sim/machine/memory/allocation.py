@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cudalab.sim.machine.memory.written_bytes import WrittenBytes
 
@@ -33,8 +34,7 @@ class InvalidPointer(ValueError):
     """A pointer that cannot be freed or viewed; the message says what it is instead."""
 
 
-@dataclass(eq=False, slots=True)
-class Allocation:
+class Allocation(Struct, eq=False):
     """One allocation, live or freed."""
 
     pointer: int
@@ -90,8 +90,7 @@ class Allocation:
         return f"{pointer:#x} lies in memory that was freed{when}"
 
 
-@dataclass(frozen=True)
-class AddressDescription:
+class AddressDescription(Struct, frozen=True):
     """What lies at and around ``address … address + size``."""
 
     address: int

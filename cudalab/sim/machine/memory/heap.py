@@ -20,8 +20,9 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right, insort
 from collections import OrderedDict, deque
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from cudalab.sim.abi import GRANULE
 from cudalab.sim.machine.memory.allocation import Allocation, OutOfMemory
@@ -71,8 +72,7 @@ class Backing(Protocol):
     def next_serial(self) -> int: ...
 
 
-@dataclass(eq=False)
-class _Chunk:
+class _Chunk(Struct, eq=False):
     """A range of device memory that holds allocations of one stride."""
 
     pointer: int

@@ -37,8 +37,9 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from cudalab.sim.abi import WatchNote, WatchSlot, WatchState
 
@@ -55,8 +56,7 @@ Frames = tuple[tuple[str, int], ...]
 """File and line of each frame, the innermost first; empty where the thread runs no Python."""
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(Struct, frozen=True):
     """One touch."""
 
     address: int

@@ -9,9 +9,9 @@ not documented, are pitch-linear here.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from cudalab.sim.abi import Image, ImageShape, TexelFormat
 
@@ -19,8 +19,7 @@ MOST_OBJECTS = 1 << 16
 _REMEMBERED = 4096
 
 
-@dataclass(frozen=True)
-class Texels:
+class Texels(Struct, frozen=True):
     """What one element of an array is: ``channels`` numbers of one ``format``."""
 
     format: TexelFormat
@@ -35,8 +34,7 @@ class Texels:
         return self.bits // 8 * self.channels
 
 
-@dataclass(frozen=True)
-class ImageLayout:
+class ImageLayout(Struct, frozen=True):
     """How texels lie in device memory. ``extent``: width, height and depth (or layers), each at least 1; pitches in
     bytes."""
 
@@ -48,8 +46,7 @@ class ImageLayout:
     slice_pitch: int
 
 
-@dataclass(frozen=True)
-class Sampling:
+class Sampling(Struct, frozen=True):
     """How a texture is read. ``border`` are the four floats of ``cudaTextureDesc.borderColor``."""
 
     address: tuple[int, int, int] = (0, 0, 0)
@@ -59,8 +56,7 @@ class Sampling:
     border: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
 
-@dataclass(frozen=True)
-class ImageObject:
+class ImageObject(Struct, frozen=True):
     """One texture object (``sampling`` is set) or surface object."""
 
     handle: int
@@ -73,8 +69,7 @@ class ImageObject:
         return "surface" if self.sampling is None else "texture"
 
 
-@dataclass(eq=False)
-class Images:
+class Images(Struct, eq=False):
     """All objects of one memory."""
 
     live: dict[int, ImageObject] = field(default_factory=dict)

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import ctypes
 import html
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Context, FaultKind, SiteKind, Space
 from cudalab.sim.compiler.program import Location, Site
@@ -36,8 +38,7 @@ if TYPE_CHECKING:
     from cudalab.sim.machine.launch.module import Launch, LoadedKernel
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(Struct, frozen=True):
     """A CUDA error as the runtime numbers, names and describes it."""
 
     number: int
@@ -80,8 +81,7 @@ CODES: dict[FaultKind, Code] = {
 }
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """A launch that could not go on: the CUDA error and the explanation."""
 
     code: int
@@ -206,8 +206,7 @@ def time_limit_fault(context: Context, launch: Launch, limit: float) -> Fault:
     return Fault.of(LAUNCH_TIMEOUT, finding)
 
 
-@dataclass(frozen=True)
-class _Where:
+class _Where(Struct, frozen=True):
     kernel: str
     place: Place | None
     block: Dim3

@@ -6,8 +6,9 @@ Added are the line's text and what to try.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from cudalab.sim.abi import SHARED_WINDOW, WINDOW_SIZE
 from cudalab.sim.compiler.program import Location, Program
@@ -15,8 +16,7 @@ from cudalab.sim.machine.launch.configuration import Dim3
 from cudalab.sim.machine.reports import card
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """A line of the learner's source."""
 
     file: str
@@ -37,8 +37,7 @@ class Problem(NamedTuple):
     advice: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """What is wrong, where, and what to try."""
 
     rule: str

@@ -7,8 +7,9 @@ does instead is in docs/dev/machine.md.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from cudalab.sim.abi import SHARED_WINDOW, WARP
 from cudalab.sim.compiler.runtime import async_checks, layout
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from cudalab.sim.abi import Context
 
 
-@dataclass(frozen=True)
-class Mbarrier:
+class Mbarrier(Struct, frozen=True):
     """The state of a 64-bit object."""
 
     pending: int

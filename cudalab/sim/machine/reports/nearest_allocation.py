@@ -7,8 +7,9 @@ The pointer parameter that the address was computed from, the index and the arra
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from cudalab.sim.abi import CLUSTER_END, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WINDOW_SIZE, Space
 from cudalab.sim.machine.memory.allocation import GRAPH_MEMORY, NO_ACCESS, UNBACKED, AddressDescription, Allocation
@@ -45,8 +46,7 @@ Explanation = tuple[str, str, str]
 """Rule, detail, advice."""
 
 
-@dataclass(frozen=True)
-class FailedAccess:
+class FailedAccess(Struct, frozen=True):
     """An access that failed its check."""
 
     address: int

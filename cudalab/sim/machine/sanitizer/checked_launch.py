@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from cudalab.sim import abi
+from cudalab.sim.arrays import unique_values
 from cudalab.sim.machine.reports import notes
 from cudalab.sim.machine.reports.faults import from_context
 from cudalab.sim.machine.reports.finding import Finding
@@ -117,13 +119,13 @@ def add_skipped_accesses(
         if tool not in launch.tools:
             continue
         finding = replace(from_context(context, launch.launch, raw).finding, tool=tool)
-        threads = np.unique(own["block"] * np.uint64(1024) + own["thread"])
+        threads = unique_values(own["block"] * np.uint64(1024) + own["thread"])
         result.add(
             replace(
                 finding,
                 count=len(own),
                 threads=len(threads),
-                blocks=len(np.unique(threads // np.uint64(1024))),
+                blocks=len(unique_values(threads // np.uint64(1024))),
                 addresses=(int(own["address"].min()), int(own["address"].max())) if finding.size else None,
             )
         )

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cudalab.sim.abi import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE, Race, SiteKind, Space, Status
+from cudalab.sim.arrays import unique_values
 from cudalab.sim.machine.reports import notes
 from cudalab.sim.machine.reports.faults import from_context, time_limit_fault
 from cudalab.sim.machine.sanitizer.checked_launch import CheckedLaunch, SanitizerResult, add_skipped_accesses
@@ -93,10 +94,10 @@ class Suspects:
             wanted |= found["kind"] == 1
         found = found[wanted]
         return cls(
-            np.unique(found["address"].astype(np.int64)),
+            unique_values(found["address"].astype(np.int64)),
             1 << shadow.race.shared_shift,
             1 << shadow.race.shift,
-            np.unique(found["block"].astype(np.int64)),
+            unique_values(found["block"].astype(np.int64)),
             bool(shadow.irregular & sum(bits for tool, bits in _IRREGULAR.items() if tool in tools)),
             shadow.complete,
         )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cudalab.sim.arrays import unique_values
 from cudalab.sim.machine.memory.allocation import Allocation
 from cudalab.sim.machine.memory.allocations import Memory
 
@@ -64,4 +65,4 @@ def _addressed(allocation: Allocation, starts: np.ndarray, ends: np.ndarray) -> 
     words = words[(words >= starts[0]) & (words <= ends[-1])]
     index = np.searchsorted(starts, words, side="right") - 1
     inside = (index >= 0) & (words <= ends[index])
-    return set(np.unique(index[inside]).tolist())
+    return set(unique_values(index[inside]).tolist())

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cudalab.sim.abi import WARP
+from cudalab.sim.arrays import unique_values
 from cudalab.sim.compiler.program import Kernel
 from cudalab.sim.machine.trace.batch import Batch, waiting_warp_sites
 
@@ -101,7 +102,7 @@ def _uneven(batch: Batch, at: np.ndarray, kinds: np.ndarray) -> np.ndarray:
 
 def _warps(batch: Batch, at: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
     warp = batch.block[at] * batch.warps + batch.thread[at] // WARP
-    for number in np.unique(warp):
+    for number in unique_values(warp):
         yield int(number) // batch.warps, int(number) % batch.warps, at[warp == number]
 
 

@@ -18,10 +18,11 @@ them.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cudalab.sim.abi import Race
 from cudalab.sim.abi_values import AbsentRead, UndefinedUse, UndefinedValues
@@ -46,8 +47,7 @@ _MOST_LOCAL = 1 << 14
 _WORD = 4
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(Struct, frozen=True):
     """Where a value was used that is undefined."""
 
     site: int
@@ -56,8 +56,7 @@ class Use:
     """In the block."""
 
 
-@dataclass(frozen=True)
-class AbsentLane:
+class AbsentLane(Struct, frozen=True):
     """A shuffle whose lanes read absent ones, and use what they get."""
 
     site: int
@@ -82,8 +81,7 @@ class AbsentLane:
         return "elsewhere" if self.alive >> self.source & 1 else "exited"
 
 
-@dataclass(frozen=True)
-class UnwrittenLocal:
+class UnwrittenLocal(Struct, frozen=True):
     """A load from local memory to which nothing was stored, and its use."""
 
     site: int

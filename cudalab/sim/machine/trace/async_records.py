@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from cudalab.sim.abi import LOCAL_WINDOW, SECTOR, WARP, WINDOW_SIZE, SyncEvent
+from cudalab.sim.arrays import unique_values
 
 _WAVEFRONT = 128
 _UNIT = 16
@@ -47,9 +48,9 @@ def as_accesses(records: np.ndarray) -> np.ndarray:
 def waits_for_copies(records: np.ndarray) -> frozenset[int]:
     """Sites of waits for barrier objects that copies were announced to, in the records of a block."""
     event = records["flags"] & _KIND
-    told = np.unique(records["address"][event == SyncEvent.ASYNC_ARRIVE])
+    told = unique_values(records["address"][event == SyncEvent.ASYNC_ARRIVE])
     waits = (event == SyncEvent.WAIT) & np.isin(records["address"], told)
-    return frozenset(np.unique(records["site"][waits]).tolist())
+    return frozenset(unique_values(records["site"][waits]).tolist())
 
 
 def separate_copies(visit: np.ndarray, site: np.ndarray, thread: np.ndarray, copies: np.ndarray) -> np.ndarray:

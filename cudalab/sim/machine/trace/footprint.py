@@ -17,11 +17,11 @@ import struct
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from cudalab.sim.abi import MARK_CHUNK_SHIFT, MarkRegion, MarkRow
 from cudalab.sim.abi import Marks as MarksTable
@@ -49,8 +49,7 @@ assert (_ROW.size, _REGION.size) == (ctypes.sizeof(MarkRow), ctypes.sizeof(MarkR
 Runs = tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Footprint:
+class Footprint(Struct, frozen=True, eq=False, dict=True):
     """The bytes that a launch accessed.
 
     The arrays have one row a run: address and bytes, ``uint64``, sorted by address; runs of one kind neither overlap
@@ -229,8 +228,7 @@ class Marks:
         return wiped <= _KEPT
 
 
-@dataclass(frozen=True)
-class _Code:
+class _Code(Struct, frozen=True):
     """The functions of the runtime object that read and wipe maps."""
 
     runs: Callable[..., int]

@@ -9,17 +9,16 @@ inside a loop, visits are first aligned by each lane's path (``branch_divergence
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from cudalab.sim.abi import WARP
 
 _MATRIX_ROWS = 1 << 16
 
 
-@dataclass
-class Visits:
+class Visits(Struct):
     """Records of one or more blocks, each with the request it belongs to."""
 
     site: np.ndarray
@@ -69,8 +68,7 @@ def occurrences(keys: np.ndarray, bound: int) -> tuple[np.ndarray, np.ndarray, n
     return result, ordered[first], times
 
 
-@dataclass
-class Passes:
+class Passes(Struct):
     """How often each thread has passed each site."""
 
     number: np.ndarray
@@ -120,8 +118,7 @@ def visits(
     return Visits(site, thread % WARP, address, base[place] + visit, places // warps, places % warps)
 
 
-@dataclass
-class KeptRequests:
+class KeptRequests(Struct):
     """Some requests of a launch with all their addresses, for pictures."""
 
     site: np.ndarray

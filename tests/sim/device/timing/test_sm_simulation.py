@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from cudalab.sim.compiler.machine_code.instruction_set import Pipe
 from cudalab.sim.device.timing import sm_simulation

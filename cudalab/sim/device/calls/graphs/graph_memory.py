@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 
 from cuda.bindings.runtime import cudaError_t, cudaGraphMemAttributeType
+from msgspec.structs import replace
 
 from cudalab.sim.device.calls.allocator import Allocator
 from cudalab.sim.device.calls.group import CallGroup, call

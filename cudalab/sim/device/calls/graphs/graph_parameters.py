@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cuda.bindings.runtime import cudaError_t
+from msgspec import Struct
 
 from cudalab.sim.device.calls.graphs.graph_execution import GraphExecutionCalls
 from cudalab.sim.device.calls.graphs.graph_work import WorkMaker
@@ -24,8 +24,7 @@ from cudalab.sim.device.state import DeviceState
 _SWITCHED = (NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET)
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(Struct, frozen=True):
     """What ``cudaGraphExecUpdate`` says of the last update."""
 
     result: int = 0

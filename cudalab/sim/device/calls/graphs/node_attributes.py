@@ -7,9 +7,8 @@ with which code is as on an H200 (driver 580); a priority takes effect in graphs
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from cuda.bindings.runtime import cudaError_t, cudaLaunchAttributeID
+from msgspec.structs import replace
 
 from cudalab.sim.device.calls.graphs.graph_work import WorkMaker
 from cudalab.sim.device.calls.graphs.graphs import GraphCalls

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cuda.bindings.runtime import cudaError_t
+from msgspec import Struct
 
 from cudalab.sim.device.calls.graphs.graphs import GraphCalls
 from cudalab.sim.device.calls.group import CallGroup, call
@@ -23,8 +23,7 @@ NONE, ACTIVE, INVALIDATED = range(3)
 _ADD, _SET = 0, 1
 
 
-@dataclass(frozen=True)
-class CaptureInfo:
+class CaptureInfo(Struct, frozen=True):
     """What ``cudaStreamGetCaptureInfo`` says."""
 
     status: int

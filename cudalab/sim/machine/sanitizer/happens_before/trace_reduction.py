@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cudalab.sim.arrays import unique_values
 from cudalab.sim.machine.trace.batch import whole_block
 
 
@@ -56,7 +57,7 @@ def whole_barriers(
     for begin, end in edges.reshape(-1, 2).tolist():
         for first in range(begin, end - threads + 1, threads):
             run = slice(first, first + threads)
-            if len(np.unique(records["thread"][run])) != threads or np.ptp(number[run]):
+            if len(unique_values(records["thread"][run])) != threads or np.ptp(number[run]):
                 break
             whole[first] = True
             keep[first + 1 : first + threads] = False
