@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from cudalab.sim.machine.shadow_memory.shadow_cells import AttachedCells
     from cudalab.sim.machine.trace.recorder import BlockTrace
 
-BATCH_RECORDS = 1 << 19
+BATCH_RECORDS = 1 << 16
+"""Records checked at once: few enough that the arrays made of them stay in the cache, and below 30 MB."""
 BLOCK_RECORDS = 1 << 22
 MOST_RECORDS = 24 << 20
 """Records of one launch that are checked; later ones are not."""
