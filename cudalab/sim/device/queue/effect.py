@@ -22,6 +22,7 @@ the value that is already there is not seen as a store.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from weakref import WeakValueDictionary
 
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
@@ -156,6 +157,7 @@ _PIECE = 2 << 20
 are given back (arena.py)."""
 _ZEROS = np.zeros(_PIECE, np.uint8)
 _ZEROS.flags.writeable = False
+_pieces_in_use: WeakValueDictionary[int, np.ndarray] = WeakValueDictionary({0: _ZEROS})
 
 
 def snapshot(memory: Memory, reach: Reach) -> Snapshot:
@@ -177,14 +179,38 @@ def _pieces(start: int, size: int) -> Iterator[Range]:
 
 
 def _kept(now: np.ndarray) -> np.ndarray:
-    """A copy; of a whole piece of zeros one that all share."""
-    return _ZEROS if now.size == _PIECE and not now.view(np.uint64).any() else now.copy()
+    """A copy; of a whole piece that repeats one word of eight bytes one that all share."""
+    if now.size < _PIECE:
+        return now.copy()
+    words = now.view(np.uint64)
+    first = words[0]
+    alike = words[-1] == first and words[words.size // 2] == first and bool((words == first).all())
+    return _repeated(int(first)) if alike else now.copy()
+
+
+def _repeated(word: int) -> np.ndarray:
+    """A piece that repeats a word, one for all that need it now. It cannot be written to."""
+    piece = _pieces_in_use.get(word)
+    if piece is None:
+        piece = np.full(_PIECE // 8, word, np.uint64).view(np.uint8)
+        piece.flags.writeable = False
+        _pieces_in_use[word] = piece
+    return piece
+
+
+def _is_shared(old: np.ndarray) -> bool:
+    return not old.flags.writeable
 
 
 def put_back(memory: Memory, before: Snapshot) -> None:
-    """Make memory what it was."""
+    """Make memory what it was. Pages that have not changed are not written to: they may take no memory."""
     for start, old in before:
-        np.copyto(memory.array(start, old.size), old)
+        if old is _ZEROS:
+            memory.clear(start, old.size)
+        else:
+            now = memory.array(start, old.size)
+            changed = np.flatnonzero(now != old)
+            now[changed] = old[changed]
 
 
 def take_back(memory: Memory, before: Snapshot) -> HeldBytes:
@@ -198,7 +224,7 @@ def take_back(memory: Memory, before: Snapshot) -> HeldBytes:
         if changed.any():
             new = now.copy()
             np.copyto(now, old)
-            if old is not _ZEROS:  # the snapshot's memory serves again
+            if not _is_shared(old):  # the snapshot's memory serves again
                 np.copyto(old, new)
                 new = old
             held.append((start, None if changed.all() else np.packbits(changed), new))

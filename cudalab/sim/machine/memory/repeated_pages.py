@@ -15,7 +15,7 @@ import sys
 import numpy as np
 
 HUGE_PAGE = 2 << 20
-_LEAST = 16 << 20
+_LEAST = 8 << 20
 """Bytes from which on it pays: pages of 4 KiB are slower to come by, where the array is overwritten."""
 _MOST = 1 << 30
 """Each page is a mapping of its own, of which a process has some 65,000."""

@@ -7,10 +7,11 @@ import time
 import tracemalloc
 
 import numpy as np
+import psutil
 import pytest
 
 from cudalab.sim.compiler import compile
-from cudalab.sim.device.queue.effect import hold_by_comparison
+from cudalab.sim.device.queue.effect import hold_by_comparison, put_back, snapshot
 from tests.sim.device.conftest import Bench
 
 N = 1 << 16
@@ -283,9 +284,11 @@ def test_atomics_of_a_kernel_that_ran_at_its_start_are_seen_by_one_that_outlasts
 MIB = 1 << 20
 
 
-@pytest.mark.parametrize("before", [0, 3])
-def test_what_is_held_back_of_much_memory_is_what_has_changed(bench, before):
-    """Of zeros not even the old bytes are kept; of others these, and their memory serves for the new ones."""
+@pytest.mark.parametrize(
+    "before, megabytes", [(0, 8), (3, 10), (np.arange(64 * MIB) % 251, 72)], ids=["zeros", "one value", "others"]
+)
+def test_what_is_held_back_of_much_memory_is_what_has_changed(bench, before, megabytes):
+    """Of one value not even the old bytes are kept; of others these, and their memory serves for the new ones."""
     memory, size = bench.device.memory, 64 * MIB
     kept = bench.device.malloc(size)
     memory.array(kept, size)[:] = before
@@ -298,13 +301,26 @@ def test_what_is_held_back_of_much_memory_is_what_has_changed(bench, before):
     apply = hold_by_comparison(memory, ((kept, size),), run)
     held, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert held < 4 * MIB and most < (8 * MIB if before == 0 else size + 8 * MIB)
+    assert held < 4 * MIB and most < megabytes * MIB
     assert (memory.array(kept, size) == before).all()
     memory.array(kept, size)[5 * MIB] = 4  # another one's byte in the same piece
     apply()
     now = memory.array(kept, size)
     assert (now[changed] == 9).all() and now[5 * MIB] == 4
     assert np.count_nonzero(now != before) == 7
+
+
+@pytest.mark.parametrize("value", [0, 3], ids=["zeros", "one value"])
+def test_what_is_put_back_takes_no_memory_where_nothing_has_changed(bench, value):
+    memory, size = bench.device.memory, 64 * MIB
+    kept = bench.device.malloc(size)
+    memory.fill(kept, size, np.uint8(value))
+    taken = psutil.Process().memory_full_info().uss
+    before = snapshot(memory, ((kept, size),))
+    memory.array(kept, size)[[7, 5 * MIB + 1]] = 9
+    put_back(memory, before)
+    assert psutil.Process().memory_full_info().uss <= taken + 12 * MIB
+    assert (memory.array(kept, size) == value).all()
 
 
 def test_a_piece_that_has_changed_whole_is_held_and_made_again(bench):
