@@ -50,7 +50,7 @@ LOADS = Gate(
     most=1,
     least=1,
     baseline=1.86,
-    look="kept: whatever of a row fits into shared memory need not be loaded again. How much is it on this device, when "
+    look="kept: whatever of a row fits into shared memory need not be loaded again. How much is it on this device, if "
     "the kernel's static array has its part?",
 )
 ASKED = Gate(
