@@ -1,8 +1,12 @@
-"""Memory that a cell has freed goes back to the system.
+"""Memory that a cell needs no longer goes back to the system.
 
 A launch's trace, a check or a figure takes tens of megabytes for a moment. The C library keeps what is freed between
 pieces that are still in use, as its own reserve: 20 to 90 MB in the chapters of the course, which a machine that many
 learners share has better uses for. Giving them back takes 0.2 to 2 ms. glibc alone can do it.
+
+Pages of the simulated device's memory in which kernels have stored nothing but zeros are given back as well, and come
+anew when something is stored: sums of empty arrays fill hundreds of megabytes with them. Looking at 256 MB takes some
+30 ms, once, and less where there is anything else in a page.
 """
 
 from __future__ import annotations
@@ -12,8 +16,21 @@ import sys
 
 
 def give_back(_: object = None) -> None:
-    """Return the C library's free pages to the system; a hook of IPython, too."""
+    """Return free pages and pages of zeros to the system; a hook of IPython, too."""
     if sys.platform == "linux":
+        _zeros()
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
         if trim is not None:
             trim(0)
+
+
+def _zeros() -> None:
+    current = sys.modules.get("cudalab.sim.device.current")  # else there is no simulated device
+    device = current.existing_device() if current else None
+    if device is None:
+        return
+    with device.state.lock:  # nothing runs meanwhile
+        memory = device.memory
+        for allocation in memory:
+            if allocation.kind == "device":
+                memory.arena.give_back_zeros(allocation.pointer - memory.arena.base, allocation.size)

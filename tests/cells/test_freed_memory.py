@@ -4,7 +4,11 @@ import os
 import subprocess
 import sys
 
+import psutil
 import pytest
+
+from cudalab import cp
+from cudalab.cells import freed_memory
 
 KEPT = """
 import ctypes, psutil
@@ -30,9 +34,29 @@ def test_what_lies_below_something_in_use_goes_back_to_the_system():
     assert int(found.stdout) > 80e6
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux only")
+def test_pages_that_a_kernel_has_filled_with_zeros_go_back_to_the_system():
+    size = 64 << 20
+    sums = cp.RawKernel(
+        'extern "C" __global__ void sums(float *a, float *b) { int i = blockIdx.x * 256 + threadIdx.x; a[i] += b[i]; }',
+        "sums",
+    )
+    a, b = cp.empty(size // 4, cp.float32), cp.zeros(size // 4, cp.float32)
+    other = cp.arange(4 << 20, dtype=cp.int32)  # 16 MiB with 0 in its first word
+    sums((size // 1024,), (256,), (a, b))
+    a[-1] = 3
+    cp.cuda.Device().synchronize()
+    before = psutil.Process().memory_full_info().uss
+    freed_memory.give_back()
+    assert before - psutil.Process().memory_full_info().uss > size - (6 << 20)
+    assert float(a.sum()) == 3 and float(a[-1]) == 3
+    assert (other == cp.arange(4 << 20)).all()
+    sums((size // 1024,), (256,), (a, other.view(cp.float32)[:1].repeat(size // 4)))
+    assert float(a[-1]) == 3
+
+
 def test_a_shell_gives_back_after_each_cell():
     import cudalab
-    from cudalab.cells import freed_memory
 
     class Shell:
         def __init__(self):

@@ -37,6 +37,11 @@ def current_device() -> Device:
         return _current
 
 
+def existing_device() -> Device | None:
+    """The device of this process, if it has been made."""
+    return _current
+
+
 def hold_device(on: bool) -> None:
     """While it is held, the process keeps the device that it has, and makes no other."""
     Device.held = on

@@ -142,6 +142,25 @@ class Arena:
         for start, end in ((offset, first), (last, offset + size)):
             self.bytes[start:end].view(element.dtype)[...] = element
 
+    def give_back_zeros(self, offset: int, size: int) -> int:
+        """Give back the memory of huge pages of the range in which nothing but zeros has been stored, and return how
+        many bytes that are. Nothing may be stored there meanwhile. Linux only."""
+        first, last = -(-offset // HUGE_PAGE) * HUGE_PAGE, (offset + size) // HUGE_PAGE * HUGE_PAGE
+        if sys.platform != "linux" or first >= last:
+            return 0
+        present = np.zeros((last - first) // PAGE, np.uint8)
+        ask = ctypes.CDLL(None).mincore
+        if ask(ctypes.c_void_p(self.base + first), ctypes.c_size_t(last - first), ctypes.c_void_p(address_of(present))):
+            return 0
+        taken = np.flatnonzero(present.reshape(-1, HUGE_PAGE // PAGE).any(axis=1)) * HUGE_PAGE + first
+        given = 0
+        for page in taken.tolist():
+            words = self.bytes[page : page + HUGE_PAGE].view(np.uint64)
+            alike = not (words[0] or words[-1] or words[words.size // 2] or words.any())
+            if alike and self._discard(page, HUGE_PAGE):
+                given += HUGE_PAGE
+        return given
+
     def unpoison(self, offset: int, size: int) -> None:
         """Make the bytes of an allocation addressable."""
         first, full = offset // GRANULE, size // GRANULE

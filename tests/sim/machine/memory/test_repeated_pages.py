@@ -63,6 +63,19 @@ def test_filled_bytes_have_the_number_and_others_stay(
     assert (before[start : FILLED - end].view(number.dtype) == number).all()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux only")
+def test_pages_of_zeros_are_given_back_and_others_stay(memory: Memory, pointer: int) -> None:
+    data, offset = memory.array(pointer, FILLED), pointer - memory.arena.base
+    assert memory.arena.give_back_zeros(offset, FILLED) == 0  # nobody has stored anything
+    data[:] = 0
+    data[9 << 20] = 1
+    given = memory.arena.give_back_zeros(offset, FILLED)
+    assert FILLED - 3 * HUGE_PAGE <= given <= FILLED - HUGE_PAGE
+    assert data[9 << 20] == 1 and data.sum() == 1
+    memory.fill(pointer, FILLED, np.uint8(3))
+    assert memory.arena.give_back_zeros(offset, FILLED) == 0 and (data == 3).all()
+
+
 def test_freed_memory_that_was_filled_comes_back_as_zeros(memory: Memory, pointer: int) -> None:
     memory.fill(pointer, FILLED, np.float32(1))
     seen = memory.array(pointer, FILLED)
