@@ -34,7 +34,7 @@ NO_JAIL = """
 !!! Answers that are Python would run with the rights of your account: they could read and change your files,
 !!! the gradebook and other submissions, and reach the network. Kernels are compiled without one wall of two.
 !!! Install bubblewrap (`apt install bubblewrap`) and allow user namespaces"""
-CANNOT, LOOK = 1, 3
+CANNOT = 1
 CACHE = user_cache_path("cudalab-grader", appauthor=False)
 """Of all labs: what was compiled for one is there for the next."""
 

@@ -28,23 +28,6 @@ class CudaError(RuntimeError):
         self.sticky = sticky
 
 
-# The numbers below end a context: CUDA Runtime API, "cudaError", the entries that say
-# "The process must be terminated and relaunched" (or, for an assert, "existing allocations are invalid").
-STICKY_CODES = frozenset(
-    {
-        cudaError_t.cudaErrorIllegalAddress,
-        cudaError_t.cudaErrorLaunchTimeout,
-        cudaError_t.cudaErrorAssert,
-        cudaError_t.cudaErrorHardwareStackError,
-        cudaError_t.cudaErrorIllegalInstruction,
-        cudaError_t.cudaErrorMisalignedAddress,
-        cudaError_t.cudaErrorInvalidAddressSpace,
-        cudaError_t.cudaErrorInvalidPc,
-        cudaError_t.cudaErrorLaunchFailure,
-    }
-)
-
-
 def invalid_value(note: str) -> CudaError:
     """``cudaErrorInvalidValue`` with a note; raise what is returned."""
     return CudaError(cudaError_t.cudaErrorInvalidValue, note)

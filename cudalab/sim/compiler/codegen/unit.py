@@ -95,9 +95,6 @@ class Unit:
         """The whole module."""
         return "\n".join([*self.constants, *self.declarations.values(), *self.functions, _METADATA])
 
-    def globals_index(self, name: str) -> int:
-        return self.plan.global_index[name]
-
     def undefined_values(self, plan: Plan) -> UndefinedValues | None:
         """What undefined values can reach in a function, or None: nothing has to be followed."""
         if not self.skips:

@@ -26,6 +26,21 @@ def _check_grid(x: str, y: str, z: str) -> str:
     )
 
 
+def _store_parameter(node: str, value: str, size: str, end: str) -> str:
+    """Instructions that store bytes in the parameters of a node, and then go to ``end``; they use %rs1, %rd8, %rd9 and
+    %p8."""
+    return f"""    mov.u64 %rd8, 0;
+$byte:
+    setp.ge.u64 %p8, %rd8, {size};
+    @%p8 bra {end};
+    add.s64 %rd9, {value}, %rd8;
+    ld.u8 %rs1, [%rd9];
+    add.s64 %rd9, {node}, %rd8;
+    st.u8 [%rd9+{NODE_PARAMETERS}], %rs1;
+    add.s64 %rd8, %rd8, 1;
+    bra.uni $byte;"""
+
+
 DEFINITIONS = {
     "cudaGraphSetConditional": """
 .visible .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value)
@@ -84,10 +99,10 @@ $ended:
     .param .b64 node, .param .b64 offset, .param .b64 value, .param .b64 size
 )
 {{
-    .reg .pred %p<5>;
+    .reg .pred %p<9>;
     .reg .b16 %rs<2>;
     .reg .b32 %r<2>;
-    .reg .b64 %rd<8>;
+    .reg .b64 %rd<10>;
     ld.param.u64 %rd1, [node];
     ld.param.u64 %rd2, [offset];
     ld.param.u64 %rd3, [value];
@@ -103,16 +118,7 @@ $ended:
     @%p3 bra $ended;
     mov.u32 %r1, {_SUCCESS};
     add.s64 %rd1, %rd1, %rd2;
-    mov.u64 %rd6, 0;
-$next:
-    setp.ge.u64 %p4, %rd6, %rd4;
-    @%p4 bra $ended;
-    add.s64 %rd7, %rd3, %rd6;
-    ld.u8 %rs1, [%rd7];
-    add.s64 %rd7, %rd1, %rd6;
-    st.u8 [%rd7+{NODE_PARAMETERS}], %rs1;
-    add.s64 %rd6, %rd6, 1;
-    bra.uni $next;
+{_store_parameter("%rd1", "%rd3", "%rd4", "$ended")}
 $ended:
     st.param.b32 [code], %r1;
     ret;
@@ -195,16 +201,7 @@ $parameter:
     ld.u64 %rd5, [%rd1+24];
     ld.u64 %rd6, [%rd1+32];
     add.s64 %rd3, %rd3, %rd5;
-    mov.u64 %rd8, 0;
-$byte:
-    setp.ge.u64 %p8, %rd8, %rd6;
-    @%p8 bra $updated;
-    add.s64 %rd9, %rd4, %rd8;
-    ld.u8 %rs1, [%rd9];
-    add.s64 %rd9, %rd3, %rd8;
-    st.u8 [%rd9+{NODE_PARAMETERS}], %rs1;
-    add.s64 %rd8, %rd8, 1;
-    bra.uni $byte;
+{_store_parameter("%rd3", "%rd4", "%rd6", "$updated")}
 $updated:
     add.s64 %rd1, %rd1, 40;
     sub.s64 %rd2, %rd2, 1;

@@ -27,7 +27,6 @@ from cudalab.sim.compiler.runtime.assembler import Function, Library, Variable
 ENTRY = "cl_host_fault"
 STATE = "cl_watch_state"
 IMPORTS = ("mprotect", "raise", "getpid", "sigaction", "lseek", "__errno_location", "PyErr_SetInterruptEx")
-MACHINES = ("x86_64", "aarch64")
 
 _PAGE_FAULT_PROTECTED = 2  # SEGV_ACCERR
 _READ_WRITE = 3

@@ -7,7 +7,6 @@ number of warps of the block. *Block* is the driver's record of the running bloc
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from typing import Any
 
@@ -118,8 +117,6 @@ def race_field(name: str) -> int:
 MARK_ROWS, MARK_RANGE_ROWS, MARK_SHIFT = 0, 8, 16
 MARK_COARSE, MARK_HULL, MARK_ROW_BYTES = 24, 32, 48
 REGION_ROW, REGION_KINDS, REGION_COARSE, REGION_BYTES = 16, 24, 32, 40
-
-CONTEXT_BYTES = ctypes.sizeof(abi.Context)
 
 #: Calling convention of ``cl_race``: the callee preserves the caller's registers.
 RACE_CONVENTION = "preserve_mostcc" if sys.platform != "win32" else ""

@@ -117,10 +117,6 @@ class AddressDescription(Struct, frozen=True):
         return self.address + self.size - allocation.end if allocation else 0
 
     @property
-    def before_start(self) -> int:
-        return self.after.pointer - self.address if self.after else 0
-
-    @property
     def why_not_freed(self) -> str:
         """Why an address that starts no live allocation cannot be freed."""
         address = self.address

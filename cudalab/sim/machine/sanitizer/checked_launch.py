@@ -29,7 +29,6 @@ class SanitizerResult:
     findings: list[Finding] = field(default_factory=list)
     blocks: int = 0
     """Blocks that ran."""
-    grid_blocks: int = 0
     notes: list[str] = field(default_factory=list)
     """What could not be checked, and why."""
     exact: bool = False

@@ -79,7 +79,7 @@ def check_launch(
     if unknown:
         raise ValueError(f"tools must be among {', '.join(TOOLS)} (got {unknown[0]!r})")
     config, checked = launch.config, CheckedLaunch(launch, tuple(tools), seed, time_limit, weak)
-    result = SanitizerResult(grid_blocks=config.blocks)
+    result = SanitizerResult()
     if exact or weak or needs_exact_check(launch.kernel) or config.cooperative or config.cluster_blocks > 1:
         exact_check.check_exactly(checked, result)
         return result

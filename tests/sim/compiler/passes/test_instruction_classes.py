@@ -57,6 +57,9 @@ _REGISTERS = (Register("%r1", "b32", 0), Register("%r2", "b32", 1))
         ("sured.b.add.1d.u32", (), "store"),
         ("cp.async.bulk.wait_group", (Immediate(0),), "async_wait"),
         ("ld.shared::cluster.u32", (), "cluster_load"),
+        ("mbarrier.try_wait.parity.shared.b64", (), "object_wait"),
+        ("mbarrier.arrive.shared.b64", (), "object_arrive"),
+        ("mbarrier.init.shared.b64", (), "shared_store"),
     ],
 )
 def test_what_an_instruction_is(opcode, operands, kind):
