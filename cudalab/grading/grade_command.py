@@ -20,6 +20,7 @@ from tqdm import tqdm
 from cudalab.checks.exercise import Exercise
 from cudalab.grading import grader
 from cudalab.grading.bank import Bank, BankError
+from cudalab.grading.bank_trial import try_bank
 from cudalab.grading.explain import explain
 from cudalab.grading.limits import TOGETHER, Limits
 from cudalab.grading.reports import results
@@ -54,6 +55,9 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument("--regrade", action="store_true", help="grade all again, and say which scores differ")
     made.add_argument("--afresh", action="store_true", help="with --regrade: run Python again, instead of its log")
     how.add_argument("--explain", default="", metavar="STUDENT/EXERCISE", help="say how a score came about")
+    how.add_argument(
+        "--try-bank", action="store_true", help="grade the bank's own answers: are they worth what it says?"
+    )
     made.add_argument("--again", action="store_true", help="with --explain: repeat the score, and say whether it holds")
     made.add_argument("--only", action="append", default=[], metavar="STUDENT|EXERCISE", help="grade only these")
     made.add_argument("--seconds", type=float, default=Limits.seconds, help="for one question (default: %(default)g)")
@@ -76,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
     top = parser()
     args = top.parse_args(arguments)
     args.under = grader.Conditions(Limits(seconds=args.seconds), args.device == "gpu", not args.no_jail)
-    if not args.sources and not args.explain:
+    if not (args.sources or args.explain or args.try_bank):
         top.error("name what to grade: folders, ZIP archives or notebooks")
     if args.seconds <= 0 or args.jobs < 1:
         top.error("--seconds and --jobs are positive")
@@ -96,6 +100,8 @@ def main(arguments: Sequence[str]) -> int:
         exercises = {name: bank.find(name) for name in settings.exercises} or dict(bank.exercises)
         if args.explain:
             return explain(args, settings, exercises, folder)
+        if args.try_bank:
+            return try_bank(args, exercises, bank, folder)
         return _grade(args, settings, exercises, bank, folder)
     except (SettingsError, BankError, StoreError, OSError) as error:
         print(f"grade: {error}", file=sys.stderr)

@@ -48,6 +48,22 @@ ATTACKS: dict[str, dict[str, str]] = {
         ),
         "an array of 8 GB": _kernel("y[0] = a[n];", "__device__ int a[2000000000] = {1};"),
         "a thousand brackets": _kernel("y[0] = " + "(" * 20_000 + "1" + ")" * 20_000 + ";"),
+        "macros that double": _kernel(
+            "y[0] = 0 M30;",
+            "#define M0 +1\n" + "\n".join(f"#define M{k + 1} M{k} M{k}" for k in range(30)),
+        ),
+        "a constant that takes for ever": _kernel(
+            "y[0] = C;",
+            "constexpr long f(long n) { long s = 0; for (long k = 0; k < n; k++) s += f(n - 1); return s; }\n"
+            "constexpr long C = f(20);",
+        ),
+        "a loop unrolled without end": _kernel(
+            '_Pragma("unroll") for (int k = 0; k < 4000000; k++) y[k % n] += x[(k * 7) % n];'
+        ),
+        "PTX that closes the kernel": _kernel('asm("ret; } .visible .entry other() { ret;");'),
+        "PTX that is none": _kernel('asm volatile("frobnicate %0;" :: "l"(y));'),
+        "PTX that says how large it is": _kernel('asm(".maxntid 1, 1, 1; .reqntid 1;");'),
+        "a sum of thousands of terms": _kernel("y[0] = " + "1 + " * 30_000 + "1;"),
         "a null character": _kernel("y[0] = 1;\0"),
         "not a line of C++": "%%cuda reverse\n" + "}{" * 1000,
     },
@@ -83,6 +99,20 @@ ATTACKS: dict[str, dict[str, str]] = {
     },
     "numbers": {
         "nothing": _kernel(""),
+        "a mark before the magic": "\ufeff" + RIGHT,
+        "letters that look the same": RIGHT.replace("reverse(", "r\u0435verse("),
+        "right for the first launches": _kernel(
+            f"{INDEX} if (i == 0) atomicAdd(&launches, 1); if (i < n && launches < 6) y[n - 1 - i] = x[i];",
+            "__device__ int launches;",
+        ),
+        "what it kept of the launch before": _kernel(
+            f"{INDEX} if (i < n) {{ y[n - 1 - i] = kept[i]; kept[i] = x[i]; }}", "__device__ float kept[1 << 20];"
+        ),
+        "what the heap has kept": _kernel(
+            f"{INDEX} if (!kept) kept = (float*)malloc(4 << 20); if (kept && i < n) "
+            "{ y[n - 1 - i] = kept[i]; kept[i] = x[i]; }",
+            "__device__ float* kept;",
+        ),
         "another name": RIGHT.replace("reverse", "backwards"),
         "another name by a macro": _kernel("y[0] = 1;", "#define reverse other"),
         "other parameters": '%%cuda reverse\nextern "C" __global__ void reverse(float* x) { x[0] = 1; }',
