@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
-from cudalab.checks import Result, check, find, practices
+from cudalab.checks import BENCHES, Result, StreamBench, check, find, practices
+from cudalab.checks.answer import read_answer
 from cudalab.dev import notebook_format as rules
 from cudalab.dev.dataflow import Dataflow
 from cudalab.dev.now_you import NowYou, now_you
+from cudalab.sim.device import profile
 from tests.checks.answers.answer import Answer
 from tests.notebooks.chapter import ROOT, fresh_shell
 
@@ -78,6 +80,25 @@ def test_the_starter_is_not_yet_right_and_the_solution_is(name: str) -> None:
     refused = {"does not compile", "no such kernel", "not Python", "no such function", "time limit"}
     assert not refused & {finding.rule for finding in before.findings}, str(before)
     assert after.passed and str(after).endswith(": done"), str(after)
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if BENCHES[find(name).answer] is StreamBench])
+def test_the_solution_is_right_whatever_the_seed(name: str) -> None:
+    answer = read_answer(TASKS[name][1].solution, "function")
+    for seed in range(4):
+        result = StreamBench(find(name), answer, seed=seed).run()
+        assert result.passed, f"seed {seed}: {result}"
+
+
+def test_what_runs_still_runs_on_every_device_when_it_is_asked() -> None:
+    """A kernel's time and the host's are those of the device: one that is long by chance is not long elsewhere."""
+    right = read_answer(TASKS["14.count-done"][1].solution, "function")
+    (text,) = [each.text for each in WRONG if each.name == "stops at the first that is not"]
+    wrong = read_answer(text, "function")
+    for seed, device in enumerate(profile.names()):
+        result = StreamBench(find("14.count-done"), right, seed=seed, profile=device).run()
+        assert result.passed, f"{device}, seed {seed}: {result}"
+        assert not StreamBench(find("14.count-done"), wrong, seed=seed, profile=device).run().passed
 
 
 @pytest.mark.parametrize("answer", WRONG, ids=str)

@@ -20,13 +20,15 @@ extern "C" __global__ void NAME(const float* x, float* y, int steps) {
     *y = v + 1.0f;
 }
 """
-STEPS = np.int32(2000)
+STEPS = 2000
+LONG = 50_000
+"""Steps of a kernel that still runs whatever the host does meanwhile: hundreds of µs, where a call takes a few."""
 WAITS = Gate("waits of the host", most=0, look="calls that keep the host until work is done; event.done only asks")
 
 
-def _slow(trial: Trial, x: Any, y: Any, name: str = "slow") -> Any:
+def _slow(trial: Trial, x: Any, y: Any, name: str = "slow", steps: int = STEPS) -> Any:
     """``launch(stream)``: y = x + 1, after a while."""
-    return trial.launcher(trial.kernel(_SLOW.replace("NAME", name), name), (1,), (1,), (x, y, STEPS))
+    return trial.launcher(trial.kernel(_SLOW.replace("NAME", name), name), (1,), (1,), (x, y, np.int32(steps)))
 
 
 def _number(trial: Trial, value: float = 0) -> Any:
@@ -37,21 +39,23 @@ def _number(trial: Trial, value: float = 0) -> Any:
 
 
 def _count_done(bench: StreamBench) -> None:
-    for done, running in ((bench.between(1, 4), bench.between(1, 4)), (0, 2), (3, 0)):
+    for done, running in ((bench.between(2, 5), bench.between(1, 4)), (0, 2), (3, 0)):
         with bench.case(f"{done} complete, {running} not") as trial:
             _count_once(bench, trial, done, running)
 
 
 def _count_once(bench: StreamBench, trial: Trial, done: int, running: int) -> None:
     events: list[Any] = []
-    launch = _slow(trial, _number(trial), _number(trial))
+    launch = _slow(trial, _number(trial), _number(trial), steps=LONG)
     stream, empty = trial.stream(), trial.stream()
 
     def before() -> None:
-        events.extend(empty.record() for _ in range(done))
+        complete = [empty.record() for _ in range(done)]
         empty.synchronize()
         launch(stream)
-        events.extend(stream.record() for _ in range(running))
+        behind = [stream.record() for _ in range(running)]
+        # Complete ones stand before and behind those that are not: the first that is not done says nothing of others.
+        events.extend([*complete[:1], *behind, *complete[1:]])
 
     trial.call(events, before=before)
     trial.expect_value(done, look="event.done: True when the event is complete")

@@ -10,6 +10,18 @@ WRONG = (
     *table(
         "14.count-done",
         Wrong("waits for each", (("event.done", "event.synchronize() is None"),), "correctness", "wrong values"),
+        Wrong(
+            "stops at the first that is not",
+            (
+                (
+                    "    return sum(event.done for event in events)",
+                    "    for number, event in enumerate(events):\n        if not event.done:\n"
+                    "            return number\n    return len(events)",
+                ),
+            ),
+            "correctness",
+            "wrong values",
+        ),
         Wrong("those that are not", (("event.done", "not event.done"),), "correctness", "wrong values"),
         Wrong(
             "asks, and waits as well",
