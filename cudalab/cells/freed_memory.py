@@ -1,8 +1,8 @@
 """Memory that a cell needs no longer goes back to the system.
 
-A launch's trace, a check or a figure takes tens of megabytes for a moment. The C library keeps what is freed between
-pieces that are still in use, as its own reserve: 20 to 90 MB in the chapters of the course, which a machine that many
-learners share has better uses for. Giving them back takes 0.2 to 2 ms. glibc alone can do it.
+A launch's trace, a check or a figure takes tens of megabytes for a moment. What the C library keeps of that
+(``sim/free_pages.py``), 20 to 90 MB in the chapters of the course, a machine that many learners share has better uses
+for.
 
 Pages of the simulated device's memory in which kernels have stored nothing but zeros are given back as well, and come
 anew when something is stored: sums of empty arrays fill hundreds of megabytes with them. Looking at 256 MB takes some
@@ -11,17 +11,16 @@ anew when something is stored: sums of empty arrays fill hundreds of megabytes w
 
 from __future__ import annotations
 
-import ctypes
 import sys
+
+from cudalab.sim import free_pages
 
 
 def give_back(_: object = None) -> None:
     """Return free pages and pages of zeros to the system; a hook of IPython, too."""
     if sys.platform == "linux":
         _zeros()
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
-        if trim is not None:
-            trim(0)
+    free_pages.give_back()
 
 
 def _zeros() -> None:

@@ -25,6 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, assert_never
 
+from cudalab.sim import free_pages
 from cudalab.sim.compiler.frontend import includes, resources, signature
 from cudalab.sim.compiler.frontend.nvrtc import Nvrtc, NvrtcError, Output
 from cudalab.sim.compiler.frontend.precompiled import Precompiled
@@ -82,7 +83,11 @@ class Worker:
             self.headers = Precompiled(self.nvrtc, home, self.folders)
 
     def idle(self) -> None:
-        """Idle work that speeds up the next request."""
+        """Idle work that speeds up the next request; and what the compilers have freed goes back to the system."""
+        self._write_headers()
+        free_pages.give_back()
+
+    def _write_headers(self) -> None:
         if self.headers is None or not self.headers.wants:
             return
         self.deadline = time.monotonic() + _HEADER_SECONDS

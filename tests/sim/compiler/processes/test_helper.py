@@ -466,3 +466,17 @@ def test_no_file_names_of_this_machine_in_the_result() -> None:
     program = compile(KERNEL)
     assert '"kernel.cu"' in program.ptx
     assert helper._empty_folder() not in program.ptx + program.log
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc alone gives back")
+def test_a_helper_without_work_gives_back_what_its_compilers_have_freed():
+    helper.stop()
+    sums = "".join(f"a[{i}] = sqrtf(a[{i + 1}]) / a[{i + 2}];" for i in range(60))
+    compile(f'extern "C" __global__ void sums(float* a) {{ {sums} }} // {time.time_ns()}')
+    (process,) = (psutil.Process(each.process.pid) for each in helper._pools[False]._helpers if each.programs)
+    busy = process.memory_info().rss
+    for _ in range(100):
+        if process.memory_info().rss < busy - 2_000_000:
+            break
+        time.sleep(0.1)
+    assert process.memory_info().rss < busy - 2_000_000
