@@ -180,6 +180,23 @@ def test_killed_ten_times_it_gives_the_same_scores_each_once(tmp_path: Path, bwr
     assert set(_results(tmp_path / "out")) == set(_results(tmp_path / "whole"))
 
 
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_interrupted_it_says_so_and_goes_on(tmp_path: Path, bwrap_path: str) -> None:
+    """As by Ctrl-C, in the middle of the class."""
+    folder, settings = _class(tmp_path / "submitted"), _lab(tmp_path)
+    command = [sys.executable, "-m", "cudalab", "grade", str(folder), "--out", str(tmp_path / "out"), *settings]
+    process = subprocess.Popen([*command, "--cache", str(CACHE), "--jobs", "1"], cwd=ROOT, env=os.environ)
+    while process.poll() is None and not _results(tmp_path / "out"):
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    kept = _results(tmp_path / "out")
+    assert kept and grade(folder, "--out", tmp_path / "out", *settings, "--resume") == 0
+    assert kept.items() <= _results(tmp_path / "out").items()
+    assert {score["state"] for score in scores(tmp_path / "out").values()} == {"graded", "missing"}
+
+
 def _results(out: Path) -> dict[str, Any]:
     """What the store has of each answer, with the time that it took: another if it had been graded again."""
     if not (out / "grades.sqlite").exists():

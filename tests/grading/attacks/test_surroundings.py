@@ -71,12 +71,16 @@ def _without_namespaces() -> tuple[str, ...]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("missing", ["bwrap", "user namespaces"])
+@pytest.mark.parametrize("missing", ["bwrap", "user namespaces", "a /proc in them"])
 def test_without_a_jail_it_says_so_and_asks(missing: str, tmp_path: Path, bwrap_path: str) -> None:
     hand_in(tmp_path / "submitted", "alice", {"reverse": solution_of("04.1")})
     programs = tmp_path / "programs"
     programs.mkdir()
-    before, environment = ((), {"PATH": str(programs)}) if missing == "bwrap" else (_without_namespaces(), {})
+    if missing == "a /proc in them":  # as in many a container
+        (programs / "bwrap").write_text('#!/bin/sh\ncase "$*" in *--proc*) exit 1;; esac\n')
+        (programs / "bwrap").chmod(0o755)
+    before = _without_namespaces() if missing == "user namespaces" else ()
+    environment = {} if missing == "user namespaces" else {"PATH": str(programs)}
     done = _grade("submitted", "--cache", str(CACHE), cwd=tmp_path, before=before, **environment)
     assert done.returncode == CANNOT and not (tmp_path / "grades").exists()
     for told in ("!!! NO JAIL", "no working bwrap", "user namespaces", "add --no-jail. Nothing was graded"):

@@ -99,11 +99,12 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str) -> None:
 
 @functools.cache
 def bwrap() -> str:
-    """The path of a ``bwrap`` that works here, ``""`` where there is none or it may not make namespaces."""
+    """The path of a ``bwrap`` that works here, ``""`` where there is none or it may not make namespaces, nor mount in
+    them what a jail needs: in some containers it can make them and mount no ``/proc``."""
     program = shutil.which("bwrap") if sys.platform.startswith("linux") else None
     if not program:
         return ""
-    command = [program, "--unshare-all", "--ro-bind", "/", "/", "true"]
+    command = [program, "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true"]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
