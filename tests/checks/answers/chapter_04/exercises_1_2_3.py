@@ -50,6 +50,12 @@ ANSWERS_04_2 = table(
     Wrong("first row left out", (("int r = 0", "int r = 1"),), "correctness", "wrong values"),
     Wrong("one row too many", (("r < rows", "r <= rows"),), "soundness", "out of bounds"),
     Wrong("hard-coded width", (("r * columns + c", "r * 64 + c"),), "soundness", "out of bounds"),
+    Wrong(
+        "stored at each row",
+        (("total += m[r * columns + c];", "{ total += m[r * columns + c]; ((volatile float*)sums)[c] = total; }"),),
+        "efficiency",
+        "bytes stored for each byte of output",
+    ),
     Wrong("result overwritten at each row", (("total +=", "total ="),), "correctness", "wrong values"),
     Wrong(
         "one thread does it all",
