@@ -110,6 +110,12 @@ class MachineInstruction(Struct, frozen=True):
         return self.name == "ATOMS" and self.words[0] >> 9 & 7 in _COUNTS
 
     @property
+    def copies_left(self) -> int:
+        """``DEPBAR.LE SB0, n``: the groups of asynchronous copies, taken by ``LDGDEPBAR``, that may still be under way;
+        0 for other instructions."""
+        return self.words[0] >> 38 & 63 if self.name == "DEPBAR" else 0
+
+    @property
     def advance(self) -> int:
         """What it adds to its own register, as a counter of a loop does; 0: it is no such instruction."""
         counts = self.name in _ADDITIONS and self.words[0] >> 9 & 7 == _IMMEDIATE and self.reads == self.writes != ()

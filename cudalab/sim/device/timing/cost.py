@@ -293,14 +293,16 @@ def _on_sm(profile: Profile, work: Workload, share: float, memory: float, exchan
     latencies = {
         "load": c["l1_latency"],
         "missed": _missed_latency(profile, work),
+        "copied": _missed_latency(profile, work),
         "atomic": c["atomic_latency"],
         "store": c["store_latency"],
     }
     busy, held = max(memory, exchanged), in_l2(profile, work)
-    queue = 0.0
+    queue = of_dram = 0.0
     if work.loads and busy > 0.0:
-        queue = max(held * c["l2_queue"] * exchanged, (1.0 - held) * c["dram_queue"] * memory) / busy
-    behind = Behind(share / work.sectors if work.sectors else 0.0, busy, queue)
+        of_dram = (1.0 - held) * c["dram_queue"] * memory / busy
+        queue = max(held * c["l2_queue"] * exchanged / busy, of_dram)
+    behind = Behind(share / work.sectors if work.sectors else 0.0, busy, queue, of_dram)
     return sm_times(
         profile,
         work.machine,

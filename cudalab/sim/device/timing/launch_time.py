@@ -378,7 +378,7 @@ _NOT_SIMULATED = {
     "clusters": ("cluster_barrier", "cluster_load", "cluster_store", "cluster_atomic"),
     "barriers of the grid": ("grid_arrive", "grid_look"),
     "barrier objects": ("object_arrive", "object_wait"),
-    "asynchronous copies": ("async_copy", "async_wait", "bulk_copy", "bulk_store"),
+    "bulk copies": ("bulk_copy", "bulk_store"),
     "calls of malloc": ("heap",),
     "waits of nanosleep": ("sleep",),
     "readings of the clock": ("clock",),

@@ -12,7 +12,7 @@ stand together in the code, and a block that only some visits execute is execute
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -37,7 +37,8 @@ class PathInstruction(Struct, frozen=True):
     latency: str
     """What its result waits for: ``fixed`` (its stall cycles), ``constant``, ``register``, ``special``, ``convert``,
     ``double``, ``shuffle``, ``shared``, ``local``, ``load`` (in the L1), ``store``, ``atomic``, ``shared_atomic``,
-    ``barrier``, ``converge``."""
+    ``barrier``, ``converge``; ``copy`` for one that goes on behind it, ``commit`` and ``await_copies`` for what makes
+    groups of these and waits for them."""
     stall: int
     write_barrier: int
     read_barrier: int
@@ -54,6 +55,8 @@ class PathInstruction(Struct, frozen=True):
     """32-byte sectors that one execution exchanges with the L2,"""
     lines: float = 0.0
     """and 128-byte lines that it names for that."""
+    groups_left: int = 0
+    """Of what waits for copies: groups of them that may still be under way."""
 
 
 class Run(Struct, frozen=True):
@@ -211,17 +214,40 @@ def machine_path(
         _timed(each, by_line.get(each.ptx_line), times, of_line.get(each.ptx_line, 0.0))
         for each, times in zip(code.instructions, in_all, strict=True)
     ]
-    end = _end_of_kernel(code)
-    paths = [_path(_Steps(code, visits), end, visits[0]) for visits in (longest, others)]
+    paths = [_path(_Steps(code, visits), code, visits[0]) for visits in (longest, others)]
     return MachinePath(tuple(instructions), paths[0], paths[1])
 
 
-def _path(steps: _Steps, end: int, begun: float) -> tuple[Run | Loop, ...]:
-    """The steps of a warp; of a block whose trace was cut short the kernel is entered more than once, in place of the
-    rounds that are missing."""
-    rounds = max(1.0, begun)
-    found = tuple(steps.between(0, end, rounds, _OUTSIDE))
-    return (Loop(rounds, found),) if rounds > 1.0 + _EQUAL else found
+def _path(steps: _Steps, code: Assembly, begun: float) -> tuple[Run | Loop, ...]:
+    """The steps of a warp. Of a block whose trace was cut short the kernel is entered more than once, in place of what
+    is missing. That is more rounds of the loop that holds most, in place of what the assembler made of the same lines
+    elsewhere, too: the rest of an unrolled loop. What else stands outside is executed once."""
+    times = max(1.0, begun)
+    found = tuple(steps.between(0, _end_of_kernel(code), times, _OUTSIDE))
+    if times <= 1.0 + _EQUAL:
+        return found
+    loops = [index for index, step in enumerate(found) if isinstance(step, Loop)]
+    place = max(loops, key=lambda index: _issues((found[index],)), default=-1)
+    longest = found[place] if loops else None
+    if not isinstance(longest, Loop):
+        return (Loop(times, found),)
+    lines = {code.instructions[index].ptx_line for run in _runs(longest.body) for index in range(run.first, run.end)}
+    around = [run for step in found[:place] + found[place + 1 :] for run in _runs((step,))]
+    elsewhere = sum(
+        run.share * sum(each.ptx_line in lines for each in code.instructions[run.first : run.end]) for run in around
+    )
+    rounds = times * longest.iterations + (times - 1.0) * elsewhere / _issues(longest.body)
+    rounds = float(round(rounds)) if rounds >= _TWO else rounds  # the simulation of one visit has whole ones
+    return (*found[:place], replace(longest, iterations=rounds), *found[place + 1 :])
+
+
+def _runs(steps: Sequence[Run | Loop]) -> Iterator[Run]:
+    """All runs, each with how often it is executed as its share."""
+    for step in steps:
+        if isinstance(step, Run):
+            yield step
+        else:
+            yield from (replace(run, share=step.iterations * run.share) for run in _runs(step.body))
 
 
 _OUTSIDE = (-1, -1)
@@ -297,13 +323,13 @@ _LATENCIES = {
     "LDC": "constant", "S2R": "register", "S2UR": "register", "SHFL": "shuffle", "LDS": "shared", "LDSM": "shared",
     "LDL": "local", "LDG": "load", "LD": "load", "STG": "store", "ST": "store", "STL": "store", "REDG": "store",
     "ATOMG": "atomic", "ATOM": "atomic", "ATOMS": "shared_atomic", "BAR": "barrier", "MUFU": "special",
-    "BSYNC": "converge",
+    "BSYNC": "converge", "LDGSTS": "copy", "LDGDEPBAR": "commit", "DEPBAR": "await_copies",
 }  # fmt: skip
 _BRANCHES = frozenset(("BRA", "BRX", "BSSY", "BSYNC", "BREAK", "CALL", "RET", "EXIT", "WARPSYNC"))
 """They occupy the branch unit; Nsight Compute counts most of them to no pipe."""
 _LONG_PRODUCTS = {0x25: 3.0, 0x27: 4.0}
 """Cycles for which products hold their scheduler, by opcode: those that keep all 64 bits, or the upper half."""
-_TO_L2 = frozenset(("LDG", "LD", "STG", "ST", "REDG", "ATOMG", "ATOM"))
+_TO_L2 = frozenset(("LDG", "LD", "STG", "ST", "REDG", "ATOMG", "ATOM", "LDGSTS"))
 _SECOND_LINE, _FURTHER_LINE = 0.29, 0.21
 """Wavefronts of an access to global memory that goes over more than one line, and more for each line beyond the first
 (microbenchmarks ``halo read 16``, ``across stride 9`` to ``33``)."""
@@ -333,6 +359,7 @@ def _timed(each: MachineInstruction, entry: SiteCounts | None, times: float, of_
         2.0 if slots > 1.0 else 1.0,
         slots,
         *memory,
+        groups_left=each.copies_left,
     )
 
 

@@ -3,13 +3,15 @@
 // _STEP, _SETTING and _RESULT have the same layout).
 
 const int PIPES = 11, SCOREBOARDS = 6, SCHEDULERS = 4, MOST_WARPS = 64, MOST_NESTED = 8, MOST_STEPS = 512;
+const int GROUPS = 8;  // of asynchronous copies that are remembered
 const double NEVER = 1e300;
 
-enum Kind { PLAIN, MEMORY, BARRIER };
+enum Kind { PLAIN, MEMORY, BARRIER, COPY, COMMIT, AWAIT_COPIES };
 enum StepKind { RUN, LOOP, END_LOOP, END };
 
 struct Instruction {
     int pipe, stall, write_barrier, read_barrier, waits, kind;
+    int left, unused;  // AWAIT_COPIES: groups that may still be under way
     double occupancy;  // of the pipe, which each scheduler has
     double latency;    // until the result is there
     double unit;       // of the load/store unit, which the schedulers share
@@ -46,8 +48,11 @@ struct Result {
 
 struct Warp {
     int block, instruction, left, step, depth, state;
+    int groups, unused;               // committed groups of copies
     double next;                      // the earliest cycle of the next issue, as far as the control field says
     double stored;                    // when its last store has arrived
+    double copied;                    // when all copies of this group and of those before it have
+    double arrived[GROUPS];           // the same of committed groups, by their number modulo GROUPS
     double ready[SCOREBOARDS];        // when each scoreboard is free
     double iterations[MOST_NESTED];   // left, of the loops that it is in
 };
@@ -115,6 +120,8 @@ __device__ void settle(Machine &m, const Warp &w, const Instruction *code, int i
         ready = w.next;
 #pragma unroll 1
         for (int waits = i.waits; waits; waits &= waits - 1) ready = fmax(ready, w.ready[__ffs(waits) - 1]);
+        if (i.kind == AWAIT_COPIES && w.groups > i.left && i.left < GROUPS)
+            ready = fmax(ready, w.arrived[(w.groups - 1 - i.left) % GROUPS]);
         m.pipe[index] = i.pipe;
     }
     m.ready[index] = ready;
@@ -156,7 +163,8 @@ __device__ void start_block(Machine &m, Warp *warps, int slot, int of_block, con
         w.instruction = 0;
         w.depth = 0;
         w.state = RUNNING;
-        w.next = w.stored = when;
+        w.groups = 0;
+        w.next = w.stored = w.copied = when;
 #pragma unroll 1
         for (int board = 0; board < SCOREBOARDS; ++board) w.ready[board] = when;
         when += setting->launch;
@@ -197,7 +205,7 @@ __device__ void issue(Machine &m, Warp &w, const Instruction &i, int scheduler, 
     r.pipes[i.pipe] += i.occupancy;
     w.next = t + i.stall + i.slot - 1.0;
     double begin = t;
-    if (i.kind == MEMORY) {
+    if (i.kind == MEMORY || i.kind == COPY) {
         begin = fmax(t, m.unit_free);
         m.unit_free = begin + i.unit;
         m.pipe_free[scheduler * PIPES + i.pipe] = fmax(t + i.occupancy, m.unit_free);
@@ -210,8 +218,11 @@ __device__ void issue(Machine &m, Warp &w, const Instruction &i, int scheduler, 
         r.port += i.port;
         begin = m.port_free;
     }
-    if (i.write_barrier >= 0) w.ready[i.write_barrier] = fmax(w.ready[i.write_barrier], begin + i.latency);
-    if (i.kind == MEMORY) w.stored = fmax(w.stored, begin + i.latency);
+    if (i.write_barrier >= 0 && i.kind != COMMIT)
+        w.ready[i.write_barrier] = fmax(w.ready[i.write_barrier], begin + i.latency);
+    if (i.kind == COPY) w.copied = fmax(w.copied, begin + i.latency);
+    if (i.kind == COMMIT) w.arrived[w.groups++ % GROUPS] = w.copied;
+    if (i.kind == MEMORY || i.kind == COPY) w.stored = fmax(w.stored, begin + i.latency);
     r.cycles = fmax(r.cycles, begin + i.latency);
     if (i.kind == BARRIER) {
         m.barrier_free = fmax(t, m.barrier_free) + arrival;

@@ -37,7 +37,7 @@ MOST_ISSUES = 64_000
 _SMALL_MEMORY = 64 << 20
 
 _INSTRUCTION = np.dtype(
-    [(name, "<i4") for name in ("pipe", "stall", "write_barrier", "read_barrier", "waits", "kind")]
+    [(name, "<i4") for name in ("pipe", "stall", "write_barrier", "read_barrier", "waits", "kind", "left", "unused")]
     + [(name, "<f8") for name in ("occupancy", "latency", "unit", "read", "port", "slot")]
 )
 _STEP = np.dtype([(name, "<i4") for name in ("kind", "first", "count", "unused")] + [("times", "<f8")])
@@ -49,8 +49,8 @@ _RESULT = np.dtype(
     [("cycles", "<f8"), ("middle", "<f8"), ("issued", "<i8"), ("at_middle", "<i8"), ("ended", "<i4")]
     + [("complete", "<i4"), ("unit", "<f8"), ("port", "<f8"), ("arrivals", "<f8"), ("pipes", "<f8", len(PIPES))]
 )
-_WARP_BYTES = 152
-_PLAIN, _MEMORY, _BARRIER = range(3)
+_WARP_BYTES = 232
+_PLAIN, _MEMORY, _BARRIER, _COPY, _COMMIT, _AWAIT_COPIES = range(6)
 _RUN, _LOOP, _END_LOOP, _END = range(4)
 
 
@@ -62,7 +62,8 @@ class SmCosts(Struct, frozen=True):
     """What things take on an SM, cycles."""
 
     latencies: tuple[tuple[str, float], ...]
-    """By class (``PathInstruction.latency``), and ``missed``: of a load that misses the L1."""
+    """By class (``PathInstruction.latency``); ``missed``: of a load that misses the L1, ``copied``: of an asynchronous
+    copy that does."""
     occupancies: tuple[tuple[Pipe, float], ...]
     """Cycles that an instruction occupies the pipe of a scheduler."""
     wavefront: float
@@ -196,6 +197,9 @@ def _columns_of(path: MachinePath) -> _Columns:
     found = _Columns(rows, tuple(classes), latency, *np.array(numbers, float).reshape(-1, 6).T)
     rows["kind"] = np.where(found.has("barrier"), _BARRIER, _PLAIN)
     rows["kind"][found.wavefronts > 0.0] = _MEMORY
+    for name, kind in (("copy", _COPY), ("commit", _COMMIT), ("await_copies", _AWAIT_COPIES)):
+        rows["kind"][found.has(name)] = kind
+    rows["left"] = [each.groups_left for each in code]
     return found
 
 
@@ -204,7 +208,8 @@ def _code_of(path: MachinePath, costs: SmCosts) -> np.ndarray:
     rows, wavefronts = columns.rows.copy(), columns.wavefronts
     occupancy = np.array([occupancies[pipe] for pipe in PIPES])[rows["pipe"]]
     latency = np.array([latencies[name] for name in columns.latencies])[columns.latency]
-    latency += columns.missing * (latencies["missed"] - latency)
+    missed = np.where(columns.has("copy"), latencies["copied"], latencies["missed"])
+    latency += columns.missing * (missed - latency)
     rows["occupancy"] = np.where(wavefronts > 0.0, wavefronts * costs.scheduler_wavefront, occupancy) * columns.pipes
     rows["latency"] = latency + np.maximum(0.0, wavefronts - 1.0) * costs.wavefront
     rows["unit"] = np.maximum(wavefronts * costs.wavefront, costs.shared_atomic * columns.has("shared_atomic"))

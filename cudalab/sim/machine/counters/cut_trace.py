@@ -85,7 +85,7 @@ def whole_warps(found: BlockTrace, threads: int, sites: Sequence[Site], work: np
         ends = np.flatnonzero(thread[1:] < thread[:-1]) + 1
         rounds = _in_whole_rounds(ends, records["site"][ends]) if len(ends) else _Rounds(len(records))
         if rounds.together > _MOST * len(records):
-            return _continued(records[: rounds.together], rounds, total, sites)
+            return _continued(*_ended(records, rounds), total, sites)
     elif reached > last and reached < WARP:  # the lanes of the first warp are there up to the same shuffle
         return Kept(records, whole, max(1.0, whole / warps), whole)
     complete = (last if reached == threads - 1 else reached) // WARP
@@ -135,6 +135,20 @@ def _in_whole_rounds(ends: np.ndarray, begins: np.ndarray) -> _Rounds:
         return _Rounds(int(first[-1]), int(first[0]), int(first[-2]))
     last = whole[-1] - length
     return _Rounds(int(whole[-1]), 0, int(last) if last > _NEAR * length else 0)
+
+
+def _ended(records: np.ndarray, rounds: _Rounds) -> tuple[np.ndarray, _Rounds]:
+    """The records of whole rounds. Where the part before the first one begins a round of its own, as in a loop with a
+    barrier in its middle, the last round tells how that goes on."""
+    kept = records[: rounds.together]
+    if not rounds.before or not rounds.last:
+        return kept, rounds
+    last, first = kept[rounds.last :], kept["site"][: rounds.before]
+    begun = np.isin(first, last["site"])
+    if not begun.any():
+        return kept, rounds
+    ended = np.concatenate([kept, last[~np.isin(last["site"], first)]])
+    return ended, _Rounds(len(ended), int((~begun).sum()), rounds.last)
 
 
 def _continued(records: np.ndarray, rounds: _Rounds, total: int, sites: Sequence[Site]) -> Kept:

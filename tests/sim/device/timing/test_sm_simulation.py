@@ -11,7 +11,14 @@ from cudalab.sim.device.timing.machine_path import Loop, MachinePath, PathInstru
 from cudalab.sim.device.timing.sm_simulation import SmCosts, SmTime, TooDeep, simulate
 
 LATENCIES = {"fixed": 0.0, "shared": 24.0, "load": 200.0, "missed": 600.0, "barrier": 0.0, "store": 300.0}
-LATENCIES |= {"converge": 0.0, "shared_atomic": 24.0}
+LATENCIES |= {
+    "converge": 0.0,
+    "shared_atomic": 24.0,
+    "copy": 200.0,
+    "copied": 500.0,
+    "commit": 0.0,
+    "await_copies": 0.0,
+}
 COSTS = SmCosts(
     latencies=tuple(LATENCIES.items()),
     occupancies=tuple({**dict.fromkeys(Pipe, 1.0), Pipe.ALU: 2.0, Pipe.XU: 8.0}.items()),
@@ -233,3 +240,22 @@ def test_a_path_that_is_too_deep_is_refused() -> None:
         steps = (Loop(2.0, steps),)
     with pytest.raises(TooDeep, match="8 loops"):
         run(MachinePath((plain(),), steps, ()))
+
+
+def copies(*left: int, missing: float = 0.0) -> SmTime:
+    """A warp that starts a group of one copy for each of ``left``, and then waits until so many are under way."""
+    copy = PathInstruction(Pipe.LSU, "copy", 1, -1, -1, 0, 1.0, missing=missing)
+    commit = PathInstruction(Pipe.LSU, "commit", 1, 0, -1, 0, 1.0)
+    waits = [PathInstruction(Pipe.NONE, "await_copies", 4, -1, -1, 0, groups_left=number) for number in left]
+    return run(path(*(each for wait in waits for each in (copy, commit, wait)), plain()))
+
+
+def test_copies_are_under_way_together_until_their_group_is_waited_for() -> None:
+    """And what comes behind a wait comes when that group, and those before it, are there."""
+    one, two, ahead = copies(0), copies(0, 0), copies(1, 0)
+    assert one.cycles == pytest.approx(200, abs=10)
+    assert two.cycles == pytest.approx(400, abs=20)  # one behind the other
+    assert ahead.cycles == pytest.approx(200, abs=20)  # the second beside the first
+    assert copies(1, 1, 1, 0).cycles == pytest.approx(400, abs=40)
+    assert copies(0, missing=1.0).cycles == pytest.approx(500, abs=10)
+    assert copies(9, 9).cycles == pytest.approx(200, abs=20)  # nothing waits; the block ends when both are there
