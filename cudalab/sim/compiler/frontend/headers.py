@@ -23,6 +23,7 @@ constants and the names in ``std``. It comes last in the search path, so CUDA's 
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import re
@@ -151,6 +152,7 @@ def forget() -> None:
     """Look again at next use (after an installation, and in tests)."""
     global _found
     _found = None
+    include_directories.cache_clear()
 
 
 def nvrtc_library() -> Path | None:
@@ -158,6 +160,7 @@ def nvrtc_library() -> Path | None:
     return next((toolkit.library for toolkit in toolkits() if toolkit.library), None)
 
 
+@functools.cache
 def include_directories() -> tuple[str, ...]:
     """Folders with CUDA's own headers, of the same place as the NVRTC library where it has them; what that place lacks,
     often CCCL, from the next that has it; at last, the headers of C."""
