@@ -11,10 +11,14 @@ import numpy as np
 
 def unique_values(values: np.ndarray) -> np.ndarray:
     """The values in ascending order, each once, as one dimension. None of them is a NaN."""
-    ordered = np.sort(values, axis=None)
-    keep = np.ones(len(ordered), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=keep[1:])
-    return ordered[keep]
+    few = _without_repetitions(values.ravel())  # neighbours are often equal: less is left to sort
+    return _without_repetitions(np.sort(few))
+
+
+def _without_repetitions(values: np.ndarray) -> np.ndarray:
+    keep = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=keep[1:])
+    return values[keep]
 
 
 def median(values: np.ndarray) -> float:
