@@ -37,7 +37,8 @@ def test_the_environment_is_made_as_the_page_says() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(2400)
 def test_the_page_leads_from_an_empty_machine_to_scores(bare_root: Callable[..., str]) -> None:
-    """All of its commands, in a bare Debian root."""
+    """All of its commands, in a bare Debian root; with --no-jail where that, a jail itself, has no room for another.
+    The test below has them as they stand."""
     jail = "python -c 'from cudalab.sim.compiler.processes import jail; print(bool(jail.bwrap()))'"
     told = bare_root(
         "\n".join(["mkdir ~/teacher && cd ~/teacher", STAND_INS, INSTALL, "which python", jail]), timeout=1200
