@@ -16,11 +16,13 @@ from cudalab.checks.bench import TIME_LIMIT
 from cudalab.sim import cupy
 from cudalab.sim import device as sim_device
 from cudalab.sim.cupy.cuda import pinned_memory
+from cudalab.sim.device.caller import only_lines_of
 from cudalab.sim.device.current import hold_device, set_current_device
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.machine.launch import workspace
 from cudalab.sim.machine.memory import host_watch
 from cudalab.sim.machine.reports import card
+from cudalab.sim.names import FILE
 
 
 @contextlib.contextmanager
@@ -59,6 +61,7 @@ def simulated(profile: str | Profile = "h200") -> Iterator[sim_device.Device]:
     before = set_current_device(device)
     stream = cupy.cuda.get_current_stream()
     names, card.stream_names = card.stream_names, dict  # handles of the learner's streams are others' here
+    lines = only_lines_of(FILE)
     try:
         cupy.cuda.Stream.null.use()
         pool, pinned = cupy.cuda.MemoryPool(), cupy.cuda.PinnedMemoryPool()
@@ -74,6 +77,7 @@ def simulated(profile: str | Profile = "h200") -> Iterator[sim_device.Device]:
             yield device
     finally:
         card.stream_names = names
+        only_lines_of(lines)
         hold_device(False)  # an answer's time may have ended just where it lets go of its device
         set_current_device(before)
         stream.use()

@@ -158,6 +158,43 @@ def test_a_missing_wait_is_a_hazard_with_both_lines_and_the_streams_names(monkey
     assert "record an event in one" in finding.look and "let two wait" in finding.look
 
 
+def test_what_the_check_launches_itself_has_no_line():
+    def examine(bench):
+        with bench.case("a case") as trial:
+            kernel, x = trial.kernel(SLOW, "slow"), trial.array(np.zeros(1, np.float32))
+            a, b = trial.stream("a"), trial.stream("b")
+            launch = trial.launcher(kernel, (1,), (1,), (x, np.float32(3)))
+            trial.call(a, b, before=lambda: launch(a), after=lambda: launch(b))
+
+    (finding,) = tried("def answer(a, b):\n    pass\n", examine).findings
+    assert "kernel slow in a writes and kernel slow in b writes" in finding.text
+    assert "line" not in f"{finding.text} {finding.look}"
+
+
+@pytest.mark.parametrize("imports", ["", "from cudalab import check, predict", "import cudalab"])
+def test_a_cell_may_check_itself(imports):
+    source = f"""{imports}
+def answer():
+    return 2
+result = cudalab.check("99.1", answer)
+display(result)
+print(result.points, cudalab.predict("something"))
+"""
+    bench = tried(source, lambda bench: _calls(bench, 2))
+    assert bench.findings == ()
+
+
+def _calls(bench, wanted):
+    with bench.case("a case") as trial:
+        trial.call()
+        trial.expect_value(wanted)
+
+
+def test_what_else_is_the_notebooks_is_to_move_to_another_cell():
+    bench = tried("with cudalab.trace():\n    pass\ndef answer():\n    return 2\n", lambda bench: _calls(bench, 2))
+    assert "there cudalab has no 'trace': move that line to a cell of its own" in bench.findings[0].text
+
+
 def test_an_exception_names_its_line_and_stops_the_case():
     bench, _ = watched("def answer(launch, other, one, two):\n    launch(one)\n    return 1 / 0\n")
     assert rules(bench) == {("soundness", "ZeroDivisionError"), ("correctness", "no result")}

@@ -101,6 +101,15 @@ def test_what_runs_still_runs_on_every_device_when_it_is_asked() -> None:
         assert not StreamBench(find("14.count-done"), wrong, seed=seed, profile=device).run().passed
 
 
+def test_a_wait_that_comes_too_early_in_each_round_is_not_called_late() -> None:
+    solution = TASKS["14.pieces"][1].solution
+    record, wait = "        ready.record(a)\n", "        b.wait_event(ready)\n"
+    assert record + wait in solution
+    result = verdict("14.pieces", solution.replace(record + wait, wait + record))
+    (hazard,) = [finding for finding in result.findings if finding.rule == "hazard"]
+    assert "orders nothing" in hazard.mistake and "too late" not in str(result)
+
+
 @pytest.mark.parametrize("answer", WRONG, ids=str)
 def test_a_wrong_answer_fails_for_the_stated_reason(answer: Answer) -> None:
     result = verdict(answer.exercise, answer.text)

@@ -79,7 +79,7 @@ WITH = Gate(
 )
 WITHOUT = Gate(
     "launches of second without a window (%)",
-    points=2,
+    points=1,
     least=100,
     baseline=0,
     look="a window of num_bytes = 0, set before second is called",
@@ -87,6 +87,13 @@ WITHOUT = Gate(
 LEFT = Gate("windows that are left", points=1, most=0, baseline=1, look="the stream's window when the function returns")
 RESET = Gate(
     "resets behind the last launch", points=1, least=1, baseline=0, look="cudaCtxResetPersistingL2Cache, at the end"
+)
+EARLY = Gate(
+    "resets between the launches",
+    points=1,
+    most=0,
+    baseline=0,
+    look="a reset gives back what first has made persist, and the next round finds none of it: reset once, at the end",
 )
 
 
@@ -122,8 +129,9 @@ def _rounds_once(bench: StreamBench, trial: Trial, count: int) -> None:
     bench.measure(WITHOUT, 100 * sum(each is None for each in launched["second"]) / count)
     bench.measure(LEFT, float(window_of(trial, stream) is not None))
     names = [call.name for call in trial.calls]
-    last = len(names) - names[::-1].index("launch")
+    first_launch, last = names.index("launch"), len(names) - names[::-1].index("launch")
     bench.measure(RESET, names[last:].count("reset_persisting_l2"))
+    bench.measure(EARLY, names[first_launch:last].count("reset_persisting_l2"))
     bench.measure(HOST, len(trial.waits) + len(trial.polls))
 
 
@@ -132,7 +140,7 @@ ONLY_WHERE_IT_HELPS = Exercise(
     title="Only where it helps",
     kernel="process",
     examine=_rounds,
-    gates=(WITH, WITHOUT, LEFT, RESET, HOST),
+    gates=(WITH, WITHOUT, LEFT, RESET, EARLY, HOST),
     answer="function",
 )
 

@@ -6,6 +6,9 @@ second. Where the second stream did wait for the first one, only for too little 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from cudalab.sim.device.caller import Place
 from cudalab.sim.device.hazards.clocks import Stamp
 from cudalab.sim.device.hazards.hazard import Kind, Party, at, name_of
 
@@ -63,8 +66,9 @@ def for_host(operation: Stamp, party: Party, host: Party) -> str:
     return wait if host.verb == "reads" else f"{wait}; or let the host fill a second buffer meanwhile"
 
 
-def notes(first: Stamp, second: Stamp) -> list[str]:
-    """What about these two streams explains why there is no order."""
+def notes(first: Stamp, second: Stamp, without_record: Sequence[Place] = ()) -> list[str]:
+    """What about these two streams explains why there is no order. ``without_record`` are waits before the second whose
+    event had not been recorded."""
     found = []
     one, other = first.line.stream, second.line.stream
     if 0 in (one.handle, other.handle) and not (one.blocking and other.blocking):
@@ -91,6 +95,7 @@ def notes(first: Stamp, second: Stamp) -> list[str]:
             f"The event that {name_of(other)} waits for{at(before.place)} was recorded too early{recorded}: "
             f"before {at(first.place).strip(' ()') or 'the first of the two'}."
         )
-    if after is not None:
+    early = {*without_record, *([] if before is None else [before.place])}
+    if after is not None and after.place not in early:  # else it is the same line, one round of a loop later
         found.append(f"{name_of(other)[0].upper()}{name_of(other)[1:]} waits for it too late{at(after.place)}.")
     return found

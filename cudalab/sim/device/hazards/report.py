@@ -308,11 +308,11 @@ class HazardReport(Observer):
         key = (*_line(before), *_line(after))
         if self._seen(key, (first.sequence, second.sequence)):
             return
-        notes = advice.notes(first, second)
+        empty = [place for place, sequence in self._empty_waits if sequence < second.sequence]
+        notes = advice.notes(first, second, empty)
         notes += [
             f"The wait in {place} orders nothing: its event had not been recorded when it was called."
-            for place, sequence in self._empty_waits
-            if sequence < second.sequence
+            for place in empty
         ]
         wait = advice.between_streams(first, second, before, after, what)
         rule = ""

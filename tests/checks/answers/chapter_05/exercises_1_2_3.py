@@ -79,6 +79,7 @@ _WITHOUT = "launches of second without a window (%)"
 _LEFT = "windows that are left"
 _RESET = "resets behind the last launch"
 _ON, _OFF = "        set_window(table.nbytes)\n", "        set_window(0)\n"
+_EARLY = "resets between the launches"
 _GIVEN_BACK = "    cudart.cudaCtxResetPersistingL2Cache()\n"
 
 ANSWERS_05_2 = table(
@@ -130,10 +131,13 @@ ANSWERS_05_2 = table(
             ),
         ),
     ),
-    Right(
+    Wrong(
         "reset in each round",
         (("        second(stream)\n", "        second(stream)\n        cudart.cudaCtxResetPersistingL2Cache()\n"),),
-    ),
+        _E,
+        _EARLY,
+    ),  # nothing would persist in the next round
+    Right("reset before all", (("    for _ in range(rounds):\n", _GIVEN_BACK + "    for _ in range(rounds):\n"),)),
     Right("off twice, reset twice", ((_GIVEN_BACK, "    set_window(0)\n" + 2 * _GIVEN_BACK),)),
     Wrong(
         "nothing",
