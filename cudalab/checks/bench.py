@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cudalab.checks.advice import advice_on
 from cudalab.checks.deadline import TimeIsUp, deadline
 from cudalab.checks.exercise import PARTS, Finding, PartName, PartResult, Result
 from cudalab.checks.gate import Gate, earned, worse
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from cudalab.checks.answer import Answer
     from cudalab.checks.exercise import Exercise
     from cudalab.sim.machine.launch.module import Launch
-    from cudalab.sim.machine.reports.finding import Finding as Mistake
 
 FILE = "answer.cu"
 TIME_LIMIT = 3.0
@@ -358,7 +358,7 @@ class KernelBench(Bench):
         checked = check_launch(launch, time_limit=TIME_LIMIT, weak=weak)
         for found in checked.findings:
             here = f" (line {found.line}: {found.source})" if found.line and found.source not in found.detail else ""
-            look, mistake = self._owners(found) or (found.advice, "")
+            look, mistake = advice_on(found, launch, self._buffers)
             self.find("soundness", found.rule, f"{found.headline}{here}. {found.detail}", look=look, mistake=mistake)
         stopped = [found for found in checked.findings if found.tool == "memcheck"]
         if stopped:
@@ -372,23 +372,6 @@ class KernelBench(Bench):
         if outcome.fault is not None:  # only possible where the order of blocks matters
             self.find("soundness", outcome.fault.rule, str(outcome.fault))
         return outcome.fault is None
-
-    def _owners(self, found: Mistake) -> tuple[str, str] | None:
-        """What to look at, and the known mistake, where two threads write one element of an output."""
-        if found.hazard != "WAW" or found.address is None or found.other is None:
-            return None
-        owned = [one for one in self._buffers if one.owned and one.extent[0] <= found.address < one.extent[1]]
-        if not owned:
-            return None
-        other_block, other_thread = found.other
-        repeats = found.thread == other_thread and found.block != other_block
-        return (
-            f"which elements of {owned[0].name} a thread takes: each belongs to one thread, which needs no atomic",
-            "a block takes what another has as well; where a thread begins depends on blockIdx, and its step is the "
-            "whole grid (gridDim.x * blockDim.x), not one block"
-            if repeats
-            else "",
-        )
 
     def _measure_all(self, work: Work) -> None:
         for gate in self.exercise.gates:

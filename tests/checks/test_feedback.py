@@ -111,3 +111,21 @@ def test_a_function_in_a_queue_that_stops_explains_the_values_that_it_did_not_wr
     result = checked("11.4", ("totals[k] = parts[k].sum()", "totals[k] = parts[2 * k - k, 0, 0]"))
     assert {f.rule for f in result.findings} == {"IndexError", "no result"}
     assert not any(f.mistake for f in result.findings)
+
+
+@pytest.mark.parametrize(
+    ("exercise", "wrong", "said"),
+    [
+        ("01.1", ("width - 1 - column", "width - column"), "the index that this thread computes"),
+        ("04.6", ("[i];", "[4 * i];"), "the index that this thread computes"),
+        ("04.1", ("n - 1 - i", "n - i"), "the index that this thread computes"),
+        ("04.1", ("if (i < n) ", ""), "if (i < n)"),
+        ("04.1", ("i < n", "i <= n"), "if (i < n)"),
+    ],
+)
+def test_a_wrong_index_behind_a_right_guard_is_no_missing_guard(
+    exercise: str, wrong: tuple[str, str], said: str
+) -> None:
+    result = check(exercise, solution_of(exercise).replace(*wrong), seed=1)
+    (finding,) = [f for f in result.findings if f.rule == "out of bounds"]
+    assert said in finding.look, str(result)
