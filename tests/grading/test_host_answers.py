@@ -16,6 +16,7 @@ from cudalab.grading.messages import Question, ResultRecord
 from tests import slices
 from tests.checks.answers.answer import Answer, solution_of
 from tests.checks.test_exercises import ANSWERS
+from tests.grading.handed_in import CACHE
 
 FUNCTIONS = [exercise for exercise in exercises() if exercise.answer == "function"]
 
@@ -28,6 +29,20 @@ def _template(bwrap_path: str) -> Iterator[None]:
 
 def graded(exercise: str, text: str) -> Result:
     return run_host_answer(find(exercise), text, seed=1, limits=Limits()).result
+
+
+@pytest.fixture(scope="module")
+def examiner(bwrap_path: str) -> Iterator[Examiner]:
+    made = Examiner(CACHE)
+    yield made
+    made.stop()
+
+
+def asked(examiner: Examiner, exercise: str, text: str) -> Result:
+    """The same in processes of its own, as in a class."""
+    outcome = examiner.ask(Question(exercise, text, 1, Limits()))
+    assert isinstance(outcome, ResultRecord), outcome
+    return outcome.result()
 
 
 def test_boxes_filled_without_waiting_earn_nothing() -> None:
@@ -72,8 +87,8 @@ def test_an_answer_that_makes_a_device_to_try_it_earns_nothing() -> None:
 
 
 @pytest.mark.parametrize("exercise", FUNCTIONS, ids=lambda exercise: exercise.id)
-def test_a_solution_earns_all_points(exercise: Exercise) -> None:
-    result = graded(exercise.id, solution_of(exercise.id))
+def test_a_solution_earns_all_points(exercise: Exercise, examiner: Examiner) -> None:
+    result = asked(examiner, exercise.id, solution_of(exercise.id))
     assert result.passed and result.points == result.maximum, str(result)
     assert str(result) == str(check(exercise.id, solution_of(exercise.id), seed=1))
 
@@ -84,8 +99,8 @@ ASKED = [answer for answer in ANSWERS if find(answer.exercise).answer == "functi
 @pytest.mark.parametrize(
     "answer", slices.cases(ASKED, kind=lambda answer: "right" if answer.right else "wrong", ids=str)
 )
-def test_an_answer_earns_what_it_earns_in_the_notebook(answer: Answer) -> None:
-    result, checked = graded(answer.exercise, answer.text), check(answer.exercise, answer.text, seed=1)
+def test_an_answer_earns_what_it_earns_in_the_notebook(answer: Answer, examiner: Examiner) -> None:
+    result, checked = asked(examiner, answer.exercise, answer.text), check(answer.exercise, answer.text, seed=1)
     assert result.points == checked.points, str(result)
     if answer.right:
         assert result.passed
