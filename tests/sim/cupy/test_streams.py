@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -158,3 +159,23 @@ def test_old_streams_and_events_do_no_harm_after_a_reset() -> None:
     new_event.record(new_stream)
     new_event.synchronize()
     assert new_stream.done and new_event.done
+
+
+def test_what_cupy_itself_takes_comes_on_top_of_its_calls(own_device: sim_device.Device) -> None:
+    """On an H200: 4.1 us for ``set`` of page-locked memory in place of 1.9 for the copy, 1.1 and 0.4 for the time
+    between two events, 2.3 and 0.9 for a wait for the device."""
+    here, event = cp.empty(1 << 14, np.float32), cp.cuda.Event()
+    there = np.frombuffer(cp.cuda.alloc_pinned_memory(1 << 16), np.float32, 1 << 14)
+    stream = cp.cuda.Stream(non_blocking=True)
+    event.record(stream)
+
+    def microseconds(call: Callable[[], object]) -> float:
+        cp.cuda.runtime.deviceSynchronize()
+        before = own_device.clock_ns
+        call()
+        return (own_device.clock_ns - before) / 1000
+
+    assert microseconds(lambda: here.set(there, stream)) == pytest.approx(4.08, rel=0.1)
+    assert microseconds(lambda: here.get(stream, out=there, blocking=False)) == pytest.approx(3.88, rel=0.1)
+    assert microseconds(lambda: cp.cuda.get_elapsed_time(event, event)) == pytest.approx(1.06, rel=0.1)
+    assert microseconds(cp.cuda.Device().synchronize) == pytest.approx(2.25, rel=0.15)

@@ -61,6 +61,12 @@ def runtime_call(function: Callable[..., Result], *arguments: Any) -> Result:
         raise _noted(CUDARuntimeError(int(error.code)), error) from None
 
 
+def own_work(constant: str) -> None:
+    """CuPy itself keeps the host, beside the calls that it makes, for a time of the profile's ``host`` part."""
+    here = device()
+    here.host_work(round(here.profile.host[constant]))
+
+
 def from_destructor(call: Callable[[], Any], made_in: Any) -> None:
     """A call that a destructor makes: not while Python shuts down, not when the device of ``made_in`` (its
     :func:`epoch`) is gone, never in the middle of another call, and without an error, for nobody could catch it."""

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from cudalab.sim.cupy._base import catalogue
-from cudalab.sim.cupy._base.call import on_device
+from cudalab.sim.cupy._base.call import on_device, own_work
 from cudalab.sim.cupy._base.device_array import DeviceArray
 from cudalab.sim.cupy._core import layout, types
 from cudalab.sim.cupy._core.operation import Fill, Operand, Work, enqueue
@@ -223,6 +223,7 @@ class ndarray(DeviceArray):
         with on_device(self.data.device_id):
             if self.size:
                 source = self if self._contiguous(order) else self.copy(order=order)
+                own_work("array_copy")
                 source.data.copy_to_host_async(target.ctypes.data, source.nbytes, stream)
             if blocking:
                 (get_current_stream() if stream is None else stream).synchronize()
@@ -256,6 +257,7 @@ class ndarray(DeviceArray):
         refuse_capture("H2D", stream)
         with on_device(self.data.device_id):
             stream = stream if stream is not None else get_current_stream()
+            own_work("array_copy")
             self.data.copy_from_host_async(source.ctypes.data, self.nbytes, stream)
             if source is not arr:
                 pinned_memory.keep_until(stream.record(), source)

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 from cudalab.sim.cupy._base import catalogue
+from cudalab.sim.cupy._base.call import own_work
 from cudalab.sim.cupy.cuda import runtime
 
 _CAPABILITY = (75, 76)  # cudaDevAttrComputeCapabilityMajor and -Minor, which CuPy does not name
@@ -71,6 +72,7 @@ class Device:
 
     def synchronize(self) -> None:
         """Wait for all work on the device."""
+        own_work("device_object")
         with self:
             runtime.deviceSynchronize()
 

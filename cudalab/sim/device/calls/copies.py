@@ -219,15 +219,18 @@ class CopyCalls(CallGroup):
             duration = transfers.bus_copy(self.state.profile, src.bytes, "h2d")
             self._issue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken)
             return
-        if asynchronous and src.bytes <= host["staging_limit"]:
+        if src.bytes <= host["staging_limit"]:
             time = host["staging_start"] + _SMALL * host["staging_small_byte"]
             time += (src.bytes - _SMALL) * host["staging_byte"]
             duration = transfers.bus_copy(self.state.profile, src.bytes, "h2d")
             self._make_room_for_staging(src.bytes)
-            last_piece = round(time) + transfers.bus_copy(self.state.profile, _SMALL, "h2d")
-            copy = self._issue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken, last_piece)
+            behind = transfers.bus_copy(self.state.profile, _SMALL, "h2d") if asynchronous else 0  # the last piece
+            staging = round(time) + behind
+            copy = self._issue_copy(f"{name} H2D pageable", stream, dst, src, "h2d", duration, taken, staging)
             self._staged.append(copy)
             self.state.spend(time)
+            if not asynchronous and not copy.done:  # another copy has the engine
+                self.state.wait(copy)
             return
         self.state.spend(host["staging_start"])
         duration = transfers.staged_copy(self.state.profile, src.bytes, "h2d")
