@@ -41,6 +41,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from cuda.bindings.runtime import cudaError_t
 
 from cudalab.checks.bench import CHECK_TIME, Bench, Known, Stop, poison
 from cudalab.checks.gate import Gate
@@ -365,6 +366,12 @@ class Trial:
             elif entry.name == "stream_destroy":
                 streams.discard(entry.arguments["stream"])
         return len(memory), len(streams)
+
+    @property
+    def refused(self) -> list[str]:
+        """The errors that the function's calls returned, in order, without the answers of queries."""
+        entries = self.device.log.entries[self._entered :]
+        return [cudaError_t(one.error).name for one in entries if one.error and one.name not in QUERIES]
 
     @property
     def synchronizes(self) -> bool:

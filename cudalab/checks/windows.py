@@ -61,16 +61,22 @@ def expect_window(
     hit: int = PERSISTING,
     miss: Sequence[int] = (NORMAL, STREAMING),
     what: str = "the stream",
+    refused: Sequence[str] = (),
 ) -> None:
     """Findings where a window is not one over the first ``size`` bytes of ``array`` with these properties. ``miss``:
-    those that are right."""
+    those that are right; ``refused``: the errors that the answer's calls returned."""
     if found is None:
-        bench.find(
-            "correctness", "no window", f"{what} has no access policy window", look="cudaStreamSetAttribute, its code"
+        why = f": a call returned {refused[-1]}" if refused else ""
+        look = (
+            "what a window may be: at most accessPolicyMaxWindowSize bytes, a hitRatio from 0 to 1" if refused else ""
         )
+        text = f"{what} has no access policy window{why}"
+        bench.find("correctness", "no window", text, look=look or "cudaStreamSetAttribute, and what it returns")
         return
     if (found.start, found.size) != (array.data.ptr, size):
-        text = f"the window of {what} begins {found.start - array.data.ptr} bytes behind the array's begin and has "
+        apart = found.start - array.data.ptr
+        start = "where the array does" if not apart else f"{abs(apart)} bytes {'behind' if apart > 0 else 'before'} it"
+        text = f"the window of {what} begins {start} and has "
         mistake = ""
         if found.size != size and found.size == array.size:
             mistake = "num_bytes counts elements: it is array.size, where bytes are wanted"

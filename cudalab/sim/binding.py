@@ -13,7 +13,7 @@ import inspect
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, ParamSpec, Protocol
 
 import numpy as np
@@ -118,6 +118,13 @@ def answering(
         return mark
 
     return api
+
+
+def document(functions: dict[str, Any], real: ModuleType) -> None:
+    """``help`` shows what the real module says of a function: the signature, what it does, and what it returns."""
+    for name, function in functions.items():
+        if isinstance(function, FunctionType) and not function.__doc__ and hasattr(real, name):
+            function.__doc__ = getattr(real, name).__doc__
 
 
 def known_device(number: Any, wrong: cudaError_t = cudaError_t.cudaErrorInvalidDevice) -> int:

@@ -101,6 +101,21 @@ def test_what_runs_still_runs_on_every_device_when_it_is_asked() -> None:
         assert not StreamBench(find("14.count-done"), wrong, seed=seed, profile=device).run().passed
 
 
+def test_a_window_that_is_refused_is_reported_with_the_code() -> None:
+    text = TASKS["05.window"][1].solution
+    assert "hitRatio = 1.0" in text or "1.0" in text, text
+    (finding,) = verdict("05.window", text.replace("1.0", "1.5")).findings
+    assert finding.rule == "no window" and "a call returned cudaErrorInvalidValue" in finding.text
+    (finding,) = verdict("05.window", text.replace("array.nbytes", "array.nbytes // 2")).findings
+    assert "begins where the array does and has" in finding.text
+
+
+def test_a_set_aside_that_is_wrong_is_all_that_is_said() -> None:
+    text = "def reserve(wanted):\n    kind = cudart.cudaLimit.cudaLimitPersistingL2CacheSize\n"
+    text += "    cudart.cudaDeviceSetLimit(kind, wanted)\n    return cudart.cudaDeviceGetLimit(kind)[1]\n"
+    assert {finding.rule for finding in verdict("05.aside", text).findings} == {"wrong set-aside"}
+
+
 def test_a_wait_that_comes_too_early_in_each_round_is_not_called_late() -> None:
     solution = TASKS["14.pieces"][1].solution
     record, wait = "        ready.record(a)\n", "        b.wait_event(ready)\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+from types import FunctionType
 
 import numpy as np
 import pytest
@@ -375,3 +376,11 @@ def test_a_batch_needs_a_stream_and_an_order_for_its_sources():
     np.testing.assert_array_equal(back, np.roll(host, 8))
     for wrong, handle in (([order], 0), ([real.cudaMemcpyAttributes()], stream)):
         assert cudart.cudaMemcpyBatchAsync(*arguments, wrong, [0], 1, handle) == (INVALID,)
+
+
+def test_help_says_what_a_function_takes_and_returns():
+    for name in dir(cudart):
+        if name.startswith("cuda") and isinstance(getattr(cudart, name), FunctionType):
+            assert getattr(cudart, name).__doc__, name
+    assert cudart.cudaGraphGetEdges.__doc__.startswith("cudaGraphGetEdges(graph")
+    assert "Returns\n-------\ncudaError_t" in cudart.cudaGraphGetEdges.__doc__

@@ -261,7 +261,7 @@ FOUND = Gate(
     look="in a phase with a table: its window; in one without: what the phases before have left in the L2",
 )
 PERSISTS = Gate(
-    "what persists when a phase begins that does not use it, or all is done (% of the L2)",
+    "what persists when a phase begins without the table before it, or all is done (% of the L2)",
     points=1,
     most=0,
     baseline=88,

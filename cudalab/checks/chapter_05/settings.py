@@ -43,7 +43,7 @@ def _fit(bench: StreamBench) -> None:
             array, stream = cupy.empty(size // 4, np.float32), trial.stream("the stream")
             trial.call(stream, array)
             covered, found = min(array.nbytes, longest_window(trial)), window_of(trial, stream)
-            expect_window(bench, found, array, size=covered, ratio=None)
+            expect_window(bench, found, array, size=covered, ratio=None, refused=trial.refused)
             if found is None:
                 raise Stop
             aside = l2_of(trial).set_aside
@@ -172,8 +172,10 @@ def _share(bench: StreamBench) -> None:
             streams = [trial.stream(f"stream {number}") for number in range(len(shares))]
             trial.call(streams, tables)
             windows = [window_of(trial, stream) for stream in streams]
+            refused = trial.refused
             for number, (window, table) in enumerate(zip(windows, tables, strict=True)):
-                expect_window(bench, window, table, size=table.nbytes, ratio=None, what=f"stream {number}")
+                what = f"stream {number}"
+                expect_window(bench, window, table, size=table.nbytes, ratio=None, what=what, refused=refused)
             found = [window for window in windows if window is not None]
             if len(found) < len(windows) or l2_of(trial).set_aside != room:
                 if l2_of(trial).set_aside != room:

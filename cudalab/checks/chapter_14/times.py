@@ -96,7 +96,7 @@ def _no_run(bench: StreamBench, runs: list[_Run]) -> None:
         bench.find(
             "correctness",
             "no warm-up",
-            "no pair of events has launches between it, and none of them the first",
+            "each pair of events has the very first launch between its two, or no launch at all",
             look="launch once before anything is timed; event.record(stream) before and behind a later launch",
         )
 

@@ -38,6 +38,7 @@ def _aside(bench: StreamBench) -> None:
             if l2_of(trial).set_aside != right:
                 text = f"{l2_of(trial).set_aside:,} bytes are set aside; wanted are {right:,}"
                 bench.find("correctness", "wrong set-aside", text, look="min(wanted, …): more than the most is refused")
+                continue  # what it returns follows from that
             known = (Known("it is what was asked for, not what was given", np.array(wanted)),) if wanted else ()
             trial.expect_value(right, known=known, look="cudaDeviceGetLimit: its second value")
 
@@ -48,7 +49,7 @@ def _window(bench: StreamBench) -> None:
             array = cupy.zeros(bench.between(1000, 9000), dtype)
             stream = trial.stream("the stream")
             trial.call(stream, array)
-            expect_window(bench, window_of(trial, stream), array, size=array.nbytes)
+            expect_window(bench, window_of(trial, stream), array, size=array.nbytes, refused=trial.refused)
 
 
 def _ratio(bench: ValueBench) -> None:
@@ -67,7 +68,9 @@ def _passing(bench: StreamBench) -> None:
             array = cupy.empty(bench.between(100, 900) * 256 if more is None else longest // 4 + more, np.float32)
             trial.call(stream, array)
             size = min(array.nbytes, longest)
-            expect_window(bench, window_of(trial, stream), array, size=size, hit=STREAMING, miss=(STREAMING, NORMAL))
+            miss, refused = (STREAMING, NORMAL), trial.refused
+            found = window_of(trial, stream)
+            expect_window(bench, found, array, size=size, hit=STREAMING, miss=miss, refused=refused)
 
 
 def _finish(bench: StreamBench) -> None:

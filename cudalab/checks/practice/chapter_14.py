@@ -80,6 +80,7 @@ def _rate(bench: StreamBench) -> None:
         right = there.nbytes / cupy.cuda.get_elapsed_time(start, end) / 1e6
         known = (
             Known("the milliseconds are taken for microseconds", np.asarray(1000 * right)),
+            Known("milliseconds are taken for seconds", np.asarray(right / 1000)),
             Known("bytes for each millisecond, not GB for each second", np.asarray(1e6 * right)),
         )
         look = "the unit of get_elapsed_time: 1 GB/s is a million bytes in a millisecond"
@@ -105,6 +106,7 @@ def _one_pair(bench: StreamBench, trial: Trial, launches: int) -> None:
         return
     ((first, last, milliseconds),) = trial.elapsed
     timed = [k for k in trial.kernels() if first.sequence < k.sequence < last.sequence]
+    before = [k for k in trial.kernels() if k.sequence < first.sequence]
     if any(mark.stream is not kernel.stream for mark in (first, last) for kernel in trial.kernels()):
         bench.find(
             "correctness", "wrong stream", "an event is in another stream than the launches", look="record(stream)"
@@ -112,6 +114,9 @@ def _one_pair(bench: StreamBench, trial: Trial, launches: int) -> None:
     elif len(timed) != launches:
         text = f"launches between the two events: {len(timed)}; wanted: {launches}"
         bench.find("correctness", "wrong launches", text, look="what stands between the two records")
+    elif not before:
+        text = "the very first launch is among those that were timed"
+        bench.find("correctness", "no warm-up", text, look="one launch before the first record, which is not timed")
     else:
         right = 1000 * milliseconds / launches
         known = (

@@ -54,7 +54,7 @@ def _capture(bench: StreamBench) -> None:
             trial.call(work, stream)
             graph = _graph(bench, trial)
             trial.expect(
-                "what the capture itself has added", total, np.zeros(1, np.float32), look="nothing runs in a capture"
+                "total, when the capture has ended,", total, np.zeros(1, np.float32), look="nothing runs in a capture"
             )
             for _ in range(2):
                 graph.launch(stream)
@@ -75,7 +75,9 @@ def _replay(bench: StreamBench) -> None:
     with bench.case(f"{frames} frames") as trial:
         total = _number(trial)
         trial.call(_add(trial, total, total, 1), frames, trial.stream("the stream"))
-        trial.expect("the sum over all frames", total, np.full(1, frames, np.float32), look="one launch for each frame")
+        trial.expect(
+            "total, after all frames,", total, np.full(1, frames, np.float32), look="one launch for each frame"
+        )
         made = sum(call.name == "graph_instantiate" for call in trial.calls)
         launched = sum(call.name == "graph_launch" for call in trial.calls)
         bench.measure(MADE, made)
@@ -90,6 +92,10 @@ def _join(bench: StreamBench) -> None:
         _, graph = cudaGraphCreate(0)
         five = [cudaGraphAddEmptyNode(graph, None, 0)[1] for _ in range(5)]
         trial.call(graph, five)
+        if refused := trial.refused:
+            text = f"a call returned {refused[0]}"
+            look = "the error code: each edge may be added once, and no node depends on itself"
+            bench.find("soundness", refused[0], text, look=look)
         _, first, second, _, count = cudaGraphGetEdges(graph, 32)
         place = {int(node): number for number, node in enumerate(five)}
         edges = {(place[int(a)], place[int(b)]) for a, b in zip(first[:count], second[:count], strict=True)}

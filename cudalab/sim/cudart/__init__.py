@@ -251,6 +251,7 @@ from cudalab.sim.cudart.user_objects import (
 )
 
 globals().update(_binding.taken_over(_real))
+_binding.document(globals(), _real)
 
 
 def __getattr__(name: str) -> Any:

@@ -279,6 +279,7 @@ from cudalab.sim.driver.user_objects import (
 )
 
 globals().update(_binding.taken_over(_real))
+_binding.document(globals(), _real)
 
 
 def __getattr__(name: str) -> Any:

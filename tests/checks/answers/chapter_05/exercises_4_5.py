@@ -152,7 +152,7 @@ ANSWERS_05_4 = table(
 # --- 05.5 ---
 
 _HITS = "look-ups that hit, over those that could, from the third launch of a phase on (%)"
-_PERSISTS = "what persists when a phase begins that does not use it, or all is done (% of the L2)"
+_PERSISTS = "what persists when a phase begins without the table before it, or all is done (% of the L2)"
 _TABLE = "the part of a table that persists, from its third launch on, to the end of the last of its phases (%)"
 _RESETS = "resets beyond one for each time that a table is done with"
 _WAITS = "waits of the host, beyond one for each time that a table is done with"

@@ -38,6 +38,13 @@ WRONG = (
     *table(
         "14.rate",
         Wrong("as if in microseconds", (("1e6", "1e3"),), "correctness", "wrong values", mistake="microseconds"),
+        Wrong(
+            "as if in seconds",
+            (("1e6", "1e9"),),
+            "correctness",
+            "wrong values",
+            mistake="milliseconds are taken for seconds",
+        ),
         Wrong("read too early", (("    end.synchronize()\n", ""),), "soundness", "cudaErrorNotReady"),
         Wrong(
             "waits for the first only", (("end.synchronize", "start.synchronize"),), "soundness", "cudaErrorNotReady"
@@ -52,6 +59,12 @@ WRONG = (
             (("    launch(stream)\n    start.record(stream)\n", "    start.record(stream)\n    launch(stream)\n"),),
             "correctness",
             "wrong launches",
+        ),
+        Wrong(
+            "no warm-up",
+            (("    launch(stream)\n    start.record(stream)\n", "    start.record(stream)\n"),),
+            "correctness",
+            "no warm-up",
         ),
         Wrong("the current stream", (("record(stream)", "record()"),), "correctness", "wrong stream"),
     ),

@@ -68,6 +68,12 @@ WRONG = (
             "missing edge",
         ),
         Wrong(
+            "the last waits for itself: refused",
+            (("four, [last] * 4, None, 4", "five, [last] * 5, None, 5"),),
+            "soundness",
+            "cudaErrorInvalidValue",
+        ),
+        Wrong(
             "the four in a chain",
             (("graph, four, [last] * 4, None, 4)", "graph, five[:-1], five[1:], None, 4)"),),
             "correctness",
