@@ -221,9 +221,11 @@ class DeviceState:
         self.traces += 1
         if self.traces == 1:
             self._trace_lines, self._trace_calls = lines, 0
+            self.scheduler.traced = not self.recorder.on
 
     def trace_closed(self) -> None:
         self.traces -= 1
+        self.scheduler.traced = self.scheduler.traced and self.traces > 0
 
     def spend_on_trace(self) -> None:
         """The host time that an open trace takes for one call and the lines before it; the first two take longer. A

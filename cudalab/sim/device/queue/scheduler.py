@@ -83,6 +83,8 @@ class Scheduler:
         self._ready_now: deque[Operation] = deque()
         self._passing_on = False
         self._switch = round(profile.device["engine_switch"])
+        self._trace_switch = round(profile.device["trace_switch"])
+        self.traced = False  # by a trace of the program
         self._submit = round(profile.device["submit"])
         self.implicit = ImplicitOrder(profile, self._released_by_blocks) if ImplicitOrder.wanted(profile) else None
         """Implicit synchronization of early devices; ``None`` on others."""
@@ -369,8 +371,10 @@ class Scheduler:
         """``operation`` has nothing left to wait for; ``cause`` came last."""
         time = now = self.loop.now
         if operation.engine in ("h2d", "d2h") and cause.lane not in ("", operation.engine):
-            # a copy engine is told by another engine; kernels wait for copies at no cost
+            # a copy engine is told by another engine; kernels wait for copies at no cost, but in a trace
             time += 0 if operation.work.comes_with_commands else self._switch
+        elif self.traced and operation.engine == "sm" and cause.lane in ("h2d", "d2h"):
+            time += self._trace_switch
         time += operation.delay
         if time > operation.earliest:
             operation.wait_reason, operation.wait_cause = rule, cause
