@@ -1,6 +1,7 @@
 """What there is to answer, what is answered, what comes next; and the page that says so."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from cudalab.course import progress, start_page
 from cudalab.course.outline import comes_next, outline
 from cudalab.course.progress import Progress
 from cudalab.course.working_copy import WorkingCopy
+from cudalab.dev.notebook_format import read
 
 ROOT = Path(__file__).parents[2]
 CHAPTER = "notebooks/04_device_memory.ipynb"
@@ -44,6 +46,23 @@ def finish(copy, note, part):
 
     for kind, name, item in _items(part.name, copy.edition(part.name)):
         note(name, kind, item, "some answer")
+
+
+def test_minutes_of_the_map_are_those_that_the_chapters_state_and_the_paths_their_sums(copy):
+    paths = {path.name[:2]: path for path in (ROOT / "notebooks").glob("[0-9]*.ipynb")}
+    texts = {number: "".join(cell.source for cell in read(path).cells) for number, path in paths.items()}
+    minutes = {chapter.number: chapter.minutes for chapter in outline(copy)}
+    assert len(minutes) == 22
+    for number, text in texts.items():
+        stated = re.search(r"About (\d+) minutes", text)
+        assert stated and int(stated[1]) == minutes[number], number
+    found = re.findall(r"\((\d+) minutes\): ([\d, ]+)\.(.*)", texts["00"])
+    assert len(found) == 3
+    for total, chapters, rest in found:
+        whole = sum(minutes[number] for number in chapters.split(", "))
+        assert int(total) == whole
+        for without, left in re.findall(r"Today without ([\d and]+), in (\d+) minutes", rest):
+            assert int(left) == whole - sum(minutes[number] for number in re.findall(r"\d\d", without))
 
 
 def test_map_of_the_first_notebook_lists_every_notebook_and_every_exercise_counts(copy):

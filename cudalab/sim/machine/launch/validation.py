@@ -129,14 +129,14 @@ def _check_shared(kernel: Kernel, shared: int, limits: DeviceLimits, opted_in: i
         raise LaunchError(
             INVALID_VALUE,
             f"a block asks for {static}{shared} bytes of shared memory; the device has at most "
-            f"{limits.shared_per_block_optin} (227 KB) a block. Use a smaller tile.",
+            f"{limits.shared_per_block_optin} ({limits.shared_per_block_optin >> 10} KB) a block. Use a smaller tile.",
         )
     allowed = max(limits.shared_per_block - kernel.static_shared, opted_in)
     if shared > allowed:
         raise LaunchError(
             INVALID_VALUE,
             f"a block asks for {static}{shared} bytes of dynamic shared memory; without opting in a block may use "
-            f"{limits.shared_per_block} (48 KB) in all. Set the kernel's limit first: "
+            f"{limits.shared_per_block} ({limits.shared_per_block >> 10} KB) in all. Set the kernel's limit first: "
             f"kernel.max_dynamic_shared_size_bytes = {shared} in CuPy, or "
             "cudaFuncAttributeMaxDynamicSharedMemorySize.",
         )
