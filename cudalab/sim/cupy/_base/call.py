@@ -64,7 +64,7 @@ def runtime_call(function: Callable[..., Result], *arguments: Any) -> Result:
 def own_work(constant: str) -> None:
     """CuPy itself keeps the host, beside the calls that it makes, for a time of the profile's ``host`` part."""
     here = device()
-    here.host_work(round(here.profile.host[constant]))
+    runtime_call(here.host_work, round(here.profile.host[constant]))
 
 
 def from_destructor(call: Callable[[], Any], made_in: Any) -> None:
