@@ -148,7 +148,8 @@ def store(runs: Iterable[Path]) -> None:
     for run in runs:
         for case in ElementTree.parse(run).iter("testcase"):
             properties = _properties(case)
-            measured[properties[_COST_KEY]].append(float(properties[_PROCESSOR]))
+            if _COST_KEY in properties:  # not what an interrupted run left unfinished
+                measured[properties[_COST_KEY]].append(float(properties[_PROCESSOR]))
     collected = _Collected()
     with redirect_stdout(io.StringIO()):
         pytest.main(["--collect-only", "-qq"], plugins=[collected])
