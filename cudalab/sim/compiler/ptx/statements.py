@@ -115,6 +115,8 @@ class StatementReader:
             if not isinstance(guard, Register) or guard.type != "pred":
                 raise self.error(f"the guard {guard} is not a predicate register")
         opcode = self.next()
+        if opcode.startswith("cudalab."):
+            raise self.error(f"{opcode} is no instruction of PTX (passes of the compiler put it into a program)")
         if opcode == "call" or opcode.startswith("call."):
             operands = self.call_operands()
         else:

@@ -10,7 +10,7 @@ import pytest
 from cudalab.sim.compiler import CompileError, compile_ptx
 from cudalab.sim.compiler.build import build_program
 from cudalab.sim.compiler.lowering import TABLE, Row
-from cudalab.sim.compiler.passes.suspension import PREREQUISITE_DONE
+from cudalab.sim.compiler.passes.suspension import INTERLEAVE, POLL, PREREQUISITE_DONE
 from cudalab.sim.compiler.ptx.errors import UnsupportedInstruction
 from tests import slices
 from tests.sim.compiler.opcodes import control, suite
@@ -130,6 +130,12 @@ def test_an_opcode_outside_the_table_is_named_with_its_line(instruction: str) ->
         build_program(text)
     assert caught.value.opcode == opcode
     assert caught.value.location is not None and caught.value.location.line == 9
+
+
+@pytest.mark.parametrize("opcode", [PREREQUISITE_DONE, INTERLEAVE, POLL])
+def test_an_opcode_of_the_compilers_own_is_no_instruction(opcode: str) -> None:
+    with pytest.raises(CompileError, match=rf"{opcode} is no instruction of PTX"):
+        compile_ptx(MODULE.replace("INSTRUCTION", f"{opcode} %p1;"))
 
 
 def test_the_compiler_reports_it_as_an_error_in_the_source() -> None:

@@ -169,17 +169,17 @@ def test_without_concurrent_kernels_kernels_wait_for_each_other(program):
     assert bench.ended.blockers[second] is first
 
 
-# -- devices of old ----------------------------------------------------------------------------------------------------
+# -- early devices -----------------------------------------------------------------------------------------------------
 
 
-def test_depth_first_on_a_device_of_old_keeps_kernels_apart(program):
+def test_depth_first_on_an_early_device_keeps_kernels_apart(program):
     """The copy out of the first stream asks whether its kernel has ended, and holds up the next launch until then."""
     _, kernels, _ = sample(program, "legacy", "depth")
     assert kernels[1].start >= kernels[0].end
     assert not overlap(*kernels)
 
 
-def test_breadth_first_on_a_device_of_old_overlaps_kernels(program):
+def test_breadth_first_on_an_early_device_overlaps_kernels(program):
     _, kernels, copies_out = sample(program, "legacy", "breadth")
     assert overlap(*kernels)
     assert copies_out[0].start >= kernels[1].start, "all blocks of all launches issued before have started"
