@@ -7,6 +7,7 @@ simulated device, within their arrays, get so far.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,17 @@ from cudalab.checks.answer import Answer
 from cudalab.checks.bench import Buffer, KernelBench
 from cudalab.checks.exercise import Exercise, Finding, PartResult, Result
 from cudalab.checks.work import Needs
+
+_WITHOUT_ASKING = 48 << 10
+"""Bytes of dynamic shared memory that every launch may have."""
+
+
+def real_cupy() -> Any:
+    """CuPy, told to keep what it compiles in memory: a question may write no file."""
+    os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
+    import cupy
+
+    return cupy
 
 
 class GpuBench(KernelBench):
@@ -42,6 +54,8 @@ class GpuBench(KernelBench):
         """Launch the answer and wait for it. Nothing is counted, and no order is followed."""
         self._case, self._ran = case, False
         passed = tuple(np.uint64(a.pointer) if isinstance(a, Buffer) else a for a in arguments)
+        if shared > _WITHOUT_ASKING:
+            self._function.max_dynamic_shared_size_bytes = shared
         self._function(tuple(grid), tuple(block), passed, shared_mem=shared)
         self._cupy.cuda.Device().synchronize()
         self._ran = True
@@ -62,10 +76,12 @@ def on_gpu(result: Result, exercise: Exercise, answer: Answer, cupy: Any, *, tim
     """``result``, without its points where the GPU's values are wrong, or where the launch fails there."""
     if any(part.findings or part.skipped for part in result.parts if part.name != "efficiency"):
         return result
+    cuda = cupy.cuda
+    failures = (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError, cuda.compiler.CompileException)
     bench = GpuBench(exercise, answer, cupy, seed=result.seed, time_limit=time_limit)
     try:
         findings = bench.run().findings
-    except cupy.cuda.runtime.CUDARuntimeError as error:
+    except failures as error:
         findings = (Finding("correctness", "error", str(error)),)
     wrong = tuple(replace(one, text=f"on the GPU: {one.text}") for one in findings if one.part == "correctness")
     if not wrong:

@@ -18,7 +18,7 @@ import cudalab
 from cudalab.checks.bench import KernelBench
 from cudalab.checks.exercise import Exercise, Finding, PartResult, Result
 from cudalab.grading.fingerprint import fingerprint
-from cudalab.grading.gpu import on_gpu
+from cudalab.grading.gpu import on_gpu, real_cupy
 from cudalab.grading.host_answer import NotGraded, run_host_answer
 from cudalab.grading.kernel_answer import Unreadable, read_kernel
 from cudalab.grading.limits import Limits
@@ -112,9 +112,7 @@ def grade(question: Question, exercise: Exercise) -> Outcome:
     bench = KernelBench(exercise, answer, seed=question.seed, time_limit=_SHARE * limits.seconds)
     result = bench.run()
     if question.gpu:
-        import cupy
-
-        result = on_gpu(result, exercise, answer, cupy, time_limit=_SHARE * limits.seconds)
+        result = on_gpu(result, exercise, answer, real_cupy(), time_limit=_SHARE * limits.seconds)
     return record(result, fingerprint(bench.program.ptx) if bench.program else [])
 
 

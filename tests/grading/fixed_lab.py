@@ -3,6 +3,9 @@
     python -m tests.grading.fixed_lab --store      # anew: the answers of today's tables, and their scores
     python -m tests.grading.fixed_lab --confirm    # all of it on this machine, which is noted where all is the same
 
+``--jobs`` grades as many answers at a time, ``--no-jail`` those in Python where bubblewrap does not work, and ``--out``
+writes another file, also where scores differ: then it says by answer what they were before and are now.
+
 ``docs/evidence/2026-11-23-scores.json`` has the answers as they were handed in, right, wrong and cheating, kernels and
 Python; for each the seed, the points, the rules that it breaks and what each gate has measured; and the machines on
 which all of that came out. After a change to a check that changes scores, or counts, store it anew.
@@ -11,12 +14,16 @@ which all of that came out. After a change to a check that changes scores, or co
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import platform
+import queue
 import subprocess
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +31,9 @@ from cudalab.checks import find
 from cudalab.grading.examiner import Examiner
 from cudalab.grading.limits import Limits
 from cudalab.grading.messages import Outcome, Question, ResultRecord
+from cudalab.sim.compiler.frontend import headers
 from cudalab.sim.compiler.object_code import host_features, lanes_of_host
+from cudalab.sim.compiler.processes import jail
 from tests.checks.answers.answer import ROOT, Answer
 from tests.checks.test_exercises import ANSWERS
 from tests.grading.handed_in import CACHE
@@ -69,9 +78,32 @@ def score(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def graded(examiner: Examiner, lab: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def graded(examiner: Examiner, lab: Iterable[dict[str, Any]], *, jailed: bool = True) -> list[dict[str, Any]]:
     """The score of each answer, here and now."""
-    return [score(examiner.ask(Question(one["exercise"], one["text"], one["seed"], Limits()))) for one in lab]
+    asked = [Question(one["exercise"], one["text"], one["seed"], Limits(), jailed=jailed) for one in lab]
+    return [score(examiner.ask(one)) for one in asked]
+
+
+def graded_by(jobs: int, lab: list[dict[str, Any]], *, jailed: bool) -> list[dict[str, Any]]:
+    """The score of each answer, ``jobs`` at a time."""
+    free: queue.SimpleQueue[Examiner] = queue.SimpleQueue()
+    examiners = [Examiner(CACHE) for _ in range(jobs)]
+    for examiner in examiners:
+        free.put(examiner)
+
+    def one_graded(one: dict[str, Any]) -> dict[str, Any]:
+        examiner = free.get()
+        try:
+            return graded(examiner, [one], jailed=jailed)[0]
+        finally:
+            free.put(examiner)
+
+    try:
+        with ThreadPoolExecutor(jobs) as threads:
+            return list(threads.map(one_graded, lab))
+    finally:
+        for examiner in examiners:
+            examiner.stop()
 
 
 def machine() -> dict[str, Any]:
@@ -91,7 +123,25 @@ def machine() -> dict[str, Any]:
         "processors": os.cpu_count(),
         "system": platform.platform(),
         "python": platform.python_version(),
+        "libraries": {name: metadata.version(name) for name in ("numpy", "llvmlite", "msgspec")},
+        "nvrtc": _compiler(),
+        "walls": jail.kinds(),
     }
+
+
+def _compiler() -> dict[str, str]:
+    """NVRTC: what its package says, and what the file holds."""
+    library = headers.nvrtc_library()
+    named = [one for one in ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13") if _installed(one)]
+    digest = hashlib.blake2b(library.read_bytes(), digest_size=8).hexdigest() if library else ""
+    return {"package": metadata.version(named[0]) if named else "", "digest": digest}
+
+
+def _installed(package: str) -> bool:
+    try:
+        return bool(metadata.version(package))
+    except metadata.PackageNotFoundError:
+        return False
 
 
 def _lines(path: str) -> list[str]:
@@ -107,6 +157,9 @@ def main() -> None:
     how = parser.add_mutually_exclusive_group(required=True)
     how.add_argument("--store", action="store_true", help="the answers of today's tables, and their scores")
     how.add_argument("--confirm", action="store_true", help="grade what is stored, and note this machine")
+    parser.add_argument("--jobs", type=int, default=1, help="answers at a time (default: %(default)s)")
+    parser.add_argument("--no-jail", action="store_true", help="answers in Python without bubblewrap")
+    parser.add_argument("--out", type=Path, default=STORED, help="where it is written (default: %(default)s)")
     args = parser.parse_args()
     known = {} if args.store else json.loads(STORED.read_text(encoding="utf-8"))
     lab = known.get("lab") or [
@@ -114,18 +167,21 @@ def main() -> None:
         for exercise in EXERCISES
         for answer in chosen(exercise)
     ]
-    examiner = Examiner(CACHE)
-    try:
-        scores = graded(examiner, lab)
-    finally:
-        examiner.stop()
-    differ = [one["name"] for one, now in zip(lab, scores, strict=True) if one.setdefault("score", now) != now]
+    scores = graded_by(args.jobs, lab, jailed=not args.no_jail)
+    differ = [one for one, now in zip(lab, scores, strict=True) if one.setdefault("score", now) != now]
+    machines = [*known.get("machines", []), {**machine(), "jobs": args.jobs, "jailed": not args.no_jail}]
     if differ:
-        raise SystemExit(f"other scores on this machine: {', '.join(differ)}")
-    machines = [*known.get("machines", []), machine()]
-    lines = [",\n".join(json.dumps(one, ensure_ascii=False) for one in each) for each in (machines, lab)]
-    STORED.write_text(f'{{"machines": [\n{lines[0]}\n],\n"lab": [\n{lines[1]}\n]}}\n', encoding="utf-8")
+        here = [{**one, "here": now} for one, now in zip(lab, scores, strict=True) if one in differ]
+        if args.out != STORED:
+            _write(args.out, machines, here)
+        raise SystemExit(f"other scores on this machine: {', '.join(one['name'] for one in differ)}")
+    _write(args.out, machines, lab)
     print(f"{len(lab)} answers, {sum(one['score']['points'] for one in lab):g} points, on {machines[-1]['processor']}")
+
+
+def _write(path: Path, machines: list[dict[str, Any]], lab: list[dict[str, Any]]) -> None:
+    lines = [",\n".join(json.dumps(one, ensure_ascii=False) for one in each) for each in (machines, lab)]
+    path.write_text(f'{{"machines": [\n{lines[0]}\n],\n"lab": [\n{lines[1]}\n]}}\n', encoding="utf-8")
 
 
 if __name__ == "__main__":

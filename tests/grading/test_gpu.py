@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +16,7 @@ from cudalab.checks.session import simulated
 from cudalab.grading.gpu import on_gpu
 from cudalab.sim import cupy
 from tests.checks.answers.answer import solution_of
+from tests.grading import gpu_lab
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +47,46 @@ def test_a_kernel_that_is_wrong_there_loses_them() -> None:
 def test_an_error_there_is_told() -> None:
     _, second = _both(solution_of("04.1").replace("y[n - 1 - i]", "y[(1 << 28) + i]"))
     assert second.points == 0 and "cudaErrorIllegalAddress" in second.findings[0].text
+
+
+def test_a_text_that_does_not_compile_there_is_told() -> None:
+    _, second = _both(solution_of("04.1").replace("if (i < n)", "if (i < no)"))
+    assert second.points == 0 and "on the GPU: " in second.findings[0].text
+
+
+COMPILES = """
+import resource
+from cudalab.grading.gpu import real_cupy
+cuda = real_cupy().cuda
+class Loaded:
+    mapping = property(lambda self: {})
+    def _set_mapping(self, names): pass
+    def load(self, cubin): print("loaded", cubin)
+compiler = cuda.compiler
+compiler._get_nvrtc_version = lambda: (13, 0)
+compiler._get_arch_for_options_for_nvrtc = lambda arch: ("-arch=sm_90", "cubin")
+compiler._preprocess = lambda *given: "13.0"
+compiler._compile_using_nvrtc_no_warning = lambda *given: (b"code", {})
+compiler.function = type("function", (), {"Module": Loaded})
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+compiler._compile_module_with_cache("text", (), arch="90")
+"""
+
+
+def test_the_real_cupy_writes_no_file(tmp_path: Path) -> None:
+    """A question may write none; CuPy keeps compiled code on disk unless it is told otherwise. Left out is what needs a
+    driver: its compiler, and the loading."""
+    pytest.importorskip("cupy")
+    environment = {"CUPY_CACHE_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", COMPILES], env=environment, capture_output=True, text=True)
+    assert (done.stdout, list(tmp_path.iterdir())) == ("loaded b'code'\n", []), done.stderr
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(300)
+def test_a_lab_on_the_gpu(tmp_path: Path) -> None:
+    """All right kernels keep their points there; what is right on the simulated device alone gets none, in time."""
+    assert not gpu_lab.differences(gpu_lab.graded(tmp_path, "--no-jail"))
 
 
 def test_what_the_simulated_device_refused_never_gets_there() -> None:
