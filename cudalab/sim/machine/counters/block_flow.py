@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from cudalab.sim.abi import WARP, SiteKind
 from cudalab.sim.arrays import unique_values
 from cudalab.sim.compiler.program import Site
-from cudalab.sim.machine.trace.requests import Visits, occurrences, stable_order
+from cudalab.sim.machine.trace.requests import Visits, occurrences
 
 END = -1
 """In place of a block: the thread ended."""
@@ -33,9 +33,12 @@ class BlockFlow(Struct):
         for edge, times in other.edges.items():
             self.edges[edge] = self.edges.get(edge, 0.0) + factor * times
         for block, groups in other.rounds.items():
-            mine = self.rounds.setdefault(block, {})
             for numbers, times in groups.items():
-                mine[numbers] = mine.get(numbers, 0.0) + factor * times
+                self.add_rounds(block, numbers, factor * times)
+
+    def add_rounds(self, block: int, numbers: tuple[int, ...], times: float) -> None:
+        groups = self.rounds.setdefault(block, {})
+        groups[numbers] = groups.get(numbers, 0.0) + times
 
     def scale(self, factor: float) -> None:
         self.edges = {edge: times * factor for edge, times in self.edges.items()}
@@ -51,42 +54,62 @@ def block_flow(
     found: Visits,
     thread: np.ndarray,
     weights: np.ndarray,
-) -> BlockFlow:
-    """The ways of the warps in these records; ``loops``: the blocks of each innermost loop; ``weights``: how many warps
-    of the grid each warp stands for, 0 to leave it out."""
+    alone: int,
+) -> tuple[BlockFlow, BlockFlow]:
+    """The ways of all warps in these records, and those of the warp ``alone``.
+
+    Args:
+        sites: of the kernel.
+        loops: the blocks of each innermost loop.
+        found: the visits.
+        thread: of each record, in ascending order.
+        weights: how many warps of the grid each warp stands for.
+        alone: index of a warp, which stands for itself in the second result.
+    """
     is_block = np.array([site.kind == SiteKind.BLOCK for site in sites])
-    chosen = np.flatnonzero(is_block[found.site] & (weights > 0.0)[thread // WARP])
-    out = BlockFlow()
-    if not len(chosen):
-        return out
-    chosen = chosen[stable_order(thread[chosen], len(weights) * WARP)]
-    site, owner, request = found.site[chosen], thread[chosen], found.request[chosen]
-    following = np.append(site[1:], END)
-    following[np.append(owner[1:] != owner[:-1], True)] = END
-    _count_edges(out, len(sites), request, following, found, weights)
-    _count_rounds(out, len(sites), loops, site, owner, weights)
-    return out
+    chosen = np.flatnonzero(is_block[found.site])
+    every, one = BlockFlow(), BlockFlow()
+    if len(chosen):
+        site, owner, request = found.site[chosen], thread[chosen], found.request[chosen]
+        following = np.append(site[1:], END)
+        following[np.append(owner[1:] != owner[:-1], True)] = END
+        _count_edges(every, one, len(sites), request, following, found, weights, alone)
+        _count_rounds(every, one, len(sites), loops, site, owner, weights, alone)
+    return every, one
 
 
 def _count_edges(
-    out: BlockFlow, sites: int, request: np.ndarray, following: np.ndarray, found: Visits, weights: np.ndarray
+    every: BlockFlow,
+    one: BlockFlow,
+    sites: int,
+    request: np.ndarray,
+    following: np.ndarray,
+    found: Visits,
+    weights: np.ndarray,
+    alone: int,
 ) -> None:
     """Each way that a visit of a block goes on counts once, for however many lanes."""
     span = sites + 1
     ways = unique_values(request * span + (following - END))
-    start, end = found.request_site[ways // span], ways % span + END
-    times = np.bincount(start * span + (end - END), weights[found.request_warp[ways // span]], sites * span)
-    for key in np.flatnonzero(times).tolist():
-        out.edges[key // span, key % span + END] = float(times[key])
+    request, end = ways // span, ways % span
+    edge, warp = found.request_site[request] * span + end, found.request_warp[request]
+    for out, times in (
+        (every, np.bincount(edge, weights[warp], sites * span)),
+        (one, np.bincount(edge[warp == alone], minlength=sites * span)),
+    ):
+        for key in np.flatnonzero(times).tolist():
+            out.edges[key // span, key % span + END] = float(times[key])
 
 
 def _count_rounds(
-    out: BlockFlow,
+    every: BlockFlow,
+    one: BlockFlow,
     sites: int,
     loops: Sequence[Iterable[int]],
     site: np.ndarray,
     owner: np.ndarray,
     weights: np.ndarray,
+    alone: int,
 ) -> None:
     """Count the visits of each block while a lane stays in its loop; group lanes by warp, and by how often each lane
     came to the loop before."""
@@ -112,6 +135,8 @@ def _count_rounds(
     bounds = np.flatnonzero(np.append(True, (keys[:3, 1:] != keys[:3, :-1]).any(axis=0))).tolist()
     numbers = keys[3].tolist()
     for begin, end in zip(bounds, [*bounds[1:], len(numbers)], strict=True):
-        groups = out.rounds.setdefault(int(keys[0, begin]), {})
+        block_of, warp_of = int(keys[0, begin]), int(keys[1, begin])
         of_lanes = tuple(numbers[begin:end])
-        groups[of_lanes] = groups.get(of_lanes, 0.0) + float(weights[keys[1, begin]])
+        every.add_rounds(block_of, of_lanes, float(weights[warp_of]))
+        if warp_of == alone:
+            one.add_rounds(block_of, of_lanes, 1.0)

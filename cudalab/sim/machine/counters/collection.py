@@ -44,7 +44,7 @@ from cudalab.sim.machine.counters.metrics import (
     SiteCounts,
 )
 from cudalab.sim.machine.trace.async_records import separate_copies
-from cudalab.sim.machine.trace.requests import Visits, distinct, keep, matrices, passes, visits
+from cudalab.sim.machine.trace.requests import Visits, by_thread, distinct, keep, matrices, passes, visits
 
 _KEPT = 1 << 12
 """Requests kept of a batch of records."""
@@ -55,7 +55,7 @@ class Traced(Struct):
 
     site: np.ndarray
     thread: np.ndarray
-    """Through all blocks; each block padded to whole warps."""
+    """Through all blocks, in ascending order; each block padded to whole warps."""
     address: np.ndarray
     warps: int
     """Warps of all blocks."""
@@ -71,6 +71,7 @@ def join(records: Sequence[np.ndarray], weights: Sequence[float], threads: int, 
     requests of the blocks `wanted` are kept (their index in the grid, -1 for others)."""
     warps_per_block = -(-threads // WARP)
     padded = warps_per_block * WARP
+    records = [by_thread(part) for part in records]
     site = np.concatenate([part["site"] for part in records]).astype(np.int64)
     address = np.concatenate([part["address"] for part in records])
     thread = np.concatenate([part["thread"].astype(np.int64) + i * padded for i, part in enumerate(records)])
@@ -102,7 +103,7 @@ def count(
     if not len(traced.site):
         return counts
     kinds = np.array([site.kind for site in sites])
-    passed = passes(traced.site, traced.thread, len(sites), traced.warps)
+    passed = passes(traced.site, traced.thread, len(sites))
     visit = aligned_visits(traced.site, traced.thread, kinds, traced.warps, passed)
     copies = np.array([site.semantics.asynchronous for site in sites])
     if visit is not None and copies.any():
@@ -141,9 +142,7 @@ def count(
     count_joined(counts, per_site, sites, traced, found, weight, never)
     if flow:
         loops = kernel.timed.innermost_loops
-        counts.flow = block_flow(sites, loops, found, traced.thread, traced.weights)
-        only = (np.arange(traced.warps) == longest).astype(np.float64)
-        counts.longest_flow = block_flow(sites, loops, found, traced.thread, only)
+        counts.flow, counts.longest_flow = block_flow(sites, loops, found, traced.thread, traced.weights, longest)
     if (traced.wanted >= 0).any():
         chosen = np.array([_is_access(site) for site in sites])
         counts.kept.append(keep(found, chosen, traced.wanted, traced.warps_per_block, _KEPT))

@@ -43,7 +43,10 @@ def stable_order(keys: np.ndarray, bound: int) -> np.ndarray:
     """Indices that sort integer `keys` below `bound`, equal ones in their present order.
 
     NumPy sorts 16-bit keys by counting, several times faster than wider ones; wider keys take one pass for 16 bits.
+    Keys are often in order already, as those of threads that ran one after the other.
     """
+    if (keys[1:] >= keys[:-1]).all():
+        return np.arange(len(keys))
     order = np.argsort((keys & 0xFFFF).astype(np.uint16), kind="stable")
     shift = 16
     while bound >> shift:
@@ -55,11 +58,15 @@ def stable_order(keys: np.ndarray, bound: int) -> np.ndarray:
 
 def occurrences(keys: np.ndarray, bound: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """How many equal keys come before each one; and each distinct key with its number of times."""
+    return _occurrences(keys, stable_order(keys, bound))
+
+
+def _occurrences(keys: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same for an order that puts equal keys together."""
     count = len(keys)
     if not count:
         empty = np.zeros(0, np.int64)
         return empty, empty, empty
-    order = stable_order(keys, bound)
     ordered = keys[order]
     first = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     times = np.diff(np.append(first, count))
@@ -79,9 +86,17 @@ class Passes(Struct):
     """How often each of them occurs."""
 
 
-def passes(site: np.ndarray, thread: np.ndarray, sites: int, warps: int) -> Passes:
-    """Count the passes of `thread` (numbered through `warps` warps) through `site`."""
-    return Passes(*occurrences(thread * sites + site, warps * WARP * sites))
+def by_thread(records: np.ndarray) -> np.ndarray:
+    """The records of a block, those of its threads one after the other. At a barrier the threads took turns."""
+    thread = records["thread"]
+    if (thread[1:] >= thread[:-1]).all():
+        return records
+    return records[np.argsort(thread, kind="stable")]
+
+
+def passes(site: np.ndarray, thread: np.ndarray, sites: int) -> Passes:
+    """Count the passes of `thread` through `site`; the records of threads come one after the other."""
+    return Passes(*_occurrences(thread * sites + site, stable_order(site, sites)))
 
 
 def visits(
@@ -178,18 +193,20 @@ def matrices(found: Visits, chosen: np.ndarray) -> Iterator[tuple[np.ndarray, np
     wanted = np.flatnonzero(chosen[found.request_site])
     if not len(wanted):
         return
-    row_of = np.full(found.requests, -1, np.int64)
+    mine = np.flatnonzero(chosen[found.site])
+    row_of = np.zeros(found.requests, np.int64)
     row_of[wanted] = np.arange(len(wanted))
-    row = row_of[found.request]
+    row = row_of[found.request[mine]]
+    place, address = row * WARP + found.lane[mine], found.address[mine]
     for start in range(0, len(wanted), _MATRIX_ROWS):
         stop = min(start + _MATRIX_ROWS, len(wanted))
-        inside = (row >= start) & (row < stop)
-        rows, lanes = row[inside] - start, found.lane[inside]
-        addresses = np.zeros((stop - start, WARP), np.uint64)
-        active = np.zeros((stop - start, WARP), np.bool_)
-        addresses[rows, lanes] = found.address[inside]
-        active[rows, lanes] = True
-        yield wanted[start:stop], addresses, active
+        inside = slice(None) if len(wanted) <= _MATRIX_ROWS else (row >= start) & (row < stop)
+        places = place[inside] - start * WARP
+        addresses = np.zeros((stop - start) * WARP, np.uint64)
+        active = np.zeros((stop - start) * WARP, np.bool_)
+        addresses[places] = address[inside]
+        active[places] = True
+        yield wanted[start:stop], addresses.reshape(-1, WARP), active.reshape(-1, WARP)
 
 
 def distinct(values: np.ndarray, active: np.ndarray) -> np.ndarray:
