@@ -56,7 +56,7 @@ class ImplicitOrder:
         self._starting: dict[Operation, list[Operation]] = {}
         """Launches of which blocks have not started, and who waits for that."""
         self._checked: dict[Operation, None] = {}
-        """Launches that an operation asks about and that have not ended."""
+        """Launches that an operation asks about; those that have ended are dropped when the next one is issued."""
         self._launches: dict[Stream, Operation] = {}
         """The last launch of each stream."""
         self._last: dict[Stream, Operation] = {}
@@ -108,6 +108,7 @@ class ImplicitOrder:
                     waiting.append(operation)
                     operation.waiting += 1
             if operation.work.blocks:
+                self._checked = {launch: None for launch in self._checked if not launch.done}
                 waits += [(launch, CHECK) for launch in self._checked if launch.stream is not stream]
                 self._starting[operation] = []
                 self._launches[stream] = operation
@@ -138,7 +139,3 @@ class ImplicitOrder:
         """All blocks of the operation have started."""
         for waiting in self._starting.pop(operation, ()):
             self._release(waiting, CHECK, operation)
-
-    def ended(self, operation: Operation) -> None:
-        """The operation has ended."""
-        self._checked.pop(operation, None)

@@ -299,8 +299,6 @@ class Scheduler:
         for observer in self.observers:
             observer.ended(operation)
         operation.wait_cause = None  # or each operation would keep all before it alive
-        if self.implicit is not None:
-            self.implicit.ended(operation)
         for other, rule in operation.dependents:
             other.waiting -= 1
             if not other.waiting:

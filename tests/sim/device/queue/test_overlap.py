@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import struct
+import weakref
 
 import numpy as np
 import pytest
@@ -219,6 +221,31 @@ def test_a_query_is_a_dependency_check(program):
         if not together:
             assert second.wait_reason == "dependency check"
             assert bench.ended.blockers[second] is first
+
+
+class Alive(Observer):
+    """Operations that somebody still has a reference to."""
+
+    def __init__(self):
+        self.operations = weakref.WeakSet()
+
+    def enqueued(self, operation, waits):
+        self.operations.add(operation)
+
+
+def test_launches_that_have_ended_are_let_go_of(program):
+    bench = Streams(program, "legacy")
+    alive = Alive()
+    bench.device.observers[:] = [alive]
+    one, two = bench.streams()
+    for _ in range(20):
+        bench.kernel(one, 10)
+        bench.device.stream_query(one)
+        bench.device.stream_synchronize(one)
+    bench.kernel(two, 10)
+    bench.device.synchronize()
+    gc.collect()
+    assert len(alive.operations) <= 3, "the last of each stream, and the one that was asked about last"
 
 
 SEPARATORS = {
