@@ -33,6 +33,8 @@ from tests import slices
 _PROCESSOR, _COST_KEY = "processor_seconds", "cost_key"
 _DEAR, _LARGE = 0.1, 1.0
 """Processor seconds of a test, and of all of a family together, from which on the family is dear."""
+_LEAST = 0.001
+"""What a dear function's test costs at least: of what costs nothing a run could not take a part."""
 _started = pytest.StashKey[float]()
 
 
@@ -135,9 +137,10 @@ def costs(measured: Mapping[str, Sequence[float]], functions: Mapping[str, int],
     """
     means = {key: each for key, each in before.dear.items() if key in functions}
     means |= {key: fmean(each) for key, each in measured.items() if key in functions}
-    dear = {key: round(each, 2) for key, each in means.items() if each >= _DEAR or each * functions[key] >= _LARGE}
+    large = {key: each for key, each in means.items() if each >= _DEAR or each * functions[key] >= _LARGE}
+    dear = {key: max(_LEAST, round(each, 3)) for key, each in large.items()}
     cheap = [each for key, each in measured.items() if key in functions.keys() - dear.keys()]
-    if len(cheap) < len(functions.keys() - dear.keys()) / 2:  # some files do not stand for all
+    if not cheap or len(cheap) < len(functions.keys() - dear.keys()) / 2:  # some files do not stand for all
         return slices.Costs(dear, before.cheap, before.collected)
     return slices.Costs(dear, round(fmean(seconds for each in cheap for seconds in each), 4), before.collected)
 

@@ -215,7 +215,8 @@ def _share(families: Sequence[Family], budget: float) -> float:
     is more."""
     if sum(family.cost(math.inf) for family in families) <= budget:
         return math.inf
-    low, high = 0.0, max((sum(family.seconds) / family.weight for family in families), default=0.0)
+    shares = (sum(family.seconds) / family.weight for family in families if family.weight)
+    low, high = 0.0, max(shares, default=0.0)
     for _ in range(30):
         middle = (low + high) / 2
         if sum(family.cost(middle) for family in families) > budget:

@@ -21,6 +21,11 @@ def test_dear_are_tests_that_take_long_and_families_that_do_together() -> None:
     assert durations.costs({}, functions, before).cheap == 0.02
 
 
+def test_many_tests_that_take_next_to_nothing_cost_something() -> None:
+    found = durations.costs({"many": [0.0004], "more": [0.004]}, {"many": 3000, "more": 300}, Costs({}, 0.02, {}))
+    assert found.dear == {"many": 0.001, "more": 0.004}
+
+
 def test_costs_are_stored_as_they_were(tmp_path: Path) -> None:
     costs = Costs({"a": 0.5}, 0.02, {"corpus": 4})
     costs.store(tmp_path / "costs.json")

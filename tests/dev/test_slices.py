@@ -80,6 +80,12 @@ def test_each_kind_is_in_every_run(taken: Callable[..., list[str]]) -> None:
         assert sorted(name.split("[")[1][0] for name in run) == ["x", "y", "z"]
 
 
+def test_a_family_that_costs_nothing_runs_as_a_whole(taken: Callable[..., list[str]]) -> None:
+    items = [Item(f"tests/test_{f}.py::test_b[{n}]") for f in "ac" for n in range(9)]
+    run = taken(1, items, {"tests/test_a.py::test_b": 1.0, "tests/test_c.py::test_b": 0.0}, budget=3.0)
+    assert sum("test_a" in name for name in run) == 3 and sum("test_c" in name for name in run) == 9
+
+
 def test_functions_of_a_folder_are_one_family(taken: Callable[..., list[str]]) -> None:
     dear = {f"tests/sim/device/queue/test_{f}.py::test_{n}": 1.0 for f in "ab" for n in range(5)}
     assert len(taken(1, [Item(name) for name in dear], dear, budget=0.0)) == 1
