@@ -270,8 +270,9 @@ def line_table(counts: Counts, program: Program, code: Assembly, lines: Sequence
     """
     accesses = _accesses(counts, program)
     found: dict[Place, SourceLine] = {}
+    places = {location: place_of(location, program) for location in {each.location for each in lines}}
     for each in lines:
-        place = place_of(each.location, program)
+        place = places[each.location]
         if place is None:
             continue
         entry = found.setdefault(place, SourceLine(place, machine=0 if code.known else None))

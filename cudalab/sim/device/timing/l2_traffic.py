@@ -45,6 +45,8 @@ _EVENLY = 0.9
 """Part of a block's lines that are as far apart as most, if they are the rows of a tile."""
 _BY_CHANCE = 0.1
 """Part of a block's lines that others touch, too, up to which they lie in no order: searches meet at the top."""
+_LINE_BITS = 40
+"""Numbers of lines of one piece need fewer bits."""
 _MOST_SWEEPS = 64
 """Ranges that are followed, the largest: a kernel that loads addresses may go over each of thousands of allocations."""
 _TOGETHER = 0.5
@@ -204,7 +206,7 @@ class _Seen:
 
 
 class _LinesOfPieces:
-    """Finds the lines of each piece in what a block has done."""
+    """Finds the lines of each piece in what blocks have done."""
 
     def __init__(self, launch: Launch, pieces: Sequence[_Piece]) -> None:
         spaces = (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)
@@ -212,28 +214,50 @@ class _LinesOfPieces:
         writes = (SiteKind.STORE, SiteKind.ATOMIC)
         self._wanted = np.array([there and kind in (SiteKind.LOAD, *writes) for kind, there in sites])
         self._writes = np.array([kind in writes for kind, _ in sites])
-        self.stored: set[int] = set()
-        """Pieces that a block has stored to,"""
-        self.loaded: set[int] = set()
-        """and loaded from."""
+        self._blocks: list[int] = []
+        self._addresses: list[np.ndarray] = []
+        self._stores: list[np.ndarray] = []
         self._order = np.argsort([each.start for each in pieces])
         self._starts = np.array([pieces[index].start for index in self._order], np.uint64)
         self._ends = np.array([pieces[index].end for index in self._order], np.uint64)
 
-    def take(self, trace: BlockTrace, seen: Sequence[dict[int, _Seen]]) -> None:
+    def take(self, trace: BlockTrace) -> None:
+        """Keep what a block has done; its trace is not needed any more."""
         records = as_accesses(trace.records)
-        records = records[self._wanted[records["site"]]]
-        addresses, writes = records["address"], self._writes[records["site"]]
+        site = records["site"]
+        wanted = np.flatnonzero(self._wanted[site])
+        self._blocks.append(trace.block)
+        self._addresses.append(records["address"][wanted])
+        self._stores.append(self._writes[site[wanted]])
+
+    def found(self) -> _Touched:
+        """What all blocks together have touched."""
+        addresses, writes = np.concatenate(self._addresses), np.concatenate(self._stores)
+        block = np.repeat(np.arange(len(self._blocks)), [len(each) for each in self._addresses])
         position = np.searchsorted(self._starts, addresses, side="right").astype(np.int64) - 1
         inside = (position >= 0) & (addresses < self._ends[np.maximum(position, 0)])
-        addresses, position, writes = addresses[inside], position[inside], writes[inside]
-        self.stored.update(self._order[unique_values(position[writes])].tolist())
-        self.loaded.update(self._order[unique_values(position[~writes])].tolist())
-        for each in unique_values(position).tolist():
-            offsets = addresses[position == each] - self._starts[each]
-            seen[int(self._order[each])][trace.block] = _Seen(
-                unique_values(offsets // np.uint64(LINE)).astype(np.int64)
-            )
+        position, writes = position[inside], writes[inside]
+        lines = ((addresses[inside] - self._starts[position]) // np.uint64(LINE)).astype(np.int64)
+        seen: list[dict[int, _Seen]] = [{} for _ in self._order]
+        keys = unique_values(((position * len(self._blocks) + block[inside]) << _LINE_BITS) + lines)
+        owners = keys >> _LINE_BITS
+        bounds = np.flatnonzero(np.append(True, owners[1:] != owners[:-1])).tolist() if len(keys) else []
+        for begin, end in zip(bounds, [*bounds[1:], len(keys)], strict=False):
+            piece, number = divmod(int(owners[begin]), len(self._blocks))
+            seen[int(self._order[piece])][self._blocks[number]] = _Seen(keys[begin:end] & ((1 << _LINE_BITS) - 1))
+        stored, loaded = (
+            frozenset(self._order[np.bincount(each, minlength=len(self._order)) > 0].tolist())
+            for each in (position[writes], position[~writes])
+        )
+        return _Touched(seen, stored, loaded)
+
+
+class _Touched(NamedTuple):
+    """What traced blocks touch of each piece, by block; and which pieces they store to, and load from."""
+
+    seen: list[dict[int, _Seen]]
+    stored: frozenset[int]
+    loaded: frozenset[int]
 
 
 def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_Placed]:
@@ -242,25 +266,27 @@ def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_P
     others = {0, min(middle + 1, blocks - 1), blocks - 1}
     others |= {int(blocks * (index * 0.618034 % 1.0)) for index in range(1, _BETWEEN + 1)}
     lines = _LinesOfPieces(launch, pieces)
-    seen: list[dict[int, _Seen]] = [{} for _ in pieces]
     with Tracer(launch, records=_RECORDS) as tracer:
         first = tracer.run(middle, most=_RECORDS)
-        lines.take(first, seen)
+        lines.take(first)
         cut = not first.complete
         rest = sorted(({0, blocks - 1} if cut else others) - {middle})
         if rest:
             together = None if cut else tracer.run_batch(rest)
             traces = together or (tracer.run(block, most=_RECORDS) for block in rest)
             for trace in traces:
-                lines.take(trace, seen)
+                lines.take(trace)
                 cut = cut or not trace.complete
-    found_in = [(index, pieces[index].size, by_block) for index, by_block in enumerate(seen) if by_block]
+    touched_by = lines.found()
+    found_in = [(index, pieces[index].size, by_block) for index, by_block in enumerate(touched_by.seen) if by_block]
     if cut:
         begun = sum(_lines(by_block) for _, _, by_block in found_in) * LINE * blocks
         placed = [_continued(index, size, by_block, blocks, touched / begun) for index, size, by_block in found_in]
     else:
         placed = [_placed(index, size, by_block, blocks, middle) for index, size, by_block in found_in]
-    return [replace(each, stored=each.which in lines.stored, loaded=each.which in lines.loaded) for each in placed]
+    return [
+        replace(each, stored=each.which in touched_by.stored, loaded=each.which in touched_by.loaded) for each in placed
+    ]
 
 
 def _lines(seen: dict[int, _Seen]) -> float:

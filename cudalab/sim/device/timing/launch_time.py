@@ -167,7 +167,7 @@ class Timer:
         counts = sample(launch, remember=False, watch=watch, work=work)
         machine, by_ptx = self._machine_code(launch, [counts])
         note = sentence(extrapolated(launch, work, counts), by_ptx)
-        path = machine.path(counts, machine.longest[0]) if machine else None
+        path = machine.path(0, counts) if machine else None
         whole, traffic = self._shared_by_blocks(launch, counts, path)
         return _Demand(whole, traffic, 0.0, note), counts.words_loaded
 
@@ -182,8 +182,8 @@ class Timer:
         path: MachinePath | None = None
         paths: list[MachinePath | None] = [None] * len(strata.each)
         if machine:
-            path = machine.path(strata.whole, None)
-            paths = [machine.path(*each) for each in zip(strata.each, machine.longest, strict=True)]
+            path = machine.average_path(strata.whole)
+            paths = [machine.path(*each) for each in enumerate(strata.each)]
         whole, traffic = self._shared_by_blocks(launch, strata.whole, path)
         whole = replace(whole, path=replace(whole.path, visits=_average_visits(strata, positions, weights)))
         alone = [
@@ -219,7 +219,7 @@ class Timer:
         """The demand of a launch on the device, from blocks sampled now."""
         counts = sample(launch, remember=False)
         machine, _ = self._machine_code(launch, [counts])
-        path = machine.path(counts, machine.longest[0]) if machine else None
+        path = machine.path(0, counts) if machine else None
         return self._shared_by_blocks(launch, counts, path)[0]
 
     def _machine_code(self, launch: Launch, samples: Sequence[Counts]) -> tuple[_MachineCode | None, str]:
@@ -397,11 +397,16 @@ class _MachineCode(NamedTuple):
     code: Assembly
     execution: Execution
     longest: list[tuple[float, ...]]
+    every: list[tuple[float, ...]]
+    """The same for all warps together."""
 
-    def path(self, counts: Counts, longest: Sequence[float] | None) -> MachinePath:
-        """The paths of a block's warps, of which one executes the blocks of the code ``longest`` times; without it all
-        execute the average."""
-        return machine_path(self.code, longest, self.execution.counts(ways(counts.visits, counts.flow)).blocks, counts)
+    def path(self, sample: int, counts: Counts) -> MachinePath:
+        """The paths of the warps of a sampled block, of which one executes more than the others."""
+        return machine_path(self.code, self.longest[sample], self.every[sample], counts)
+
+    def average_path(self, counts: Counts) -> MachinePath:
+        """The path of a warp on average over the grid."""
+        return machine_path(self.code, None, self.execution.counts(ways(counts.visits, counts.flow)).blocks, counts)
 
 
 def _machine_code(launch: Launch, samples: Sequence[Counts]) -> _MachineCode:
@@ -424,7 +429,7 @@ def _machine_code(launch: Launch, samples: Sequence[Counts]) -> _MachineCode:
     every = [execution.counts(ways(counts.visits, counts.flow)) for counts in samples]
     if not all(each.exact for each in (*longest, *every)):
         raise _ByPtx("the way through the machine code is not known exactly")
-    return _MachineCode(code, execution, [each.blocks for each in longest])
+    return _MachineCode(code, execution, [each.blocks for each in longest], [each.blocks for each in every])
 
 
 def mix(code: TimedCode, visits: Mapping[int, float]) -> dict[str, float]:

@@ -6,7 +6,7 @@ memory move data. See Nsight Compute's documentation, "Metrics Decoder". ``colle
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -288,7 +288,10 @@ def add(total: Counts, part: Counts) -> None:
     for index, times in part.visits.items():
         total.visits[index] = total.visits.get(index, 0.0) + times
     for index, block in part.blocks_entered.items():
-        _add_numbers(total.blocks_entered.setdefault(index, BlockCounts()), block)
+        if index in total.blocks_entered:
+            _add_numbers(total.blocks_entered[index], block)
+        else:
+            total.blocks_entered[index] = BlockCounts(**vars(block))
     for entry in fields(Counts):
         mine, other = getattr(total, entry.name), getattr(part, entry.name)
         if entry.name in ("longest_warp", "footprint_bytes"):
@@ -307,7 +310,7 @@ def add(total: Counts, part: Counts) -> None:
         if id(site.site) in known:
             _add_numbers(known[id(site.site)], site)
         else:
-            total.sites.append(replace(site))
+            total.sites.append(SiteCounts(**vars(site)))
 
 
 def _add_numbers(total: object, part: object) -> None:
@@ -342,7 +345,7 @@ def snap(counts: Counts) -> None:
     parts = [value for value in groups if isinstance(value, (AccessCounts, SharedCounts))]
     for part in (counts, *parts, *counts.sites, *counts.blocks_entered.values()):
         for name, value in vars(part).items():
-            if isinstance(value, float) and value and abs(value - round(value)) < 1e-9 * abs(value):
+            if isinstance(value, float) and not value.is_integer() and abs(value - round(value)) < 1e-9 * abs(value):
                 setattr(part, name, float(round(value)))
 
 

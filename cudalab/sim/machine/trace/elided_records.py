@@ -61,14 +61,11 @@ class ElidedRecords:
             ends = np.cumsum(counts)
             records = records[: int(np.searchsorted(ends, most, "right"))]
             counts = counts[: len(records)]
-        written = np.repeat(np.arange(len(records)), counts)
         starts = np.cumsum(counts) - counts
-        member = np.repeat(self._first[records["site"]] - starts, counts) + np.arange(len(written))
-        out = np.empty(len(written), RECORD)
-        out["address"] = records["address"][written] * self._has_address[member] + self._distance[member]
+        out = np.repeat(records, counts)
+        member = np.repeat(self._first[records["site"]] - starts, counts) + np.arange(len(out))
+        out["address"] = out["address"] * self._has_address[member] + self._distance[member]
         out["site"] = self._site[member]
-        out["thread"] = records["thread"][written]
-        out["flags"] = records["flags"][written]
         return out
 
 
