@@ -30,7 +30,7 @@ def wanted(exercises: Mapping[str, Exercise]) -> dict[str, Wanted]:
     return {
         exercise.id: Wanted(
             exercise.kernel,
-            rf"%%cuda[^\n]*\b{exercise.kernel}\b"
+            rf"(?m)^%%cuda[^\n]*\b{exercise.kernel}\b"
             if exercise.answer == "kernel"
             else rf"(?m)^(?:def )?{exercise.kernel}\b",
         )

@@ -25,14 +25,17 @@ _KNOWS_ITS_LINES = re.compile(
 _TOKEN = re.compile(
     r"""
     (?P<gap>\s+|//[^\n]*|/\*.*?\*/)
+    |(?P<open>/\*.*)
     |(?P<directive>(?<![^\n])[ \t]*\#[^\n]*)
-    |\w*"(?:[^"\\\n]|\\.)*"\w*|\w*'(?:[^'\\\n]|\\.)*'\w*
+    |\w*+"(?:[^"\\\n]|\\.)*+(?:"\w*|(?P<unclosed>))|\w*+'(?:[^'\\\n]|\\.)*+(?:'\w*|(?P<alone>))
     |(?:\w|\.(?=\w)|(?<=\w)\.|(?<=[eEpP])[+-](?=\d))+
     |(?:(?!//|/\*)[^\s\w"'])+
     |.
     """,
     re.VERBOSE | re.DOTALL,
 )
+_OPEN = ("open", "unclosed", "alone")
+"""Comments and strings without an end: to read on behind their beginning takes a time that grows with the square."""
 _WITHOUT_LINES = "wrong values"
 """The rule of findings that tell of a kernel's values alone."""
 _A_LINE = re.compile(r"\bline \d")
@@ -62,6 +65,8 @@ def _kernel(cell: str) -> str:
             if "#" in text.replace("#", "", 1) or "/*" in text:
                 return cell
             tokens.append(f"\n{text.partition('//')[0].strip()}\n")
+        elif any(found[name] is not None for name in _OPEN):
+            return cell
         elif not found["gap"]:
             tokens.append(text)
     return " ".join(tokens)

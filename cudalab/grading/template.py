@@ -19,6 +19,7 @@ import signal
 import socket
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,8 @@ def main(arguments: list[str]) -> None:
     bank = prepared(Path(arguments[0]) if arguments else None)
     gc.collect()
     gc.freeze()  # what all questions share stays shared
+    # Python 3.12 warns of threads that a fork leaves behind: those here wait for compilers, which questions leave be.
+    warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
     while True:
         message = codec.read(_Exactly(_ORDERS))  # type: ignore[arg-type]
         if message is None:

@@ -37,9 +37,10 @@ def test_scores_are_those_of_the_machines_before(exercise: str, examiner: Examin
 
 
 def test_the_stored_lab_has_all_kinds() -> None:
-    """Right, wrong and cheating answers to each exercise, and machines that say what they are."""
+    """Right, wrong and cheating answers to each exercise, and at least two kinds of processor."""
     for exercise in EXERCISES:
         points = [one["score"]["points"] for one in KNOWN["lab"] if one["exercise"] == exercise]
         assert points.count(find(exercise).maximum) >= 2 and points.count(0) >= 2, exercise
     assert {find(exercise).answer for exercise in EXERCISES} == {"kernel", "function"}
+    assert len({one["processor"] for one in KNOWN["machines"]}) >= 2
     assert all(one["processor"] and one["level"] and one["date"] for one in KNOWN["machines"])

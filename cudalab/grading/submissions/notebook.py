@@ -16,8 +16,9 @@ import msgspec
 LONGEST_ANSWER = 128 << 10
 """Characters of one answer."""
 MOST_CELLS = 5000
-_NOT_JSON = re.compile(rb'"(?:[^"\\]|\\.)*+"|\bNaN\b|-?\bInfinity\b', re.DOTALL)
-"""What Python's own encoder, and so Jupyter, writes for such numbers; and texts, which may have these words."""
+_NOT_JSON = re.compile(rb'"(?:[^"\\]|\\.)*+"?|\bNaN\b|-?\bInfinity\b', re.DOTALL)
+"""What Python's own encoder, and so Jupyter, writes for such numbers; and texts, which may have these words. A text
+that does not end goes to the end: nothing is looked at twice."""
 
 
 class _Nbgrader(msgspec.Struct):
@@ -78,7 +79,7 @@ def read(data: bytes, wanted: Mapping[str, Wanted], name: str = "") -> AnswerCel
     the chapter where the cells do not."""
     found = AnswerCells()
     try:
-        notebook = msgspec.json.decode(_NOT_JSON.sub(_null, data.removeprefix(b"\xef\xbb\xbf")), type=_Notebook)
+        notebook = msgspec.json.decode(_json(data.removeprefix(b"\xef\xbb\xbf")), type=_Notebook)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         found.oddities.append(f"no notebook that can be read: {error}")
         return found
@@ -103,6 +104,10 @@ def read(data: bytes, wanted: Mapping[str, Wanted], name: str = "") -> AnswerCel
                     "none; it was not graded"
                 )
     return found
+
+
+def _json(data: bytes) -> bytes:
+    return _NOT_JSON.sub(_null, data) if b"NaN" in data or b"Infinity" in data else data
 
 
 def _null(found: re.Match[bytes]) -> bytes:

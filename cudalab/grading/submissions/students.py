@@ -25,6 +25,8 @@ _MOODLE = re.compile(r"^(?P<who>.+)_(?P<number>\d+)_assignsubmission_\w+$")
 _CANVAS = re.compile(r"^(?P<who>.+?)(?:_LATE)?_(?P<number>\d+)_\d+_(?P<file>.+)$")
 _COURSE_NOTEBOOK = re.compile(r"^\d\d_\w+?(?:[- ]?\(?\d+\)?)?$")
 _LONGEST_NAME = 80
+_LONGEST_PART = 255
+"""Of a path on a disk; one in an archive may be longer, and is no learning platform's then."""
 
 
 @dataclass
@@ -85,17 +87,17 @@ def _whose(notebook: Found, source: Path) -> tuple[str, str]:
     first = path[0]
     if len(path) > 1:
         stem = first.removesuffix(".zip")
-        moodle = _MOODLE.match(stem)
+        moodle = _MOODLE.match(stem) if len(stem) <= _LONGEST_PART else None
         return (moodle["who"], moodle["number"]) if moodle else _canvas(stem)
     stem = first.rpartition(".")[0]
-    if not _COURSE_NOTEBOOK.match(stem):
+    if len(stem) > _LONGEST_PART or not _COURSE_NOTEBOOK.match(stem):
         return _canvas(stem)
     # Named as the course's own: the folder, or the archive, is the student's.
     return source.resolve().parent.name if source.name == first else source.resolve().stem, ""
 
 
 def _canvas(stem: str) -> tuple[str, str]:
-    canvas = _CANVAS.match(stem)
+    canvas = _CANVAS.match(stem) if len(stem) <= _LONGEST_PART else None
     return (canvas["who"], canvas["number"]) if canvas else (stem, "")
 
 

@@ -115,7 +115,7 @@ def bwrap() -> str:
 def bwrap_command(program: str, folders: Sequence[str], working_folder: str, *, bare: bool = False) -> list[str]:
     """The beginning of a command line that starts a process which sees only ``folders``, read-only. ``bare``: it keeps
     its environment, and has no ``/proc`` and no folder that it can write to."""
-    command = [program, "--unshare-all", "--dev", "/dev"]
+    command = [program, "--unshare-all", "--cap-drop", "ALL", "--dev", "/dev"]  # root would keep rights in there
     if not bare:
         command += ["--clearenv", "--proc", "/proc", "--tmpfs", "/tmp"]
     for path in ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/etc/ld.so.cache"):
