@@ -291,6 +291,8 @@ class KernelBench(Bench):
         """Compile the answer and take it through the exercise."""
         self._buffers: list[Buffer] = []
         self._ran = False
+        self._counted: dict[int, np.ndarray] = {}
+        """By output's address: what the run that was counted left there."""
         workspace.forget()  # what a kernel reads before it writes is the same in each check
         program = self.program = self._compile()
         self._memory = Memory(CAPACITY)
@@ -342,7 +344,7 @@ class KernelBench(Bench):
             handed_over: what one thread writes and another reads in order, by a flag: that its accesses are volatile or
                 atomic, which is no race and no order either, does not help.
         """
-        self._case, self._ran = case, False
+        self._case, self._ran, self._counted = case, False, {}
         packed = self._pack(arguments)
         try:
             with self.limited():
@@ -367,11 +369,16 @@ class KernelBench(Bench):
                 raise Stop
             return False
         if needs is not None and self.fine:
-            self._measure_all(count_work(launch, needs, time_limit=TIME_LIMIT))
+            self._measure_all(count_work(launch, needs, time_limit=TIME_LIMIT, look=self._look_at_counted))
         outcome = execute(launch, Standalone(time_limit=TIME_LIMIT))
         if outcome.fault is not None:  # only possible where the order of blocks matters
             self.find("soundness", outcome.fault.rule, str(outcome.fault))
         return outcome.fault is None
+
+    def _look_at_counted(self) -> None:
+        """What the counted run has made is compared as well: a kernel may tell one run from another, by where the heap
+        gives it memory, say, and work for the counts alone in this one."""
+        self._counted = {b.pointer: self._values(b).copy() for b in self._buffers if not b.is_input}
 
     def _measure_all(self, work: Work) -> None:
         for gate in self.exercise.gates:
@@ -392,6 +399,8 @@ class KernelBench(Bench):
             return
         look = look or "the index that each thread computes, and the guard"
         self.compare(buffer.name, self._values(buffer), expected, tolerance, known, look)
+        if (counted := self._counted.get(buffer.pointer)) is not None:
+            self.compare(f"while its work is counted, {buffer.name}", counted, expected, tolerance, known, look)
 
     def untouched(self, buffer: Buffer, why: str) -> None:
         """Nothing in the buffer may have been written."""

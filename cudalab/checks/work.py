@@ -8,6 +8,7 @@ An exercise says what the launch *needs* (:class:`Needs`), and gates compare.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,8 +63,8 @@ class Work:
     """Of a block."""
 
 
-def count_work(launch: Launch, needs: Needs, *, time_limit: float) -> Work:
-    """Trace every block of a launch; its stores are taken back."""
+def count_work(launch: Launch, needs: Needs, *, time_limit: float, look: Callable[[], None] = lambda: None) -> Work:
+    """Trace every block of a launch; its stores are taken back. ``look`` is called while they are there."""
     kernel, config = launch.kernel, launch.config
     sites = kernel.kernel.sites
     moved = np.array([site.size if site.kind in _MOVES and site.space in _SPACES else 0 for site in sites], np.int64)
@@ -78,6 +79,7 @@ def count_work(launch: Launch, needs: Needs, *, time_limit: float) -> Work:
             busiest = max(busiest, _most(records[~shared], moved))
             busiest_shared = max(busiest_shared, _most(records[shared], moved))
         counts = counter.finish()
+        look()
     return Work(counts, busiest, busiest_shared, needs, config.blocks, -(-math.prod(config.block) // 32))
 
 

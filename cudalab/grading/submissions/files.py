@@ -51,7 +51,7 @@ class Found:
     path: tuple[str, ...]
     data: bytes = field(repr=False)
     modified: datetime | None = None
-    """As the file system or the archive says, which whoever made the archive may have chosen."""
+    """As the file system or the teacher's archive says, which whoever made that archive may have chosen."""
 
     @property
     def place(self) -> str:
@@ -133,11 +133,11 @@ class Reader:
         elif depth == _DEEPEST:
             self._odd(path, "an archive in an archive in an archive; left out")
         elif depth == 0:
-            yield from self._archive(path, file, depth)
+            yield from self._archive(path, file, None, depth)
         else:
             data = self._read(path, file, LARGEST_ARCHIVE)
             if data is not None:
-                yield from self._archive(path, io.BytesIO(data), depth)
+                yield from self._archive(path, io.BytesIO(data), modified, depth)
 
     def _read(self, path: tuple[str, ...], file: IO[bytes], most: int) -> bytes | None:
         student = self._student(path)
@@ -152,8 +152,11 @@ class Reader:
         self._odd(path, f"{whose}; left out")
         return None
 
-    def _archive(self, path: tuple[str, ...], file: IO[bytes], depth: int) -> Iterator[Found]:
-        # The archive that the teacher names is a folder of students; one in a folder or an archive is a student's.
+    def _archive(
+        self, path: tuple[str, ...], file: IO[bytes], modified: datetime | None, depth: int
+    ) -> Iterator[Found]:
+        # The archive that the teacher names is a folder of students; one in a folder or an archive is a student's, who
+        # has chosen the dates in it: what is in there is as old as the archive, ``modified``.
         outer = path if depth else path[:-1]
         try:
             with zipfile.ZipFile(file) as archive:
@@ -162,12 +165,17 @@ class Reader:
                     if not inside or entry.is_dir() or self._too_many((*outer, *inside)):
                         continue
                     if _wanted(inside[-1]):
-                        yield from self._member(archive, entry, (*outer, *inside), depth)
+                        yield from self._member(archive, entry, (*outer, *inside), modified, depth)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             self._odd(path, f"no ZIP archive that can be read: {error}")
 
     def _member(
-        self, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: tuple[str, ...], depth: int
+        self,
+        archive: zipfile.ZipFile,
+        entry: zipfile.ZipInfo,
+        path: tuple[str, ...],
+        modified: datetime | None,
+        depth: int,
     ) -> Iterator[Found]:
         kind = stat.S_IFMT(entry.external_attr >> 16)
         if kind not in (0, stat.S_IFREG):
@@ -177,7 +185,7 @@ class Reader:
             self._odd(path, f"its name in the archive leads elsewhere: {entry.filename!r}")
         try:
             with archive.open(entry) as file:
-                yield from self._file(path, file, _entry_time(entry), depth + 1)
+                yield from self._file(path, file, modified or _entry_time(entry), depth + 1)
         except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, NotImplementedError) as error:
             self._odd(path, f"cannot be read: {error}")
 

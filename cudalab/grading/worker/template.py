@@ -41,6 +41,7 @@ main({readable!r})
 """
 _ENVIRONMENT = {
     "PYTHONSAFEPATH": "1",
+    "PYTHONHASHSEED": "0",  # the order of a set of strings is the same each time
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "HOME": "/",
@@ -150,7 +151,7 @@ def _command(program: str) -> list[str]:
     packages = {name: str(folder) for name, folder in _PACKAGES.items()}
     readable = jail.readable_folders(own[0], [*libraries, own[1]], [])
     boot = _BOOT.format(path=path, packages=packages, readable=[] if program else readable)
-    command = [sys.executable, "-I", "-S", "-X", "utf8", "-c", boot]
+    command = [sys.executable, "-s", "-S", "-X", "utf8", "-c", boot]
     if not program:
         return command
     return [*jail.bwrap_command(program, readable, "/empty", bare=True), *command]

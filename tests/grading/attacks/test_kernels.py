@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from cudalab.checks.answer import read_answer
+from cudalab.checks.bench import KernelBench
+from cudalab.checks.exercise import Exercise
+from cudalab.checks.work import LOADED, Needs
 from tests.grading.attacks.kernels import ATTACKS, RIGHT, SECRET
 from tests.grading.handed_in import grade, hand_in, scores
 
@@ -34,3 +39,40 @@ def test_they_earn_nothing_and_harm_nobody(aim: str, tmp_path: Path, bwrap_path:
 
 def _contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*.ipynb")}
+
+
+def _doubled(bench: KernelBench) -> None:
+    values = bench.random(64)
+    x, y = bench.input("x", values), bench.output("y", (64,), np.float32)
+    bench.launch((1,), (64,), (x, y), "64 numbers", needs=Needs(256, 256, 8))
+    bench.expect(y, 2 * values)
+
+
+EXERCISE = Exercise("99.2", "Twice", "twice", _doubled, correctness=1, gates=(LOADED.of(2),))
+TELLS_RUNS_APART = """%%cuda twice
+extern "C" __global__ void twice(const float* x, float* y) {
+    __shared__ bool counted;
+    if (threadIdx.x == 0) {
+        void* mine = malloc(64);
+        counted = ((unsigned long long)mine >> BIT & 1) == VALUE;
+        free(mine);
+    }
+    __syncthreads();
+    int i = threadIdx.x;
+    volatile const float* from = x;
+    y[i] = counted ? from[i] : from[i] + from[i];
+}
+"""
+"""Loads once and writes another value while it is counted, loads twice and is right otherwise: if it knows."""
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_what_is_counted_is_what_is_compared(value: int) -> None:
+    """The heap gives other addresses in each run: for one of the bits it is so, and that bit earns nothing either."""
+    seen = set()
+    for bit in range(6, 13):
+        answer = read_answer(TELLS_RUNS_APART.replace("BIT", str(bit)).replace("VALUE", str(value)))
+        result = KernelBench(EXERCISE, answer, seed=1).run()
+        seen |= {finding.text.partition(",")[0] for finding in result.findings if finding.rule == "wrong values"}
+        assert result.points <= EXERCISE.correctness, str(result)
+    assert any("counted" in one for one in seen), seen

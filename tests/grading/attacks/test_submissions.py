@@ -130,6 +130,22 @@ def test_an_archive_of_one_student_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["a folder", "an archive"])
+def test_the_dates_in_an_archive_of_ones_own_do_not_count(kind: str, tmp_path: Path) -> None:
+    """Mallory's archive is of today, and says that its notebook is of 1999."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("04_lab.ipynb", (1999, 1, 1, 0, 0, 0)), _bytes({"reverse": MINE}))
+    if kind == "an archive":
+        source = _archive(tmp_path / "class", {"mallory.zip": data.getvalue()}, date_time=(2026, 11, 23, 0, 0, 0))
+    else:
+        source = tmp_path / "class"
+        source.mkdir()
+        (source / "mallory.zip").write_bytes(data.getvalue())
+    handed_in = collect([source], WANTED)[0]["mallory"].modified
+    assert handed_in is not None and handed_in.year >= 2026
+
+
+@pytest.mark.parametrize("kind", ["a folder", "an archive"])
 @pytest.mark.parametrize("limit", ["MOST_FILES", "MOST_BYTES"])
 def test_nobody_uses_up_what_others_hand_in(
     kind: str, limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

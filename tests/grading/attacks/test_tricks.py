@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from cudalab.grading import host_answer
 from tests.grading.attacks.test_worker import (
     _HONEST,
     _LIBC,
@@ -166,3 +167,11 @@ ENDLESS = {
 @pytest.mark.parametrize("loop", ENDLESS)
 def test_an_endless_answer_is_ended(loop: str) -> None:
     assert graded(doing(ENDLESS[loop]), seconds=3.0).points == 0
+
+
+def test_an_answer_that_goes_by_the_order_of_a_set_is_the_same_each_time() -> None:
+    told = set()
+    for _ in range(2):
+        host_answer.close()
+        told.add(str(graded(doing("raise ValueError(' '.join({'one', 'two', 'three', 'four'}))"))))
+    assert len(told) == 1, told
