@@ -113,9 +113,12 @@ class Bench:
                     "correctness",
                     "time limit",
                     f"the check was stopped after {self._time_limit:g} s",
-                    look="loops that do not end, or go on far longer than the input is",
+                    look=self.endless,
                 )
         return self.result()
+
+    endless = "loops that do not end, or go on far longer than the input is"
+    """What to look at where the check was stopped."""
 
     def _run(self) -> None:
         raise NotImplementedError

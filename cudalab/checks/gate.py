@@ -70,6 +70,8 @@ class GateResult:
     """In which it was."""
     points: float = 0
     """Points earned."""
+    waits: str = ""
+    """Why a gate that is met earns nothing yet."""
 
     @property
     def met(self) -> bool:
@@ -81,7 +83,9 @@ class GateResult:
 
     @property
     def worth(self) -> str:
-        return f"{self.points:g} of {self.gate.points:g}" if self.gate.points else "required"
+        if not self.gate.points:
+            return "required"
+        return f"{self.points:g} of {self.gate.points:g}" + (f", {self.waits}" if self.waits else "")
 
     @property
     def look(self) -> str:
@@ -114,12 +118,17 @@ def earned(gates: tuple[Gate, ...], measured: Mapping[str, tuple[float, str]]) -
     met = {result.gate.name for result in results if result.met}
     guarded = all(gate.name in met for gate in gates if not gate.points)
     progress = all(gate.name in met for gate in gates if gate.points and not gate.given)
-    return tuple(
-        GateResult(
-            r.gate, r.value, r.case, r.gate.points if r.met and guarded and (progress or not r.gate.given) else 0
-        )
-        for r in results
-    )
+
+    def settled(result: GateResult) -> GateResult:
+        if not result.met or not result.gate.points:
+            return result
+        if not guarded:
+            return replace(result, waits="counts once what is required is met")
+        if result.gate.given and not progress:
+            return replace(result, waits="the starter has it too: counts once the others are met")
+        return replace(result, points=result.gate.points)
+
+    return tuple(settled(result) for result in results)
 
 
 def no_calls(look: str) -> Gate:

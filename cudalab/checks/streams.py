@@ -85,6 +85,7 @@ class StreamBench(Bench):
     """Tries one Python answer. See the module's text."""
 
     file = FILE
+    endless = f"{Bench.endless}; one that watches memory is no wait: the host has to call what waits"
 
     def __init__(
         self,
@@ -155,16 +156,17 @@ class StreamBench(Bench):
         """Put back what the answer has replaced of its check, and say what that was."""
         return self._program.restore(self, *objects)
 
-    def failed(self, error: BaseException, what: str) -> None:
-        """A finding for an exception: its rule is the CUDA error's name, or the exception's."""
+    def failed(self, error: BaseException, what: str, look: str = "") -> None:
+        """A finding for an exception, with what to look at: its rule is the CUDA error's name, or the exception's."""
         name = _ERROR_NAME.search(str(error))
         rule = name[0] if name else type(error).__name__
         lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
         where = f", line {lines[-1].lineno}: {lines[-1].line}" if lines else ""
         notes = " ".join(getattr(error, "__notes__", ()))
-        alone = f"the check runs this cell alone: define {error.name} in it" if isinstance(error, NameError) else ""
+        if isinstance(error, NameError):
+            look = f"the check runs this cell alone: define {error.name} in it"
         kind = "" if rule == type(error).__name__ else f"{type(error).__name__}: "
-        self.find("soundness", rule, f"{kind}{error}{where}. {notes}".rstrip(), look=alone)
+        self.find("soundness", rule, f"{kind}{error}{where}. {notes}".rstrip(), look=look)
         self.find("correctness", "no result", f"{what}: {rule}")
 
 
@@ -298,7 +300,9 @@ class Trial:
             self.bench.find("correctness", "no result", "the device was reset, and what was to be compared is lost")
             raise Stop
         for raised in self._watch.raised[:1]:
-            self.bench.failed(raised, "a function of the host that stands in a stream stops")
+            look = "what is handed over: the function itself, not what it returns; it is called with one argument"
+            what = "a function of the host that stands in a stream stops"
+            self.bench.failed(raised, what, look if isinstance(raised, TypeError) else "")
             raise Stop
         for hazard in self.hazards:
             self.bench.find(

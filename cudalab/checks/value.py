@@ -70,9 +70,9 @@ def compare_value(
 
 
 def _array(value: Any) -> np.ndarray:
-    """The value as an array of floats or of texts; of objects where it is neither."""
+    """The value as an array of floats or of texts, one of CuPy's too; of objects where it is neither."""
     try:
-        values = np.asarray(value)
+        values = np.asarray(value.get() if hasattr(value, "get") and hasattr(value, "dtype") else value)
     except ValueError:  # lists of different lengths in a list
         return np.asarray(None)
     return values.astype(np.float64) if values.dtype.kind in "biuf" else values

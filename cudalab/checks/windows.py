@@ -67,9 +67,8 @@ def expect_window(
     those that are right; ``refused``: the errors that the answer's calls returned."""
     if found is None:
         why = f": a call returned {refused[-1]}" if refused else ""
-        look = (
-            "what a window may be: at most accessPolicyMaxWindowSize bytes, a hitRatio from 0 to 1" if refused else ""
-        )
+        rules = "at most accessPolicyMaxWindowSize bytes, a hitRatio from 0 to 1, and a missProp other than persisting"
+        look = f"what a window may be: {rules}" if refused else ""
         text = f"{what} has no access policy window{why}"
         bench.find("correctness", "no window", text, look=look or "cudaStreamSetAttribute, and what it returns")
         return

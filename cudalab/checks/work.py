@@ -92,7 +92,7 @@ def _most(records: np.ndarray, moved: np.ndarray) -> float:
 # An exercise takes one with points and bounds of its own: ``LOADED.of(1, most=5, baseline=80)``.
 
 LOADED = Gate(
-    "bytes loaded for each byte of input",
+    "bytes loaded, over the bytes that are needed",
     least=1,
     most=1.1,
     look="elements that more than one thread loads, or one thread more than once",

@@ -72,6 +72,12 @@ class Answer(tuple[Any, ...]):
 
     note = ""
 
+    def __getattr__(self, name: str) -> Any:
+        """A tuple as the bindings' is, whose name says nothing to a learner: the error does."""
+        raise AttributeError(
+            f"'tuple' object has no attribute {name!r}: a call returns (error, values…), the code first"
+        )
+
 
 class Marker(Protocol):
     """Makes one function answer as the bindings do."""

@@ -129,3 +129,36 @@ def test_a_wrong_index_behind_a_right_guard_is_no_missing_guard(
     result = check(exercise, solution_of(exercise).replace(*wrong), seed=1)
     (finding,) = [f for f in result.findings if f.rule == "out of bounds"]
     assert said in finding.look, str(result)
+
+
+def test_a_sum_that_is_still_cupys_gets_a_verdict() -> None:
+    answer = """
+def answer(x, y, launch):
+    launch(x.ctypes.data, y.ctypes.data, len(x))
+    cp.cuda.Stream.null.synchronize()
+    return cp.asarray(y).sum()
+"""
+    result = check("08.negate", answer, seed=1)
+    assert {f.rule for f in result.findings} == {"copies", "allocations of device memory"}
+
+
+def test_an_argument_of_the_wrong_kind_in_a_queue_says_what_is_wanted() -> None:
+    for wrong in ("stream.launch_host_func(lines.append('done'), None)", "stream.launch_host_func(lambda: None, None)"):
+        result = check("11.tell", f"def tell(stream, lines):\n    {wrong}\n", seed=1)
+        (finding,) = [f for f in result.findings if f.rule == "TypeError"]
+        assert "called with one argument" in finding.look
+
+
+def test_a_copy_that_was_not_made_in_bytes_is_told_so() -> None:
+    (finding,) = checked("04.there-and-back", ("host.nbytes", "host.size")).causes
+    assert "in bytes" in finding.look
+
+
+def test_a_launch_without_a_block_is_told_as_that() -> None:
+    result = checked("12.3", ("-(-count // 4)", "count // 4"))
+    assert any("with 0 blocks" in finding.text for finding in result.findings)
+
+
+def test_a_free_in_the_wrong_stream_is_named_only_where_there_is_one() -> None:
+    wrong = checked("04.8", ("cudaMallocAsync(size, first.ptr)", "cudaMallocAsync(size, second.ptr)"))
+    assert not any("first frees" in finding.mistake for finding in wrong.findings)

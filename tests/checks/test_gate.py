@@ -34,6 +34,16 @@ def test_points_are_earned_gate_by_gate(values, expected):
     assert points(*values) == expected
 
 
+def test_a_gate_that_is_met_and_earns_nothing_says_why():
+    def told(taught, kept, guard):
+        measured = {"taught": (taught, ""), "kept": (kept, ""), "guard": (guard, "")}
+        return [result.worth for result in earned(GATES, measured)]
+
+    assert told(4, 0, 9) == [*(f"0 of {n}, counts once what is required is met" for n in (2, 1)), "required"]
+    assert told(9, 0, 1) == ["0 of 2", "0 of 1, the starter has it too: counts once the others are met", "required"]
+    assert told(4, 0, 1) == ["2 of 2", "1 of 1", "required"]
+
+
 def test_a_gate_that_was_not_measured_earns_nothing():
     (result,) = earned(GATES, {"taught": (4, "a case")})
     assert result.met and result.points == 0

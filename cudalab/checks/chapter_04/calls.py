@@ -57,18 +57,19 @@ def _crop_mistakes(trial: Trial, whole: np.ndarray, top: int, left: int, out: np
     height, width = out.shape
     expected = whole[top : top + height, left : left + width]
     first = 4 * (top * whole.shape[1] + left)  # where the first pixel is, in bytes
-    nothing, narrow, short = (np.full(out.shape, np.nan, np.float32) for _ in range(3))
+    nothing, narrow, short, packed = (np.full(out.shape, np.nan, np.float32) for _ in range(4))
     narrow[:, : width // 4] = expected[:, : width // 4]
+    packed.view(np.uint8).ravel()[: height * width] = expected.copy().view(np.uint8)[:, :width].ravel()
     short[:-1] = expected[:-1]
-    why = (
-        "the call was refused, and nobody looked at what it returned" if _refused(trial, "memcpy") else "no call copies"
-    )
+    refused = Known("the call was refused, and nobody looked at what it returned", nothing)
+    copied = any(one.kind == "copy" for one in trial.operations)
     return (
-        Known(why, nothing),
+        *((refused,) if _refused(trial, "memcpy") else () if copied else (Known("no call copies", nothing),)),
         Known("the corner at the top left is copied", whole[:height, :width]),
         Known("the rows are taken as if they followed each other without a gap", _rows(whole, first, 4 * width, out)),
         Known("left is taken for bytes: a pixel has four", _rows(whole, first - 3 * left, 4 * whole.shape[1], out)),
         Known("the width is given in pixels, and bytes are wanted", narrow),
+        Known("the width, and the pitch of out, are given in pixels, and bytes are wanted", packed),
         Known("the last row is missing", short),
     )
 

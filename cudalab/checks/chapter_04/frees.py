@@ -66,7 +66,7 @@ def _stages_once(bench: StreamBench, trial: Trial, count: int, elements: int) ->
         taking((1,), (64,), (np.uint64(_address(scratch)), y[k], np.int32(elements), np.int32(SHORT)), stream=stream)
 
     first, second = trial.stream("first"), trial.stream("second")
-    trial.call(count, 4 * elements, produce, consume, first, second, mistakes=_mistake)
+    trial.call(count, 4 * elements, produce, consume, first, second, mistakes=lambda trial: _mistake(trial, first.ptr))
     nothing = np.full_like(values, np.nan)
     known = (
         Known("no item is consumed", nothing),
@@ -120,10 +120,10 @@ def _check_calls(bench: StreamBench, trial: Trial) -> None:
             bench.find("soundness", "refused free", text, look="each piece of memory is to be freed once")
 
 
-def _mistake(trial: Trial) -> str:
-    """Where a free comes too early for a reason that has a name."""
-    first = trial.hazards[0]
-    if first.kind is not Kind.FREE:
+def _mistake(trial: Trial, first: int) -> str:
+    """Where a free in the stream ``first`` comes too early for a reason that has a name."""
+    frees = [one for one in trial.operations if one.kind == "free"]
+    if trial.hazards[0].kind is not Kind.FREE or not any(one.stream.handle == first for one in frees):
         return ""
     if any(one.kind == "wait" for one in trial.operations):
         return (

@@ -242,10 +242,12 @@ def _to_arrays_once(bench: KernelBench, count: int, block: int, needs: Needs | N
         )
 
 
+_WHOLE = f"{SECTORS_LOADED.look}; a struct of floats is loaded float by float, float4 is loaded as a whole"
+
 TO_ARRAYS = Exercise(
     id="04.6",
     title="A structure of arrays",
     kernel="to_arrays",
     examine=_to_arrays,
-    gates=(SECTORS_LOADED.of(3, baseline=16), SECTORS_STORED.of(), LOADED.of(), STORED.of(), BUSIEST.of()),
+    gates=(SECTORS_LOADED.of(3, baseline=16, look=_WHOLE), SECTORS_STORED.of(), LOADED.of(), STORED.of(), BUSIEST.of()),
 )

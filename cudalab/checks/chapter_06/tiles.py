@@ -217,7 +217,7 @@ BLOCK_SUMS = Exercise(
     correctness=1,
     soundness=2,
     gates=(
-        BARRIERS.of(1, least=1, most=10),
+        BARRIERS.of(1, name="barriers of a warp", least=1, most=10),
         LOADED.of(),
         BUSIEST.of(),
         BUSIEST_SHARED.of(most=LANES),  # a tree takes 104: two loads and a store in each of eight steps

@@ -6,6 +6,7 @@ kernel starts only when blocks of another one end, on every profile.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from cudalab.checks.gate import Gate
 from cudalab.checks.places import LONG, THREADS, Turns, copier, launcher, places, ran
 from cudalab.checks.streams import HOST, StreamBench, Trial
 from cudalab.sim import cupy
+from cudalab.sim.device.profile import load
 
 if TYPE_CHECKING:
     from cudalab.sim.device.queue.operation import Operation
@@ -42,8 +44,11 @@ APART = Gate(
 
 
 def _classes(bench: StreamBench) -> None:
-    for null in (False, True):
-        with bench.case("a kernel in the NULL stream in between" if null else "kernels of three classes") as trial:
+    """On devices of two ranges as well: numbers that are three classes on the one need not be on the other."""
+    for greatest, null in ((-5, False), (-5, True), (-2, False)):
+        profile = replace(load("h200"), priorities={"least": 0, "greatest": greatest})
+        case = "a kernel in the NULL stream in between" if null else f"kernels of three classes, from 0 to {greatest}"
+        with bench.case(case, profile=profile) as trial:
             _classes_once(bench, trial, null)
 
 
@@ -214,6 +219,8 @@ def _polite_once(bench: StreamBench, trial: Trial, per_place: int, more: int) ->
             raise RuntimeError(
                 f"work was called {MOST_LAUNCHES} times, and {LAUNCHES.most} launches are wanted at most"
             )
+        if blocks < 1:
+            raise ValueError(f"work was called with {blocks} blocks for items {begin} to {end}: at least one is needed")
         taken[begin:end] += 1
         shares.append(-(-(end - begin) // blocks))
         steps = np.int32(LONG // ROUNDS)

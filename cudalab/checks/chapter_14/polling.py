@@ -22,22 +22,22 @@ extern "C" __global__ void fill(float* y, float first, int steps) {
 """
 DONE = Gate(
     "pieces done while the device is busy, of those possible (%)",
-    points=2,
+    points=1,
     least=100,
     baseline=0,
     look="where the host waits, and what it does between two queries: one piece, as long as there are any",
 )
 LATE = Gate(
     "pieces begun without knowing that the device is busy",
-    points=1,
+    points=2,
     most=0,
     baseline=0,
-    look="when the host asks: between any two pieces, so that none is begun when the device has ended",
+    look="when the host asks: before each piece, so that none is begun when the device has ended",
 )
 ASKED = Gate(
-    "queries beyond one before each piece",
+    "queries beyond one before each piece and a last one",
     points=1,
-    most=1,
+    most=0,
     baseline=0,
     look="how often the host asks: once before each piece, and when there are no pieces left it can wait",
 )
@@ -92,10 +92,11 @@ def _meanwhile_once(bench: StreamBench, trial: Trial, count: int, ends_in: int |
         fill((1,), (ELEMENTS,), (y, np.float32(first), np.int32(STEPS)), stream=stream)
         y.get(stream=stream, out=result, blocking=False)
 
-    trial.call(launch, trial.stream("stream"), [desk.piece(k) for k in range(count)], result)
+    stream = trial.stream("stream")
+    trial.call(launch, stream, [desk.piece(k) for k in range(count)], result)
     done, total = len(desk.begun), sum(range(first, first + ELEMENTS))
     known = (
-        Known("result was read before the copy had come", np.array([np.nan, done])),
+        Known(_too_soon(trial, stream), np.array([np.nan, done])),
         Known("the number of pieces that there are is returned, not of those done", np.array([total, count])),
     )
     trial.expect_value((total, done), tolerance=1e-6, known=known, look="when result is added up, and what is counted")
@@ -112,9 +113,18 @@ def _measure(bench: StreamBench, trial: Trial, desk: _Desk, count: int) -> None:
     possible = count if desk.ends_in is None else desk.ends_in + 1
     if possible:
         bench.measure(DONE, round(100 * sum(desk.busy[:possible]) / possible))
-    unasked = [k for k in range(1, len(desk.begun)) if k >= possible or desk.asked[k] == desk.asked[k - 1]]
-    bench.measure(LATE, len(unasked))
-    bench.measure(ASKED, len(trial.polls) - len(desk.begun))
+    before = [0, *desk.asked]
+    bench.measure(LATE, sum(k >= possible or now == before[k] for k, now in enumerate(desk.asked)))
+    bench.measure(ASKED, max(0, len(trial.polls) - len(desk.begun) - 1))
+
+
+def _too_soon(trial: Trial, stream: Any) -> str:
+    """Why ``result`` was read before the copy had come."""
+    work = [one.sequence for one in trial.operations if one.kind == "copy"]
+    records = [one for one in trial.operations if one.kind == "record"]
+    if any(one.stream.handle != stream.ptr or one.sequence < max(work, default=0) for one in records):
+        return "the event is complete at once: it stands in another stream, or before the work"
+    return "result was read before the copy had come"
 
 
 MEANWHILE = Exercise(

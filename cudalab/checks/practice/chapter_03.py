@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from cuda.bindings.runtime import cudaError_t
 from cudalab.checks.bench import Known
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.streams import StreamBench, Trial
+from cudalab.sim.device.error import CudaError
 
 # --- set the device up -----------------------------------------------------------------------------------------------
 
@@ -52,6 +55,8 @@ def _pick(bench: StreamBench) -> None:
                 bench.find("correctness", "set up", text, look="cudaGetDeviceProperties needs no context")
 
 
+_RUIN = 'extern "C" __global__ void ruin(int* nothing) { *nothing = 1; }'
+
 # --- check a result --------------------------------------------------------------------------------------------------
 
 
@@ -62,24 +67,35 @@ def _use(bench: StreamBench) -> None:
             bench.find("correctness", "not set up", "device 0 is not set up", look="cudaSetDevice(number)")
     missing = bench.between(1, 9)
     with bench.case(f"device {missing}, which does not exist") as trial:
-        said = _raised(trial, missing)
-        if "cudaErrorInvalidDevice" not in said:
-            text = f"the function raised {said or 'nothing'}; wanted is RuntimeError('cudaErrorInvalidDevice')"
-            bench.find("correctness", "not raised", text, look="the error code that cudaSetDevice returns; its .name")
+        _expect_raised(bench, trial, missing, "cudaErrorInvalidDevice")
+    with bench.case("device 0, when a kernel has gone wrong there") as trial:
+        ruin = trial.kernel(_RUIN, "ruin")
+
+        def before() -> None:
+            ruin((1,), (1,), (np.uint64(0),))
+            with contextlib.suppress(CudaError):
+                trial.device.synchronize()
+
+        _expect_raised(bench, trial, 0, "cudaErrorIllegalAddress", before)
 
 
-def _raised(trial: Trial, *arguments: Any) -> str:
-    """What the learner's function raises, where it is a ``RuntimeError``."""
-    said = []
+def _expect_raised(
+    bench: StreamBench, trial: Trial, number: int, error: str, before: Callable[[], None] | None = None
+) -> None:
+    """A finding where the learner's function does not raise ``RuntimeError`` with the name of this error."""
+    said = ""
 
     def attempt(function: Any) -> None:
+        nonlocal said
         try:
-            function(*arguments)
-        except RuntimeError as error:
-            said.append(f"{type(error).__name__}({str(error)!r})")
+            function(number)
+        except (RuntimeError, ValueError) as raised:
+            said = f"{type(raised).__name__}({str(raised)!r})"
 
-    trial.call(around=attempt, fresh=True)
-    return "".join(said)
+    trial.call(before=before, around=attempt, fresh=True, faults=before is not None)
+    if not (said.startswith("RuntimeError") and error in said):
+        text = f"the function raised {said or 'nothing'}; wanted is RuntimeError({error!r})"
+        bench.find("correctness", "not raised", text, look="the error code that cudaSetDevice returns; its .name")
 
 
 # --- the driver in a thread ------------------------------------------------------------------------------------------
@@ -104,17 +120,17 @@ def _in_thread(bench: StreamBench) -> None:
                 raise failed[0]
 
         trial.call(around=attempt, fresh=True)
-        if found and not trial.set_up:
+        if found and not trial.set_up and any("retain" in call.name for call in trial.calls):
             text = "the context is gone when the function returns, and the program still needs it"
             bench.find(
                 "correctness", "gone", text, look="what cuDevicePrimaryCtxRelease does when nobody else holds it"
             )
-        right, _ = trial.device.memory_info()
+        right, total = trial.device.memory_info()
         if found != [right]:
             text = f"the function returned {found[0]!r}; {right:,} bytes are free"
-            bench.find(
-                "correctness", "wrong values", text, look="the thread's current context, before the driver is asked"
-            )
+            look = "the thread's current context, before the driver is asked"
+            mistake = "that is all the memory there is: free bytes come first" if found == [total] else ""
+            bench.find("correctness", "wrong values", text, look=look, mistake=mistake)
 
 
 # --- leave the first call out ----------------------------------------------------------------------------------------
@@ -125,15 +141,15 @@ def _call_time(bench: StreamBench) -> None:
         with bench.case("nobody has used the device" if cold else "the device is set up") as trial:
             made: list[int] = []
             microseconds = bench.between(200, 900)
-            if not cold:
-                trial.device.set_device()
 
             def call(trial: Trial = trial, made: list[int] = made, microseconds: int = microseconds) -> None:
                 made.append(1)
                 trial.device.memory_info()
                 trial.device.host_work(1000 * microseconds)
 
-            trial.call(call, fresh=True)
+            if not cold:
+                trial.array(np.zeros(1, np.float32))
+            trial.call(call, fresh=cold)
             if len(made) != 1:
                 text = f"call() was made {len(made)} times; it may be made only once"
                 bench.find("correctness", "wrong calls", text, look="a call without effect for the setting up")

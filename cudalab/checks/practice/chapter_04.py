@@ -33,7 +33,7 @@ COPIED_OUT = Gate(
 KEPT = Gate(
     "allocations that are not freed",
     most=0,
-    look="cudaFree: the memory belongs to the process until somebody gives it back",
+    look="cudaFree: the memory belongs to the process until somebody gives it back (CuPy keeps its own in a pool)",
 )
 
 
@@ -54,8 +54,12 @@ def _there_and_back(bench: StreamBench) -> None:
                 text = f"the function returned {'its argument' if back is values else type(back).__name__}"
                 bench.find("correctness", "no array", text, look="return a NumPy array of its own: np.empty_like(host)")
                 continue
-            trial.expect("the returned array", back, values, look="the second copy: from the device to the new array")
             copies = [one for one in trial.operations if one.kind == "copy"]
+            short = any(one.bytes < values.nbytes for one in copies)
+            look = f"the size of each copy, in bytes: {size} floats are {values.nbytes} of them"
+            trial.expect(
+                "the returned array", back, values, look=look if short else "the second copy, to the new array"
+            )
             for gate, engine in ((COPIED_IN, "h2d"), (COPIED_OUT, "d2h")):
                 moved = sum(one.bytes for one in copies if one.engine == engine)
                 bench.measure(gate, moved / values.nbytes)
@@ -190,7 +194,8 @@ def _time_work(bench: StreamBench) -> None:
                     f"time_work(work) is {value:.0f} µs, and {many} took {took:.0f} µs",
                     look="a launch returns before its kernel is done: wait before the clock is read again"
                     if early
-                    else "what the device did before: let it come to its end before the clock is read first",
+                    else "what the device did before: let it come to its end before the clock is read first; and which "
+                    "clock it is: cudalab.clock() is the host's, which on the simulated device runs in modelled time",
                 )
 
 

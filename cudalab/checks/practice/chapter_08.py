@@ -43,6 +43,9 @@ def _pin(bench: StreamBench) -> None:
             got = trial.call(x)
             if not isinstance(got, np.ndarray):
                 bench.find("correctness", "no array", f"pin returned {type(got).__name__}; a NumPy array is wanted")
+            elif np.shares_memory(got, x):
+                text = "the array that pin returned has the memory of x: what the caller's array is was changed"
+                bench.find("correctness", "no copy", text, look="the copy is in memory of its own, from cudaHostAlloc")
             elif trial.device.pointer_attributes(got.ctypes.data).type != _PAGE_LOCKED:
                 look = "which line makes the array that is returned: np.frombuffer uses memory that is there"
                 bench.find("correctness", "pageable memory", "the array is in pageable memory", look=look)

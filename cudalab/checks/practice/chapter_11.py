@@ -13,6 +13,7 @@ from cudalab.checks.bench import Known
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.gate import Gate
 from cudalab.checks.streams import HOST, StreamBench, Trial
+from cudalab.sim.device.queue.stream import LEGACY
 
 # One thread that takes its time, and then writes how often it ran.
 _SLOW = r"""
@@ -28,6 +29,7 @@ APART = Gate(
     look="which stream each kernel is in, and which streams the NULL stream takes part with",
 )
 TOGETHER = APART.of(look="what stands between the two launches, and which stream each kernel is in")
+NO_WAIT = HOST.of(look="neither kernel needs what the other makes, so nobody has to wait")
 
 
 def _slow(trial: Trial, name: str) -> Any:
@@ -36,7 +38,7 @@ def _slow(trial: Trial, name: str) -> Any:
     return trial.launcher(trial.kernel(_SLOW.replace("NAME", name), name), (1,), (1,), (x, np.int32(2000)))
 
 
-def _all_apart(bench: StreamBench, trial: Trial, names: Sequence[str]) -> None:
+def _all_apart(bench: StreamBench, trial: Trial, names: Sequence[str], waits: Gate = HOST) -> None:
     """Did each kernel run once, and does nothing order any two of them?"""
     found = [kernel.name for kernel in trial.kernels()]
     if sorted(found) != sorted(names):
@@ -45,7 +47,7 @@ def _all_apart(bench: StreamBench, trial: Trial, names: Sequence[str]) -> None:
         return
     pairs = list(combinations(trial.kernels(), 2))
     bench.measure(APART, 100 * sum(trial.order.unordered(*pair) for pair in pairs) / len(pairs))
-    bench.measure(HOST, len(trial.waits) + len(trial.polls))
+    bench.measure(waits, len(trial.waits) + len(trial.polls))
 
 
 def _together(bench: StreamBench) -> None:
@@ -53,7 +55,7 @@ def _together(bench: StreamBench) -> None:
         with bench.case(f"{'non-' if non_blocking else ''}blocking streams") as trial:
             a, b = trial.stream("a", non_blocking=non_blocking), trial.stream("b", non_blocking=non_blocking)
             trial.call(_slow(trial, "first"), _slow(trial, "second"), a, b)
-            _all_apart(bench, trial, ("first", "second"))
+            _all_apart(bench, trial, ("first", "second"), NO_WAIT)
 
 
 def _bytes(bench: StreamBench) -> None:
@@ -68,6 +70,9 @@ def _bytes(bench: StreamBench) -> None:
             known = _in_elements(values, begin, end)
             look = "an address counts bytes, and so does the size of a copy; a float32 has four"
             trial.expect("d", d, expected, known=(Known("elements where bytes are meant", known),), look=look)
+            if any(one.stream.handle != stream.ptr for one in trial.operations if one.kind == "copy"):
+                text = "the piece is copied in another stream than the one that was given"
+                bench.find("correctness", "another stream", text, look="the last argument of cudaMemcpyAsync")
             bench.measure(HOST, len(trial.waits) + len(trial.polls))
 
 
@@ -100,6 +105,9 @@ def _apart(bench: StreamBench) -> None:
     names = ("first", "second", "third")
     with bench.case("three kernels") as trial:
         trial.call(*(_slow(trial, name) for name in names))
+        if any(one.stream.handle != LEGACY for one in trial.kernels("second")):
+            text = "second is in another stream than the NULL stream"
+            bench.find("correctness", "another stream", text, look="second() without a stream, as it was")
         _all_apart(bench, trial, names)
 
 
@@ -122,7 +130,7 @@ def _tell(bench: StreamBench) -> None:
 
 
 EXERCISES = (
-    Exercise("11.together", "Two kernels at once", "together", _together, gates=(TOGETHER, HOST), answer="function"),
+    Exercise("11.together", "Two kernels at once", "together", _together, gates=(TOGETHER, NO_WAIT), answer="function"),
     Exercise("11.bytes", "Copy one piece", "copy_piece", _bytes, gates=(HOST,), answer="function"),
     Exercise("11.ideal", "The best to hope for", "ideal_time", _ideal, answer="function"),
     Exercise("11.apart", "Out of the NULL stream's way", "independent", _apart, gates=(APART, HOST), answer="function"),

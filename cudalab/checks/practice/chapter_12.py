@@ -60,7 +60,7 @@ def _order(bench: ValueBench) -> None:
 
 
 def _rounds(bench: StreamBench) -> None:
-    for total, most in ((600, 70), (600, 60), (50, 100), (bench.between(900, 4000), bench.between(11, 97))):
+    for total, most in ((600, 70), (600, 60), (660, 60), (50, 100), (bench.between(900, 4000), bench.between(11, 97))):
         with bench.case(f"{total} µs, blocks of at most {most} µs") as trial:
             trial.call(total, most)
             trial.expect_value(
@@ -95,7 +95,8 @@ def _respond(bench: StreamBench) -> None:
             for launch, stream in zip(batch, streams, strict=True):
                 launch(stream)
 
-        trial.call(prepare, reply, low, high, before=before)
+        missing = "reply reads what prepare writes, and they are in two streams: let both be in one"
+        trial.call(prepare, reply, low, high, before=before, mistakes=lambda trial: missing)
         trial.expect("what reply writes", answer, given[:1].get())
         if bench.fine and ran(bench, trial, "prepare", "reply"):
             (urgent,) = trial.kernels("reply")

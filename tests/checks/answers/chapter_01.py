@@ -198,7 +198,7 @@ ANSWERS_01_2 = table(
         "26 threads that each read the whole text",
         (),
         "efficiency",
-        "bytes loaded for each byte of input",
+        "bytes loaded, over the bytes that are needed",
         source="""extern "C" __global__ void letters(const char* text, int n, int* counts) {
             if (blockIdx.x) return;
             for (int k = threadIdx.x; k < 26; k += blockDim.x) {
@@ -251,7 +251,7 @@ ANSWERS_01_2 = table(
             ),
         ),
         "efficiency",
-        "bytes loaded for each byte of input",
+        "bytes loaded, over the bytes that are needed",
         cheat=True,
     ),
     *kernel_cheats("01.2", only=("nothing done in large grids",)),

@@ -71,7 +71,7 @@ def kernel_cheats(exercise: str, only: tuple[str, ...] = _ALL) -> tuple[Wrong, .
             _ALL[3],
             (),
             "efficiency",
-            "bytes loaded for each byte of input",
+            "bytes loaded, over the bytes that are needed",
             source=calling(
                 f"for (volatile int round = 0; round < 2; round = round + 1) body(threadIdx, blockIdx, {arguments});"
             ),

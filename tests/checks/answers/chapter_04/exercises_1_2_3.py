@@ -124,7 +124,7 @@ ANSWERS_04_2 = table(
         "loads hidden in atomics",
         (("total += m[r * columns + c]", "total += atomicAdd((float*)&m[r * columns + c], 0.0f)"),),
         "efficiency",
-        "bytes loaded for each byte of input",
+        "bytes loaded, over the bytes that are needed",
         cheat=True,
     ),
     Wrong(

@@ -19,6 +19,13 @@ ANSWERS_04_4 = table(
         mistake="in pixels, and bytes",
     ),
     Wrong(
+        "all in pixels",
+        (("out.ctypes.data, 4 * width, first, pitch, 4 * width", "out.ctypes.data, width, first, pitch, width"),),
+        "correctness",
+        "wrong values",
+        mistake="pitch of out, are given in pixels",
+    ),
+    Wrong(
         "one plain copy",
         ((_CALL, "    cudart.cudaMemcpy(out.ctypes.data, first, out.nbytes, kind)\n"),),
         "correctness",

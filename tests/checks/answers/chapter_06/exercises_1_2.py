@@ -84,7 +84,7 @@ ANSWERS_06_1 = table(
             ),
         ),
         "efficiency",
-        "bytes loaded for each byte of input",
+        "bytes loaded, over the bytes that are needed",
     ),
     Right(
         "dynamic shared memory",
@@ -121,7 +121,7 @@ ANSWERS_06_1 = table(
         "naive, without tiles",
         (),
         "efficiency",
-        "bytes loaded for each byte of input",
+        "bytes loaded, over the bytes that are needed",
         source="""extern "C" __global__ void transposed_product(const float* A, const float* B, float* C,
                                                           int height, int depth, int width) {
             int row = blockIdx.y * blockDim.y + threadIdx.y, column = blockIdx.x * blockDim.x + threadIdx.x;
@@ -200,7 +200,7 @@ ANSWERS_06_1 = table(
             ),
         ),
         "efficiency",
-        "bytes loaded for each byte of input",
+        "bytes loaded, over the bytes that are needed",
         cheat=True,
     ),
     *kernel_cheats("06.1", only=("nothing done in large grids",)),
@@ -244,7 +244,7 @@ ANSWERS_06_2 = table(
             ),
         ),
         "efficiency",
-        "bytes loaded for each byte of input",
+        "bytes loaded, over the bytes that are needed",
     ),
     Wrong("no barrier before the tiles are read", (("__syncthreads();  // complete", ""),), "soundness", "race"),
     Wrong("no barrier before they are overwritten", (("__syncthreads();  // done with", ""),), "soundness", "race"),
@@ -320,7 +320,7 @@ ANSWERS_06_2 = table(
         "naive, without tiles",
         (),
         "efficiency",
-        "bytes loaded for each byte of input",
+        "bytes loaded, over the bytes that are needed",
         source="""extern "C"
         __global__ void distances(const float* X, const float* Y, float* D, int m, int n, int depth) {
             int row = blockIdx.y * blockDim.y + threadIdx.y, column = blockIdx.x * blockDim.x + threadIdx.x;
@@ -403,7 +403,7 @@ ANSWERS_06_2 = table(
             ),
         ),
         "efficiency",
-        "bytes loaded for each byte of input",
+        "bytes loaded, over the bytes that are needed",
         cheat=True,
     ),
     *kernel_cheats("06.2", only=("nothing done in large grids",)),

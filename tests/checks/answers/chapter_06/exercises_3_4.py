@@ -67,7 +67,7 @@ ANSWERS_06_3 = table(
             ),
         ),
         "efficiency",
-        "bytes loaded for each byte of input",
+        "bytes loaded, over the bytes that are needed",
         cheat=True,
     ),
     Wrong(
@@ -187,7 +187,7 @@ ANSWERS_06_4 = table(
         "barriers in every line",
         ((_STEP, _STEP + "        __syncthreads();\n"),),
         "efficiency",
-        "barriers of a warp for each tile",
+        "barriers of a warp",
         cheat=True,
     ),
     Wrong(
@@ -206,7 +206,7 @@ ANSWERS_06_4 = table(
             ),
         ),
         "efficiency",
-        "bytes loaded for each byte of input",
+        "bytes loaded, over the bytes that are needed",
         cheat=True,
     ),
     Right(

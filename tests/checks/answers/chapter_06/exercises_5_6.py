@@ -8,7 +8,7 @@ from tests.checks.answers.cheats import kernel_cheats
 # --- 06.5 ---
 
 _SHARED = "words loaded from shared memory for each multiply-add"
-_LOADED = "bytes loaded for each byte of input"
+_LOADED = "bytes loaded, over the bytes that are needed"
 _CONFLICTS = "bank conflicts for each request to shared memory"
 _READ = "a[i] = As[threadIdx.y + 16 * i][k], b[i] = Bs[k][threadIdx.x + 16 * i];"
 _STORE = "if (row + 16 * i < height && column + 16 * j < width)\n"

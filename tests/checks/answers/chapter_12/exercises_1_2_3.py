@@ -20,6 +20,12 @@ ANSWERS_12_1 = table(
         "efficiency",
         _TURN,
     ),
+    Wrong(
+        "the numbers of one device",
+        (("priority=least", "priority=0"), ("(least + greatest) // 2", "-2"), ("priority=greatest", "priority=-5")),
+        "efficiency",
+        _TURN,
+    ),
     Wrong("normal like background", (("(least + greatest) // 2", "least"),), "efficiency", _TURN),
     Wrong("normal like urgent", (("(least + greatest) // 2", "greatest - 10"),), "efficiency", _TURN),
     Wrong("no priority at all", ((", priority=greatest", ""),), "efficiency", _TURN),
@@ -68,8 +74,8 @@ class Made:
 def three_streams():
     error, least, greatest = cudart.cudaDeviceGetStreamPriorityRange()
     made = []
-    for step in range(3):
-        error, stream = cudart.cudaStreamCreateWithPriority(cudart.cudaStreamNonBlocking, least - 2 * step)
+    for priority in (least, (least + greatest) // 2, greatest):
+        error, stream = cudart.cudaStreamCreateWithPriority(cudart.cudaStreamNonBlocking, priority)
         made.append(cp.cuda.Stream.from_external(Made(stream)))
     return made
 """,
@@ -292,7 +298,7 @@ ANSWERS_12_3 = table(
     Wrong("twice as many blocks", (("-(-count // 4)", "2 * places"),), "efficiency", _BUSIEST),
     Wrong("fewer blocks", (("-(-count // 4)", "max(1, places // 2)"),), "efficiency", _BUSIEST),
     Wrong("a single block", (("-(-count // 4)", "1"),), "efficiency", _BUSIEST),
-    Wrong("rounded down", (("-(-count // 4)", "count // 4"),), "soundness", "ZeroDivisionError"),
+    Wrong("rounded down", (("-(-count // 4)", "count // 4"),), "soundness", "ValueError"),
     Wrong(
         "the last items left out",
         (("0, count, -(-count // 4)", "0, count // 4 * 4, max(1, count // 4)"),),

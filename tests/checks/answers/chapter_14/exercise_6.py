@@ -7,7 +7,7 @@ from tests.checks.answers.answer import Right, Wrong, table
 _E, _C = "efficiency", "correctness"
 _DONE = "pieces done while the device is busy, of those possible (%)"
 _LATE = "pieces begun without knowing that the device is busy"
-_ASKED = "queries beyond one before each piece"
+_ASKED = "queries beyond one before each piece and a last one"
 _LOOP = "    while done < len(pieces) and not event.done:\n"
 _BODY = "        pieces[done]()\n        done += 1\n"
 _WAIT = "    event.synchronize()\n"
@@ -36,9 +36,11 @@ ANSWERS_14_6 = table(
         ),
     ),
     Right("waits only where it has to", ((_WAIT, "    if done == len(pieces):\n    " + _WAIT),)),
-    Right(
+    Wrong(
         "asks behind each piece",
         ((_LOOP + _BODY, "    while done < len(pieces):\n" + _BODY + "        if event.done:\n            break\n"),),
+        _E,
+        _LATE,
     ),
     Wrong("asks and does nothing else", ((_BODY, "        pass\n"),), _E, _DONE),
     Wrong("waits first", ((_RECORD, _RECORD + _WAIT),), _E, _DONE),
@@ -64,9 +66,15 @@ ANSWERS_14_6 = table(
         ((_RECORD, ""), ("    launch(stream)\n", _RECORD + "    launch(stream)\n")),
         _C,
         "wrong values",
-        mistake="before the copy had come",
+        mistake="complete at once",
     ),
-    Wrong("an event of the NULL stream", (("stream.record()", "cp.cuda.Stream.null.record()"),), _C, "wrong values"),
+    Wrong(
+        "an event of the NULL stream",
+        (("stream.record()", "cp.cuda.Stream.null.record()"),),
+        _C,
+        "wrong values",
+        mistake="complete at once",
+    ),
     Wrong("always the same piece", (("pieces[done]()", "pieces[0]()"),), _C, "wrong pieces"),
     Wrong("the last first", (("pieces[done]()", "pieces[-1 - done]()"),), _C, "wrong pieces"),
     Wrong(

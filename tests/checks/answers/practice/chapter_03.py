@@ -31,6 +31,15 @@ WRONG = (
             "returns the name", (("raise RuntimeError(error.name)", "return error.name"),), "correctness", "not raised"
         ),
         Wrong("any error", (("error.name", "'no device'"),), "correctness", "not raised"),
+        Wrong("another exception", (("RuntimeError", "ValueError"),), "correctness", "not raised"),
+        Wrong(
+            "asks how many there are",
+            (),
+            "correctness",
+            "not raised",
+            source="def use_device(number):\n    if number >= cudart.cudaGetDeviceCount()[1]:\n"
+            "        raise RuntimeError('cudaErrorInvalidDevice')\n    cudart.cudaSetDevice(number)\n",
+        ),
         Wrong("never sets up", (("cudaSetDevice(number)", "cudaGetLastError()"),), "correctness", "not set up"),
     ),
     *table(
@@ -47,7 +56,13 @@ WRONG = (
             "correctness",
             "gone",
         ),
-        Wrong("the whole memory", (("return free", "return total"),), "correctness", "wrong values"),
+        Wrong(
+            "the whole memory",
+            (("return free", "return total"),),
+            "correctness",
+            "wrong values",
+            mistake="all the memory",
+        ),
         Wrong(
             "only asks",
             (("driver.cuDevicePrimaryCtxRetain(0)", "driver.cuCtxGetCurrent()"),),
@@ -57,6 +72,12 @@ WRONG = (
     ),
     *table(
         "03.time",
+        Wrong(
+            "resets the device",
+            (("cudart.cudaFree(0)", "cudart.cudaDeviceReset()\n    cudart.cudaFree(0)"),),
+            "soundness",
+            "device reset",
+        ),
         Wrong("calls it twice", (("cudart.cudaFree(0)", "call()"),), "correctness", "wrong calls"),
         Wrong(
             "counts the devices first",

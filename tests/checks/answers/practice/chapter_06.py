@@ -90,7 +90,7 @@ WRONG = (
                 ),
             ),
             "efficiency",
-            "bytes loaded for each byte of input",
+            "bytes loaded, over the bytes that are needed",
         ),
         Wrong(
             "four neighbours of a row",

@@ -10,6 +10,13 @@ _WAIT = "    cp.cuda.Stream.null.synchronize()\n"
 WRONG = (
     *table(
         "08.pin",
+        Wrong(
+            "the caller's array",
+            (),
+            "correctness",
+            "no copy",
+            source="def pin(x):\n    cudart.cudaHostRegister(x.ctypes.data, x.nbytes, 0)\n    return x\n",
+        ),
         Wrong("copied once more", (("return y", "return y.copy()"),), "correctness", "pageable memory"),
         Wrong("flat", ((".reshape(x.shape)", ""), ("y[...] = x", "y[:] = x.ravel()")), "correctness", "wrong shape"),
         Wrong("without the values", (("    y[...] = x\n", "    y[...] = 0\n"),), "correctness", "wrong values"),

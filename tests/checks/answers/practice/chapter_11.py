@@ -22,6 +22,7 @@ WRONG = (
     ),
     *table(
         "11.bytes",
+        Wrong("another stream", (("stream.ptr", "0"),), "correctness", "another stream"),
         Wrong("the size in elements", (("4 * (end - begin)", "end - begin"),), "correctness", "wrong values"),
         Wrong("the addresses in elements", (("4 * begin", "begin"),), "correctness", "wrong values"),
         Wrong("the host waits", (("cudaMemcpyAsync(", "cudaMemcpy("), (", stream.ptr", "")), "efficiency", _WAITS),
@@ -39,6 +40,12 @@ WRONG = (
     ),
     *table(
         "11.apart",
+        Wrong(
+            "second in a stream of its own",
+            (("second(cp.cuda.Stream.null)", "second(cp.cuda.Stream())"), ("non_blocking=True", "")),
+            "correctness",
+            "another stream",
+        ),
         Wrong("plain streams", (("(non_blocking=True)", "()"),), "efficiency", _APART),
         Wrong(
             "one of them plain",

@@ -37,6 +37,9 @@ WRONG = (
     ),
     *table(
         "12.rounds",
+        Wrong(
+            "half more, rounded", (("-(-total // most)", "round(total / most + 0.5)"),), "correctness", "wrong values"
+        ),
         Wrong("rounded down", (("-(-total // most)", "total // most"),), "correctness", "wrong values"),
         Wrong("one more than needed", (("-(-total // most)", "total // most + 1"),), "correctness", "wrong values"),
         Wrong("not an integer", (("-(-total // most)", "total / most"),), "correctness", "wrong values"),
