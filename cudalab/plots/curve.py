@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from cudalab.plots.picture import Picture, blank
-from cudalab.plots.style import INK, MARKERS, QUIET, RC, SERIES, VERMILLION, number
+from cudalab.plots.style import INK, MARKERS, QUIET, RC, SERIES, number
 
 Numbers = Sequence[float]
 
@@ -81,7 +81,7 @@ def line(axes: Axes, x: Numbers, y: Numbers, *, name: str = "", index: int = 0) 
 
 def ring(axes: Axes, x: float, y: float, text: str) -> None:
     """A ring around the best point. Its name stands above the axes, where it covers nothing."""
-    axes.plot([x], [y], "o", ms=14, mfc="none", mec=VERMILLION, mew=1.8, zorder=9, clip_on=False)
+    axes.plot([x], [y], "o", ms=14, mfc="none", mec=INK, mew=1.8, zorder=9, clip_on=False)
     axes.set_title(axes.get_title(loc="left"), loc="left", pad=24)
     axes.annotate(
         f"◯ {text}",

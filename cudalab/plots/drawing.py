@@ -18,9 +18,9 @@ import matplotlib
 from matplotlib.ft2font import FT2Font
 
 from cudalab.plots.picture import Illustration
-from cudalab.plots.style import INK
+from cudalab.plots.style import INK, QUIET, RULE, number
 
-WIDTH = 900.0  # px, of drawings as wide as a page
+WIDTH = 800.0  # px, of drawings as wide as a page; JupyterLab gives them 700 on a page of 900
 FONT = "DejaVu Sans, Verdana, Geneva, sans-serif"
 _UNITS = 1000  # widths are looked up at this size, in px
 
@@ -146,6 +146,18 @@ def group(parts: list[str], title: str = "", *, kind: str = "", data: Mapping[st
     more = f' class="{kind}"' if kind else ""
     more += "".join(f' data-{name}="{escape(value).replace(chr(10), "&#10;")}"' for name, value in data.items())
     return f"<g{more}>{head}{''.join(parts)}</g>"
+
+
+def time_axis(left: float, scale: float, until: float, y: float) -> list[str]:
+    """A line from time 0 to ``until`` with its ticks, ``scale`` pixels a unit; numbers reach 18 pixels below ``y``."""
+    parts = [line(left, y, left + scale * until, y, RULE)]
+    for at in ticks(0, until, min(16, max(1, round(2 * until)))):
+        x = left + scale * at
+        parts += [
+            line(x, y, x, y + 4, RULE),
+            label(x, y + 11, number(at), size=9.5, anchor="middle", fill=QUIET),
+        ]
+    return parts
 
 
 def ticks(begin: float, end: float, most: int) -> list[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cudalab.plots.drawing import WIDTH, coordinate, label, line, rect, text_width
+from cudalab.plots.drawing import coordinate, label, line, rect, text_width
 from cudalab.plots.span_style import A_KERNEL, ORDER, Letters, SpanStyle
 from cudalab.plots.style import INK, QUIET, VERMILLION
 from cudalab.timeline.spans import RECORD, WAIT
@@ -24,8 +24,10 @@ _MARKS = {
 }
 
 
-def draw_legend(used: set[SpanStyle], marks: set[str], letters: Letters, y: float) -> tuple[list[str], float]:
-    """Swatches and words, in as many lines as it takes; and where they end."""
+def draw_legend(
+    used: set[SpanStyle], marks: set[str], letters: Letters, y: float, wide: float
+) -> tuple[list[str], float]:
+    """Swatches and words, in as many lines of ``wide`` pixels as it takes; and where they end."""
     parts: list[str] = []
     x = 12.0
     entries: list[tuple[str, str]] = []
@@ -48,7 +50,7 @@ def draw_legend(used: set[SpanStyle], marks: set[str], letters: Letters, y: floa
     entries += [(shapes[mark], words) for mark, words in _MARKS.items() if mark in marks]
     for shape, words in entries:
         width = 26 + text_width(words, 9.5) + 16
-        if x + width > WIDTH and x > 12:
+        if x + width > wide and x > 12:
             x, y = 12.0, y + 18
         place = f'transform="translate({coordinate(x)} {coordinate(y)})" data-width="{coordinate(width)}"'
         parts.append(f'<g class="tl-entry" {place}>{shape}{label(25, 6.5, words, size=9.5, fill=QUIET)}</g>')

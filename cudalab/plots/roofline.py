@@ -65,7 +65,7 @@ def roofline(
             axes.plot(
                 [intensity],
                 [reached],
-                MARKERS[index % len(MARKERS)],
+                MARKERS[(index + index // len(SERIES)) % len(MARKERS)],  # the sixth has the first one's colour
                 color=SERIES[(index + 1) % len(SERIES)],
                 ms=8,
                 mec="white",

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cudalab.plots.drawing import (
-    WIDTH,
     Drawing,
     coordinate,
     group,
@@ -35,7 +34,7 @@ from cudalab.plots.style import FAINT, INK, QUIET, RULE, VERMILLION
 from cudalab.timeline.spans import RECORD, SMS, WAIT, Span, cause, lanes, size_text, time_text
 from cudalab.timeline.timeline import Timeline, Timelines
 
-_RIGHT = 62.0
+WIDTH, _RIGHT = 900.0, 62.0
 _MOST_ROWS = 48
 _MOST_ARROWS = 40
 _WAITS = ("copy engine", "SM resources", "default stream", "event")
@@ -89,7 +88,7 @@ def timeline(
         used |= drawer.used
         marks |= drawer.marks
         y = drawer.y + 6
-    legend, y = draw_legend(used, marks, letters, y + 2)
+    legend, y = draw_legend(used, marks, letters, y + 2, WIDTH)
     head = "".join(style.definition() for style in ORDER if style in used)
     content = f"<defs>{head}{ARROW_HEAD}</defs>\n" + "\n".join([*parts, *legend])
     live = {"left": gutter, "right": WIDTH - _RIGHT, "scale": scale}

@@ -8,10 +8,13 @@ from types import MappingProxyType
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
 
 from cudalab.plots.curve import frame, line, newest, ring
 from cudalab.plots.picture import Picture, blank
 from cudalab.plots.style import BLUE, FAINT, GREEN, INK, QUIET, RC, VERMILLION, number, tint
+
+_FAR_APART = 50.0
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ def tuning(
             ylabel=f"time of one run (µs), {kind}",
             title=title,
         )
+        _spread(left, [point.microseconds for point in ordered])
         ring(left, best.value, best.microseconds, f"best: {number(best.value)} · {number(best.microseconds)} µs")
         newest(left, points[-1].value, points[-1].microseconds)
         if right is not None:
@@ -76,6 +80,15 @@ def tuning(
     alt = f"Curve of time against {parameter} with {len(ordered)} points, {kind}; the best point is ringed."
     alt += f" Dashed lines: {', '.join(compare)}." if compare else ""
     return Picture(figure, _sentence(ordered, best, parameter, kind, title, peak, compare), alt)
+
+
+def _spread(axes: Axes, times: Sequence[float]) -> None:
+    """A logarithmic scale where small times would all lie at zero."""
+    if max(times) > _FAR_APART * min(times):
+        axes.set_yscale("log", base=10)
+        axes.set_ylim(min(times) / 2, max(times) * 2)
+        axes.yaxis.set_major_formatter(lambda value, _position: number(value))
+        axes.yaxis.set_minor_locator(NullLocator())
 
 
 def _lines(axes: Axes, compare: Mapping[str, float]) -> None:
@@ -147,7 +160,9 @@ def _sentence(
     text = f"{where}the best so far is {fastest}"
     worst = max(points, key=lambda point: point.microseconds)
     if worst is not best:
-        text += f"; {number(worst.value)} takes {number(worst.microseconds / best.microseconds)} times as long"
+        ratio = worst.microseconds / best.microseconds
+        longest = f"{number(worst.value)} takes {number(ratio)} times as long"
+        text += f"; {longest}" if ratio >= 1.005 else "; the others take as long"
     others = [f"{name} takes {number(microseconds)} µs" for name, microseconds in compare.items()]
     return "; ".join([text, *others]) + "."
 

@@ -9,8 +9,10 @@ from cudalab.timeline.spans import CALL, HOST_WORK, Span, cause, size_text
 
 _HEADS = ("stream", "what", "start", "took", "bytes", "GB/s", "waited for", "line")
 _NUMBERS = frozenset({"start", "took", "bytes", "GB/s"})
-_WIDEST = {"stream": 16, "what": 22, "waited for": 30, "line": 24}
+_WIDEST = {"stream": 16, "what": 22, "waited for": 30}
 """Characters of a column in the text; the HTML has all of it."""
+_LINE, _PAGE, _LEAST = _HEADS.index("line"), 100, 24
+"""The last column, the learner's line, gets what the others leave of a page 900 pixels wide; at least 24 characters."""
 
 
 class Table(str):
@@ -40,10 +42,16 @@ def table(spans: Sequence[Span], label: str, *, calls: bool, most: int) -> Table
 def _text(first: str, rows: Sequence[Sequence[str]], shown: Sequence[int], last: str) -> str:
     short = [[_short(cell, _WIDEST.get(head, 99)) for head, cell in zip(_HEADS, row, strict=True)] for row in rows]
     widths = {at: max(len(_HEADS[at]), *(len(row[at]) for row in short), 0) for at in shown}
+    if _LINE in widths:
+        others = sum(width + 2 for at, width in widths.items() if at != _LINE)
+        for row in short:
+            row[_LINE] = _short(row[_LINE], max(_LEAST, _PAGE - others))
     lines = [first]
-    for row in (_HEADS, *short):
-        cells = [row[at].rjust(widths[at]) if _HEADS[at] in _NUMBERS else row[at].ljust(widths[at]) for at in shown]
-        lines.append("  ".join(cells).rstrip())
+    for cells in (_HEADS, *short):
+        padded = [
+            cells[at].rjust(widths[at]) if _HEADS[at] in _NUMBERS else cells[at].ljust(widths[at]) for at in shown
+        ]
+        lines.append("  ".join(padded).rstrip())
     return "\n".join([*lines, last] if last else lines)
 
 

@@ -147,7 +147,7 @@ class Prediction(Shown):
         self.skip_button.on_click(lambda _button: self.skip())
         self.verdict = ipywidgets.HTML()
         """What stands beside what the run says, once it has."""
-        how = "Click what you expect." if self.choices else "Give a number for each, then commit."
+        how = "Click what you expect." if self.choices else "Give a number for each, then commit or run the next cell."
         self.feedback = ipywidgets.HTML(message(WAITING, how))
 
     def markdown(self) -> str:
@@ -216,6 +216,8 @@ class Prediction(Shown):
         """
         if isinstance(found, Mapping):
             said = " · ".join(f"{name}: **{_text(found[name])}**" for name in self.numbers)
+            if self.answer is None and not self.skipped:
+                self._commit_fields()  # filled in, and the next cell run: that is an answer, too
             verdict = self._verdict_on_numbers(found)
         else:
             right = self._choice_of(found)

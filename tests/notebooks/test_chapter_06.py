@@ -53,7 +53,7 @@ MUTATIONS = [
     Mutation("upper-check", "kernel-fetch", "m += 32", "m += 64"),
     Mutation("upper-check", "kernel-copies", "A += DEEP", "A"),
     Mutation("upper-check", "upper-check", "bigA[:150, :45], bigB[:45, :70] = A, B", "bigA[:150, :45] = A"),
-    Mutation("rungs", "kernel-pieces", "j < 8; j += 4) four(b[j])", "j < 8; j += 8) four(b[j])"),
+    Mutation("rungs", "kernel-pieces", "j < 8; j += 4) quad(b[j])", "j < 8; j += 8) quad(b[j])"),
     Mutation("rungs", "upper-check", '"wide", wide, 8, 2', '"wide", wide, 8, 8'),
     Mutation("missing-mended", "missing-mended", 'first + "__syncthreads();" + second + end', "any_size.code"),
 ]
@@ -83,7 +83,7 @@ def of_library(run: Printed, n: int) -> float:
 SENTENCES = [
     Sentence(
         "s1-levels",
-        "so it is loaded `B.width` times. Element (k, c) of *B* is loaded `A.height` times.",
+        "so it is loaded `width` times. Element (k, c) of *B* is loaded `height` times.",
         "naive-count",
         lambda run: run.text.count("each element 64 times") == 2,
     ),

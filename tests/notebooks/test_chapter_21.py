@@ -158,7 +158,7 @@ SENTENCES = [
         _STEPS,
         lambda run: abs(_step(run, "table kept") / _step(run, "in turns") - 1) < 0.1,
     ),
-    Sentence("s9-explain", "Here are all steps", _STEPS, _as_the_table_says),
+    Sentence("s9-explain", "Here are all steps of one run", _STEPS, _as_the_table_says),
     Sentence(
         "s10-priority",
         "By default the priority of the stream counts that you launch the graph *into*",

@@ -10,7 +10,7 @@ import pytest
 
 from cudalab.plots import plot
 from cudalab.plots.picture import PNG_LIMIT, Picture
-from cudalab.plots.style import number, tint
+from cudalab.plots.style import MARKERS, number, tint
 from cudalab.plots.tuning import Point, tuning
 
 LANE = np.arange(32)
@@ -118,11 +118,29 @@ def test_tuning_names_the_best_point_its_rate_and_its_share_of_the_peak():
     assert "64 takes 2.65 times as long" in text
 
 
+def test_tuning_shows_small_times_beside_one_that_is_much_larger():
+    apart = tuning([Point(1, 324_000), Point(10, 32_400), Point(100, 3_240)], parameter="calls", kind="modelled")
+    near = tuning([Point(1, 300), Point(10, 100)], parameter="calls", kind="modelled")
+    assert [picture.figure.axes[0].get_yscale() for picture in (apart, near)] == ["log", "linear"]
+
+
+def test_tuning_does_not_call_equal_times_the_worst():
+    text = tuning([Point(1, 100.0), Point(10, 100.1)], parameter="calls", kind="modelled").summary
+    assert text.endswith("100 µs, modelled; the others take as long.")
+
+
 def test_roofline_says_which_roof_is_near():
     low = plot.roofline({"add": (1 / 12, 200)}, bandwidth=4800, arithmetic=60_000, kind="measured")
     high = plot.roofline({"fma": (100, 30_000)}, bandwidth=4800, arithmetic=60_000, kind="measured")
     assert "**50%** of what memory allows" in low.summary
     assert "**50%** of what arithmetic allows" in high.summary
+
+
+def test_six_kernels_under_a_roofline_have_marks_of_their_own():
+    kernels = {f"rung {number}": (float(number), 500.0) for number in range(1, 7)}
+    drawn = plot.roofline(kernels, bandwidth=4800, arithmetic=60_000, kind="measured").figure.axes[0].lines
+    marks = {(mark.get_marker(), mark.get_color()) for mark in drawn if mark.get_marker() in MARKERS}
+    assert len(marks) == 6
 
 
 def test_roofline_names_another_memory():

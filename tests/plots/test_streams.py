@@ -31,7 +31,7 @@ def test_a_fork_and_a_join() -> None:
         *hovers(drawing)
     }
     assert "Stream b waits for ready, recorded behind prepare; stream a waits for done" in drawing.summary
-    assert drawing.summary.endswith("all is done after 3 instead of 4.")
+    assert drawing.summary.endswith("all is done after 3 (one after the other: 4).")
 
 
 def test_a_wait_refers_to_the_last_record_at_the_time_of_the_call() -> None:
@@ -72,3 +72,13 @@ def test_one_copy_engine_takes_copies_in_the_order_of_the_calls(engines: int, en
 def test_what_cannot_be_drawn_is_refused(calls: list[str], between: tuple[str, ...], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         plot.streams(calls, between=between)
+
+
+def test_the_hosts_waits_are_no_work_that_could_overlap() -> None:
+    calls = [call for number in range(3) for call in (f"host: fill {number}", f"a: copy in {number}", "host: wait a")]
+    assert plot.streams(calls).summary == "All is done after 6, and nothing overlaps."
+
+
+def test_another_number_of_engines_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"1 or 2 engines \(got 0\)"):
+        plot.streams(["a: copy in"], engines=0)

@@ -259,6 +259,13 @@ def test_a_host_that_asks_too_late_is_named(pieces):
     assert "the host decides the time" in t.summary
 
 
+def test_table_gives_the_learners_line_what_the_page_has_left(pieces):
+    with cudalab.trace() as t:
+        pieces.other((1,), (32,), (pieces.x,))  # a line with so many words that no page has room for all of them
+    _heads, launch = t.table(calls=False).splitlines()[1:]
+    assert launch.endswith("…") and len(launch) == 100, "24 characters, and what the short columns leave"
+
+
 def test_table_lists_every_span_with_what_it_waited_for(pieces):
     with cudalab.trace() as t:
         pieces.depth_first()

@@ -157,6 +157,19 @@ def test_numbers_are_compared_one_by_one(page):
     assert "twice as many" in table and "128 bytes" not in table
 
 
+def test_numbers_that_are_filled_in_count_without_a_press_on_commit():
+    prediction = predict("How many sectors?", numbers=["stride 1"])
+    prediction.fields["stride 1"].value = "4"
+    prediction.compare({"stride 1": 4})
+    assert "as predicted" in prediction.verdict.value
+
+
+def test_empty_fields_are_no_prediction():
+    prediction = predict("How many sectors?", numbers=["stride 1"])
+    prediction.compare({"stride 1": 4})
+    assert "without a prediction" in prediction.verdict.value
+
+
 def test_a_field_that_is_no_number_is_asked_for_again():
     prediction = Prediction("Sectors?", [], {"stride 1": ""})
     prediction.fields["stride 1"].value = "four"

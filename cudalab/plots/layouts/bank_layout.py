@@ -10,13 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cudalab.plots.drawing import WIDTH, Drawing, group, label, rect
+from cudalab.plots.drawing import Drawing, group, label, rect
 from cudalab.plots.style import BLUE, FAINT, GREEN, QUIET, RULE, VERMILLION, tint
 from cudalab.sim.abi import WARP
 from cudalab.sim.machine.counters.bank_conflicts import BANKS, count_wavefronts
 
 LONGEST = 40
 _WORD = 4  # bytes
+WIDTH = 900.0  # px: two tiles of 32 to 40 words side by side
 _CELL, _LEFT, _TOP = 11.0, 40.0, 40.0
 
 

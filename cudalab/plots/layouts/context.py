@@ -12,8 +12,8 @@ from cudalab.plots.drawing import WIDTH, Drawing, label, line, rect, shorten
 from cudalab.plots.style import BLUE, GREEN, INK, QUIET, RULE, VERMILLION, tint
 
 _THREAD_WIDE, _ROW, _TOP = 200.0, 44.0, 34.0
-_CONTEXT, _CONTEXT_WIDE = 330.0, 290.0
-_DEVICE, _DEVICE_WIDE = 720.0, 165.0
+_CONTEXT, _CONTEXT_WIDE = 300.0, 270.0
+_DEVICE, _DEVICE_WIDE = 640.0, 145.0
 
 
 def context(

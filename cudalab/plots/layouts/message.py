@@ -9,7 +9,7 @@ from __future__ import annotations
 from cudalab.plots.drawing import WIDTH, Drawing, label, line, rect
 from cudalab.plots.style import BLUE, GREEN, INK, QUIET, RULE, VERMILLION, tint
 
-_WRITER, _READER, _WIDE, _HIGH = 30.0, 560.0, 310.0, 26.0
+_WRITER, _READER, _WIDE, _HIGH = 30.0, 490.0, 290.0, 26.0
 _HEAD = (
     '<marker id="msg-head" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="6.5" markerHeight="6.5" orient="auto">'
     f'<path d="M0 0.5L8 4L0 7.5z" fill="{INK}"/></marker>'

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
-from cudalab.plots.drawing import WIDTH, Drawing, group, label, line, rect
+from cudalab.plots.drawing import WIDTH, Drawing, group, label, line, rect, time_axis
 from cudalab.plots.style import BLUE, INK, QUIET, VERMILLION, number, tint
 
 MOST_PLACES, MOST_BLOCKS = 8, 64
@@ -82,9 +82,10 @@ def pending(
             if x < WIDTH / 2
             else label(x - 4, _TOP - 14, "the urgent kernel is called", size=9.5, anchor="end")
         )
-    parts.append(label(_LEFT, bottom + 9, "one bar: one block; time →", size=9.5, fill=QUIET))
+    parts += time_axis(_LEFT, scale, max(end, called), bottom)
+    parts.append(label(_LEFT, bottom + 27, "one bar: one block; time →", size=9.5, fill=QUIET))
     return Drawing(
-        "\n".join(parts), WIDTH, bottom + 22, _said(ran, places, blocks, called),
+        "\n".join(parts), WIDTH, bottom + 36, _said(ran, places, blocks, called),
         "One row for each place; bars are blocks, from their start to their end; dashed where the urgent kernel is "
         "called.",
     )  # fmt: skip

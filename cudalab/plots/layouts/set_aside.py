@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cudalab.plots.drawing import WIDTH, Drawing, group, label, rect
-from cudalab.plots.style import BLUE, FAINT, INK, QUIET, RULE, VERMILLION, number, tint
+from cudalab.plots.style import BLUE, FAINT, INK, QUIET, RULE, number, tint
 
 MOST_LINES, MOST_SWEEPS, MOST_STREAMS = 32, 6, 3
 _LEFT, _TOP, _HIGH, _GAP = 92.0, 12.0, 22.0, 7.0
@@ -92,9 +92,10 @@ def looked_up(size: int, windows: Sequence[int], ratios: Sequence[float], sweeps
 
 def _box(x: float, y: float, wide: float, at: int, look: Look) -> str:
     fill = tint(BLUE, 0.75 if look.hit else 0.2) if look.persists else FAINT
-    text = "hit" if look.hit else "miss" if look.persists else "–"
+    miss = "miss" if wide >= 26 else "×"  # as wide as its box
+    text = "hit" if look.hit else miss if look.persists else "–"
     parts = [rect(x + 0.5, y, wide - 1, _HIGH, fill, stroke=BLUE if look.persists else RULE, radius=2)]
-    ink = "#FFFFFF" if look.hit else VERMILLION if look.persists else QUIET
+    ink = "#FFFFFF" if look.hit else INK if look.persists else QUIET
     parts.append(
         label(x + wide / 2, y + _HIGH / 2, text, size=min(10.0, wide * 0.4), anchor="middle", fill=ink, bold=look.hit)
     )

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from cudalab.plots.drawing import WIDTH, Drawing, group, label, line, rect, shorten
+from cudalab.plots.drawing import WIDTH, Drawing, group, label, line, rect, shorten, time_axis
 from cudalab.plots.style import BLUE, GREEN, INK, QUIET, VERMILLION, number, tint
 
 HOST = "host"
@@ -28,6 +28,8 @@ class _Work:
     name: str
     begin: float
     end: float
+    waits: bool = False
+    """Is it the host, which only waits?"""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class _Schedule:
         else:
             end = self.now + self.took.get(what, 1.0)
         if end > self.now:
-            self.work.append(_Work(HOST, what, self.now, end))
+            self.work.append(_Work(HOST, what, self.now, end, waits=bool(awaited)))
         self.now = end
 
     @property
@@ -125,8 +127,10 @@ def streams(
         between: two events, whose distance is drawn.
 
     Raises:
-        ValueError: a call of another form, or an event that is never recorded.
+        ValueError: a call of another form, an event that is never recorded, or another number of engines.
     """
+    if engines not in (1, 2):
+        raise ValueError(f"streams: copies go through 1 or 2 engines (got {engines})")
     schedule = _Schedule(took, engines)
     rows: list[str] = [HOST] if any(call.startswith(f"{HOST}:") for call in calls) else []
     for call in calls:
@@ -147,6 +151,8 @@ def streams(
     if between:
         parts += picture.distance(_last(schedule, between[0]), _last(schedule, between[1]), height)
         height += 26
+    parts += time_axis(_LEFT, picture.scale, schedule.length, height)
+    height += 20
     alt = f"Streams as rows, work as bars over the time; diamonds are records, arrows waits: {', '.join(rows)}."
     return Drawing("\n".join(parts), WIDTH, height, _sentence(schedule, between), alt)
 
@@ -224,9 +230,10 @@ def _sentence(schedule: _Schedule, between: Sequence[str]) -> str:
         for each in waits
     ]
     told = told or [f"{each.event} is complete when {each.behind} has ended" for each in schedule.marks if each.behind]
-    alone = sum(each.end - each.begin for each in schedule.work)
+    alone = sum(each.end - each.begin for each in schedule.work if not each.waits)
     whole = f"all is done after {number(schedule.length)}"
-    told.append(f"{whole}, and nothing overlaps" if alone <= schedule.length else f"{whole} instead of {number(alone)}")
+    less = f" (one after the other: {number(alone)})" if alone > schedule.length else ", and nothing overlaps"
+    told.append(whole + less)
     if between:
         first, last = (_last(schedule, event) for event in between)
         told.append(f"between {first.event} and {last.event} lie {number(last.at - first.at)}")
