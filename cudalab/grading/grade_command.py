@@ -159,7 +159,8 @@ def _run(store: Store, args: argparse.Namespace, release: str) -> tuple[int, int
     """The run that results belong to, and the one that it is compared with, 0 if none."""
     latest = store.latest()
     if latest and args.regrade:
-        return store.begin(release), latest
+        run = store.begin(release)
+        return run, store.finished_before(run) or latest
     if latest and not (args.resume or args.only):
         raise StoreError(
             f"{args.out} has grades already: --resume goes on with them, --regrade grades all again and says what "
@@ -170,4 +171,6 @@ def _run(store: Store, args: argparse.Namespace, release: str) -> tuple[int, int
             f"the grades in {args.out} were made by release {store.release(latest)}, and this is {release}: the "
             "checks, or the bank, have changed. --regrade grades all again and says what differs"
         )
+    if latest and not store.finished(latest):  # --regrade was interrupted, perhaps
+        return latest, store.finished_before(latest)
     return (latest or store.begin(release)), 0

@@ -44,7 +44,8 @@ class Limits:
     processes: int = 64
     """Processes and threads of a worker that runs Python."""
     disk: int = 64 << 20
-    """Bytes of one file that is written."""
+    """Bytes of the one file that a question on Python writes: the memory that it shares with its worker. Others write
+    none."""
     log: int = 6 << 20
     """Bytes of the log of an answer in Python."""
     output: int = 16 << 20

@@ -138,8 +138,7 @@ def _bound(limits: Limits, *, writes: bool) -> None:
 
     most(resource.RLIMIT_CORE, 0)
     most(resource.RLIMIT_CPU, limits.cpu_seconds)
-    if not writes:
-        most(resource.RLIMIT_FSIZE, 0)
+    most(resource.RLIMIT_FSIZE, limits.disk if writes else 0)
     most(resource.RLIMIT_NOFILE, _OPEN_FILES)
 
 

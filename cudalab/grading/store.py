@@ -114,8 +114,14 @@ class Store:
         return int(self._base.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()[0])
 
     def finished(self, run: int) -> bool:
+        """Did it come to its end?"""
         row = self._base.execute("SELECT finished FROM run WHERE id = ?", (run,)).fetchone()
         return bool(row and row[0])
+
+    def finished_before(self, run: int) -> int:
+        """The latest run before this one that came to its end, which it is compared with; 0 when there is none."""
+        query = "SELECT coalesce(max(id), 0) FROM run WHERE id < ? AND finished IS NOT NULL"
+        return int(self._base.execute(query, (run,)).fetchone()[0])
 
     def release(self, run: int) -> str:
         """Which checks a run was graded with."""

@@ -206,3 +206,22 @@ def _results(out: Path) -> dict[str, Any]:
         return dict(store.done(store.latest()))
     finally:
         store.close()
+
+
+def test_a_regrade_that_was_interrupted_still_says_what_differs(
+    tmp_path: Path, bwrap_path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Alice's answer is another by then; the run in between came to no end."""
+    submitted, out = tmp_path / "submitted", tmp_path / "out"
+    (tmp_path / "lab.toml").write_text('exercises = ["04.1"]\nseed = 1\n')
+    hand_in(submitted, "alice", {"reverse": "%%cuda reverse\n"})
+    arguments = (submitted, "--out", out, "--settings", tmp_path / "lab.toml")
+    assert grade(*arguments) == 0
+    store = Store(out / "grades.sqlite")
+    store.begin(store.release(store.latest()))
+    store.close()
+    hand_in(submitted, "alice", {"reverse": solution_of("04.1")})
+    for how in ("--resume", "--regrade"):
+        capsys.readouterr()
+        assert grade(*arguments, how) == 0
+        assert ("alice/04.1" in capsys.readouterr().out) == (how == "--resume")
