@@ -26,6 +26,8 @@ MOST_BYTES = 256 << 20
 """Of all that is read of one student: nobody uses up what others hand in."""
 MOST_FILES = 20_000
 """Of one student, whatever they are."""
+_LARGEST_DIRECTORY = 8 << 20
+"""Bytes that the list of files of a student's archive may take: some 100,000 files. All of it is read at once."""
 _WRAPPERS = {"submitted", "submissions"}
 _DEEPEST = 2
 """Archives in one another: the class's, and a student's in it."""
@@ -159,6 +161,9 @@ class Reader:
         # has chosen the dates in it: what is in there is as old as the archive, ``modified``.
         outer = path if depth else path[:-1]
         try:
+            if depth and (listed := _listed(file)) > _LARGEST_DIRECTORY:
+                self._odd(path, f"a list of files of {listed >> 20} MB; left out")
+                return
             with zipfile.ZipFile(file) as archive:
                 for entry in sorted(archive.infolist(), key=lambda entry: entry.filename):
                     inside = _parts(entry.filename)
@@ -188,6 +193,12 @@ class Reader:
                 yield from self._file(path, file, modified or _entry_time(entry), depth + 1)
         except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, NotImplementedError) as error:
             self._odd(path, f"cannot be read: {error}")
+
+
+def _listed(file: IO[bytes]) -> int:
+    """The bytes of an archive's list of files, as ``zipfile`` finds it."""
+    end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
+    return int(end[zipfile._ECD_SIZE]) if end else 0  # type: ignore[attr-defined]
 
 
 def _parts(name: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import time
 import zipfile
 from collections.abc import Callable
@@ -73,6 +74,16 @@ def test_a_name_is_read_in_time(name: str, inside: bool, tmp_path: Path) -> None
     path = tmp_path / "class.zip"
     path.write_bytes(data.getvalue())
     _takes_no_time(lambda: collect([path], WANTED))
+
+
+def test_a_list_of_files_that_fills_the_memory_is_not_read(tmp_path: Path) -> None:
+    """A student's archive of nothing but names, a million of them: ``zipfile`` would make an object of each."""
+    entry = struct.pack("<4s6H3L5H2L", b"PK\1\2", 20, 20, 0, 0, 0, 33, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) + b"a"
+    names = entry * 1_000_000
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1_000_000 & 0xFFFF, 1_000_000 & 0xFFFF, len(names), 0, 0)
+    (tmp_path / "mallory.zip").write_bytes(names + end)
+    found, oddities = collect([tmp_path], WANTED)
+    assert not found and [one.text for one in oddities] == ["a list of files of 44 MB; left out"]
 
 
 ANSWERS = {
