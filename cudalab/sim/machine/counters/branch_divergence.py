@@ -18,7 +18,7 @@ import numpy as np
 
 from cudalab.sim.abi import WARP, SiteKind
 from cudalab.sim.compiler.program import Site
-from cudalab.sim.machine.trace.requests import Passes, Visits, occurrences, stable_order
+from cudalab.sim.machine.trace.requests import Passes, Visits, equal_before
 
 _LONGEST_REPLAY = 200_000
 """Basic blocks replayed one by one for a batch of records; beyond it, visits are only counted."""
@@ -27,7 +27,8 @@ _LONGEST_REPLAY = 200_000
 def aligned_visits(
     site: np.ndarray, thread: np.ndarray, kinds: np.ndarray, warps: int, passed: Passes
 ) -> np.ndarray | None:
-    """For each record the number of the visit it belongs to, or None where counting visits gives the same.
+    """For each record the number of the visit it belongs to, or None where counting visits gives the same. Records of
+    one thread stand together, in program order.
 
     Counting is right while the lanes of a warp that are still running go the same way, and for code that no lane
     passes twice. Only the other warps are replayed.
@@ -46,7 +47,7 @@ def aligned_visits(
 
 def _crooked_warps(site: np.ndarray, thread: np.ndarray, visit: np.ndarray, warps: int) -> np.ndarray:
     """Warps with two lanes of which neither's path is a prefix of the other's, and with a block visited twice."""
-    step, _, _ = occurrences(thread, warps * WARP)
+    step = equal_before(thread)
     warp = thread // WARP
     length = int(step.max()) + 1
     key = warp * length + step
@@ -67,8 +68,6 @@ def _replay(
     """Line up the visits of crooked warps by running their lanes in the order of the code."""
     out = visit.copy()
     mine = np.flatnonzero(crooked[thread // WARP])
-    # Records of one thread together, in program order; `entry` numbers the basic-block entries among them.
-    mine = mine[np.argsort(thread[mine], kind="stable")]
     entries = mine[is_block[mine]]
     if len(entries) > _LONGEST_REPLAY:
         return out
@@ -133,6 +132,7 @@ def branches(
     sites: Sequence[Site], found: Visits, thread: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Branches executed by warps, and how many of them split the active lanes, by site of the basic block they end.
+    Records of one ``thread`` stand together.
 
     A basic block that goes on to more than one other block, in any warp of the sample, ends in a branch. Going back to
     where all lanes go is none.
@@ -142,7 +142,6 @@ def branches(
     none = np.zeros(len(sites))
     if not len(flow):
         return none, none
-    flow = flow[stable_order(thread[flow], len(weights) * WARP)]
     site, owner = found.site[flow], thread[flow]
     following = np.append(site[1:], -1)
     following[np.append(owner[1:] != owner[:-1], True)] = -1

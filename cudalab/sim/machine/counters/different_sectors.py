@@ -15,7 +15,7 @@ from cudalab.sim.abi import LOCAL_WINDOW, SECTOR, WARP, WINDOW_SIZE, SiteKind, S
 from cudalab.sim.arrays import unique_values
 from cudalab.sim.compiler.program import Site
 from cudalab.sim.machine.counters.metrics import ATOMIC_UNIT, GRANULE, LINE, Counts, SiteCounts
-from cudalab.sim.machine.trace.requests import Visits, occurrences
+from cudalab.sim.machine.trace.requests import Visits, equal_before
 
 if TYPE_CHECKING:
     from cudalab.sim.machine.counters.collection import Traced
@@ -82,11 +82,15 @@ def _first_in_step(sectors: np.ndarray, thread: np.ndarray) -> tuple[np.ndarray,
     """The first access to each sector, where the threads of a block take their accesses one by one, all of them the
     first before the second: a trace has the threads one after the other. And all accesses to it that come in the same
     step, which wait together."""
-    turn = occurrences(thread, int(thread.max()) + 1)[0]
-    order = np.lexsort((turn, sectors))
+    turn = equal_before(thread)
+    order = np.argsort(sectors, kind="stable")
     ordered, turns = sectors[order], turn[order]
     fresh = np.append(True, ordered[1:] != ordered[:-1])
-    return order[fresh], order[turns == turns[fresh][np.cumsum(fresh) - 1]]
+    earliest = np.minimum.reduceat(turns, np.flatnonzero(fresh))
+    sector = np.cumsum(fresh) - 1
+    step = np.flatnonzero(turns == earliest[sector])
+    first = np.append(True, np.diff(sector[step]) > 0)
+    return order[step[first]], order[step]
 
 
 def _count_hottest(counts: Counts, atomics: np.ndarray, traced: Traced) -> None:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cudalab.sim.abi import SECTOR, WARP, SiteKind, Space
+from cudalab.sim.abi import SECTOR, SiteKind, Space
 from cudalab.sim.compiler.machine_code.assembly import Assembly
 from cudalab.sim.compiler.program import Site
 from cudalab.sim.machine.counters.metrics import LINE, Counts, SiteCounts
-from cudalab.sim.machine.trace.requests import Visits, occurrences
+from cudalab.sim.machine.trace.requests import Visits, equal_before
 
 if TYPE_CHECKING:
     from cudalab.sim.machine.counters.collection import Traced
@@ -68,7 +68,7 @@ def count_joined(
     warp = found.request_warp[requests]
     turn = np.full(len(requests), len(rows), np.int64)  # when its lanes come to it, in stores of their own
     thread = traced.thread[rows]
-    np.minimum.at(turn, request, occurrences(thread, traced.warps * WARP)[0])
+    np.minimum.at(turn, request, equal_before(thread))
     order = np.lexsort((requests, turn, warp))
     its_line, _ = _different(request, traced.address[rows] // np.uint64(LINE))
     until = np.zeros(len(requests), np.int64)

@@ -68,11 +68,22 @@ def _occurrences(keys: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.nd
         empty = np.zeros(0, np.int64)
         return empty, empty, empty
     ordered = keys[order]
-    first = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    times = np.diff(np.append(first, count))
+    before, first, times = _repetitions(ordered)
     result = np.empty(count, np.int64)
-    result[order] = np.arange(count) - np.repeat(first, times)
+    result[order] = before
     return result, ordered[first], times
+
+
+def equal_before(ordered: np.ndarray) -> np.ndarray:
+    """How many equal keys come before each one, of keys of which equal ones stand together."""
+    return _repetitions(ordered)[0]
+
+
+def _repetitions(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same; and where each distinct key begins, and its number of times."""
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    times = np.diff(np.append(first, len(ordered)))
+    return np.arange(len(ordered)) - np.repeat(first, times), first, times
 
 
 class Passes(Struct):
