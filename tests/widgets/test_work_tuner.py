@@ -17,26 +17,6 @@ ADD = 'extern "C" __global__ void add(float *x) { x[blockIdx.x * blockDim.x + th
 
 
 @pytest.fixture
-def page(monkeypatch):
-    """What is put on the page, and what is put in the place of an earlier one."""
-    shown: list[dict[str, str]] = []
-    replaced: list[dict[str, str]] = []
-
-    class Handle:
-        def update(self, data, **_options):
-            replaced.append(data)
-
-    def display(data, **options):
-        shown.append(data)
-        return Handle() if options.get("display_id") else None
-
-    for module in ("cudalab.widgets.output", "cudalab.plots.picture"):
-        monkeypatch.setattr(f"{module}.display", display)
-        monkeypatch.setattr(f"{module}.get_ipython", lambda: object())
-    return type("Page", (), {"shown": shown, "replaced": replaced})()
-
-
-@pytest.fixture
 def run():
     add = cp.RawKernel(ADD, "add")
     x = cp.zeros(1 << 12, np.float32)

@@ -353,11 +353,6 @@ class Device:
         """The error that every call returns now, if a kernel has failed."""
         return self.state.lost
 
-    @property
-    def last_note(self) -> str:
-        """What the last error of this host thread means: where, which rule, which value, what to try."""
-        return self.state.errors.note
-
     def fail(self, code: cudaError_t, note: str = "") -> CudaError:
         """An error that a layer above found itself: remembered as the last error; raise what is returned."""
         error = CudaError(code, note)

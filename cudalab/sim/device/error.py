@@ -73,11 +73,6 @@ class LastErrors:
         self._generation += 1
 
     @property
-    def note(self) -> str:
-        """What this thread's last error means: where, which rule, which value, what to try."""
-        return self._thread.note
-
-    @property
     def in_driver_call(self) -> bool:
         """Does this thread make a call of the driver API?"""
         return self._thread.in_driver_call

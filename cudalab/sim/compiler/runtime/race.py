@@ -334,7 +334,6 @@ class _Old:
         self.then, self.was = then, was
         self.conflicts = f.op(f"and i64 {cell}, {_CONFLICTS}")
         self.in_warp = f.compare("ne", "i64", f.op(f"and i64 {cell}, {Race.WARP_CONFLICT}"), 0)
-        self.in_grid = f.op(f"and i64 {cell}, {Race.GRID_CONFLICT}")
         self.who = f.op(f"trunc i64 {f.op(f'lshr i64 {cell}, {Race.THREAD_SHIFT}')} to i32")
         self.who = f.op(f"and i32 {self.who}, 1023")
         read = f.compare("ule", "i64", was, Race.READ_GRID)

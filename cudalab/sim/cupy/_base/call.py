@@ -33,16 +33,6 @@ def device() -> sim_device.Device:
 
 
 @contextmanager
-def runtime_errors() -> Iterator[None]:
-    """Raise device errors as ``CUDARuntimeError``."""
-    try:
-        with device().driver_call():
-            yield
-    except sim_device.CudaError as error:
-        raise _noted(CUDARuntimeError(int(error.code)), error) from None
-
-
-@contextmanager
 def driver_errors() -> Iterator[None]:
     """Raise device errors as ``CUDADriverError``."""
     try:
@@ -53,7 +43,8 @@ def driver_errors() -> Iterator[None]:
 
 
 def runtime_call(function: Callable[..., Result], *arguments: Any) -> Result:
-    """``function(*arguments)`` within :func:`runtime_errors`, spelt out: every copy and every wait comes here."""
+    """``function(*arguments)``, with device errors raised as ``CUDARuntimeError``. No context manager: every copy and
+    every wait comes here."""
     try:
         with device().driver_call():
             return function(*arguments)

@@ -92,14 +92,6 @@ def end_of(entry: StridedRange) -> int:
     return address + sum((count - 1) * stride for count, stride in pairs) + width
 
 
-def number_of_runs(entry: StridedRange) -> int:
-    """Into how many runs the extent falls, at most."""
-    number = 1
-    for count, _ in entry[2]:
-        number *= count
-    return number
-
-
 def runs_of(entry: StridedRange) -> Runs:
     """The extent spelt out."""
     address, width, pairs = entry

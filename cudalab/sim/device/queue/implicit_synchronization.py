@@ -36,8 +36,6 @@ _ALLOCATIONS = {
     Allocates.MANAGED: "device allocation",
     Allocates.PAGE_LOCKED: "page-locked allocation",
 }
-SEPARATORS = frozenset((*_ALLOCATIONS.values(), "memset", "device copy", "cache configuration"))
-"""What a profile may name as ``separators`` of its engines."""
 
 
 class ImplicitOrder:

@@ -89,7 +89,6 @@ class _Copies:
         self._open = {False: _NEVER, True: _NEVER}
         self.phases: list[float] = []
         self._engine = _NEVER
-        self._expected = 0
 
     @property
     def stages(self) -> int:

@@ -111,12 +111,6 @@ class AddressDescription(Struct, frozen=True):
     is_local_window: bool = False
 
     @property
-    def past_end(self) -> int:
-        """Bytes between the end of `before` (or `inside`) and the last byte of the access, at least 1."""
-        allocation = self.inside or self.before
-        return self.address + self.size - allocation.end if allocation else 0
-
-    @property
     def why_not_freed(self) -> str:
         """Why an address that starts no live allocation cannot be freed."""
         address = self.address

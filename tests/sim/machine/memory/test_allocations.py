@@ -132,7 +132,7 @@ def test_explain_past_the_end(memory: Memory) -> None:
     pointer = memory.allocate(4000)
     near = memory.explain(pointer + 4000, 4)
     assert near.inside is None and near.before is not None
-    assert near.before.pointer == pointer and near.past_end == 4
+    assert near.before.pointer == pointer and near.before.end == near.address
 
 
 def test_explain_freed_and_host(memory: Memory) -> None:
