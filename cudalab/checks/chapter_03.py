@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
 
-from cudalab.checks.bench import Known
+from cudalab.checks.bench import Known, counted
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.gate import Gate, no_calls
 from cudalab.checks.session import simulated
@@ -150,8 +150,8 @@ class _Fills(Observer):
 
 
 def _fill(bench: StreamBench) -> None:
-    for number, count in ((bench.between(3, 6), bench.between(100, 2000)), (1, 1), (2, bench.between(2, 9))):
-        with bench.case(f"{number} value{'s' * (number > 1)}, {count} of each") as trial:
+    for number, count in ((1, 1), (2, bench.between(2, 5)), (bench.between(3, 6), bench.between(100, 2000))):
+        with bench.case(f"{counted(number, 'value')}, {count} of each") as trial:
             _fill_once(bench, trial, number, count)
 
 

@@ -17,6 +17,9 @@ import numpy as np
 
 from cudalab.checks.bench import Bench, Known, agree
 
+_LONGEST = 60
+"""Characters of a value that feedback shows as a whole."""
+
 
 class ValueBench(Bench):
     """Tries one value."""
@@ -63,10 +66,24 @@ def compare_value(
     elif got.shape != wanted.shape:
         bench.find("correctness", "wrong shape", f"{what} {_extent(got)}; wanted is {_extent(wanted)}", look=look)
     elif not (right := agree(got, wanted, tolerance)).all():
-        which = f" in {int((~right).sum())} of its {right.size} places" if got.ndim else ""
-        wrong = f"; {_shown(expected)} is right" if tells else f", which is not right{which}"
         mistake = next((k.mistake for k in known if agree(got, _array(k.values), tolerance).all()), "")
-        bench.find("correctness", "wrong values", f"{what} {_shown(value)}{wrong}", look=look, mistake=mistake)
+        text = f"{what} {_differing(value, expected, got, wanted, right, tells)}"
+        bench.find("correctness", "wrong values", text, look=look, mistake=mistake)
+
+
+def _differing(value: Any, expected: Any, got: np.ndarray, wanted: np.ndarray, right: np.ndarray, tells: bool) -> str:
+    """What differs: the whole value, or the first wrong element of one that is too long to show."""
+    if not tells:
+        which = f" in {int((~right).sum())} of its {right.size} places" if got.ndim else ""
+        return f"{_shown(value)}, which is not right{which}"
+    if not got.ndim or max(len(repr(value)), len(repr(expected))) <= _LONGEST:
+        return f"{_shown(value)}; {_shown(expected)} is right"
+    first = tuple(int(i) for i in np.argwhere(~right)[0])
+    place, count = f"[{', '.join(map(str, first))}]", int((~right).sum())
+    is_, should = (
+        f"{each[first]:.10g}" if each.dtype.kind == "f" else repr(str(each[first])) for each in (got, wanted)
+    )
+    return f"{is_} at {place}; {should} is right; {count} of {right.size} elements differ"
 
 
 def _array(value: Any) -> np.ndarray:
@@ -86,4 +103,4 @@ def _extent(values: np.ndarray) -> str:
 
 def _shown(value: object) -> str:
     text = f"{value:.6g}" if isinstance(value, float) else repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -162,3 +162,32 @@ def test_a_launch_without_a_block_is_told_as_that() -> None:
 def test_a_free_in_the_wrong_stream_is_named_only_where_there_is_one() -> None:
     wrong = checked("04.8", ("cudaMallocAsync(size, first.ptr)", "cudaMallocAsync(size, second.ptr)"))
     assert not any("first frees" in finding.mistake for finding in wrong.findings)
+
+
+def test_a_copy_out_that_waits_is_told_as_a_wait_first() -> None:
+    result = checked("11.1", ("blocking=False", "blocking=True"))
+    (efficiency,) = [part for part in result.parts if part.name == "efficiency"]
+    missed = [each.gate.name for each in efficiency.gates if not each.met]
+    assert missed[0] == "waits and queries of the host" and len(missed) > 1
+
+
+def test_a_wrong_start_is_shown_with_the_whole_program() -> None:
+    """What comes behind a piece may be why a function gets that piece wrong."""
+    answer = "def starts(program, engines):\n    return [0] * len(program) if len(program) != 9 else [1] * 9\n"
+    (finding,) = check("11.7", answer, seed=1).causes
+    assert finding.text.startswith("program[0]") and finding.text.count("('kernel', ") == 3
+
+
+def test_results_that_were_never_taken_are_not_taken_too_early() -> None:
+    result = checked("08.3", ("range(count + 2)", "range(count)"))
+    assert not any(finding.mistake for finding in result.findings)
+    assert result.causes[0].rule == "wrong calls"
+
+
+def test_a_wrong_value_is_shown_in_the_smallest_case_and_a_long_one_by_its_first_wrong_element() -> None:
+    off_by_one = checked("03.2", ("write, args=each", "write, args=(each[0], each[1] + 1)"))
+    (finding,) = off_by_one.causes
+    assert "(1 value, 1 of each)" in finding.text and "…" not in finding.text
+    middle = checked("03.2", ("    return numbers", "    numbers[50:] += numbers.size > 99\n    return numbers"))
+    (finding,) = middle.causes
+    assert " at [50]; " in finding.text and " elements differ" in finding.text and "array" not in finding.text

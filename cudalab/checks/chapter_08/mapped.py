@@ -292,6 +292,8 @@ def _missed(steps: Sequence[Step], rights: Sequence[str], array: str) -> str:
     last = {step[1]: step for step in steps if step[0] == "launch"}
     if not any(array in step[2:] for step in last.values()):
         return "only the last kernel of a stream is looked at: those before it may still be running, too"
+    if rights[-1] == "WAR":
+        return "a write of the host into what a kernel only reads is a hazard, too: the kernel may not have read it yet"
     return ""
 
 

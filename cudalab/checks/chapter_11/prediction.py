@@ -184,8 +184,8 @@ def _compare(bench: StreamBench, program: Sequence[Piece], engines: int, said: l
         "correctness",
         "wrong values",
         f"program[{wrong}], {kind!r} in stream {stream} for {units}, begins at {right[wrong]}; the function says "
-        f"{said[wrong]:g}. There {'are two copy engines' if engines == 2 else 'is one copy engine'}, and the program "
-        f"up to there is {[*program[: wrong + 1]]}",
+        f"{said[wrong]:g}. There {'are two copy engines' if engines == 2 else 'is one copy engine'}, and this is the "
+        f"program: {[*program]}",
         look="what the piece waits for: its stream, its engine, and the NULL stream",
         mistake=like[0] if len(like) == 1 else "",  # of several another case tells
     )

@@ -31,6 +31,21 @@ def _warm_up(bench: StreamBench) -> None:
             bench.find("correctness", "left behind", text, look="a call without any effect")
         if trial.operations:
             bench.find("correctness", "left behind", "work was put into a stream", look="a call without any effect")
+    with bench.case("a device that was reset after a kernel had broken it") as trial:
+        _refuse(trial)
+        trial.call(fresh=True, faults=True)
+        if bench.fine and trial.value != cudaError_t.cudaErrorDevicesUnavailable:
+            text = f"the device cannot be set up, and the function returned {trial.value!r}"
+            look = "what the call returns: cudaErrorDevicesUnavailable here"
+            bench.find("correctness", "no error code", text, look=look)
+
+
+def _refuse(trial: Trial) -> None:
+    """Bring the device where it can no longer be set up."""
+    trial.kernel(_RUIN, "ruin")((1,), (1,), (np.uint64(0),))
+    for call in (trial.device.synchronize, trial.device.reset, trial.device.get_last_error):
+        with contextlib.suppress(CudaError):
+            call()
 
 
 def _is_code(bench: StreamBench, value: object) -> None:

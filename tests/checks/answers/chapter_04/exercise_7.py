@@ -65,12 +65,15 @@ def evaluate(code, tables, x, y):
 
 ANSWERS_04_7 = table(
     "04.7",
-    Right("the table's address and cudaMemcpy", ((_COPY, _bytes(24)),)),
+    Right(
+        "the table's address and cudaMemcpyAsync",
+        ((_COPY, _bytes(24).replace("cudaMemcpy(", "cudaMemcpyAsync(").replace("Device)", "Device, 0)")),),
+    ),
     Right(
         "the driver's names",
         (
             (_TABLE, '    table = int(driver.cuModuleGetGlobal(module.module.ptr, b"table")[1])\n'),
-            (_COPY, "        driver.cuMemcpyHtoD(table, values, values.nbytes)\n"),
+            (_COPY, "        driver.cuMemcpyHtoDAsync(table, values, values.nbytes, 0)\n"),
         ),
     ),
     Right("all tables on the device first", (("in enumerate(tables)", "in enumerate(cp.asarray(tables))"),)),
@@ -98,6 +101,16 @@ ANSWERS_04_7 = table(
         _LOADS,
     ),
     Wrong("waits behind each launch", ((_LAUNCH, _LAUNCH + "        cp.cuda.Device().synchronize()\n"),), _E, _WAITS),
+    Wrong("a copy that waits for the launch before", ((_COPY, _bytes(24)),), _E, _WAITS),
+    Wrong(
+        "the driver's copy that waits",
+        (
+            (_TABLE, '    table = int(driver.cuModuleGetGlobal(module.module.ptr, b"table")[1])\n'),
+            (_COPY, "        driver.cuMemcpyHtoD(table, values, values.nbytes)\n"),
+        ),
+        _E,
+        _WAITS,
+    ),
     Wrong("every row twice", ((_LAUNCH, 2 * _LAUNCH),), _E, _LAUNCHES),
     Wrong("the table is never written", ((_COPY, ""),), _C, "wrong values", mistake="it holds zeros"),
     Wrong(

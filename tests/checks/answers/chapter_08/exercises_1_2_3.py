@@ -45,6 +45,12 @@ ANSWERS_08_1 = table(
         "efficiency",
         STAGED.name,
     ),
+    Wrong(
+        "unregisters before the wait",
+        ((_MINE, ""), ("    stream.synchronize()\n", _MINE + "    stream.synchronize()\n")),
+        "correctness",
+        "unregistered too early",
+    ),
     Wrong("registers elements, not bytes", (("x.nbytes", "x.size"),), "efficiency", LOCKED.name),
     Wrong("no wait where x was locked before", (("    stream.synchronize()\n", ""),), "correctness", "not done"),
     Wrong(
@@ -272,7 +278,7 @@ ANSWERS_08_3 = table(
         FILLING.name,
     ),
     Wrong("one desk", (("desks[k % 2]", "desks[0]"),), "correctness", "wrong values"),
-    Wrong("the last results stay behind", (("range(count + 2)", "range(count)"),), "correctness", "wrong values"),
+    Wrong("the last results stay behind", (("range(count + 2)", "range(count)"),), "correctness", "wrong calls"),
     Wrong("results under wrong numbers", (("take(outbox, k - 2)", "take(outbox, k - 1)"),), "soundness", "IndexError"),
     Wrong(
         "fills before it waits",

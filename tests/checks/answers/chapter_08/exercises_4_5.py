@@ -323,6 +323,7 @@ def hazards(steps):
         (('name = "WAR"\n', 'name = ""\n'),),
         _C,
         _V,
+        mistake="into what a kernel only reads",
     ),
     Wrong(
         "an access is as good as a wait",

@@ -11,6 +11,12 @@ WRONG = (
         Wrong("the whole tuple", (("cudaFree(0)[0]", "cudaFree(0)"),), "correctness", "wrong values", mistake="tuple"),
         Wrong("allocates, and keeps it", (("cudaFree(0)", "cudaMalloc(4)"),), "correctness", "left behind"),
         Wrong("makes a stream, and keeps it", (("cudaFree(0)", "cudaStreamCreate()"),), "correctness", "left behind"),
+        Wrong(
+            "tells of no error",
+            (("return cudart.cudaFree(0)[0]", "cudart.cudaFree(0)\n    return 0"),),
+            "correctness",
+            "no error code",
+        ),
         Wrong("wrong device", (("cudaFree(0)", "cudaSetDevice(1)"),), "correctness", "not set up"),
     ),
     *table(

@@ -23,6 +23,12 @@ WRONG = (
             "wrong set-aside",
         ),
         Wrong(
+            "what one device sets aside at most",
+            (("properties.persistingL2CacheMaxSize", "39321600"),),
+            _C,
+            "wrong set-aside",
+        ),
+        Wrong(
             "another limit",
             (("cudaLimitPersistingL2CacheSize", "cudaLimitMaxL2FetchGranularity"),),
             _C,
