@@ -1,16 +1,40 @@
-"""Pages that the C library keeps for itself.
+"""Memory that a process holds and does not use.
 
 glibc gives freed memory back to the system from the end of its heap alone. What lies between pieces that are still in
-use stays, tens of megabytes after work with large temporary arrays.
+use stays, tens of megabytes after work with large temporary arrays. Pages of a library's file, too, stay mapped once
+they were looked at: NVRTC and LLVM have 60 and 75 MB of them after one compile.
 """
 
 from __future__ import annotations
 
 import ctypes
+import mmap
+import re
 import sys
+from pathlib import Path
 
 
 def give_back() -> None:
     """Return them to the system: 0.2 to 2 ms. Does nothing where the C library is another."""
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)
+
+
+_MAPPING = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) r-[x-]p \S+ \S+ \S+ +(/.*)$")
+
+
+def unmap_libraries(names: tuple[str, ...]) -> None:
+    """Let go of the pages of the libraries whose file names begin like that: some 2 ms, and as much for who uses them
+    again, from the system's cache of files. Pages that the process has changed stay. Linux only."""
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None)
+    found = (0, 0)
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if line[0].isupper():
+            if found[1] and line.startswith("Anonymous:") and line.split()[1] == "0":  # no page is this process's own
+                libc.madvise(ctypes.c_void_p(found[0]), ctypes.c_size_t(found[1]), mmap.MADV_DONTNEED)
+            continue
+        match = _MAPPING.match(line)
+        inside = match is not None and match[3].rpartition("/")[2].startswith(names)
+        found = (int(match[1], 16), int(match[2], 16) - int(match[1], 16)) if match and inside else (0, 0)

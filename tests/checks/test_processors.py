@@ -12,7 +12,7 @@ import pytest
 from cudalab.checks import BENCHES, find
 from cudalab.checks.answer import read_answer
 from cudalab.sim.compiler import cache, object_code, translation
-from cudalab.sim.compiler.processes import helper
+from cudalab.sim.compiler.processes import command, helper
 from cudalab.sim.compiler.processes.messages import Limits, Order, Reply, Request
 from cudalab.sim.compiler.processes.worker import Worker
 from tests import slices
@@ -29,7 +29,7 @@ _EACH = 3
 @pytest.fixture
 def made_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[str], None]]:
     """Have all code made in this process, and for a processor without these features."""
-    told = json.loads(helper._command(jailed=False, precompiles=False)[0][-1])
+    told = json.loads(command.command_line(jailed=False, precompiles=False)[0][-1])
     worker = Worker(told["library"], told["folders"])
 
     def answer(request: Request, bounds: Limits) -> Reply:

@@ -3,10 +3,11 @@
 ``call`` sends one request (``messages.py``) to a helper process (``worker.py``) and returns its answer. Around it:
 
 - **Warm.** A helper stays alive between requests. ``prewarm()`` starts the first one at once; it loads
-  its libraries while the caller goes on.
+  its libraries while the caller goes on. On Linux one process does that for all, which helpers are forked from
+  (``zygote.py``), and a helper without work ends.
 - **Two at a time**, so that two variants of a program are generated side by side. A third caller waits.
-- **One that remembers.** Precompiled headers take over 100 MB of the helper that keeps them. So one alone does, and new
-  programs go to it unless it is at work.
+- **One that remembers.** Where helpers are not forked, precompiled headers take over 100 MB of the helper that keeps
+  them. So one alone does, and new programs go to it unless it is at work.
 - **Bounded.** Seconds, memory and size of the PTX (``Limits``). A helper that exceeds them is killed, and
   its caller gets ``HelperFailure``.
 - **Interruptible.** A ``KeyboardInterrupt`` kills the helper that was being waited for.
@@ -22,10 +23,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import json
 import os
 import queue
-import shutil
 import signal
 import subprocess
 import sys
@@ -33,14 +32,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from cudalab.sim import interrupts
-from cudalab.sim.compiler.frontend import headers
-from cudalab.sim.compiler.processes import codec, jail
+from cudalab.sim.compiler.processes import codec, command, zygote
 from cudalab.sim.compiler.processes.messages import Limits, Order, Ready, Refusal, Reply, Request
 
 R = TypeVar("R")
@@ -49,18 +46,6 @@ _most_helpers = 2  # of a kind: plain, jailed
 _START_SECONDS = 120.0  # until a helper has loaded its libraries; long, for loaded machines
 _TICK = 0.1  # seconds between checks for interrupts, time and memory while waiting
 _WATCH_MEMORY = sys.platform == "win32"  # where a process cannot bound its own memory
-
-_BOOT = """
-import json, sys, types
-c = json.loads(sys.argv[1])
-sys.path[:] = c["path"]
-for name, folder in c["packages"].items():
-    sys.modules[name] = module = types.ModuleType(name)
-    module.__path__ = [folder]
-from cudalab.sim.compiler.processes.worker import main
-main(c)
-"""
-
 
 _limits = Limits()
 
@@ -93,7 +78,7 @@ class HelperFailure(Exception):
 class _Helper:
     """One helper process. Used by one thread at a time."""
 
-    def __init__(self, jailed: bool, *, precompiles: bool = False) -> None:
+    def __init__(self, jailed: bool, *, precompiles: bool = False, parent: zygote.Zygote | None = None) -> None:
         self.precompiles = precompiles
         self.programs: set[str] = set()  # keys whose parsed form this process still knows
         self.walls: tuple[str, ...] = ()
@@ -101,12 +86,21 @@ class _Helper:
         self._replies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._ready = False
         self._errors = tempfile.TemporaryFile()  # what a dying compiler prints
-        self._folder = _empty_folder()
-        command, inner = _command(jailed, precompiles)
-        self._wrapped = inner
+        self._wrapped = False
+        self.process: subprocess.Popen[bytes] | zygote.Forked
+        if parent:
+            self._folder = parent.folder
+            self.process = zygote.Forked(parent, self._errors)
+        else:
+            self._folder = command.empty_folder()
+            self.process = self._start(jailed)
+        threading.Thread(target=_pump, args=(self.process, self._replies), daemon=True).start()
+
+    def _start(self, jailed: bool) -> subprocess.Popen[bytes]:
+        line, self._wrapped = command.command_line(jailed=jailed, precompiles=self.precompiles)
         windows = {"creationflags": 0x08000200} if sys.platform == "win32" else {"start_new_session": True}
-        self.process = subprocess.Popen(  # type: ignore[call-overload,unused-ignore]
-            command,
+        process: subprocess.Popen[bytes] = subprocess.Popen(  # type: ignore[call-overload,assignment,unused-ignore]
+            line,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -114,7 +108,7 @@ class _Helper:
             bufsize=0,
             **windows,
         )
-        threading.Thread(target=_pump, args=(self.process.stdout, self._replies), daemon=True).start()
+        return process
 
     def alive(self) -> bool:
         return self.process.poll() is None
@@ -170,7 +164,12 @@ class _Helper:
         except subprocess.TimeoutExpired:
             code = 0
         self._errors.seek(0)
-        printed = self._errors.read()[-4000:].decode("utf-8", "replace").strip()
+        text = self._errors.read()
+        if isinstance(self.process, zygote.Forked):
+            if code == zygote.RETIRED:
+                return HelperFailure("retired", "it has ended for want of work")
+            text += self.process.printed()
+        printed = text[-4000:].decode("utf-8", "replace").strip()
         lowered = printed.lower()
         if any(words in lowered for words in ("out of memory", "bad_alloc", "memoryerror", "cannot allocate")):
             return HelperFailure("memory", "out of memory", printed)
@@ -185,14 +184,14 @@ class _Helper:
         """End the process, and what it has started, now."""
         if self.alive():
             with contextlib.suppress(OSError):
-                if sys.platform != "win32":
+                if sys.platform != "win32" and isinstance(self.process, subprocess.Popen):
                     os.killpg(self.process.pid, signal.SIGKILL)  # a group of its own: bwrap and what it runs
                 else:
                     self.process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired, OSError):
             self.process.wait(5)
-        if _folder:  # precompiled headers that it had no time to remove
-            shutil.rmtree(os.path.join(_folder, f"headers-{self.process.pid}"), ignore_errors=True)
+        if isinstance(self.process, subprocess.Popen):
+            command.remove_headers(self.process.pid)
         self.close()
 
     def close(self) -> None:
@@ -208,16 +207,19 @@ class _Helper:
         self.process.returncode = 0
 
 
-def _pump(stream: Any, replies: queue.SimpleQueue[bytes | None]) -> None:
+def _pump(process: subprocess.Popen[bytes] | zygote.Forked, replies: queue.SimpleQueue[bytes | None]) -> None:
     """Reads messages until the process ends; a thread, because pipes cannot be waited for on Windows."""
     import io
 
+    stream: Any = process.stdout  # unbuffered: a raw file
     reader = io.BufferedReader(stream)
     try:
         while (message := codec.read(reader)) is not None:
             replies.put(message)
     except (codec.CodecError, OSError, ValueError):
         pass
+    if isinstance(process, zygote.Forked):
+        process.ended.set()
     replies.put(None)
     with contextlib.suppress(OSError, ValueError):
         reader.close()
@@ -234,60 +236,6 @@ def resident_bytes(process: int) -> int:
         return 0
 
 
-def _command(jailed: bool, precompiles: bool) -> tuple[list[str], bool]:
-    """The command line of a helper, and whether it is wrapped in bwrap."""
-    here = Path(__file__).resolve().parent.parent
-    packages = {"cudalab": here.parent.parent, "cudalab.sim": here.parent, "cudalab.sim.compiler": here}
-    current = os.getcwd() if _has_current_folder() else ""
-    # an entry for the current folder would let a learner's json.py stand in for the library's
-    path = [os.path.abspath(entry) for entry in sys.path if entry and os.path.abspath(entry) != current]
-    library = headers.nvrtc_library()
-    folders = headers.include_directories()
-    readable: list[str] = []
-    if jailed:
-        native = [str(library.parent)] if library else []
-        readable = jail.readable_folders(str(here.parent), [*native, *_module_folders(path)], folders)
-    configuration = {
-        "path": path,
-        "packages": {name: str(folder) for name, folder in packages.items()},
-        "library": str(library or ""),
-        "folders": list(folders),
-        "readable": readable,
-        "apart": jailed and hasattr(os, "fork"),
-        "precompile": precompiles and os.environ.get("CUDALAB_PRECOMPILED_HEADERS", "").lower() != "off",
-    }
-    command = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, json.dumps(configuration)]
-    program = jail.bwrap() if jailed else ""
-    if program:
-        return [*jail.bwrap_command(program, readable, _empty_folder()), *command], True
-    return command, False
-
-
-def _module_folders(path: list[str]) -> list[str]:
-    """The installed packages that a helper imports, found without importing them."""
-    names = ("llvmlite", "msgspec", "numpy", "numpy.libs")
-    return [folder for entry in path for name in names if os.path.isdir(folder := os.path.join(entry, name))]
-
-
-def _has_current_folder() -> bool:
-    try:
-        os.getcwd()
-    except OSError:  # it was deleted
-        return False
-    return True
-
-
-_folder = ""
-
-
-def _empty_folder() -> str:
-    """A folder without files for helpers to stand in: NVRTC looks for quoted includes there first."""
-    global _folder
-    if not _folder or not os.path.isdir(_folder):
-        _folder = tempfile.mkdtemp(prefix="cudalab-")
-    return _folder
-
-
 # --------------------------------------------------------------------------- the pool
 
 
@@ -298,6 +246,7 @@ class _Pool:
         self.jailed = jailed
         self._changed = threading.Condition()
         self._helpers: list[_Helper] = []
+        self._zygote: zygote.Zygote | None = None
 
     def start(self, count: int = 1) -> None:
         with self._changed:
@@ -306,11 +255,25 @@ class _Pool:
                 self._add()
 
     def _add(self) -> _Helper:
-        """One more helper. Where none precompiles headers it is the one, and stands first, where ``acquire`` looks."""
-        precompiles = not self.jailed and not any(helper.precompiles for helper in self._helpers)
-        helper = _Helper(self.jailed, precompiles=precompiles)
+        """One more helper. Where they are no copies and none precompiles headers it is the one, and stands first, where
+        ``acquire`` looks."""
+        forks = zygote.OFFERED and not self.jailed
+        precompiles = not forks and not self.jailed and not any(helper.precompiles for helper in self._helpers)
+        helper = _Helper(self.jailed, precompiles=precompiles, parent=self._parent() if forks else None)
         self._helpers.insert(0 if precompiles else len(self._helpers), helper)
         return helper
+
+    def _parent(self) -> zygote.Zygote:
+        if self._zygote is None or not self._zygote.usable():
+            self._stop_zygote()
+            self._zygote = zygote.Zygote(_zygote_command, command.empty_folder())
+        return self._zygote
+
+    def _stop_zygote(self) -> None:
+        former, self._zygote = self._zygote, None
+        if former is not None:
+            former.stop()
+            command.remove_headers(former.process.pid)
 
     def acquire(self, program: str) -> _Helper:
         """An idle helper, preferably one that knows ``program``; waits for one when all are busy."""
@@ -346,15 +309,22 @@ class _Pool:
             helpers, self._helpers = self._helpers, []
         for helper in helpers:
             helper.kill()
+        self._stop_zygote()
 
     def abandon(self) -> None:
         for helper in self._helpers:
             helper.abandon()
+        if self._zygote is not None:
+            self._zygote.abandon()
 
     def _drop_unusable(self) -> None:
         for helper in [entry for entry in self._helpers if not entry.busy and not entry.usable()]:
             self._helpers.remove(helper)
             helper.kill()
+
+
+def _zygote_command(control: int) -> list[str]:
+    return command.command_line(jailed=False, precompiles=True, control=control)[0]
 
 
 _pools = {False: _Pool(False), True: _Pool(True)}
@@ -397,12 +367,15 @@ def answer_order(order: Order) -> Reply:
 
 
 def _ask_again(request: Request, bounds: Limits, jailed: bool, program: str) -> Reply:
-    try:
-        return _ask(request, bounds, jailed, program)
-    except HelperFailure as failure:
-        if str(failure) != signal.SIGABRT.name:
-            raise
-        return _ask(request, bounds, jailed, program)
+    aborted = False
+    while True:
+        try:
+            return _ask(request, bounds, jailed, program)
+        except HelperFailure as failure:
+            if failure.kind != "retired":
+                if aborted or str(failure) != signal.SIGABRT.name:
+                    raise
+                aborted = True
 
 
 def _ask(request: Request, bounds: Limits, jailed: bool, program: str) -> Reply:
@@ -459,16 +432,15 @@ def stop() -> None:
 
 def _at_exit() -> None:
     stop()
-    if _folder:
-        shutil.rmtree(_folder, ignore_errors=True)
+    command.remove_folder()
 
 
 def _after_fork() -> None:
-    global _pools, _folder
+    global _pools
     for pool in _pools.values():
         pool.abandon()
     _pools = {False: _Pool(False), True: _Pool(True)}
-    _folder = ""  # the parent's, and the parent removes it
+    command.forget_folder()
 
 
 atexit.register(_at_exit)

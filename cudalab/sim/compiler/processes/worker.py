@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -28,8 +29,8 @@ from typing import Any, BinaryIO, assert_never
 from cudalab.sim import free_pages
 from cudalab.sim.compiler.frontend import includes, resources, signature
 from cudalab.sim.compiler.frontend.nvrtc import Nvrtc, NvrtcError, Output
-from cudalab.sim.compiler.frontend.precompiled import Precompiled
-from cudalab.sim.compiler.processes import codec, jail
+from cudalab.sim.compiler.frontend.precompiled import Precompiled, Wanted
+from cudalab.sim.compiler.processes import codec, jail, zygote
 from cudalab.sim.compiler.processes.messages import (
     Build,
     Compile,
@@ -48,7 +49,10 @@ from cudalab.sim.compiler.processes.messages import (
 from cudalab.sim.compiler.program import InvalidWideCode
 from cudalab.sim.compiler.ptx.errors import PtxError
 
-_QUIET = 0.25  # seconds without a request after which headers may be precompiled
+_QUIET = 0.25  # seconds without a request after which headers may be precompiled, and memory goes back
+_KEPT = 10.0  # seconds after which a forked helper has no more work
+_MUCH = 48 << 20  # bytes of its own with which it ends at once: CUDA's large headers leave 100 MB in NVRTC
+_LIBRARIES = ("libnvrtc", "libllvmlite")
 _HEADER_SECONDS = 60.0  # after which that ends the process
 _GRACE = 5.0  # seconds beyond a request's limit before the process ends by itself
 _WARM_SOURCE = 'extern "C" __global__ void warm(float *x) { x[threadIdx.x] += 1.0f; }\n'
@@ -72,6 +76,7 @@ class Worker:
         self.missing = ""
         self.deadline = 0.0
         self.headers: Precompiled | None = None
+        self.notify: Callable[[bytes], None] | None = None
         try:
             self.nvrtc = Nvrtc(Path(library) if library else None)
         except OSError as error:
@@ -84,8 +89,10 @@ class Worker:
 
     def idle(self) -> None:
         """Idle work that speeds up the next request; and what the compilers have freed goes back to the system."""
-        self._write_headers()
+        if self.notify is None:
+            self._write_headers()
         free_pages.give_back()
+        free_pages.unmap_libraries(_LIBRARIES)
 
     def _write_headers(self) -> None:
         if self.headers is None or not self.headers.wants:
@@ -97,6 +104,17 @@ class Worker:
             self.headers = None
         finally:
             self.deadline = 0.0
+
+    def say_what_is_wanted(self) -> None:
+        """In a forked helper, after an answer: tell the zygote, and which header would have helped."""
+        if self.notify is not None:
+            wanted = self.headers.take_wanted() if self.headers is not None else None
+            self.notify(codec.encode(wanted) if wanted else b"")
+
+    def write_header(self, wanted: bytes) -> None:
+        """In another copy of the zygote: write that header."""
+        if self.headers is not None:
+            self.headers.write(codec.decode(Wanted, wanted))
 
     def answer(self, order: Order) -> Reply:
         """The reply to one request, be it a refusal."""
@@ -291,12 +309,12 @@ def _watch(worker: Worker, descriptor: int) -> None:
             os._exit(3)
 
 
-def _quiet(descriptor: int) -> bool:
-    """Wait a moment for the next request; True when none came. Pipes cannot be waited for on Windows."""
+def _quiet(descriptor: int, seconds: float) -> bool:
+    """Wait for the next request; True when none came. Pipes cannot be waited for on Windows."""
     try:
         import select
 
-        return not select.select([descriptor], [], [], _QUIET)[0]
+        return not select.select([descriptor], [], [], seconds)[0]
     except (ImportError, OSError, ValueError):
         return False
 
@@ -311,10 +329,24 @@ def _streams() -> tuple[BinaryIO, BinaryIO]:
     return os.fdopen(requests, "rb"), os.fdopen(replies, "wb")
 
 
+def _own_memory() -> int:
+    """Bytes of memory that are this process's, files left out. Linux only."""
+    resident, shared = Path("/proc/self/statm").read_text().split()[1:3]
+    return (int(resident) - int(shared)) * mmap.PAGESIZE
+
+
+def _has_retired(descriptor: int, memory: int) -> bool:
+    """For a forked helper that has been idle for a moment: whether it is to end. ``memory``: its bytes at first."""
+    return _own_memory() - memory > _MUCH or _quiet(descriptor, _KEPT)
+
+
 def main(configuration: dict[str, Any]) -> None:
     """Serve until the input ends. ``configuration``: library, folders, readable (jailed when not empty), apart
-    (each request in a child), precompile (headers, in idle time)."""
-    requests, replies = _streams()
+    (each request in a child), precompile (headers, in idle time), control (fork helpers at the orders that come
+    through it)."""
+    control: int | None = configuration["control"]
+    if control is None:
+        requests, replies = _streams()
     try:
         import resource
 
@@ -325,13 +357,19 @@ def main(configuration: dict[str, Any]) -> None:
     worker.keep_headers(Path(os.getcwd(), f"headers-{os.getpid()}") if configuration["precompile"] else None)
     worker.warm()
     _address_space_at_start()
+    if control is not None:
+        worker.idle()
+        requests, replies, worker.notify = zygote.serve(control, worker.write_header)
     jailed = bool(configuration["readable"]) and jail.restrict(configuration["readable"])
     threading.Thread(target=_watch, args=(worker, requests.fileno()), daemon=True).start()
     replies.write(codec.frame(Ready(("landlock",) if jailed else ())))
     replies.flush()
+    memory = _own_memory() if worker.notify else 0
     while True:
-        if _quiet(requests.fileno()):
+        if _quiet(requests.fileno(), _QUIET):
             worker.idle()
+            if worker.notify and _has_retired(requests.fileno(), memory):
+                break
         try:
             message = codec.read(requests)
             order = codec.decode(Order, message) if message is not None else None
@@ -342,9 +380,10 @@ def main(configuration: dict[str, Any]) -> None:
         reply = _answer_apart(worker, order) if configuration["apart"] else worker.answer(order)
         replies.write(codec.frame(reply))
         replies.flush()
+        worker.say_what_is_wanted()
         if isinstance(reply, Refusal) and reply.kind in ("memory", "crash"):
             break
-    if worker.headers is not None:
+    if worker.headers is not None and worker.notify is None:
         worker.headers.close()
     sys.stderr.flush()
     os._exit(0)  # skips the destructors of a compiler that may be in any state

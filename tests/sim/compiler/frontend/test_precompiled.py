@@ -12,7 +12,7 @@ import pytest
 from cudalab.sim.compiler.frontend import headers
 from cudalab.sim.compiler.frontend.nvrtc import Nvrtc
 from cudalab.sim.compiler.frontend.options import parse_options
-from cudalab.sim.compiler.frontend.precompiled import Precompiled, beginning
+from cudalab.sim.compiler.frontend.precompiled import Precompiled, Wanted, beginning
 
 FOLDERS = list(headers.include_directories())
 START = "#include <cuda/ptx>\n"  # the quickest of the large headers
@@ -55,7 +55,7 @@ class _Stopped:
 
 def test_the_same_code_from_the_header_and_without(kept: Precompiled) -> None:
     source = SOURCE.replace("VALUE", "22")
-    found = kept._with(next(iter(kept._ready.values())), source, "kernel.cu", arguments(), [])
+    found = kept._with(kept._folder(kept.ready[0]), source, "kernel.cu", arguments(), [])
     assert found is not None
     plain = kept._nvrtc.compile(source, "kernel.cu", arguments(), [])
     assert not plain.failed
@@ -66,7 +66,7 @@ def test_the_same_code_from_the_header_and_without(kept: Precompiled) -> None:
 
 def test_a_mistake_is_reported_as_without(kept: Precompiled) -> None:
     source = SOURCE.replace("VALUE", "nothing")
-    found = kept._with(next(iter(kept._ready.values())), source, "kernel.cu", arguments(), [])
+    found = kept._with(kept._folder(kept.ready[0]), source, "kernel.cu", arguments(), [])
     assert found is not None
     assert found.failed
     assert found.log == kept._nvrtc.compile(source, "kernel.cu", arguments(), []).log
@@ -107,7 +107,7 @@ def test_the_beginning_of_a_source(source: str, expected: str) -> None:
 
 
 def test_a_file_that_is_gone_or_spoiled_does_no_harm(kept: Precompiled) -> None:
-    source, folder = SOURCE.replace("VALUE", "5"), next(iter(kept._ready.values()))
+    source, folder = SOURCE.replace("VALUE", "5"), kept._folder(kept.ready[0])
     (file,) = folder.iterdir()
     file.write_bytes(b"no header")
     assert not kept.compile(source, "kernel.cu", arguments(), []).failed
@@ -119,7 +119,7 @@ def test_no_place_to_write(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     made = Precompiled(Nvrtc(headers.nvrtc_library()), blocked / "home", FOLDERS)
-    made._wanted = "key", START, "kernel.cu", arguments()
+    made._wanted = Wanted("key", START, "kernel.cu", arguments())
     made.write_wanted()
-    assert not made._ready
+    assert not made.ready
     assert not Precompiled(Nvrtc(headers.nvrtc_library()), None, FOLDERS).enabled

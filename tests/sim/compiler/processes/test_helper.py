@@ -29,7 +29,7 @@ from cudalab.sim.compiler import (
     set_limits,
     translation,
 )
-from cudalab.sim.compiler.processes import helper
+from cudalab.sim.compiler.processes import command, helper, zygote
 
 KERNEL = 'extern "C" __global__ void k(int *x) { x[0] = 1; }\n'
 SLOW = """
@@ -60,7 +60,7 @@ def own_helpers() -> Iterator[None]:
 def _processes() -> set[int]:
     """Helper processes of this one."""
     pids = {entry.process.pid for pool in helper._pools.values() for entry in pool._helpers if entry.alive()}
-    return {child.pid for child in psutil.Process().children() if child.pid in pids}
+    return {child.pid for child in psutil.Process().children(recursive=True) if child.pid in pids}
 
 
 def _works() -> bool:
@@ -177,8 +177,11 @@ def test_killed_helper_is_replaced(own_helpers: None) -> None:
     assert pid not in _processes()
 
 
-def test_one_helper_alone_precompiles_headers_and_is_asked_first(own_helpers: None) -> None:
+def test_where_helpers_are_no_copies_one_alone_precompiles_headers_and_is_asked_first(
+    own_helpers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each would keep over 100 MB of them."""
+    monkeypatch.setattr(zygote, "OFFERED", False)
     pool = helper._pools[False]
     prewarm(2)
     assert [entry.precompiles for entry in pool._helpers] == [True, False]
@@ -315,7 +318,7 @@ def test_limits_can_be_set() -> None:
 
 
 def test_nothing_to_compile_with(own_helpers: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(helper.headers, "nvrtc_library", lambda: tmp_path / "libnvrtc.so.13")
+    monkeypatch.setattr(command.headers, "nvrtc_library", lambda: tmp_path / "libnvrtc.so.13")
     with pytest.raises(CompilerUnavailable, match="pip install nvidia-cuda-nvrtc"):
         compile(KERNEL)
     assert isinstance(CompilerUnavailable("x"), ImportError)
@@ -410,9 +413,9 @@ def test_helpers_end_with_their_parent(at_work: bool) -> None:
 def test_helpers_end_when_the_program_does() -> None:
     program = f"""
     from cudalab.sim.compiler import compile
-    from cudalab.sim.compiler.processes import helper
+    from cudalab.sim.compiler.processes import command, helper
     compile({KERNEL!r})
-    print(helper._pools[False]._helpers[0].process.pid, helper._empty_folder())
+    print(helper._pools[False]._helpers[0].process.pid, command.empty_folder())
     """
     output, errors = _run(program)
     pid, folder = output.split()
@@ -465,7 +468,7 @@ def test_a_file_in_the_current_folder_stands_in_for_nothing(tmp_path: Path) -> N
 def test_no_file_names_of_this_machine_in_the_result() -> None:
     program = compile(KERNEL)
     assert '"kernel.cu"' in program.ptx
-    assert helper._empty_folder() not in program.ptx + program.log
+    assert command.empty_folder() not in program.ptx + program.log
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc alone gives back")
@@ -480,3 +483,97 @@ def test_a_helper_without_work_gives_back_what_its_compilers_have_freed():
             break
         time.sleep(0.1)
     assert process.memory_info().rss < busy - 2_000_000
+
+
+# --------------------------------------------------------------------------- copies of one process
+
+copied = pytest.mark.skipif(not zygote.OFFERED, reason="Linux alone forks its helpers")
+
+
+def _own_memory(pid: int) -> int:
+    """Megabytes that a process shares with no other."""
+    full = psutil.Process(pid).memory_full_info()
+    return int(full.uss) // 1_000_000
+
+
+@copied
+def test_two_helpers_are_copies_of_one_process_and_share_its_memory(own_helpers: None) -> None:
+    prewarm(2)
+    pids = [entry.process.pid for entry in helper._pools[False]._helpers]
+    parents = {psutil.Process(pid).ppid() for pid in pids}
+    assert len(pids) == 2 and len(parents) == 1 and os.getpid() not in parents
+    (parent,) = parents
+    for entry in helper._pools[False]._helpers:
+        entry.wait_ready()
+    time.sleep(1)
+    assert [_own_memory(pid) < 15 for pid in (parent, *pids)] == [True] * 3
+
+
+@copied
+def test_a_new_helper_is_warm_at_once(own_helpers: None) -> None:
+    _works()
+    helper._pools[False]._helpers[0].kill()
+    begin = time.process_time(), psutil.Process(helper._pools[False]._zygote.process.pid).cpu_times().user
+    _works()
+    zygote_took = psutil.Process(helper._pools[False]._zygote.process.pid).cpu_times().user - begin[1]
+    assert zygote_took < 0.2  # NVRTC and LLVM are not loaded anew
+
+
+@copied
+def test_a_helper_without_work_ends_and_nobody_notices(own_helpers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "BOOT", command.BOOT.replace("main(c)", "worker._KEPT = 0.1\nmain(c)"))
+    monkeypatch.setattr(command, "BOOT", command.BOOT.replace("import main", "import main\n" + IMPORT))
+    for number in range(3):
+        assert list(compile(KERNEL + f"// {number}\n").kernels) == ["k"]
+        (entry,) = helper._pools[False]._helpers
+        assert entry.process.pid and entry.process.ended.wait(10)
+        assert entry.process.poll() == zygote.RETIRED
+
+
+@copied
+def test_a_request_that_meets_the_end_of_a_helper_goes_to_the_next(own_helpers: None) -> None:
+    _works()
+    (entry,) = helper._pools[False]._helpers
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(entry, "alive", lambda: True)  # it ends between the look and the request
+        patch.setattr(entry.process, "returncode", zygote.RETIRED)
+        entry.process.stdin.close()
+        entry.process.ended.wait(10)
+        patch.setattr(entry.process, "stdin", _ClosedPipe())
+        assert list(compile(KERNEL + "// another").kernels) == ["k"]
+    assert entry not in helper._pools[False]._helpers
+
+
+class _ClosedPipe:
+    def write(self, data: bytes) -> int:
+        raise BrokenPipeError
+
+    def close(self) -> None:
+        pass
+
+
+IMPORT = "from cudalab.sim.compiler.processes import worker, zygote"
+HEADER = "#include <cuda/ptx>\n"
+
+
+@copied
+def test_a_header_is_written_by_a_process_that_ends_and_fits_all_helpers(
+    own_helpers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDALAB_PRECOMPILED_HEADERS", raising=False)
+    boot = command.BOOT.replace("import main", f"import main\n{IMPORT}\nzygote._HEADER_QUIET = 0.1")
+    monkeypatch.setattr(command, "BOOT", boot)
+    compile(HEADER + KERNEL)
+    parent = psutil.Process(helper._pools[False]._zygote.process.pid)
+    home = Path(command.empty_folder(), f"headers-{parent.pid}")
+    end = time.monotonic() + 60
+    while not list(home.glob("*.ready")) and time.monotonic() < end:
+        time.sleep(0.05)
+    (note,) = home.glob("*.ready")
+    helper._pools[False]._helpers[0].kill()
+    used = note.stat().st_mtime_ns
+    compile(HEADER + KERNEL + "// edited")
+    assert note.stat().st_mtime_ns > used  # by another helper than the one that asked for it
+    assert {child.pid for child in parent.children()} == _processes()
+    helper.stop()
+    assert not home.exists()

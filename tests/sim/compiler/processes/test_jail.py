@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from cudalab.sim.compiler import CompileError, compile, translation
-from cudalab.sim.compiler.processes import helper, jail
+from cudalab.sim.compiler.processes import command, helper, jail
 from cudalab.sim.compiler.processes.messages import Compile, Compiled, Limits
 
 KERNEL = 'extern "C" __global__ void k(int *x) { x[0] = 1; }\n'
@@ -117,7 +117,7 @@ def test_bwrap_alone(secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not jail.bwrap():
         _missing("bwrap")
     with _fresh_helpers():
-        monkeypatch.setattr(helper, "_BOOT", helper._BOOT.replace("main(c)", "c['readable'] = []; main(c)"))
+        monkeypatch.setattr(command, "BOOT", command.BOOT.replace("main(c)", "c['readable'] = []; main(c)"))
         assert helper.walls() == ("bwrap",)
         kind, log = _ask(f'#include "{secret}"\n{KERNEL}')
         assert kind == "source" and SECRET not in log
