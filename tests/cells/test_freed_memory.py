@@ -71,3 +71,56 @@ def test_a_shell_gives_back_after_each_cell():
     shell = Shell()
     cudalab.load_ipython_extension(shell)
     assert ("post_run_cell", freed_memory.give_back) in shell.registered
+
+
+UNMAPPED = """
+from pathlib import Path
+from cudalab.cells import freed_memory
+from cudalab.sim.compiler import loader
+
+def mapped():
+    ours, kilobytes = False, 0
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        ours = "libllvmlite" in line if line[0].islower() or line[0].isdigit() else ours
+        kilobytes += int(line.split()[1]) if ours and line.startswith("Rss:") else 0
+    return kilobytes
+
+loader._linker()
+before = mapped()
+freed_memory.give_back()
+after = mapped()
+loader._linker.cache_clear()
+loader._linker()
+print(before, after, mapped())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux only")
+def test_pages_of_llvm_go_and_come_again():
+    found = subprocess.run([sys.executable, "-c", UNMAPPED], capture_output=True, text=True, check=True)
+    before, after, again = map(int, found.stdout.split())
+    assert before > 20_000  # kB
+    assert after < before / 3
+    assert again > after
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux only")
+def test_large_maps_of_what_launches_touch_go_back():
+    ones = cp.RawKernel(
+        'extern "C" __global__ void ones(float *a) { a[blockIdx.x * 256 + threadIdx.x] = 1; }',
+        "ones",
+    )
+    memory = cp.empty(32 << 20, cp.float32)
+    from cudalab.sim.device import current
+    from cudalab.sim.machine.trace import footprint
+
+    cudalab_memory = current.existing_device().memory
+    maps = footprint.borrow(cudalab_memory)
+    maps.touched = 1 << 30
+    footprint._idle[cudalab_memory].append(maps)
+    small = footprint.Marks(1 << 30)
+    footprint._idle[cudalab_memory].append(small)
+    freed_memory.give_back()
+    assert footprint._idle[cudalab_memory] == [small]
+    ones((1 << 17,), (256,), (memory,))
+    assert (memory == 1).all()

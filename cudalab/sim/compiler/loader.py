@@ -17,6 +17,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+#: What the library that links is called: the first link maps 45 MB of its file.
+LINKER = "libllvmlite"
 #: Functions of the C library that compiled kernels may call.
 EXTERNAL = (
     "sinf cosf exp2f log2f tanhf fmaf fma fmodf fmod floorf floor ceilf ceil truncf trunc rintf rint roundevenf "

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from msgspec import Struct
 
+from cudalab.sim import free_pages
 from cudalab.sim.abi import Context, Progress, Status, Stop
+from cudalab.sim.compiler.loader import LINKER
 from cudalab.sim.compiler.object_code import lanes_of_host
 from cudalab.sim.compiler.runtime.layout import INTERLEAVE_BLOCKS
 from cudalab.sim.machine.launch import supervision
@@ -49,6 +51,8 @@ _TOO_LONG = (
 )
 
 
+MANY = 1 << 18
+"""Threads of a launch that takes milliseconds, and often large arrays."""
 LARGE = 1 << 15
 """Threads after which vectorised code is worth generating; it doubles the compile time."""
 
@@ -268,6 +272,8 @@ class Execution:
         """Prepare the workspaces; nothing runs yet."""
         self._published, self._work, self._dependence = published, work, dependence
         launch, kernel, config = self._launch, self._launch.kernel, self._launch.config
+        if config.threads >= MANY:  # whose arrays may want the memory
+            free_pages.unmap_library(LINKER)
         try:
             for space in self._spaces:
                 space.prepare(launch, clock=clock_ns, graphs=graphs)

@@ -92,7 +92,8 @@ class Worker:
         if self.notify is None:
             self._write_headers()
         free_pages.give_back()
-        free_pages.unmap_libraries(_LIBRARIES)
+        for name in _LIBRARIES:
+            free_pages.unmap_library(name)
 
     def _write_headers(self) -> None:
         if self.headers is None or not self.headers.wants:
@@ -357,8 +358,8 @@ def main(configuration: dict[str, Any]) -> None:
     worker.keep_headers(Path(os.getcwd(), f"headers-{os.getpid()}") if configuration["precompile"] else None)
     worker.warm()
     _address_space_at_start()
+    worker.idle()
     if control is not None:
-        worker.idle()
         requests, replies, worker.notify = zygote.serve(control, worker.write_header)
     jailed = bool(configuration["readable"]) and jail.restrict(configuration["readable"])
     threading.Thread(target=_watch, args=(worker, requests.fileno()), daemon=True).start()

@@ -37,6 +37,8 @@ _CHUNK = 1 << MARK_CHUNK_SHIFT
 _SMALLEST_MAP = 1 << 30
 _KEPT = 64 << 20
 """Bytes of maps that one launch may have touched if they are to be kept for the next."""
+_SMALL = 4 << 20
+"""Bytes of maps that launches may have touched if they are to be kept while none is expected soon."""
 _RUNS_EXPECTED = 512
 _RUNS_KEPT = 1 << 16
 _SKEW = 81 * 64
@@ -111,6 +113,8 @@ class Marks:
         self._out = np.empty((_RUNS_EXPECTED, 2), np.uint64)
         self._regions = b""
         self._coarse = False
+        self.touched = 0
+        """Bytes that launches have used so far."""
         self._kernel: LoadedKernel | None = None
         self._roots: list[tuple[int, int]] = []
         self._code: _Code | None = None
@@ -225,6 +229,7 @@ class Marks:
         table = ctypes.addressof(self._tables[0])
         wiped: int = self._code.clear(table, regions, len(regions) // _REGION.size)
         self._code = self._kernel = None
+        self.touched += wiped
         return wiped <= _KEPT
 
 
@@ -290,6 +295,12 @@ def wipe(memory: Memory, marks: Marks) -> None:
     idle = _idle.setdefault(memory, [])
     if marks.clear() and len(idle) < 2:
         idle.append(marks)
+
+
+def forget_large(memory: Memory) -> None:
+    """Give idle maps that take much memory back to the system; they come anew when they are needed."""
+    if memory in _idle:
+        _idle[memory] = [marks for marks in _idle[memory] if marks.touched <= _SMALL]
 
 
 def abandon(marks: Marks) -> None:

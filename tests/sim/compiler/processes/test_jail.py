@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from cudalab.sim.compiler import CompileError, compile, translation
-from cudalab.sim.compiler.processes import command, helper, jail
+from cudalab.sim.compiler.processes import command, helper, jail, worker
 from cudalab.sim.compiler.processes.messages import Compile, Compiled, Limits
 
 KERNEL = 'extern "C" __global__ void k(int *x) { x[0] = 1; }\n'
@@ -237,3 +238,12 @@ def test_a_process_that_is_confined_compiles_everything_in_the_jail(
     with pytest.raises(CompileError):
         translation.native(program, "plain")
     assert jails == [True]
+
+
+def test_a_jailed_helper_outlives_a_quiet_moment() -> None:
+    """It gives memory back then, and may read no file that says where it is."""
+    assert _ask(KERNEL)[0] == "compiled"
+    (entry,) = [entry for entry in helper._pools[True]._helpers if entry.alive()]
+    time.sleep(worker._QUIET + 0.5)
+    assert entry.alive()
+    assert _ask(KERNEL)[0] == "compiled"
