@@ -22,7 +22,8 @@ def give_back(_: object = None) -> None:
     if sys.platform == "linux":
         _device_memory()
     free_pages.give_back()
-    free_pages.unmap_library("libllvmlite")  # loader.LINKER, without loading it
+    if loader := sys.modules.get("cudalab.sim.compiler.loader"):  # else nothing has been linked
+        loader.unmap_linker()
 
 
 def _device_memory() -> None:

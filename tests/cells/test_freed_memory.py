@@ -85,12 +85,12 @@ def mapped():
         kilobytes += int(line.split()[1]) if ours and line.startswith("Rss:") else 0
     return kilobytes
 
-loader._linker()
+loader._ready_linker()
 before = mapped()
 freed_memory.give_back()
 after = mapped()
 loader._linker.cache_clear()
-loader._linker()
+loader._ready_linker()
 print(before, after, mapped())
 """
 

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from msgspec import Struct
 
-from cudalab.sim import free_pages
 from cudalab.sim.abi import Context, Progress, Status, Stop
-from cudalab.sim.compiler.loader import LINKER
+from cudalab.sim.compiler import loader
 from cudalab.sim.compiler.object_code import lanes_of_host
 from cudalab.sim.compiler.runtime.layout import INTERLEAVE_BLOCKS
 from cudalab.sim.machine.launch import supervision
@@ -273,7 +272,7 @@ class Execution:
         self._published, self._work, self._dependence = published, work, dependence
         launch, kernel, config = self._launch, self._launch.kernel, self._launch.config
         if config.threads >= MANY:  # whose arrays may want the memory
-            free_pages.unmap_library(LINKER)
+            loader.unmap_linker()
         try:
             for space in self._spaces:
                 space.prepare(launch, clock=clock_ns, graphs=graphs)
