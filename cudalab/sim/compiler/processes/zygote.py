@@ -163,7 +163,18 @@ class Forked:
         return self._pid
 
     def poll(self) -> int | None:
-        return self.returncode if self.returncode is not None or not self.ended.is_set() else self.wait()
+        """Its exit status, None while it is alive."""
+        if self.returncode is None and (self.ended.is_set() or self._has_no_reader()):
+            return self.wait()
+        return self.returncode
+
+    def _has_no_reader(self) -> bool:
+        """Whether nobody can read requests any more: seen at once, before somebody has read the last reply."""
+        if self.stdin.closed:
+            return True
+        look = select.poll()
+        look.register(self.stdin, 0)  # an error is reported without being asked for
+        return bool(look.poll(0))
 
     def wait(self, seconds: float = 5.0) -> int:
         if self.returncode is None:

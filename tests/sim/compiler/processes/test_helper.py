@@ -505,8 +505,10 @@ def test_two_helpers_are_copies_of_one_process_and_share_its_memory(own_helpers:
     (parent,) = parents
     for entry in helper._pools[False]._helpers:
         entry.wait_ready()
-    time.sleep(1)
-    assert [_own_memory(pid) < 15 for pid in (parent, *pids)] == [True] * 3
+    end = time.monotonic() + 20
+    while (most := max(map(_own_memory, (parent, *pids)))) >= 15 and time.monotonic() < end:
+        time.sleep(0.1)
+    assert most < 15
 
 
 @copied
