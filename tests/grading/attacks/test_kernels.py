@@ -11,6 +11,13 @@ from cudalab.checks.answer import read_answer
 from cudalab.checks.bench import KernelBench
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.work import LOADED, Needs
+from cudalab.sim.abi import Status
+from cudalab.sim.compiler import compile
+from cudalab.sim.device.profile import load
+from cudalab.sim.machine.launch.module import Module
+from cudalab.sim.machine.memory.allocations import Memory
+from cudalab.sim.machine.sanitizer.sanitize import check_launch
+from cudalab.sim.machine.trace.recorder import Tracer
 from tests.grading.attacks.kernels import ATTACKS, RIGHT, SECRET
 from tests.grading.handed_in import grade, hand_in, scores
 
@@ -53,9 +60,14 @@ TELLS_RUNS_APART = """%%cuda twice
 extern "C" __global__ void twice(const float* x, float* y) {
     __shared__ bool counted;
     if (threadIdx.x == 0) {
-        void* mine = malloc(64);
-        counted = ((unsigned long long)mine >> BIT & 1) == VALUE;
-        free(mine);
+        void* first = malloc(SIZE);
+        free(first);
+        counted = true;
+        for (int k = 0; k < 16; k++) {
+            void* next = malloc(SIZE);
+            counted = counted && next != first;
+            free(next);
+        }
     }
     __syncthreads();
     int i = threadIdx.x;
@@ -63,16 +75,32 @@ extern "C" __global__ void twice(const float* x, float* y) {
     y[i] = counted ? from[i] : from[i] + from[i];
 }
 """
-"""Loads once and writes another value while it is counted, loads twice and is right otherwise: if it knows."""
+"""Loads once and writes another value while it is counted, loads twice and is right otherwise: if it knows, by whether
+the heap gives freed memory again."""
 
 
-@pytest.mark.parametrize("value", [0, 1])
-def test_what_is_counted_is_what_is_compared(value: int) -> None:
-    """The heap gives other addresses in each run: for one of the bits it is so, and that bit earns nothing either."""
-    seen = set()
-    for bit in range(6, 13):
-        answer = read_answer(TELLS_RUNS_APART.replace("BIT", str(bit)).replace("VALUE", str(value)))
-        result = KernelBench(EXERCISE, answer, seed=1).run()
-        seen |= {finding.text.partition(",")[0] for finding in result.findings if finding.rule == "wrong values"}
-        assert result.points <= EXERCISE.correctness, str(result)
-    assert any("counted" in one for one in seen), seen
+def test_what_is_counted_is_what_is_compared() -> None:
+    result = KernelBench(EXERCISE, read_answer(TELLS_RUNS_APART.replace("SIZE", "1 << 20")), seed=1).run()
+    (finding,) = [one for one in result.findings if one.part == "correctness"]
+    assert result.points == 0 and finding.text.startswith("while its work is counted, y[0] is "), str(result)
+
+
+WHERE = """extern "C" __global__ void where(int bit) {
+    void* mine = malloc(SIZE);
+    free(malloc(SIZE));
+    if ((unsigned long long)mine >> bit & 1) __trap();
+    free(mine);
+}
+"""
+
+
+@pytest.mark.parametrize("size", [64, 1 << 20])
+def test_what_the_sanitizer_sees_is_what_is_counted(size: int) -> None:
+    """The heap gives a run that is taken back the addresses of the one before: the kernel traps in both, or in none."""
+    memory = Memory(64 << 20)
+    kernel = Module(compile(WHERE.replace("SIZE", str(size))), memory, load().launch_limits).kernel("where")
+    for bit in range(8, 24):
+        launch = kernel.launch((1,), (1,), bit.to_bytes(4, "little"), 0)
+        seen = any(finding.rule == "trap" for finding in check_launch(launch, time_limit=3).findings)
+        with Tracer(launch) as tracer:
+            assert (tracer.run(0).status == Status.FAULT) == seen, bit

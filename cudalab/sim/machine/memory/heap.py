@@ -20,7 +20,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right, insort
 from collections import OrderedDict, deque
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
@@ -81,6 +81,13 @@ class _Chunk(Struct, eq=False):
     """Of live allocations, ascending."""
 
 
+class _Places(NamedTuple):
+    """Where the next allocations go."""
+
+    open: dict[int, tuple[int, int]]
+    quarantine: dict[int, deque[int]]
+
+
 class DeviceHeap:
     """The heap of one memory.
 
@@ -105,6 +112,12 @@ class DeviceHeap:
         """By stride: freed addresses, the oldest first."""
         self._open: dict[int, tuple[int, int]] = {}  # stride -> next address and end of the chunk being filled
         self._journal: list[tuple[bool, Allocation]] | None = None
+        self._before = _Places({}, {})
+        """Since the journal began: what was open, and what lay in quarantine."""
+        self._opened: list[tuple[int, int, int]] = []
+        """Chunks opened since then: stride, start and end."""
+        self._spare: dict[int, deque[tuple[int, int]]] = {}
+        """By stride: chunks that a rollback has left empty."""
 
     # -- what kernels call ---------------------------------------------------------------------------------------------
 
@@ -190,6 +203,8 @@ class DeviceHeap:
         sanitizer)."""
         if self._journal is None:
             self._journal = []
+            self._opened = []
+            self._before = _Places(dict(self._open), {stride: deque(all) for stride, all in self._quarantine.items()})
 
     def allocated(self) -> list[Allocation]:
         """What was allocated since the journal began, and is live."""
@@ -201,20 +216,24 @@ class DeviceHeap:
         return [allocation for was_allocated, allocation in self._journal or () if was_allocated][after:]
 
     def rollback(self) -> None:
-        """Undo the journal: allocations are gone, freed memory is live again."""
+        """Undo the journal: allocations are gone, freed memory is live again, and the next that is allocated lies where
+        it lay: a kernel cannot tell a run that is taken back from one that is not."""
         journal, self._journal = self._journal or [], None
         for was_allocated, allocation in reversed(journal):
             if was_allocated:
                 if allocation.pointer in self._live:
                     self._leave(allocation, "")
                     del self._freed[allocation.pointer]
-                self._put_in_quarantine(allocation)
             else:
                 allocation.freed, allocation.freed_where = False, ""
                 self._freed.pop(allocation.pointer, None)
                 offset = allocation.pointer - self._memory.arena.base
                 self._memory.arena.unpoison(offset, allocation.size)
                 self._enter(allocation)
+        if journal:
+            self._open, self._quarantine = self._before
+            for stride, start, end in reversed(self._opened):
+                self._spare.setdefault(stride, deque()).appendleft((start, end))
 
     def clear(self) -> None:
         """Free everything: the device is reset."""
@@ -226,6 +245,7 @@ class DeviceHeap:
         self._chunks.clear()
         self._quarantine.clear()
         self._open.clear()
+        self._spare.clear()
         self.used, self.touched, self._journal, self.limit = 0.0, False, None, DEFAULT
 
     # -- bookkeeping ---------------------------------------------------------------------------------------------------
@@ -264,13 +284,21 @@ class DeviceHeap:
             return pointer
         at, end = self._open.get(stride, (0, 0))
         if at + stride > end:
-            size = max(_CHUNK, stride)
-            at = self._memory.allocate(size, "heap", "device heap")
-            end = at + size
-            self._chunks[at] = _Chunk(at, end)
-            self._memory.arena.poison(at - self._memory.arena.base, size)
+            at, end = self._chunk(stride)
+            if self._journal is not None:
+                self._opened.append((stride, at, end))
         self._open[stride] = (at + stride, end)
         return at
+
+    def _chunk(self, stride: int) -> tuple[int, int]:
+        """An empty chunk: its start and end."""
+        if spare := self._spare.get(stride):
+            return spare.popleft()
+        size = max(_CHUNK, stride)
+        at = self._memory.allocate(size, "heap", "device heap")
+        self._chunks[at] = _Chunk(at, at + size)
+        self._memory.arena.poison(at - self._memory.arena.base, size)
+        return at, at + size
 
 
 def _stride(size: int) -> int:
