@@ -12,6 +12,8 @@ from cudalab.plots.picture import Picture, blank
 from cudalab.plots.style import QUIET, RC, SERIES, number
 from cudalab.plots.tuning import Point
 
+ON_DEVICE = "time on the device"
+
 
 def settings(
     series: Mapping[str, Sequence[Point]],
@@ -19,7 +21,7 @@ def settings(
     last: Point | None = None,
     parameter: str,
     kind: str,
-    quantity: str = "time on the device",
+    quantity: str = ON_DEVICE,
     title: str = "",
     choices: Sequence[float] = (),
 ) -> Picture:
@@ -62,7 +64,7 @@ def settings(
     named = [name for name in latest if name]
     lines = f" for {', '.join(named)}" if named else ""
     alt = f"Curve of the {quantity} against {parameter}{lines}, {kind}."
-    return Picture(figure, _sentence(latest, where, best, parameter, kind, title), alt)
+    return Picture(figure, _sentence(latest, where, best, parameter, kind, title, quantity), alt)
 
 
 def _name(axes: Axes, last: Mapping[str, Point]) -> None:
@@ -87,12 +89,19 @@ def _name(axes: Axes, last: Mapping[str, Point]) -> None:
 
 
 def _sentence(
-    latest: Mapping[str, Mapping[float, Point]], where: str, best: Point, parameter: str, kind: str, title: str
+    latest: Mapping[str, Mapping[float, Point]],
+    where: str,
+    best: Point,
+    parameter: str,
+    kind: str,
+    title: str,
+    quantity: str,
 ) -> str:
     start = f"{title}: " if title else ""
     who = f", {where}," if where else ""
     time = f"{number(best.microseconds)} µs, {kind}"
-    text = f"{start}**{parameter} {number(best.value)}**{who} is fastest so far with {time}"
+    how = "is fastest" if quantity == ON_DEVICE else f"has the shortest {quantity}"
+    text = f"{start}**{parameter} {number(best.value)}**{who} {how} so far with {time}"
     series, slowest = max(
         ((name, point) for name, points in latest.items() for point in points.values()),
         key=lambda each: each[1].microseconds,
@@ -100,5 +109,8 @@ def _sentence(
     ratio = slowest.microseconds / best.microseconds
     if ratio > 1.02:
         which = f", {series}" if where else ""
-        text += f"; the slowest, {parameter} {number(slowest.value)}{which}, takes {number(ratio)} times as long"
+        if quantity == ON_DEVICE:
+            text += f"; the slowest, {parameter} {number(slowest.value)}{which}, takes {number(ratio)} times as long"
+        else:
+            text += f"; the longest, of {parameter} {number(slowest.value)}{which}, is {number(ratio)} times that"
     return text + "."

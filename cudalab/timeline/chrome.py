@@ -109,6 +109,7 @@ def _arguments(span: Span) -> dict[str, Any]:
         ("size", size_text(span.bytes) if span.bytes else ""),
         ("GB/s", round(span.rate, 3) if span.rate else ""),
         ("bound", span.bound),
+        ("extrapolated", span.extrapolated),
         ("waited for", str(wait) if wait is not None else ""),
         ("line", span.where),
         ("code", span.code),

@@ -55,8 +55,8 @@ class _Entry:
     trace must not make them live longer."""
 
     __slots__ = (
-        "asked", "blocker", "blocks", "bound", "bytes", "call", "device", "end", "engine", "handle", "kind", "name",
-        "place", "rule", "sequence", "start", "stream",
+        "asked", "blocker", "blocks", "bound", "bytes", "call", "device", "end", "engine", "extrapolated", "handle",
+        "kind", "name", "place", "rule", "sequence", "start", "stream",
     )  # fmt: skip
 
     def __init__(self, operation: Operation, call: int, epoch: int) -> None:
@@ -73,14 +73,13 @@ class _Entry:
         self.blocker = NOBODY
         """What it waited for."""
         self.start = self.end = -1
-        self.bound = ""
+        self.bound = self.extrapolated = ""
 
     def finish(self, operation: Operation) -> None:
         self.start, self.end, self.bytes = operation.start, operation.end, operation.bytes
         if operation.bound:
             self.bound = f"{operation.bound}-bound, {100 * operation.peak_fraction:.0f} % of peak"
-            if operation.extrapolated:
-                self.bound += f"; {operation.extrapolated}"
+            self.extrapolated = operation.extrapolated
 
 
 class _Call:
@@ -335,6 +334,7 @@ class SimulatedRecording(Observer):
             label=self.label,
             bytes=entry.bytes,
             bound=entry.bound,
+            extrapolated=entry.extrapolated,
             blocks=entry.blocks,
             load=min(1.0, entry.blocks / self._sms) if entry.blocks else 1.0,
             where=str(entry.place),

@@ -85,6 +85,10 @@ class Span:
     bound: str = ""
     """What holds a kernel up, e.g. ``memory-bound, 71 % of peak``; empty where that is not known (measured times)."""
 
+    extrapolated: str = ""
+    """What of a modelled kernel was not counted for its time but extrapolated, or why its time comes from the PTX and
+    not from the machine code; empty where neither is so. A bar's tooltip leaves it out."""
+
     waited: Wait | None = None
     """What it waited for last; None where nothing is known."""
 

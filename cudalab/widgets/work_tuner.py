@@ -17,7 +17,7 @@ import ipywidgets
 from cudalab import backend
 from cudalab.plots.drawing import Drawing
 from cudalab.plots.picture import Picture
-from cudalab.plots.settings import settings
+from cudalab.plots.settings import ON_DEVICE, settings
 from cudalab.plots.style import number
 from cudalab.plots.timeline import timeline
 from cudalab.plots.tuning import Point
@@ -61,7 +61,7 @@ class WorkTuner(Controls):
             name: ipywidgets.Dropdown(options=values, description=name, style=LABEL, layout=WIDE)
             for name, values in self.parameters.items()
         }
-        self._quantity = "time on the device"
+        self._quantity = ON_DEVICE
         """What the points are: that, or what the function returns, by the function's name."""
         self.last: Point | None = None
         """The point that ran last."""

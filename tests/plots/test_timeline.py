@@ -116,6 +116,14 @@ def test_several_kernels_get_letters_where_names_do_not_fit():
     assert {"K1", "K2"} <= set(shown) and "kernel (K1 transpose_tiled, K2 reduce_all)" in shown
 
 
+def test_a_bar_does_not_tell_how_its_time_was_found():
+    one = span(
+        "spin", "kernel", 0, 10, bound="latency-bound, 0 % of peak", extrapolated="timed by the PTX: some reason"
+    )
+    svg = plot.timeline(timeline([one])).svg()
+    assert "latency-bound, 0 % of peak" in svg and "PTX" not in svg
+
+
 def test_a_kernel_that_has_room_for_its_letter_on_a_wider_page_only_is_in_the_legend():
     shown = texts(plot.timeline(timeline([span("batch", "kernel", 0, 900), span("urgent", "kernel", 900, 908)])))
     assert "K2" not in shown and "kernel (K2 urgent)" in shown

@@ -98,6 +98,15 @@ def test_every_piece_of_work_is_a_span_with_its_stream_engine_and_line(pieces):
     assert [span.number for span in t.spans] == list(range(len(t.spans)))
 
 
+def test_why_a_time_comes_from_the_ptx_is_known_beside_what_bounds_it(device):
+    sleep = cp.RawKernel('extern "C" __global__ void sleep(int* p) { __nanosleep(1000); *p = 1; }', "sleep")
+    with cudalab.trace() as t:
+        sleep((1,), (32,), (cp.zeros(1, cp.int32),))
+        cp.cuda.Device().synchronize()
+    kernel = t.span_of("sleep")
+    assert kernel.extrapolated.startswith("timed by the PTX: ") and kernel.bound.endswith("% of peak")
+
+
 def test_the_hosts_row_has_the_calls_under_their_cuda_names(pieces):
     with cudalab.trace() as t:
         pieces.step("in", 0)

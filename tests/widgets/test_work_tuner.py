@@ -160,3 +160,7 @@ def test_a_number_that_the_function_returns_counts_instead_of_the_time_on_the_de
     assert tuner.best == (2,) and tuner.best_microseconds == 30.0
     assert tuner.timelines[4,].elapsed != 50.0
     assert "the time to answer against streams" in tuner.curve.alt
+    assert tuner.curve.summary == (
+        "**streams 2** has the shortest time to answer so far with 30 µs, modelled; "
+        "the longest, of streams 1, is 2.33 times that."
+    )
