@@ -38,14 +38,6 @@ WRONG = (
         ),
         Wrong("any error", (("error.name", "'no device'"),), "correctness", "not raised"),
         Wrong("another exception", (("RuntimeError", "ValueError"),), "correctness", "not raised"),
-        Wrong(
-            "asks how many there are",
-            (),
-            "correctness",
-            "not raised",
-            source="def use_device(number):\n    if number >= cudart.cudaGetDeviceCount()[1]:\n"
-            "        raise RuntimeError('cudaErrorInvalidDevice')\n    cudart.cudaSetDevice(number)\n",
-        ),
         Wrong("never sets up", (("cudaSetDevice(number)", "cudaGetLastError()"),), "correctness", "not set up"),
     ),
     *table(
