@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any
 
@@ -11,6 +12,9 @@ from cuda.bindings.runtime import cudaError_t
 from cudalab.checks.bench import Known
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.streams import StreamBench, Trial
+from cudalab.sim.device.error import CudaError
+
+_RUIN = 'extern "C" __global__ void ruin(int* nothing) { *nothing = 1; }'
 
 # --- set the device up -----------------------------------------------------------------------------------------------
 
@@ -77,25 +81,27 @@ def _use(bench: StreamBench) -> None:
             bench.find("correctness", "not set up", "device 0 is not set up", look="cudaSetDevice(number)")
     missing = bench.between(1, 9)
     with bench.case(f"device {missing}, which does not exist") as trial:
-        said = _raised(trial, missing)
-        if not (said.startswith("RuntimeError") and "cudaErrorInvalidDevice" in said):
-            text = f"the function raised {said or 'nothing'}; wanted is RuntimeError('cudaErrorInvalidDevice')"
-            bench.find("correctness", "not raised", text, look="the error code that cudaSetDevice returns; its .name")
+        _expect_raised(bench, trial, missing, "cudaErrorInvalidDevice")
+    with bench.case("device 0, which was reset after a kernel had broken it") as trial:
+        _refuse(trial)
+        _expect_raised(bench, trial, 0, "cudaErrorDevicesUnavailable")
 
 
-def _raised(trial: Trial, *arguments: Any) -> str:
-    """What the learner's function raises."""
+def _expect_raised(bench: StreamBench, trial: Trial, number: int, error: str) -> None:
+    """A finding where the learner's function does not raise ``RuntimeError`` with the name of this error."""
     said = ""
 
     def attempt(function: Any) -> None:
         nonlocal said
         try:
-            function(*arguments)
-        except (RuntimeError, ValueError) as error:
-            said = f"{type(error).__name__}({str(error)!r})"
+            function(number)
+        except (RuntimeError, ValueError) as raised:
+            said = f"{type(raised).__name__}({str(raised)!r})"
 
-    trial.call(around=attempt, fresh=True)
-    return said
+    trial.call(around=attempt, fresh=True, faults=True)
+    if not (said.startswith("RuntimeError") and error in said):
+        text = f"the function raised {said or 'nothing'}; wanted is RuntimeError({error!r})"
+        bench.find("correctness", "not raised", text, look="the error code that cudaSetDevice returns; its .name")
 
 
 # --- the driver in a thread ------------------------------------------------------------------------------------------

@@ -37,6 +37,14 @@ WRONG = (
             "returns the name", (("raise RuntimeError(error.name)", "return error.name"),), "correctness", "not raised"
         ),
         Wrong("any error", (("error.name", "'no device'"),), "correctness", "not raised"),
+        Wrong(
+            "asks how many there are",
+            (),
+            "correctness",
+            "not raised",
+            source="def use_device(number):\n    if number >= cudart.cudaGetDeviceCount()[1]:\n"
+            "        raise RuntimeError('cudaErrorInvalidDevice')\n    cudart.cudaSetDevice(number)\n",
+        ),
         Wrong("another exception", (("RuntimeError", "ValueError"),), "correctness", "not raised"),
         Wrong("never sets up", (("cudaSetDevice(number)", "cudaGetLastError()"),), "correctness", "not set up"),
     ),
