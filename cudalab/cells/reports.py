@@ -10,12 +10,13 @@ This module is loaded by ``import cudalab`` in a notebook, so it loads no device
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -72,7 +73,43 @@ def _show_error(
         error.add_note(f"Try: the last %%cuda {name} did not compile; mend that cell and run it, then this one.")
     if name in uncompiled or is_ours(error):
         display({"text/html": f"<div class='cudalab-error'>{_ONCE}{error_card(error)}</div>"}, raw=True)
-    shell.showtraceback((kind, error, trace), tb_offset=tb_offset, running_compiled_code=True)
+    with _said_once(error) as own:
+        shell.showtraceback((kind, error, own or trace), tb_offset=tb_offset, running_compiled_code=True)
+
+
+@contextlib.contextmanager
+def _said_once(error: BaseException) -> Iterator[TracebackType | None]:
+    """Within it a kernel that does not compile says so once in its traceback: the compiler's log has each line, so the
+    notes keep the advice alone. Yields the traceback up to the learner's cell; None where it is to be the whole."""
+    notes = getattr(error, "__notes__", None)
+    if notes is None or not _does_not_compile(error):
+        yield None
+        return
+    before = list(notes)
+    lines = "\n".join(before).split("\n")
+    notes[:] = [line for line in lines if line.startswith("Try: ")]
+    try:
+        yield _own_part(error.__traceback__)
+    finally:
+        notes[:] = before
+
+
+def _own_part(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback without what comes behind its last frame of a cell."""
+    frames = []
+    while trace is not None:
+        frames.append(trace)
+        trace = trace.tb_next
+    while frames and not _is_cell(frames[-1].tb_frame.f_code.co_filename):
+        frames.pop()
+    found: TracebackType | None = None
+    for each in reversed(frames):
+        found = TracebackType(found, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return found
+
+
+def _does_not_compile(error: BaseException) -> bool:
+    return type(error).__name__ == "CompileException"
 
 
 def is_ours(error: BaseException) -> bool:
@@ -103,7 +140,7 @@ def error_card(error: BaseException) -> str:
     lines = notes.split("\n") if notes else []
     advice = [line.strip().removeprefix("Try: ") for line in lines if line.strip().startswith("Try: ")]
     detail = [line for line in lines if not line.strip().startswith("Try: ")]
-    if type(error).__name__ == "CompileException" and detail:
+    if _does_not_compile(error) and detail:
         message = ["the kernel does not compile"]  # the notes quote each line that the log complains of
     where = ""
     code: list[tuple[int, str]] = []
@@ -113,6 +150,8 @@ def error_card(error: BaseException) -> str:
     elif own:
         where = f"In[{card.cell_of_file(own[-1].filename)}], line {own[-1].lineno}"
         code = [(own[-1].lineno or 0, own[-1].line or "")]
+    with _said_once(error):
+        library = "".join(traceback.format_exception(error)).strip()
     return card.card(
         "wrong",
         f"{type(error).__name__}: {message[0]}",
@@ -121,7 +160,7 @@ def error_card(error: BaseException) -> str:
         code=code,
         detail="\n".join([*message[1:], *detail]),
         advice="\n".join(advice),
-        more=("The library's own frames", "".join(traceback.format_exception(error)).strip()),
+        more=("The library's own frames", library),
     )
 
 

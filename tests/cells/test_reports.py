@@ -66,6 +66,13 @@ def test_a_kernel_that_does_not_compile_is_unbound_and_its_card_says_it_once(she
     shown = words(reports.error_card(error).split("<details")[0])
     assert shown.count('identifier "k" is undefined') == 1 and "does not compile" in shown
     assert not any("sim/" in frame.filename for frame in traceback.extract_tb(error.__traceback__))
+    assert words(reports.error_card(error)).count("*= k") == 3, "the line; and folded away the log, and the cell"
+    emitted = []
+    shell._showtraceback = lambda kind, value, lines: emitted.extend(lines)
+    reports._show_error(shell, type(error), error, error.__traceback__)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(emitted))
+    assert text.count('identifier "k" is undefined') == 1 and "magics.py" not in text and "Try: " in text
+    assert "run_cell_magic" in text and any(note.startswith("kernel.cu:4") for note in error.__notes__)
     unbound = error_of(shell, "cudalab.check('01.1', twice)")
     reports._show_error(shell, NameError, unbound, unbound.__traceback__)
     assert "Try: the last %%cuda twice did not compile" in "".join(unbound.__notes__)
