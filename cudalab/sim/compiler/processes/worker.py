@@ -50,7 +50,7 @@ from cudalab.sim.compiler.program import InvalidWideCode
 from cudalab.sim.compiler.ptx.errors import PtxError
 
 _QUIET = 0.25  # seconds without a request after which headers may be precompiled, and memory goes back
-_KEPT = 10.0  # seconds after which a forked helper has no more work
+_KEPT = 1.0  # seconds after which a forked helper ends: 20 MB, and the next one is there in milliseconds
 _MUCH = 48 << 20  # bytes of its own with which it ends at once: CUDA's large headers leave 100 MB in NVRTC
 _LIBRARIES = ("libnvrtc", "libllvmlite")
 _HEADER_SECONDS = 60.0  # after which that ends the process

@@ -151,6 +151,7 @@ class Forked:
         """To be set by whoever reads ``stdout`` to its end."""
         self.returncode: int | None = None
         self._zygote, self._pid = zygote, 0
+        self._asking = threading.Lock()  # an exit status is told once
         self._number = zygote.fork((theirs_in, theirs_out, errors.fileno()))
         os.close(theirs_in)
         os.close(theirs_out)
@@ -165,7 +166,8 @@ class Forked:
     def poll(self) -> int | None:
         """Its exit status, None while it is alive."""
         if self.returncode is None and (self.ended.is_set() or self._has_no_reader()):
-            return self.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # its last reply is still to be read
+                return self.wait()
         return self.returncode
 
     def _has_no_reader(self) -> bool:
@@ -177,11 +179,12 @@ class Forked:
         return bool(look.poll(0))
 
     def wait(self, seconds: float = 5.0) -> int:
-        if self.returncode is None:
-            if not self.ended.wait(seconds):
-                raise subprocess.TimeoutExpired("helper", seconds)
-            self.returncode = self._zygote.wait(self.pid) if self.pid > 0 else self._zygote.process.wait(seconds)
-        return self.returncode
+        with self._asking:
+            if self.returncode is None:
+                if not self.ended.wait(seconds):
+                    raise subprocess.TimeoutExpired("helper", seconds)
+                self.returncode = self._zygote.wait(self.pid) if self.pid > 0 else self._zygote.process.wait(seconds)
+            return self.returncode
 
     def kill(self) -> None:
         """End it now. One that the zygote has not come to yet will end at once, for its pipes have no other end."""

@@ -50,10 +50,21 @@ def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     translation.forget()
 
 
+PATIENT = """
+import cudalab.sim.compiler.processes.command as starting
+patience = "import cudalab.sim.compiler.processes.worker as w; w._KEPT = 60; main(c)"
+starting.BOOT = starting.BOOT.replace("main(c)", patience)
+"""
+"""Helpers started after this do not end for want of work, however long a loaded machine takes for the next line."""
+
+
 @pytest.fixture
-def own_helpers() -> Iterator[None]:
+def own_helpers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     helper.stop()
-    yield
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "BOOT", command.BOOT)
+        exec(PATIENT, {})
+        yield
     helper.stop()
 
 
@@ -354,6 +365,7 @@ from cudalab.sim.compiler import compile
 from cudalab.sim.compiler.processes import helper
 SLOW = {SLOW!r}
 KERNEL = {KERNEL!r}
+exec({PATIENT!r})
 compile(KERNEL)
 pid = helper._pools[False]._helpers[0].process.pid
 print("ready", flush=True)
@@ -395,6 +407,7 @@ def test_helpers_end_with_their_parent(at_work: bool) -> None:
     import threading, time
     from cudalab.sim.compiler import compile
     from cudalab.sim.compiler.processes import helper
+    exec({PATIENT!r})
     compile({KERNEL!r})
     if {at_work}:
         threading.Thread(target=compile, args=({SLOW!r},), daemon=True).start()
@@ -432,6 +445,7 @@ def test_fork() -> None:
     warnings.simplefilter("ignore")
     from cudalab.sim.compiler import compile
     from cudalab.sim.compiler.processes import helper
+    exec({PATIENT!r})
     compile({KERNEL!r})
     mine = helper._pools[False]._helpers[0].process.pid
     pid = os.fork()
@@ -523,7 +537,7 @@ def test_a_new_helper_is_warm_at_once(own_helpers: None) -> None:
 
 @copied
 def test_a_helper_without_work_ends_and_nobody_notices(own_helpers: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "BOOT", command.BOOT.replace("main(c)", "worker._KEPT = 0.1\nmain(c)"))
+    monkeypatch.setattr(command, "BOOT", command.BOOT.replace("main(c)", "worker._KEPT = w._KEPT = 0.05\nmain(c)"))
     monkeypatch.setattr(command, "BOOT", command.BOOT.replace("import main", "import main\n" + IMPORT))
     for number in range(3):
         assert list(compile(KERNEL + f"// {number}\n").kernels) == ["k"]
