@@ -5,6 +5,8 @@ That each agrees with its stored output as it stands is what the run of the whol
 
 from __future__ import annotations
 
+from IPython.core.interactiveshell import InteractiveShell
+
 from tests.notebooks.chapter import Chapter, ComparedCells, Mutation, Printed, Sentence
 
 LEAST_COMPARED = 12
@@ -271,3 +273,10 @@ SENTENCES = [
 
 class TestComparedCells(ComparedCells):
     chapter, mutations, least, sentences = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES
+
+    def test_the_last_rung_reads_nothing_that_nobody_wrote(self, shell: InteractiveShell) -> None:
+        """With one tile only there is no next one, whose place is still empty."""
+        CHAPTER.run(shell, "upper-check")
+        one_tile = "(bigA[:, :16].copy(), bigB[:16].copy(), bigC, np.int32(128), np.int32(16), np.int32(128))"
+        shell.run_cell(f"report = cudalab.sanitize(upper['copies'][0], (1, 1), (256,), {one_tile})")
+        assert shell.user_ns["report"].ok, shell.user_ns["report"]

@@ -269,9 +269,12 @@ class Wording:
             headline, advice = "Divergent threads in block", "move the barrier out of the condition."
         elif error.rule == "barrier after exit":
             total = math.prod(self._block)
-            detail = f"{error.arrived} of {total} threads wait{self._at(error.site)}; the others have returned."
+            detail = f"{error.arrived} of {total} threads wait{self._at(error.site)}; the others have ended without it."
             headline = "Barrier reached after threads have exited"
-            advice = "guard the work, not the barrier: let all threads reach it, and return after the last one."
+            advice = (
+                "guard the work, not the barrier: let all threads reach it, not inside an if that some skip, and with "
+                "no return before it."
+            )
         else:
             raise ValueError(f"no wording for the rule {error.rule!r}")
         return self._finding(

@@ -326,7 +326,8 @@ def test_a_barrier_that_some_have_left_behind(memory: Memory) -> None:
 
     (finding,) = check(body, SITES, memory=memory, grid=2).findings
     assert (finding.rule, finding.tool, finding.line, finding.count) == ("barrier after exit", "synccheck", 4, 2)
-    assert "40 of 64 threads wait at kernel.cu:4" in finding.detail
+    assert finding.detail == "40 of 64 threads wait at kernel.cu:4 (line 4;); the others have ended without it."
+    assert "not inside an if that some skip, and with no return before it" in finding.advice
 
 
 def test_two_barriers_taken_for_one(memory: Memory) -> None:
