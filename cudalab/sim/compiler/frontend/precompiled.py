@@ -219,7 +219,8 @@ class Precompiled:
             return
         folder = self._folder(wanted.key)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)  # of a writer that was stopped
+            folder.mkdir(parents=True)
             for key in self.ready[: 1 - _MOST]:
                 self._drop(key)
             options = [*wanted.arguments, *self._options(folder)]

@@ -110,7 +110,7 @@ class Worker:
         """In a forked helper, after an answer: tell the zygote, and which header would have helped."""
         if self.notify is not None:
             wanted = self.headers.take_wanted() if self.headers is not None else None
-            self.notify(codec.encode(wanted) if wanted else b"")
+            self.notify(codec.encode(wanted) if wanted else zygote.ANSWERED)
 
     def write_header(self, wanted: bytes) -> None:
         """In another copy of the zygote: write that header."""
@@ -378,6 +378,8 @@ def main(configuration: dict[str, Any]) -> None:
             break
         if order is None:
             break
+        if worker.notify is not None:
+            worker.notify(zygote.BEGUN)
         reply = _answer_apart(worker, order) if configuration["apart"] else worker.answer(order)
         replies.write(codec.frame(reply))
         replies.flush()

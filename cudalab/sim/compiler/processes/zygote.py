@@ -34,6 +34,8 @@ _HEADER_QUIET = 3.0  # seconds without a compile after which a header is written
 _HEADER_SECONDS = 60  # after which its writer ends
 _REPLY_SECONDS = 120.0  # the zygote's first reply waits for its libraries; long, for loaded machines
 _LARGEST_NOTICE = 1 << 16  # bytes
+BEGUN, ANSWERED = b"+", b"-"
+"""What helpers tell the zygote, beside the headers that they want."""
 
 
 # ----------------------------------------------------------------------- the side of the caller
@@ -209,7 +211,7 @@ class _Server:
         self._heard, self.notices = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ended: dict[int, int] = {}
         self._helpers: set[int] = set()
-        self._writer = 0
+        self._writer, self._writes = 0, b""
         self._wanted, self._last = b"", 0.0
         self._wake, woken = os.pipe()
         os.set_blocking(woken, False)
@@ -251,8 +253,16 @@ class _Server:
     def _hear(self) -> None:
         notice = self._heard.recv(_LARGEST_NOTICE)
         self._last = time.monotonic()
-        if len(notice) > 1:
+        if notice == BEGUN:
+            self._put_writer_off()
+        elif notice != ANSWERED:
             self._wanted = notice
+
+    def _put_writer_off(self) -> None:
+        """A compile has begun: it needs the memory, and somebody waits for it."""
+        if self._writer:
+            os.kill(self._writer, signal.SIGKILL)
+            self._wanted = self._wanted or self._writes
 
     def _obey(self) -> tuple[BinaryIO, BinaryIO] | None:
         """Do what the caller asks for; streams in the helper that it asked for."""
@@ -289,7 +299,8 @@ class _Server:
         return os.fdopen(requests, "rb"), os.fdopen(replies, "wb")
 
     def _start_writer(self) -> None:
-        wanted, self._wanted = self._wanted, b""
+        wanted = self._writes = self._wanted
+        self._wanted = b""
         self._writer = os.fork()
         if not self._writer:
             self._let_go()
@@ -308,8 +319,8 @@ class _Server:
 
 def serve(control: int, write_header: Callable[[bytes], None]) -> tuple[BinaryIO, BinaryIO, Callable[[bytes], None]]:
     """Be a zygote. Returns in the helpers that are forked: where their requests come from, where their replies go, and
-    how to tell the zygote that a request was answered (``write_header``'s argument, when a header would have
-    helped)."""
+    how to tell the zygote that a request has ``BEGUN`` and that it was ``ANSWERED``; ``write_header``'s argument in place
+    of that when a header would have helped."""
     import gc
 
     gc.collect()
@@ -317,8 +328,8 @@ def serve(control: int, write_header: Callable[[bytes], None]) -> tuple[BinaryIO
     server = _Server(socket.socket(fileno=control), write_header)
     requests, replies = server.run()
 
-    def notify(wanted: bytes) -> None:
+    def notify(notice: bytes) -> None:
         with contextlib.suppress(OSError):  # the zygote has ended, or has much to read
-            server.notices.send(wanted or b"-", socket.MSG_DONTWAIT)
+            server.notices.send(notice, socket.MSG_DONTWAIT)
 
     return requests, replies, notify

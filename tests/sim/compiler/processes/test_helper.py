@@ -593,3 +593,25 @@ def test_a_header_is_written_by_a_process_that_ends_and_fits_all_helpers(
     assert {child.pid for child in parent.children()} == _processes()
     helper.stop()
     assert not home.exists()
+
+
+@copied
+def test_a_compile_stops_who_writes_a_header_and_it_is_written_later(
+    own_helpers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDALAB_PRECOMPILED_HEADERS", raising=False)
+    boot = command.BOOT.replace("import main", f"import main\n{IMPORT}\nzygote._HEADER_QUIET = 0.1")
+    monkeypatch.setattr(command, "BOOT", boot)
+    compile(HEADER + KERNEL)
+    parent = psutil.Process(helper._pools[False]._zygote.process.pid)
+    home = Path(command.empty_folder(), f"headers-{parent.pid}")
+    end = time.monotonic() + 60
+    while not (writers := {child.pid for child in parent.children()} - _processes()) and time.monotonic() < end:
+        time.sleep(0.01)
+    (writer,) = writers
+    os.kill(writer, signal.SIGSTOP)  # it cannot have finished when the next compile begins
+    assert list(compile(KERNEL + "// meanwhile").kernels) == ["k"]
+    assert _gone(writer)
+    while not list(home.glob("*.ready")) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert list(home.glob("*.ready"))
