@@ -53,13 +53,13 @@ def room(memory: Memory, size: int) -> int:
     return put(memory, np.zeros(size, np.uint8))
 
 
-def pack(*values: int | float) -> bytes:
-    """Addresses, C ints and floats, laid out as parameters."""
+def pack(*values: int | float | np.uint64) -> bytes:
+    """Addresses (of the host as ``np.uint64``, wherever they are), C ints and floats, laid out as parameters."""
     out = b""
     for value in values:
         if isinstance(value, float):
             out += struct.pack("<f", value)
-        elif value >= 1 << 32:
+        elif value >= 1 << 32 or isinstance(value, np.uint64):
             out = out.ljust(-(-len(out) // 8) * 8, b"\0") + struct.pack("<Q", value)
         else:
             out += struct.pack("<i", value)
@@ -335,7 +335,9 @@ def test_registered_memory_at_an_odd_address(memory: Memory, how: dict) -> None:
     memory.register(host, 70_000)
     memory.register(words, ints.nbytes)
     found = put(memory, np.array([words], np.uint64))
-    outcome = execute(load(memory, code).launch(4, 128, pack(host, words, found, n)), footprint=True, **how)
+    outcome = execute(
+        load(memory, code).launch(4, 128, pack(np.uint64(host), np.uint64(words), found, n)), footprint=True, **how
+    )
     check(
         outcome,
         (at(host, 2 * np.arange(n), 1), at(found, [0], 8)),
