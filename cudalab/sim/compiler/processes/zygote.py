@@ -319,8 +319,8 @@ class _Server:
 
 def serve(control: int, write_header: Callable[[bytes], None]) -> tuple[BinaryIO, BinaryIO, Callable[[bytes], None]]:
     """Be a zygote. Returns in the helpers that are forked: where their requests come from, where their replies go, and
-    how to tell the zygote that a request has ``BEGUN`` and that it was ``ANSWERED``; ``write_header``'s argument in place
-    of that when a header would have helped."""
+    how to tell the zygote that a request has ``BEGUN`` and that it was ``ANSWERED``, or ``write_header``'s
+    argument when a header would have helped."""
     import gc
 
     gc.collect()
