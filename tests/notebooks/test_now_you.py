@@ -101,6 +101,14 @@ def test_what_runs_still_runs_on_every_device_when_it_is_asked() -> None:
         assert not StreamBench(find("14.count-done"), wrong, seed=seed, profile=device).run().passed
 
 
+@pytest.mark.parametrize("device", ["laptop", "h200-0ce"])
+@pytest.mark.parametrize("name", ["05.aside", "05.finish", "12.most-urgent", "12.respond"])
+def test_a_device_with_less_takes_the_solution_as_well(name: str, device: str) -> None:
+    answer = read_answer(TASKS[name][1].solution, "function")
+    result = StreamBench(find(name), answer, seed=1, profile=device).run()
+    assert result.passed, str(result)
+
+
 def test_a_window_that_is_refused_is_reported_with_the_code() -> None:
     text = TASKS["05.window"][1].solution
     assert "hitRatio = 1.0" in text or "1.0" in text, text
