@@ -178,6 +178,13 @@ def test_a_wrong_start_is_shown_with_the_whole_program() -> None:
     assert finding.text.startswith("program[0]") and finding.text.count("('kernel', ") == 3
 
 
+def test_a_mistake_is_told_of_the_program_that_is_shown() -> None:
+    """Of programs that come later another one may be the first that shows a mistake with a name."""
+    result = check("08.5", "def hazards(steps):\n    return ['' for _ in steps]\n", seed=3)
+    (finding,) = [finding for finding in result.findings if finding.rule == "wrong values"]
+    assert "host reads x, is RAW" in finding.text and not finding.mistake
+
+
 def test_results_that_were_never_taken_are_not_taken_too_early() -> None:
     result = checked("08.3", ("range(count + 2)", "range(count)"))
     assert not any(finding.mistake for finding in result.findings)

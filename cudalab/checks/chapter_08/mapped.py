@@ -255,7 +255,7 @@ def _compare_hazards(bench: StreamBench, steps: Sequence[Step], said: list[str] 
             f"steps[{wrong}], {_told(steps[wrong])}, is {right[wrong] or 'no hazard'}; the function says "
             f"{said[wrong]!r}. The steps up to there: {'; '.join(_told(step) for step in steps[: wrong + 1])}",
             look="which launches nobody has waited for, and what each of them does with the array",
-            mistake=_misjudged(steps[: wrong + 1], right[: wrong + 1], said[wrong]),
+            mistake=_misjudged(steps[: wrong + 1], right[: wrong + 1], said[wrong]) if bench.fine else "",
         )
 
 
