@@ -249,6 +249,9 @@ def _made_runtime() -> bytes:
 
 # ------------------------------------------------------------------------------- one request
 
+_BUILT_IN = "__nv_nvrtc_builtin_header.h"
+"""What NVRTC calls the declarations that it has in itself; where a file of this name would be, none is read."""
+
 
 class _Request:
     """What ``compile`` was asked for, checked."""
@@ -324,7 +327,7 @@ class _Request:
         for file in files:
             path = Path(file)
             known = path.is_absolute() and any(path.resolve().is_relative_to(root) for root in roots)
-            if file not in own and not known:
+            if file not in own and not known and path.name != _BUILT_IN:
                 raise self.refusal("the source includes a file other than CUDA's own headers, or renames itself", 0)
 
 

@@ -67,6 +67,11 @@ def test_plain_kernels_and_own_headers_compile() -> None:
         assert "k" in compile(head + KERNEL, bundled_headers_only=True).kernels
 
 
+def test_kernels_that_use_nvrtcs_own_declarations_compile() -> None:
+    source = 'extern "C" __global__ void k(cudaTextureObject_t t, float* y) { *y = tex1Dfetch<float>(t, 0); }'
+    assert "k" in compile(source, bundled_headers_only=True).kernels
+
+
 @pytest.mark.parametrize("form", ['#include "{}"', "#include <{}>", '#define F "{}"\n#include F', '%:include "{}"'])
 def test_no_file_is_printed(form: str, secret: Path) -> None:
     for path in (secret, Path("/etc/passwd")):
