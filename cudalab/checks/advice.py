@@ -47,4 +47,4 @@ def _beyond(found: Finding, launch: Launch, buffers: Sequence[Buffer]) -> str:
         height, width = (1, math.prod(shape)) if flat or len(shape) == 1 else (shape[-2], shape[-1])
         if x >= width or y >= height:
             return ""
-    return "the index that this thread computes, and the end of its loop: it has an element, and passes a right guard"
+    return "the index itself, and the end of a loop around it: the thread has an element and passes the guard rightly"

@@ -198,3 +198,16 @@ def test_a_wrong_value_is_shown_in_the_smallest_case_and_a_long_one_by_its_first
     middle = checked("03.2", ("    return numbers", "    numbers[50:] += numbers.size > 99\n    return numbers"))
     (finding,) = middle.causes
     assert " at [50]; " in finding.text and " elements differ" in finding.text and "array" not in finding.text
+
+
+def test_zeros_that_race_with_counts_want_a_barrier() -> None:
+    """The first barrier of 01.2, forgotten: an atomic zero would not mend it."""
+    result = checked("01.2", ("__syncthreads();  // all 26 are 0", ""))
+    looks = [found.look for found in result.findings if found.rule == "race"]
+    assert looks and all("__syncthreads()" in look for look in looks)
+
+
+def test_a_barrier_whose_mask_leaves_lanes_out_is_told_to_leave_the_mask_out() -> None:
+    result = checked("01.exchange", ("__syncwarp()", "__syncwarp(1)"))
+    (finding,) = [found for found in result.findings if found.rule == "lane not in mask"]
+    assert "leave the mask out" in finding.look and "ballot" not in finding.look

@@ -14,15 +14,25 @@ TOLERANCE = 1e-4
 # --- neighbours ------------------------------------------------------------------------------------------------------
 
 
+_SQUARE = (16, 16)
+_WIDE = (32, 8)
+"""Threads of a block: of this one it matters which index each of `blockIdx`, `blockDim` and `threadIdx` belongs to."""
+
+
 def _product(bench: KernelBench) -> None:
-    for side, depth in ((16, 5), (48, 16 * bench.between(2, 3))):
-        a, b = bench.random((side, depth)), bench.random((depth, side))
-        out = bench.output("C", (side, side), np.float32)
-        needs = Needs(4 * depth * 2 * side, 4 * side * side, share=4 * (2 * depth + 1)) if side > 16 else None
-        sizes = tuple(np.int32(size) for size in (side, depth, side))
+    deep = 16 * bench.between(2, 3)
+    for height, depth, width, grid, block in (
+        (16, 5, 16, (1, 1), _SQUARE),
+        (48, deep, 48, (3, 3), _SQUARE),
+        (48, 5, 80, (3, 10), _WIDE),  # 96 × 80 threads: enough whichever way rows lie, and too many
+    ):
+        a, b = bench.random((height, depth)), bench.random((depth, width))
+        out = bench.output("C", (height, width), np.float32)
+        needs = Needs(4 * depth * 2 * width, 4 * height * width, share=4 * (2 * depth + 1)) if depth > 5 else None
+        sizes = tuple(np.int32(size) for size in (height, depth, width))
         arguments = (bench.input("A", a), bench.input("B", b), out, *sizes)
-        case = f"{side} × {depth} times {depth} × {side}, blocks of 16 × 16"
-        bench.launch((side // 16, side // 16), (16, 16), arguments, case, needs=needs)
+        case = f"{height} × {depth} times {depth} × {width}, blocks of {block[0]} × {block[1]}"
+        bench.launch(grid, block, arguments, case, needs=needs)
         exact = a.astype(np.float64) @ b
         known = (Known("C is transposed", exact.T),)
         bench.expect(out, exact, tolerance=TOLERANCE, known=known, look="which index comes from x and which from y")
@@ -110,14 +120,21 @@ FOUR = Exercise(
 
 
 def _turn(bench: KernelBench) -> None:
-    for height, width in ((16, 16), (1, 20), (33, 17), (bench.between(40, 50), bench.between(20, 30))):
+    for height, width in ((48, 32), (1, 20), (33, 17), (bench.between(40, 50), bench.between(20, 30))):
         matrix = bench.random((height, width))
         source, out = bench.input("in", matrix), bench.output("out", (width, height), np.float32)
         grid, case = (-(-width // 16), -(-height // 16)), f"{height} rows of {width}, blocks of 16 × 16"
-        bench.launch(grid, (16, 16), (source, out, np.int32(height), np.int32(width)), case)
+        needs = Needs(matrix.nbytes, matrix.nbytes, share=8) if height == 48 and width == 32 else None
+        bench.launch(grid, (16, 16), (source, out, np.int32(height), np.int32(width)), case, needs=needs)
         bench.expect(out, matrix.T, look="which guard belongs to the load and which to the store: they differ")
 
 
-TURN = Exercise("06.edge", "Guard the accesses, not the barrier", "turn", _turn)
+TURN = Exercise(
+    "06.edge",
+    "Guard the accesses, not the barrier",
+    "turn",
+    _turn,
+    gates=(BARRIERS.of(), SECTORS_LOADED, SECTORS_STORED),
+)
 
 EXERCISES = (PRODUCT, MIRROR, TRANSPOSE, FOUR, TURN)

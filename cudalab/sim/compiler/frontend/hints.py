@@ -44,6 +44,11 @@ _OTHER_WORD = {
     "uint": "unsigned int", "ulong": "unsigned long", "ushort": "unsigned short", "uchar": "unsigned char",
     "True": "true", "False": "false", "None": "nullptr",
 }  # fmt: skip
+_OWN = {
+    "threads": "int threads = gridDim.x * blockDim.x; counts those of the whole grid.",
+    "thread": "int thread = blockIdx.x * blockDim.x + threadIdx.x; counts through the whole grid.",
+}
+"""Names that learners give to what no variable of CUDA's holds, though one of these has a name like it."""
 _HOST_ONLY = {
     "rand", "srand", "fopen", "fprintf", "scanf", "exit", "abort", "system", "getenv", "time", "puts", "stdout",
     "stderr", "cudaMalloc", "cudaMemcpy", "cudaFree", "cudaDeviceSynchronize", "cudaMallocManaged", "cudaGetLastError",
@@ -96,6 +101,8 @@ def _undefined(match: re.Match[str], diagnostic: Diagnostic, source: str) -> str
             "take part, 0xffffffff for a whole warp."
         )
     close = difflib.get_close_matches(name, _KNOWN, n=1, cutoff=0.75)
+    if name in _OWN:
+        return f"declare it: {_OWN[name]}"
     if close:
         return f"did you mean {close[0]}?"
     own = sorted(set(re.findall(r"\b[A-Za-z_]\w{,63}\b", source)) - {name})[:2000]

@@ -113,6 +113,15 @@ class Wording:
             )
         if SiteKind.SYNC in kinds:
             return "put __syncthreads() behind init (and before mbarrier.inval), before any thread uses the object."
+        if (
+            race.hazard == "WAW"
+            and race.space == Space.SHARED
+            and self._at(race.first_site) != self._at(race.second_site)
+        ):
+            return (
+                "put __syncthreads() between the two, where all threads of the block reach it; or let one thread "
+                "write, or give each its own place."
+            )
         if race.hazard == "WAW":
             return "let one thread write, give each its own place, or use an atomic."
         if race.space == Space.GLOBAL and "" != self._at(race.first_site) == self._at(race.second_site):
@@ -257,7 +266,9 @@ class Wording:
             detail = f"Lane {error.thread % 32} calls with mask {error.arrived:#010x}, which does not name it."
             headline, advice = (
                 "Invalid arguments of a warp operation",
-                "use __activemask() only to look; build the mask from the condition with __ballot_sync().",
+                "leave the mask out: __syncwarp() waits for all lanes."
+                if self._kernel.kernel.sites[error.site].opcode.startswith("bar.warp.sync")
+                else "use __activemask() only to look; build the mask from the condition with __ballot_sync().",
             )
         elif error.mismatch is not None:
             headline, detail, advice = self._mismatch(error.mismatch)

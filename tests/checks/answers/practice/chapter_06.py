@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from tests.checks.answers.answer import Wrong, table
 
+_TURNED = """extern "C" __global__ void turn(const float* in, float* out, int height, int width) {{
+    int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+    {}
+    if (y < height && x < width) out[x * height + y] = in[y * width + x];
+}}"""
+
 WRONG = (
     *table(
         "06.neighbours",
@@ -30,9 +36,19 @@ WRONG = (
                 ("blockDim.y + threadIdx.y", "blockDim.y + threadIdx.x"),
                 ("blockDim.x + threadIdx.x;\n    if", "blockDim.x + threadIdx.y;\n    if"),
             ),
-            "efficiency",
-            "sectors for each 128 bytes stored",
+            "correctness",
+            "wrong values",
         ),
+        Wrong(
+            "blocks and threads swapped, their sizes not",
+            (
+                ("blockIdx.y * blockDim.y + threadIdx.y", "blockIdx.y * blockDim.x + threadIdx.y"),
+                ("blockIdx.x * blockDim.x + threadIdx.x;\n    if", "blockIdx.x * blockDim.y + threadIdx.x;\n    if"),
+            ),
+            "correctness",
+            "wrong values",
+        ),
+        Wrong("no guard", (("    if (row >= height || column >= width) return;\n", ""),), "soundness", "out of bounds"),
     ),
     *table(
         "06.mirror",
@@ -130,6 +146,14 @@ WRONG = (
             (("    if (left + threadIdx.y < width && top + threadIdx.x < height)\n", ""),),
             "soundness",
             "out of bounds",
+        ),
+        Wrong("without a tile", (), "efficiency", "barriers of a warp for each tile", source=_TURNED.format("")),
+        Wrong(
+            "a barrier, and no tile",
+            (),
+            "efficiency",
+            "sectors for each 128 bytes stored",
+            source=_TURNED.format("__syncthreads();"),
         ),
     ),
 )
