@@ -1,14 +1,19 @@
 """What a learner is told to look at, where the check knows more of a launch than the sanitizer does: which array is an
-output, and how many elements there are."""
+output, how many elements there are, and that what others add to is not swapped and left."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from cudalab.sim.compiler.passes.operands import uses
+from cudalab.sim.compiler.ptx.nodes import Instruction, Register
+from cudalab.sim.compiler.ptx.parser import parse_ptx
+
 if TYPE_CHECKING:
-    from cudalab.checks.bench import Buffer
+    from cudalab.checks.bench import Buffer, KernelBench
+    from cudalab.sim.compiler.ptx.nodes import Function
     from cudalab.sim.machine.launch.module import Launch
     from cudalab.sim.machine.reports.finding import Finding
 
@@ -47,4 +52,43 @@ def _beyond(found: Finding, launch: Launch, buffers: Sequence[Buffer]) -> str:
         height, width = (1, math.prod(shape)) if flat or len(shape) == 1 else (shape[-2], shape[-1])
         if x >= width or y >= height:
             return ""
-    return "the index itself, and the end of a loop around it: the thread has an element and passes the guard rightly"
+    return "the index that this thread computes, and the end of a loop around it: the guard is right to let it pass"
+
+
+def refuse_lost_updates(bench: KernelBench) -> None:
+    """Find a swap or an exchange that nobody looks at, in an answer whose threads change the same numbers.
+
+    A thread looks at a number, and swaps in another that it has worked out. What others wrote between the two is lost,
+    unless it looks at what the swap returned. Each of the two is an atomic, so there is no race; and the simulated
+    device goes from the one to the other without another thread's turn, so its values are right.
+    """
+    assert bench.program is not None
+    for function in parse_ptx(bench.program.ptx).kernels:
+        for swap in _unread_swaps(function) if function.name == bench.exercise.kernel else ():
+            name = "atomicCAS" if ".cas." in swap.opcode else "atomicExch"
+            line = swap.location.in_source().line
+            bench.find(
+                "soundness",
+                "lost update",
+                f"line {line}: {name} puts in a number that was worked out before, and nothing looks at what it "
+                "returns. Between the two another thread may have written, and that is lost",
+                look="one atomic that reads, works out and writes in one step",
+            )
+
+
+def _unread_swaps(function: Function) -> Iterator[Instruction]:
+    """Where a number from a register is swapped in, and what was there before is not read; none where another swap's
+    result is, which may be a lock."""
+    instructions = [each for each in function.body or () if isinstance(each, Instruction)]
+    read = {register for each in instructions for register in (*uses(each), *_guard(each))}
+    swaps = [each for each in instructions if each.opcode.startswith("atom.") and _swaps(each.opcode)]
+    if not any(each.operands[0] in read for each in swaps):
+        yield from (each for each in swaps if isinstance(each.operands[-1], Register))
+
+
+def _guard(instruction: Instruction) -> tuple[Register, ...]:
+    return () if instruction.guard is None else (instruction.guard,)
+
+
+def _swaps(opcode: str) -> bool:
+    return ".cas." in opcode or ".exch." in opcode

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cudalab.checks.advice import refuse_lost_updates
 from cudalab.checks.bench import KernelBench, Known, counted
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.work import ATOMICS, BUSIEST, LOADED, STORED, Needs
@@ -95,6 +96,7 @@ def _counted(text: np.ndarray) -> np.ndarray:
 
 
 def _letters(bench: KernelBench) -> None:
+    refuse_lost_updates(bench)
     for characters, blocks, threads in TEXTS:
         _count_once(bench, characters, blocks, threads)
     characters, blocks, threads = bench.between(23_000, 24_000), bench.between(7, 9), 128

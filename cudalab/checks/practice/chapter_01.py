@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cudalab.checks.advice import refuse_lost_updates
 from cudalab.checks.bench import KernelBench, Known, counted
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.work import BUSIEST, Needs
@@ -70,6 +71,7 @@ EXCHANGE = Exercise("01.exchange", "Exchange numbers in a warp", "exchange", _ex
 
 
 def _largest(bench: KernelBench) -> None:
+    refuse_lost_updates(bench)
     for n, blocks, threads in ((1, 1, 32), (1000, 4, 256), (bench.between(2000, 3000), 3, 64)):
         numbers = np.array(bench.integers(1, 1_000_000, n), np.int32)
         best = bench.zeroed("best", (1,), np.int32)

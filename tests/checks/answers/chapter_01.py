@@ -155,6 +155,28 @@ ANSWERS_01_2 = table(
     Wrong("one character a thread", (("i += threads", "i += n"),), "correctness", "wrong values"),
     Wrong("capitals counted", (("text[i] - 'a'", "(text[i] | 32) - 'a'"),), "correctness", "wrong values"),
     Wrong("one character too many", (("i < n;", "i <= n;"),), "soundness", "out of bounds"),
+    Wrong(
+        "a look and an exchange",
+        (("atomicAdd(&mine[letter], 1)", "atomicExch(&mine[letter], atomicAdd(&mine[letter], 0) + 1)"),),
+        "soundness",
+        "lost update",
+    ),
+    Wrong(
+        "a swap that may fail",
+        (("atomicAdd(&mine[letter], 1)", "atomicCAS(&mine[letter], mine[letter], mine[letter] + 1)"),),
+        "soundness",
+        "lost update",
+    ),
+    Right(
+        "swapped until nobody came between",
+        (
+            (
+                "atomicAdd(&mine[letter], 1);",
+                "for (int old = 0, seen = -1; seen != old;)\n"
+                "            seen = old, old = atomicCAS(&mine[letter], seen, seen + 1);",
+            ),
+        ),
+    ),
     Right(
         "counters for each warp",
         source="""extern "C" __global__ void letters(const char* text, int n, int* counts) {

@@ -6,6 +6,11 @@ from tests.checks.answers.answer import Wrong, table
 
 _BORDER = "row == 0 || row == height - 1 || column == 0 || column == width - 1"
 _LOOP = "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += threads)"
+_LOST = {
+    "a swap that may fail": "if (x[i] > *best) atomicCAS(best, *best, x[i]);",
+    "a swap whose failure goes unseen": "int old = *best; if (old < x[i]) old = atomicCAS(best, old, x[i]);",
+    "a look and an exchange": "int old = atomicAdd(best, 0); if (x[i] > old) atomicExch(best, x[i]);",
+}
 
 WRONG = (
     *table(
@@ -47,5 +52,9 @@ WRONG = (
         ),
         Wrong("the wrong scope", (("atomicMax", "atomicMax_block"),), "soundness", "race"),
         Wrong("the sum", (("atomicMax", "atomicAdd"),), "correctness", "wrong values"),
+        *(
+            Wrong(name, (("atomicMax(best, x[i]);", statement),), "soundness", "lost update")
+            for name, statement in _LOST.items()
+        ),
     ),
 )

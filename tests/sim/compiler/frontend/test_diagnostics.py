@@ -120,7 +120,7 @@ HINTS = {
     'extern "C" __global__ void k(int *x) {\n  int a = 1\n  if (a) x[0] = a;\n}\n': "put a ; at the end of line 2",
     'extern "C" __global__ void k(int *x) {\n  __syncthread();\n}\n': "did you mean __syncthreads?",
     'extern "C" __global__ void k(int *x, int count) {\n  x[0] = cuont;\n}\n': "did you mean count?",
-    'extern "C" __global__ void k(int *x, int n) {\n  for (int i = 0; i < n; i += threads) x[i] = 0;\n}\n': "declare it: int threads",
+    'extern "C" __global__ void k(int *x, int n) {\n  for (; n > 0; n -= threads) {}\n}\n': "declare it: int threads",
     'extern "C" __global__ void k(int *x) {\n  x[0] = N;\n}\n': "Python's names do not reach it",
     "#include <iostream>\nint x;": "for the host",
     "#include <cublas_v2.h>\nint x;": "a @ b",
