@@ -25,7 +25,7 @@ CHAPTER = Chapter(
 
 MUTATIONS = [
     Mutation("matrix-add", "matrix-add", "(width + 15) // 16, (height + 15)", "(height + 15) // 16, (width + 15)"),
-    Mutation("matrix-add", "matrix-add", "A[row * width + column] +", "A[row * height + column] +"),
+    Mutation("matrix-add", "matrix-add", "A[i] +", "A[row * height + column] +"),
     Mutation("thread-id", "thread-id", "threadIdx.z * blockDim.x * blockDim.y", "threadIdx.z * blockDim.x"),
     Mutation("thread-id", "thread-id", "threadIdx.x + threadIdx.y * blockDim.x", "threadIdx.y + threadIdx.x * 8"),
     Mutation("too-many", "too-many", "(33, 32)", "(32, 32)"),
