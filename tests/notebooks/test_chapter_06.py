@@ -185,7 +185,7 @@ SENTENCES = [
     ),
     Sentence(
         "s6",
-        "at best an eighth of the peak",
+        "an eighth of the peak",
         "ladder",
         lambda run: share(run, "naive") <= 100 / 8,
     ),
