@@ -108,6 +108,7 @@ class SiteKind(IntEnum):
     POLL = 8  # a polling loop; referenced by faults only
     FENCE = 9  # membar, fence: traced code records each
     SYNC = 10  # produces sync events but no access: mbarrier, cp.async.wait_group, barrier.cluster …
+    SLOW_WAY = 11  # an operation whose operands take the assembler's slow way (division of 0); traced code only
 
 
 class SyncEvent(IntEnum):

@@ -29,6 +29,7 @@ from cudalab.sim.compiler.passes.polling import insert_polls, insert_waits
 from cudalab.sim.compiler.passes.races import find_unordered, insert_interleaving
 from cudalab.sim.compiler.passes.regions import find_points, find_regions, frame_slots
 from cudalab.sim.compiler.passes.rematerialisation import find_recomputed
+from cudalab.sim.compiler.passes.slow_ways import has_slow_way
 from cudalab.sim.compiler.passes.stack import moves_stack, track_stack
 from cudalab.sim.compiler.passes.suspension import CLUSTER_DONE, INTERLEAVE, is_poll
 from cudalab.sim.compiler.passes.timing import clocks
@@ -425,6 +426,9 @@ def _number_sites(plan: Plan, sites: list[Site]) -> None:
             elif instruction.opcode.startswith(("call", "alloca", "nanosleep")):
                 plan.other_sites[instruction] = len(sites)
                 sites.append(lines.mend(_site(SiteKind.OTHER, instruction, Space.GENERIC, 0)))
+            elif has_slow_way(instruction.opcode):
+                plan.other_sites[instruction] = len(sites)
+                sites.append(lines.mend(_site(SiteKind.SLOW_WAY, instruction, Space.GENERIC, 0)))
             elif instruction.opcode.startswith(("membar", "fence")):
                 plan.other_sites[instruction] = len(sites)
                 sites.append(lines.mend(_site(SiteKind.FENCE, instruction, Space.GENERIC, 0)))

@@ -44,7 +44,7 @@ class Plan:
     groups: dict[Instruction, Group] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
     numbered: list[Site] = field(default_factory=list)  # the table that its site numbers index; functions share one
-    other_sites: dict[Instruction, int] = field(default_factory=dict)  # calls and traps
+    other_sites: dict[Instruction, int] = field(default_factory=dict)  # calls, traps, divisions …
     block_sites: list[int] = field(default_factory=list)
     exit_site: int = 0
     first_site: int = 0  # index of this function's first site in that table

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from cudalab.sim.compiler.lowering.slow_ways import note_slow_way
 from cudalab.sim.compiler.passes.flushing import IN_HARDWARE
 from cudalab.sim.compiler.ptx.nodes import Instruction
 from cudalab.sim.compiler.ptx.table import Form, Table
@@ -108,6 +109,8 @@ def _binary(e: Emitter, i: Instruction, f: Form) -> None:
         large = e.new(f"fcmp ogt float {size}, {_LARGEST_DIVISOR}")
         zero = e.intrinsic("llvm.copysign.f32", "float", "float 0.0", f"float {b}")
         result = e.new(f"select i1 {large}, float {e.new(f'fmul float {a}, {zero}')}, float {result}")
+    if f.row.name == "div":
+        note_slow_way(e, i, f.bits, [a, b], result)
     exact = f.row.name in ("add", "sub")  # where the result is subnormal
     finish(e, i.operands[0], f, result, None if exact else lambda: compute(lift(e, a)))
 
@@ -137,6 +140,7 @@ def _reciprocal(e: Emitter, i: Instruction, f: Form) -> None:
             return _directed(e, "div", rounding, f.bits, [one, a])
         return e.new(f"fdiv {_KIND[f.bits]} {one}, {a}")
 
+    note_slow_way(e, i, f.bits, [a], a)
     finish(e, i.operands[0], f, compute("1.0"), lambda: compute(LIFT))
 
 
@@ -168,6 +172,7 @@ def _square_root(e: Emitter, i: Instruction, f: Form) -> None:
         result = _directed(e, "sqrt", rounding, f.bits, [a])
     else:
         result = e.intrinsic(f"llvm.sqrt.f{f.bits}", _KIND[f.bits], f"{_KIND[f.bits]} {a}")
+    note_slow_way(e, i, f.bits, [a], result)
     finish(e, i.operands[0], f, result)
 
 

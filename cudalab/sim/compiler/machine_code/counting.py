@@ -50,6 +50,7 @@ class Counting:
         self._arrive_from_elsewhere()
         found = [self.block(index) for index in range(len(self._of.code.blocks))]
         called = self._call(found) and not any(found[index] for index in self._of.repeats)
+        self._take_slow_ways(found)
         accounted = all(self._accounts_for(each, found) for each in self._of.sharing)
         consistent = called and all(shared) and accounted
         return Executed(tuple(found), consistent, consistent and not self._estimated and self._flows(found))
@@ -71,6 +72,16 @@ class Counting:
                     found[index] += times
         return True
 
+    def _take_slow_ways(self, found: list[float]) -> None:
+        """Count what stands on the slow ways of operations; of the routines that they call nothing says which blocks.
+        Copies of one operation take it as often as they execute."""
+        for line, copies in self._of.slow_ways.items():
+            executed = sum(found[index] for index, _ in copies)
+            share = min(1.0, self._of.slow(self._ways, line) / executed) if executed else 0.0
+            for index, blocks in copies:
+                for each in blocks if share else ():
+                    found[each] = share * found[index]
+
     def _accounts_for(self, group: Group, found: Sequence[float]) -> bool:
         """Whether the copies of a block together do the rounds that warps did; of a loop, the walk has seen to it."""
         if any(self._ways.rounds.get(site) for site in group):
@@ -86,7 +97,7 @@ class Counting:
         for site in group:
             rounds.update(self._ways.rounds.get(site, {}))
         if rounds:
-            others = [self._ways.rounds.get(site) for site in self._of.around(group)]
+            others = [self._ways.rounds.get(site) for site in self._of.around(group) if site in self._of.apart]
             return all(_same_rounds(each, rounds) for each in others if each) and self._walk(group, rounds)
         if not visits:
             self._known.update(dict.fromkeys(blocks, 0.0))

@@ -7,7 +7,8 @@ from, but where the assembler
 - unrolled a loop: its copies then share the rounds, the one with most rounds first, for each warp that comes to it,
 - put instructions on the way from one block to another: they execute as often as warps go that way,
 - has lanes converge (``BSYNC``): that instruction executes once for each group of lanes that arrives,
-- added code for the rare case (division by a denormal number, lanes apart at a shuffle): that is taken as not executed.
+- added a slow way (division of 0 or of a denormal number): it executes as often as traced code says that lanes took it,
+- added other code for a rare case (lanes apart at a shuffle): that is taken as not executed.
 """
 
 from __future__ import annotations
@@ -36,13 +37,16 @@ _FAITHFUL = ("ld", "st", "atom", "red", "shfl", "vote", "bar", "barrier", "fma",
 _INTEGER = ("mul", "mad", "shl", "shr", "xor", "and", "or", "lop3", "popc", "prmt", "min", "max", "sub", "add")
 """Operations that count where a loop has none of those."""
 _ALWAYS = ".uni"
-_OWN = "$__internal"
+OWN_ROUTINE = "$__internal"
 _LONGEST = 1 << 16
 """Blocks of one walk through a loop."""
 _KEPT = frozenset((
     "LD", "LDG", "LDS", "LDL", "ST", "STG", "STS", "STL", "ATOM", "ATOMG", "ATOMS", "REDG", "LDGSTS", "SHFL", "BAR",
     "VOTE", "VOTEU", "FFMA", "DFMA", "TEX", "SULD", "SUST",
 ))  # fmt: skip
+
+
+_OPCODE = 0x1FF  # of the first word of an instruction: a product that keeps 64 bits is another one than that of 32
 
 
 class Label(Struct, frozen=True):
@@ -79,8 +83,15 @@ def _completed_branches(lines: Sequence[Listed], middle: Mapping[int, int]) -> d
 class Execution:
     """The machine code of one kernel, set against the basic blocks of its PTX."""
 
-    def __init__(self, code: Assembly, lines: Sequence[Listed], timed: TimedCode) -> None:
+    def __init__(
+        self,
+        code: Assembly,
+        lines: Sequence[Listed],
+        timed: TimedCode,
+        slow_ways: Mapping[int, Sequence[int]] | None = None,
+    ) -> None:
         self.code = code
+        self._slow_ways = slow_ways or {}
         self._control = {each.line for block in timed.blocks for each in block.instructions if each.control}
         starts = sorted(block.site for block in timed.blocks)
         ends = [*starts[1:], starts[-1] + 1] if starts else []
@@ -89,6 +100,8 @@ class Execution:
         }
         completed = _completed_branches(lines, self._middle)
         self._middle.update(completed)
+        for site in (site for sites in self._slow_ways.values() for site in sites):
+            self._middle.pop(site, None)  # it stands between the blocks of two functions
         self._second_halves = {each.line for each in lines if not completed.keys().isdisjoint(each.blocks)}
         self._loops = loops = [frozenset(map(self._whole, loop)) for loop in timed.innermost_loops]
         self._listed = {
@@ -103,15 +116,24 @@ class Execution:
             for successor in block.successors:
                 self._before[successor].append(index)
         self.routines = self._own_routines()
+        self.slow_ways: dict[int, list[tuple[int, range]]] = {}
+        """Of each PTX line with a slow way: the blocks that branch, and what they jump over on the fast way."""
         self.rare = self.routines | self._detours()
         self.repeats = [index for index in range(len(code.blocks)) if index not in self.rare and self._repeats(index)]
         """Blocks that repeat within one operation of the PTX, like an atomic operation made of swaps: the visits
         of its block don't tell how often."""
         self.labels = [None if index in self.rare else self._label(index) for index in range(len(code.blocks))]
         self._drop_strays()
+        self.apart = {site for label in self.labels if label is not None for site in label.group}
+        """Blocks of the PTX that some block of the machine code does the work of; others, like the body of a short
+        ``if``, became instructions with a predicate in the block before them."""
         self.sharing = self._copied()
         self._bodies = {loop: body for loop in loops if (body := self._body(loop))}
         self.regions = {group: self._region(group, blocks) for group, blocks in self.sharing.items()}
+
+    def slow(self, ways: Ways, line: int) -> float:
+        """How often warps took the slow way of the operation in this line of the PTX."""
+        return sum(ways.visits.get(site, 0.0) for site in self._slow_ways[line])
 
     def counts(self, ways: Ways) -> Executed:
         """How often warps executed each block."""
@@ -142,7 +164,7 @@ class Execution:
         found: set[int] = set()
         for position, (name, start) in enumerate(starts):
             end = starts[position + 1][1] if position + 1 < len(starts) else len(self.code.blocks)
-            if name.startswith(_OWN):
+            if name.startswith(OWN_ROUTINE):
                 found |= set(range(start, end))
         return found
 
@@ -169,6 +191,8 @@ class Execution:
                 between = range(index + 1, block.target)
                 if any(self.code.blocks[each].calls >= 0 for each in between):
                     found |= set(between)
+                    if final.ptx_line in self._slow_ways:
+                        self.slow_ways.setdefault(final.ptx_line, []).append((index, between))
         return found
 
     def _reached(self, start: int) -> set[int]:
@@ -358,7 +382,7 @@ class Execution:
         guarded: Counter[Group] = Counter()
         others: Counter[Group] = Counter()
         unguarded: Counter[Group] = Counter()
-        of_line: dict[Group, Counter[tuple[int, str]]] = {}
+        of_line: dict[Group, Counter[tuple[int, int]]] = {}
         behind = True
         for each in self._instructions(index):
             listed = self._listed.get(each.ptx_line)
@@ -372,7 +396,7 @@ class Execution:
             bare = not self._bare.isdisjoint(group) and listed.line not in self._control and not listed.branches
             if _is_faithful(listed) and each.name in _KEPT or bare and listed.opcode.split(".")[0] in _INTEGER:
                 (guarded if each.guarded else faithful)[group] += 1
-                of_line.setdefault(group, Counter())[each.ptx_line, each.name] += 1
+                of_line.setdefault(group, Counter())[each.ptx_line, each.words[0] & _OPCODE] += 1
         sites = frozenset(site for group in others for site in group)
         chosen = faithful or guarded
         if chosen:
@@ -381,7 +405,7 @@ class Execution:
             lines = frozenset(line for line, _ in of_line[group])
             if self._bare.isdisjoint(group):
                 return Label(group, numbers[len(numbers) // 2], sites, lines, False)
-            # of 64 bits, one operation takes several instructions
+            # of 64 bits, one operation takes several instructions, of which some are there once
             return Label(group, self._rounds_at_once(index, group) or numbers[0], sites, lines, False)
         final = self._instructions(index)[-1]
         if final.ends_block and final.conditional and (group := self.branching(index)):

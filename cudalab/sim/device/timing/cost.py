@@ -156,7 +156,7 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
         "heap": work.heap_calls * c["heap_call"],
         "atomics": max(
             work.kinds.get("grid_arrive", 0.0) * c["grid_arrival"],
-            work.hottest_unit * c["atomic_unit"],
+            _atomics(profile, work, (work.l2_lines - work.partial_lines) * c["l2_request"] * cycle / busy),
             work.hottest_address * c["atomic_float" if work.float_atomics else "atomic_address"],
         ),
         "latency": _latency(profile, work, fill, waves),
@@ -237,6 +237,24 @@ def _together(taken: Mapping[str, float], power: float, tail: float) -> float:
     longest = max(sides, default=0.0)
     shared = longest * sum((term / longest) ** power for term in sides) ** (1.0 / power) if longest > 0.0 else 0.0
     return max(shared + tail, *(taken.get(name, 0.0) for name in _APART))
+
+
+_ATOMIC_UNITS = 76
+"""Units of the L2 that do atomic operations at the same time (random places in more than 256 KB). Figures:
+docs/evidence/2026-11-23-slow-ways.json."""
+_WHOLE_SECTOR = 1 / 8
+
+
+def _atomics(profile: Profile, work: Workload, requests: float) -> float:
+    """ns for atomics in the units of the L2, the busiest or all: a sector of which one lane wants a word takes what an
+    operation on one word does, one of which eight do less. What the L2 answers beside them, ``requests``, adds up
+    (``gather_add``)."""
+    if not work.atomic_sectors:
+        return 0.0
+    alone = max(0.0, work.atomic_passes - _WHOLE_SECTOR) / (1.0 - _WHOLE_SECTOR)
+    whole, single = profile.device["atomic_unit"], profile.device["atomic_address"]
+    one = whole + (single - whole) * min(1.0, alone)
+    return requests + max(work.hottest_unit, work.atomic_sectors / _ATOMIC_UNITS) * one
 
 
 def _round(profile: Profile, work: Workload) -> float:

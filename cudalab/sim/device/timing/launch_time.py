@@ -353,6 +353,8 @@ def workload(launch: Launch, code: TimedCode, counts: Counts) -> Workload:
         shared_loops=sum(entry.wavefronts for entry in counts.sites if _is_loop(entry.site)),
         shuffles=kinds.get("shuffle", 0.0),
         constants=counts.constant_loads.operations,
+        atomic_sectors=atomics.sectors,
+        atomic_passes=passes,
         hottest_unit=counts.hottest_unit * passes,
         hottest_address=counts.hottest_address,
         float_atomics=any(_is_float(entry.site) for entry in counts.sites),

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from cudalab.sim.abi import WARP, SiteKind
 from cudalab.sim.compiler.machine_code.assembly import Assembly
 from cudalab.sim.compiler.machine_code.control_flow import MachineBlock
+from cudalab.sim.compiler.machine_code.execution import OWN_ROUTINE
 from cudalab.sim.compiler.machine_code.instruction import MachineInstruction
 from cudalab.sim.compiler.machine_code.instruction_set import Pipe
 from cudalab.sim.machine.counters.metrics import Counts, SiteCounts
@@ -214,8 +215,22 @@ def machine_path(
         _timed(each, by_line.get(each.ptx_line), times, of_line.get(each.ptx_line, 0.0))
         for each, times in zip(code.instructions, in_all, strict=True)
     ]
+    for index, (cycles, slots) in _slow_ways(code).items():
+        instructions[index] = replace(instructions[index], stall=cycles - slots, slots=float(slots))
     paths = [_path(_Steps(code, visits), code, visits[0]) for visits in (longest, others)]
     return MachinePath(tuple(instructions), paths[0], paths[1])
+
+
+def _slow_ways(code: Assembly) -> dict[int, tuple[int, int]]:
+    """Calls of routines for the slow ways of operations, each with what that takes."""
+    of_block = {start: name for name, start in code.routines.items() if name.startswith(OWN_ROUTINE)}
+    found = {}
+    for block in code.blocks:
+        name = of_block.get(block.calls, "")
+        costs = next((costs for part, costs in _SLOW_ROUTINES.items() if part in name), None)
+        if costs is not None:
+            found[block.end - 1] = costs
+    return found
 
 
 def _path(steps: _Steps, code: Assembly, begun: float) -> tuple[Run | Loop, ...]:
@@ -251,6 +266,13 @@ def _runs(steps: Sequence[Run | Loop]) -> Iterator[Run]:
 
 
 _OUTSIDE = (-1, -1)
+_SLOW_ROUTINES = {
+    "div_rn_f64": (302, 76), "dblrcp_rn": (219, 50), "dsqrt_rn_f64": (145, 18),
+    "div_rn": (212, 40), "rcp_rn": (163, 26), "sqrt_rn": (80, 9),
+}  # fmt: skip
+"""What the assembler's routines for the slow way take beyond the fast one, by parts of their names: cycles of a warp,
+and of these its scheduler's, as an H200's divisions and roots of 0 say with one warp and with full SMs
+(docs/evidence/2026-11-23-slow-ways.md). Denormal numbers take up to twice as long."""
 
 
 def _barriers(code: Assembly) -> list[int]:
@@ -329,6 +351,10 @@ _BRANCHES = frozenset(("BRA", "BRX", "BSSY", "BSYNC", "BREAK", "CALL", "RET", "E
 """They occupy the branch unit; Nsight Compute counts most of them to no pipe."""
 _LONG_PRODUCTS = {0x25: 3.0, 0x27: 4.0}
 """Cycles for which products hold their scheduler, by opcode: those that keep all 64 bits, or the upper half."""
+_DOUBLE = 2.0
+"""The same of an operation on doubles: within its stall cycles, but no other warp issues either. Divisions and roots of
+doubles on full SMs say so, in which other instructions stand between (microbenchmarks ``div_f64 full``, ``sqrt_f64
+full``)."""
 _TO_L2 = frozenset(("LDG", "LD", "STG", "ST", "REDG", "ATOMG", "ATOM", "LDGSTS"))
 _SECOND_LINE, _FURTHER_LINE = 0.29, 0.21
 """Wavefronts of an access to global memory that goes over more than one line, and more for each line beyond the first
@@ -339,7 +365,8 @@ _OF_PIPES = {Pipe.XU: "convert", Pipe.FP64: "double"}
 def _timed(each: MachineInstruction, entry: SiteCounts | None, times: float, of_line: float) -> PathInstruction:
     """``times``: how often it executes; ``of_line``: with all others that were made of the same PTX instruction."""
     control, memory = each.control, (0.0, 0.0, 0.0)
-    slots = _LONG_PRODUCTS.get(each.words[0] & 0x1FF, 1.0) if each.name == "IMAD" else 1.0
+    product = each.name == "IMAD" and each.words[0] & 0x1FF in _LONG_PRODUCTS
+    slots = _LONG_PRODUCTS[each.words[0] & 0x1FF] if product else _DOUBLE if each.pipe is Pipe.FP64 else 1.0
     if entry is not None and each.name in _TO_L2:
         asked = (entry.missing, entry.sectors_missing, entry.lines_missing)
         if entry.site.kind != SiteKind.LOAD:
@@ -351,12 +378,12 @@ def _timed(each: MachineInstruction, entry: SiteCounts | None, times: float, of_
     return PathInstruction(
         Pipe.CBU if each.name in _BRANCHES else each.pipe,
         _LATENCIES.get(each.name) or _OF_PIPES.get(each.pipe, "fixed"),
-        max(1, control.stall),
+        max(1, control.stall - (0 if product else round(slots) - 1)),
         control.write_barrier,
         control.read_barrier,
         control.waits,
         _wavefronts(each, entry, times) if each.pipe is Pipe.LSU else 0.0,
-        2.0 if slots > 1.0 else 1.0,
+        2.0 if product else 1.0,
         slots,
         *memory,
         groups_left=each.copies_left,

@@ -19,6 +19,7 @@ the latter in loops of more than some thousand instructions.
 
 from __future__ import annotations
 
+import math
 import struct
 import threading
 from functools import cache, lru_cache
@@ -35,6 +36,8 @@ PIPES: tuple[Pipe, ...] = tuple(pipe for pipe in Pipe)
 _MOST_WARPS, _MOST_STEPS, _MOST_NESTED = 64, 512, 8
 MOST_ISSUES = 64_000
 _SMALL_MEMORY = 64 << 20
+_HALF, _GOLDEN, _SILVER = 0.5, 0.6180340, 0.4142136
+"""The last two: their multiples, without their whole parts, lie between 0 and 1 far from one another."""
 
 _INSTRUCTION = np.dtype(
     [(name, "<i4") for name in ("pipe", "stall", "write_barrier", "read_barrier", "waits", "kind", "left", "unused")]
@@ -221,6 +224,28 @@ def _code_of(path: MachinePath, costs: SmCosts) -> np.ndarray:
 
 
 @cache
+def _begun(warps: int) -> np.ndarray:
+    """Of a step that is executed in a share of its visits: what each warp of an SM has of its next execution when it
+    starts. Not all warps execute it in the same visit, and of 7.9 rounds most have 8. ``warps``: of a block."""
+    index = np.arange(_MOST_WARPS)
+    step = next(each for each in range(round(_GOLDEN * warps), 2 * warps + 2) if math.gcd(each, warps) == 1)
+    of_block = (_HALF + index * step % warps) / warps
+    found: np.ndarray = (of_block + index // warps * _SILVER) % 1.0
+    return found.astype(np.float32)
+
+
+def _met(code: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """bool[steps]: whether the warps of a block meet at a barrier there, so that all execute it in the same visits."""
+    barriers = np.append(0, np.cumsum(code["kind"] == _BARRIER))
+    first = np.where(steps["kind"] == _RUN, steps["first"], 0)
+    runs = barriers[first + steps["count"]] - barriers[first]
+    inside = np.append(0, np.cumsum(runs))
+    ends = np.where(steps["kind"] == _LOOP, steps["first"], np.arange(len(steps)))
+    found: np.ndarray = inside[ends + 1] > inside[np.arange(len(steps))]
+    return found
+
+
+@cache
 def _simulator() -> _Simulator:
     return _Simulator()
 
@@ -261,7 +286,9 @@ class _Simulator:
         with self._lock:
             for place, values in ((0, code), (1, steps), (2, setting), (5, np.zeros(1, _RESULT))):
                 self._put(place, values)
-            self._bytes(4, 4 * _MOST_WARPS * _MOST_STEPS)[:] = 0
+            begun = np.full((_MOST_WARPS, _MOST_STEPS), _HALF, np.float32)
+            begun[:, : len(steps)] = np.where(_met(code, steps), _HALF, _begun(int(setting["warps"][0]))[:, None])
+            self._put(4, begun)
             outcome = execute(self._launch)
             if outcome.fault is not None:
                 raise RuntimeError(f"the simulation of an SM failed: {outcome.fault}")

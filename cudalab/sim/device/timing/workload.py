@@ -81,8 +81,12 @@ class Workload(Struct, frozen=True):
     shuffles: float = 0.0
     constants: float = 0.0
     """Distinct words of constant memory, counted for each request."""
+    atomic_sectors: float = 0.0
+    """Sectors of global atomics, one lane of each address at a time,"""
+    atomic_passes: float = 1.0
+    """those for one operation of a thread: an eighth where a warp's lanes take whole sectors."""
     hottest_unit: float = 0.0
-    """Sectors of global atomics in the L2's busiest unit, one lane of each address at a time."""
+    """Those in the L2's busiest unit."""
     hottest_address: float = 0.0
     """Atomic operations of threads on the most contended word."""
     float_atomics: bool = False

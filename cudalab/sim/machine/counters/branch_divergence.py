@@ -82,7 +82,7 @@ def _replay(
     block_visit = aligned[np.maximum(owner, 0)]
     # A site executes at most once per visit of its block, so the block's visit numbers the site's visits.
     out[mine[inside]] = block_visit[inside]
-    return _dense(out, site, thread // WARP)
+    return dense(out, site, thread // WARP)
 
 
 def _replay_warp(blocks: np.ndarray, thread: np.ndarray, aligned: np.ndarray) -> None:
@@ -114,7 +114,7 @@ def _replay_warp(blocks: np.ndarray, thread: np.ndarray, aligned: np.ndarray) ->
     aligned[:] = visit
 
 
-def _dense(visit: np.ndarray, site: np.ndarray, warp: np.ndarray) -> np.ndarray:
+def dense(visit: np.ndarray, site: np.ndarray, warp: np.ndarray) -> np.ndarray:
     """Renumber visits so that a place's visits in a warp count 0, 1, 2 … without gaps."""
     key = (site * (int(warp.max()) + 1) + warp).astype(np.int64)
     order = np.lexsort((visit, key))

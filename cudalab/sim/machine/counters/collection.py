@@ -43,6 +43,7 @@ from cudalab.sim.machine.counters.metrics import (
     Counts,
     SiteCounts,
 )
+from cudalab.sim.machine.counters.slow_ways import number_slow_ways
 from cudalab.sim.machine.trace.async_records import separate_copies
 from cudalab.sim.machine.trace.requests import Visits, by_thread, distinct, keep, matrices, passes, visits
 
@@ -105,6 +106,7 @@ def count(
     kinds = np.array([site.kind for site in sites])
     passed = passes(traced.site, traced.thread, len(sites))
     visit = aligned_visits(traced.site, traced.thread, kinds, traced.warps, passed)
+    visit = number_slow_ways(traced.site, traced.thread, kinds, traced.warps, passed, visit)
     copies = np.array([site.semantics.asynchronous for site in sites])
     if visit is not None and copies.any():
         visit = separate_copies(visit, traced.site, traced.thread, copies)
@@ -147,7 +149,7 @@ def count(
         chosen = np.array([_is_access(site) for site in sites])
         counts.kept.append(keep(found, chosen, traced.wanted, traced.warps_per_block, _KEPT))
     counts.sites = [entry for entry in per_site.values() if entry.requests]
-    counts.visits = {i: float(requests[i]) for i in np.flatnonzero((kinds == SiteKind.BLOCK) & (requests > 0)).tolist()}
+    counts.visits = {i: float(requests[i]) for i in np.flatnonzero(_tells_the_way(kinds) & (requests > 0)).tolist()}
     return counts
 
 
@@ -180,8 +182,14 @@ def _count_instructions(
     longest = int(by_warp.argmax())
     counts.longest_warp = float(by_warp[longest])
     ran = np.bincount(found.request_site[found.request_warp == longest], minlength=len(sites))
-    counts.longest_visits = {i: float(ran[i]) for i in np.flatnonzero((kinds == SiteKind.BLOCK) & (ran > 0)).tolist()}
+    counts.longest_visits = {i: float(ran[i]) for i in np.flatnonzero(_tells_the_way(kinds) & (ran > 0)).tolist()}
     return longest
+
+
+def _tells_the_way(kinds: np.ndarray) -> np.ndarray:
+    """bool[sites]: basic blocks, and the slow ways within them."""
+    found: np.ndarray = (kinds == SiteKind.BLOCK) | (kinds == SiteKind.SLOW_WAY)
+    return found
 
 
 _OTHER_BLOCKS = SHARED_WINDOW + (1 << RANK_SHIFT)

@@ -14,7 +14,7 @@ import numpy as np
 from cudalab.sim.abi import LOCAL_WINDOW, SECTOR, WARP, WINDOW_SIZE, SiteKind, Space
 from cudalab.sim.arrays import unique_values
 from cudalab.sim.compiler.program import Site
-from cudalab.sim.machine.counters.metrics import ATOMIC_UNIT, GRANULE, LINE, Counts, SiteCounts
+from cudalab.sim.machine.counters.metrics import ATOMIC_PIECE, ATOMIC_PIECES, GRANULE, LINE, Counts, SiteCounts
 from cudalab.sim.machine.trace.requests import Visits, equal_before
 
 if TYPE_CHECKING:
@@ -107,14 +107,23 @@ def _count_hottest(counts: Counts, atomics: np.ndarray, traced: Traced) -> None:
         return
     weights = traced.weights[:: traced.warps_per_block]
     blocks = len(weights)
-    for name, unit in (("hottest_address", 4), ("hottest_unit", ATOMIC_UNIT)):
-        keys, inverse = np.unique(address // np.uint64(unit), return_inverse=True)
+    for name, places in (("hottest_address", address // np.uint64(4)), ("hottest_unit", _units(address))):
+        keys, inverse = np.unique(places, return_inverse=True)
         by_block = np.bincount(inverse * blocks + block, minlength=len(keys) * blocks).reshape(len(keys), blocks)
         everywhere = by_block[(by_block > 0).all(axis=1)]
         hottest = float((everywhere @ weights).max()) if len(everywhere) else float(by_block.max())
         here = (by_block > 0).sum() / blocks
         spread = float(by_block.sum(axis=0) @ weights) / _population(len(keys), here, blocks)
         setattr(counts, name, max(hottest, spread))
+
+
+def _units(address: np.ndarray) -> np.ndarray:
+    """Numbers of the units of the L2 that do atomic operations at these addresses, counted from the first of them: only
+    arrays that begin at a whole KB were measured."""
+    pieces = address // np.uint64(ATOMIC_PIECE)
+    pieces -= pieces.min()
+    found: np.ndarray = pieces // np.uint64(ATOMIC_PIECES) * np.uint64(2) + pieces % np.uint64(2)
+    return found
 
 
 def _population(seen: int, each: float, draws: int) -> float:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from cudalab.sim.abi import SiteKind
 from cudalab.sim.compiler.machine_code.active_threads import Entered, active_threads
 from cudalab.sim.compiler.machine_code.assembly import assembly
 from cudalab.sim.compiler.machine_code.execution import Execution
@@ -106,4 +107,8 @@ def ways(visits: Mapping[int, float], flow: BlockFlow) -> Ways:
 @of_each_kernel()
 def execution_of(program: Program, kernel: Kernel) -> Execution:
     """The machine code of a kernel, set against its PTX."""
-    return Execution(assembly(program, kernel), listing(program, kernel), kernel.timed)
+    slow_ways: dict[int, list[int]] = {}
+    for index, site in enumerate(kernel.sites):
+        if site.kind == SiteKind.SLOW_WAY:
+            slow_ways.setdefault(site.ptx_line, []).append(index)
+    return Execution(assembly(program, kernel), listing(program, kernel), kernel.timed, slow_ways)

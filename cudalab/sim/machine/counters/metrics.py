@@ -20,9 +20,10 @@ from cudalab.sim.machine.trace.requests import KeptRequests
 GRANULE = 64
 """Smallest DRAM transfer, in bytes."""
 LINE = 128
-ATOMIC_UNIT = 512
-"""Bytes whose atomic operations one unit of the L2 does, one sector after the other (seen on an H200: atomics spread
-over 1, 2 and 8 such pieces)."""
+ATOMIC_PIECE, ATOMIC_PIECES = 256, 4
+"""Bytes of a piece of memory that one unit of the L2 does the atomic operations of, one sector after the other; of so
+many pieces in a row every other one has the same unit (seen on an H200: random places in 256, 512, 1024 and 2048 bytes
+keep 1, 2, 2 and 4 units busy)."""
 
 
 @dataclass
@@ -212,7 +213,7 @@ class Counts:
     hottest_address: float = 0.0
     """Atomic operations of threads on the word of global memory that gets most of them."""
     hottest_unit: float = 0.0
-    """The same for ``ATOMIC_UNIT`` bytes."""
+    """The same for what one unit of the L2 serves (``ATOMIC_PIECE``)."""
     loads_missing: float = 0.0
     """Loads of warps from global memory that touch a sector which their block has not touched before."""
     visits: dict[int, float] = field(default_factory=dict)

@@ -31,6 +31,7 @@ from cudalab.sim.machine.counters.merged_accesses import Merging, merging
 from cudalab.sim.machine.counters.metrics import Counts, add, scale, snap, stretch, touch_again
 from cudalab.sim.machine.counters.remote_traffic import host_traffic, peer_traffic
 from cudalab.sim.machine.launch.block_work import BlockWork, counts_work
+from cudalab.sim.machine.launch.occupancy import kernel_occupancy
 from cudalab.sim.machine.launch.sleep import asleep
 from cudalab.sim.machine.trace.async_records import as_accesses, waits_for_copies
 from cudalab.sim.machine.trace.recorder import Tracer
@@ -47,8 +48,9 @@ SMALL_GRID = 64
 """Blocks of a grid up to which the last one, where bounds checks take effect, is sampled, too."""
 SHORT = 1 << 13
 """Records of a block that is short enough for bounds checks to matter, and for a second block to cost little."""
-MEETING = 8
-"""Blocks that are sampled to find out whether atomics of different blocks share addresses."""
+MEETING = 16
+"""Blocks that are sampled to find out whether atomics of different blocks share addresses: of those that are on the
+device at a time, because with sorted keys others are elsewhere then."""
 WORD = 4
 WATCHED = 2048
 """Minimum number of words watched for a sample, if there are that many."""
@@ -280,14 +282,25 @@ def _sampled(tracer: Tracer, watch: bool, work: BlockWork | None) -> Counts:
     short = len(middle.records) <= SHORT and middle.status == Status.DONE
     if blocks > SMALL_GRID and short and has_global_atomics(kernel):
         counter.take(middle, blocks / MEETING)
+        together = _resident(tracer)
+        first = (blocks - together) // 2
         for index in range(1, MEETING):  # at distances that no regular pattern of addresses has
-            counter.take(tracer.run(int(blocks * (index * 0.618034 % 1.0)), most=most), blocks / MEETING)
+            other = first + int(together * (index * 0.618034 % 1.0))
+            counter.take(tracer.run(other, most=most), blocks / MEETING)
     elif 1 < blocks <= SMALL_GRID and short:
         counter.take(middle, float(blocks - 1))
         counter.take(tracer.run(blocks - 1, most=most), 1.0)
     else:
         counter.take(middle, float(blocks), work=of_middle)
     return counter.finish()
+
+
+def _resident(tracer: Tracer) -> int:
+    """Blocks that are on the device at a time."""
+    launch = tracer.launch
+    limits, config = launch.kernel.limits, launch.config
+    each = kernel_occupancy(launch.kernel.kernel, tracer.threads, config.shared, limits).blocks_per_sm
+    return min(config.blocks, limits.multiprocessors * max(1, each))
 
 
 def loaded_by_all(

@@ -66,6 +66,30 @@ __global__ void hoisted(float *out, int rounds, int unused) {
     }
     out[threadIdx.x] = best;
 }
+__global__ void kept(int *out, int rounds, int least) {
+    int sum = 0;
+    for (int k = 0; k < rounds; k++) {
+        int v = out[k * 32 + threadIdx.x];
+        if (v + k >= least) sum += v * out[k];
+    }
+    out[threadIdx.x] = sum;
+}
+__global__ void powers(unsigned *out, unsigned exponent, unsigned modulus) {
+    unsigned long long b = threadIdx.x + (1u << 31), result = 1;
+    for (unsigned e = exponent; e; e >>= 1) {
+        if (e & 1) result = result * b % modulus;
+        b = b * b % modulus;
+    }
+    out[threadIdx.x] = (unsigned)result;
+}
+__global__ void zeros(float *out, int rounds, int since) {
+    float x = 1.0f, sum = 0.0f;
+    for (int k = 0; k < rounds; k++) {
+        sum += x / (sum + 1.5f);
+        x = k + 1 < since ? x + 1.0f : 0.0f;
+    }
+    out[threadIdx.x] = sum;
+}
 __global__ void insertions(int *out, int n, int unused) {
     int *own = out + threadIdx.x * n;
     for (int i = 0; i < n; i++) own[i] = (i * 7 + threadIdx.x) % n;
@@ -132,3 +156,28 @@ def test_a_warp_executes_what_its_rounds_take(name: str, number: int, operation:
 @pytest.mark.parametrize(("name", "number", "threads"), [("some", 0, 256), ("insertions", 20, 32)])
 def test_lanes_that_leave_a_loop_or_never_came_to_it_meet_behind_it(name: str, number: int, threads: int) -> None:
     assert counts_of(name, number, 0, threads=threads).machine.exact
+
+
+@pytest.mark.parametrize(("least", "added"), [(0, 37), (12, 25), (100, 0)])
+def test_the_body_of_an_if_that_became_predicates_runs_with_its_loop(least: int, added: int) -> None:
+    """However often the PTX ran it: the loop around it is unrolled all the same."""
+    counts = counts_of("kept", 37, least)
+    assert counts.machine.exact
+    assert counts.machine.by_name["LDG"] == 2 * 37
+    assert sum(site.requests for site in counts.sites if site.site.opcode.startswith("ld.global")) == 37 + added
+
+
+@pytest.mark.parametrize(("exponent", "products"), [(0b1000, 4), (0b1111, 7)])
+def test_a_product_of_64_bits_is_one_round(exponent: int, products: int) -> None:
+    """Four squares; the first product with the result, which is 1, has 32 bits and calls nothing."""
+    machine = counts_of("powers", exponent, 1_000_000_007).machine
+    assert machine.exact
+    assert machine.by_name["CALL"] == products
+
+
+@pytest.mark.parametrize(("rounds", "since"), [(20, 20), (20, 7), (3, 0)])
+def test_a_division_of_zero_takes_the_slow_way(rounds: int, since: int) -> None:
+    """From a round on the numerator is 0; a loop may be unrolled, and each copy has the call."""
+    machine = counts_of("zeros", rounds, since).machine
+    assert machine.exact
+    assert machine.by_name.get("CALL", 0.0) == pytest.approx(rounds - max(1, since))

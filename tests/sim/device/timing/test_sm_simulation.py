@@ -195,6 +195,44 @@ def test_a_share_of_the_visits() -> None:
     assert run(what).cycles == pytest.approx(100 * 4 + 25 * 15 + 99 * 7, rel=0.02)
 
 
+def alternately(*others: PathInstruction) -> MachinePath:
+    """Each warp takes a long way in every fourth of 100 visits; between two of them stands ``others``."""
+    long = Run(1, 2, 0.25)
+    body = (Run(0, 1, 1.0), long, Run(2, 2 + len(others), 1.0)) if others else (Run(0, 1, 1.0), long)
+    steps = (Loop(100.0, body),)
+    return MachinePath((plain(stall=4), plain(stall=100), *others), steps, steps)
+
+
+def test_warps_do_not_take_a_share_of_the_visits_together() -> None:
+    """Where they meet at a barrier, one of four takes the long way each time, and the others wait for it."""
+    apart = run(alternately(), warps=4).cycles
+    assert apart == pytest.approx(run(alternately()).cycles, rel=0.05)
+    met, alone = run(alternately(BARRIER), warps=4).cycles, run(alternately(BARRIER)).cycles
+    assert alone < 0.5 * met
+    assert met == pytest.approx(100 * (100 + 4 + 1 + COSTS.barrier + COSTS.arrival), rel=0.15)
+
+
+def test_warps_go_round_a_loop_with_a_barrier_equally_often() -> None:
+    met, (run_,) = (plain(stall=4), BARRIER), (Run(0, 2, 1.0),)
+    steps = (Loop(40.0, (Loop(2.5, (run_,)),)),)
+    found = run(MachinePath(met, steps, steps), warps=4)
+    assert found.busy["barriers"] == 4 * 100 * COSTS.arrival
+    without = (Loop(40.0, (Loop(2.5, (Run(0, 1, 1.0),)),)),)
+    assert run(MachinePath(met, without, without), warps=4).busy["slots"] == 4 * 100
+
+
+@pytest.mark.parametrize(("rounds", "executed"), [(7.9, 8), (7.2, 7), (0.4, 0)])
+def test_a_fraction_of_a_round_is_rounded_where_there_is_one_warp(rounds: float, executed: int) -> None:
+    steps = (Run(0, 1, 1.0), Loop(rounds, (Run(1, 2, 1.0),)))
+    assert run(MachinePath((plain(), plain()), steps, ())).busy["slots"] == 1 + executed
+
+
+def test_of_many_warps_a_share_goes_round_once_more() -> None:
+    steps = (Run(0, 1, 1.0), Loop(7.5, (Run(1, 2, 1.0),)))
+    found = run(MachinePath((plain(), plain()), steps, steps), warps=32).busy["slots"]
+    assert found == pytest.approx(32 * 8.5, rel=0.01)
+
+
 def test_loops_in_loops_and_a_loop_with_a_fraction_of_a_round() -> None:
     inner = Loop(2.5, (Run(0, 1, 1.0),))
     what = MachinePath((plain(stall=4), plain(stall=4)), (Loop(40.0, (inner, Run(1, 2, 1.0))),), ())

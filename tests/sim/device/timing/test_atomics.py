@@ -1,0 +1,56 @@
+"""Atomic operations on places that data name, against what an H200 took (docs/evidence/2026-11-23-slow-ways.json)."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cudalab.sim.compiler import compile
+from cudalab.sim.device import Device
+
+MEASURED = json.loads((Path(__file__).parents[4] / "docs/evidence/2026-11-23-slow-ways.json").read_text())["atomics"]
+COUNT = 1 << 20
+_ALIGNED = 2 << 20
+"""As the array lay that was measured."""
+SOURCE = """
+extern "C" __global__ void aadd(const int *at, int *y, int n, int v) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(&y[at[i]], v);
+}
+"""
+_DRAWN = np.random.default_rng(11)
+_EACH = np.arange(COUNT)
+PLACES: dict[str, Callable[[], np.ndarray]] = {
+    "random 64": lambda: _DRAWN.integers(0, 64, COUNT),
+    "random 128": lambda: _DRAWN.integers(0, 128, COUNT),
+    "random 256": lambda: _DRAWN.integers(0, 256, COUNT),
+    "random 512": lambda: _DRAWN.integers(0, 512, COUNT),
+    "random 1024": lambda: _DRAWN.integers(0, 1024, COUNT),
+    "random 262144": lambda: _DRAWN.integers(0, 1 << 18, COUNT),
+    "random 4194304": lambda: _DRAWN.integers(0, 1 << 22, COUNT),
+    "in order of 65536": lambda: _EACH % (1 << 16),
+    "apart 8": lambda: _EACH * 8 % (1 << 22),
+    "apart 32": lambda: _EACH * 32 % (1 << 22),
+    "groups of 4 random 4096": lambda: np.repeat(_DRAWN.integers(0, 4096, COUNT // 4), 4),
+    "one a warp of 1": lambda: _EACH * 0,
+    "sorted 64": lambda: np.sort(_DRAWN.integers(0, 64, COUNT)),
+    "sorted 512": lambda: np.sort(_DRAWN.integers(0, 512, COUNT)),
+    "sorted 4096": lambda: np.sort(_DRAWN.integers(0, 4096, COUNT)),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_atomics_take_what_an_h200_took(name: str) -> None:
+    """On one unit of the L2, on several, on all of them; and on those of the keys that are sorted together."""
+    device = Device()
+    places = PLACES[name]().astype(np.int32)
+    at, sums = device.malloc(places.nbytes), -(-device.malloc((4 << 22) + _ALIGNED) // _ALIGNED) * _ALIGNED
+    device.memcpy(at, places.ctypes.data, places.nbytes)
+    function = device.get_function(device.load_module(compile(SOURCE)), "aadd")
+    time = device.time_launch(function, (COUNT // 256, 1, 1), (256, 1, 1), struct.pack("QQii", at, sums, COUNT, 3))
+    assert time.exact_ns / 1000 == pytest.approx(MEASURED[name]["aadd"], rel=0.18)
