@@ -31,15 +31,15 @@ PLANTED: Mapping[tuple[str, str], set[str]] = {
     ("notebooks/11_streams", "letterbox"): {"cudaMemcpy H2D | the host: host writes what the device may still use"},
     # the event is waited for before it is recorded
     ("notebooks/14_events", "wait-first"): {"kernel put | cudaMemcpy D2D: read after write"},
+    # the checks bring a device where it cannot be set up: a kernel writes where nothing is
+    ("notebooks/03_initialization", "now-warm-check"): {"ruin: null pointer"},
+    ("notebooks/03_initialization", "now-use-check"): {"ruin: null pointer"},
     # the checks make an error that stays with the context: a kernel that writes where nothing is
     ("solutions/03_initialization", "e1-check"): {"wild: never allocated"},
     ("solutions/03_initialization", "e3-check"): {"wild: never allocated"},
     ("solutions/03_initialization", "e4-check"): {"wild: never allocated"},
 }
 """Findings of the sanitizer, ``kernel: rule``, and hazards, ``what | what: kind``."""
-
-WITHOUT_LAUNCHES = {"notebooks/03_initialization"}
-"""Launch nothing in the notebook's own process: 03 is about devices and contexts, and its one kernel is isolated."""
 
 
 def name_of(notebook: Path) -> str:
@@ -54,4 +54,4 @@ def compare(notebook: Path, cells: Sequence[str], seen: Sequence[Seen]) -> None:
     expected = {cell: what for (where, cell), what in PLANTED.items() if where == name}
     words = [f"cell {cell}: {text}" for cell, each in by_cell.items() for text in each.words]
     assert found == expected, "\n".join(words)
-    assert (sum(each.launches for each in seen) == 0) == (name in WITHOUT_LAUNCHES)
+    assert any(each.launches for each in seen)
