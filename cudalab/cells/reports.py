@@ -79,19 +79,31 @@ def _show_error(
 
 @contextlib.contextmanager
 def _said_once(error: BaseException) -> Iterator[TracebackType | None]:
-    """Within it a kernel that does not compile says so once in its traceback: the compiler's log has each line, so the
-    notes keep the advice alone. Yields the traceback up to the learner's cell; None where it is to be the whole."""
+    """Within it a kernel that does not compile says so once in its traceback: of a note whose diagnosis the compiler's
+    log has as well, the advice alone is kept. Yields the traceback up to the learner's cell, or None for the whole."""
     notes = getattr(error, "__notes__", None)
     if notes is None or not _does_not_compile(error):
         yield None
         return
-    before = list(notes)
-    lines = "\n".join(before).split("\n")
-    notes[:] = [line for line in lines if line.startswith("Try: ")]
+    before, log = list(notes), str(error)
+    notes[:] = [kept for note in before if (kept := _advice_of(note) if _in_log(note, log) else note)]
     try:
         yield _own_part(error.__traceback__)
     finally:
         notes[:] = before
+
+
+_DIAGNOSIS = re.compile(r"^(.+?):(\d+)(?::\d+)?: (\w+): (.*)$", re.MULTILINE)
+
+
+def _in_log(note: str, log: str) -> bool:
+    """Does the compiler say each diagnosis of the note itself?"""
+    found, plain = _DIAGNOSIS.findall(note), log.replace("catastrophic error", "error")
+    return bool(found) and all(f"{file}({line}): {kind}: {text}" in plain for file, line, kind, text in found)
+
+
+def _advice_of(note: str) -> str:
+    return "\n".join(line for line in note.split("\n") if line.startswith("Try: "))
 
 
 def _own_part(trace: TracebackType | None) -> TracebackType | None:

@@ -111,7 +111,7 @@ def test_a_process_that_a_cell_forks_off_compiles_on_its_own(capfd):
     own = FAULT.replace("1 << 28", "2").replace("far", f"own{time.time_ns()}")  # not in the cache
     forked = "".join(f"    {line}\n" for line in f"{own}{COUNT_CHILDREN}".splitlines())
     isolated.run(f"import os\nif not os.fork():\n{forked}    os._exit(0)\n_ = os.wait()")
-    assert int(capfd.readouterr().out) >= 1
+    assert int(capfd.readouterr().out.split()[-1]) >= 1  # Python 3.12 warns of the fork
 
 
 def test_a_cell_that_ends_while_it_waits_for_the_compiler_leaves_the_notebook_its_compilers(capfd):

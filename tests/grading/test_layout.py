@@ -67,7 +67,7 @@ def test_everything_else_does() -> None:
 PYTHON = """def send(count, boxes, stream):
     # each box in turn
     for k in range(count):
-        if k % 2 == 0 or f"{k}" == "1":
+        if k % 2 == 0 or str(k) == "1":
             boxes[k].set((1.5, -2), stream=stream)
 """
 SAME_PYTHON = {
@@ -87,7 +87,8 @@ OTHER_PYTHON = {
     "words apart": ("boxes", "box es"),
     "two lines": ("boxes[k]", "boxes; [k]"),
     "what a text holds": ('"1"', '"1 "'),
-    "what an f-string holds": ("{k}", "{k = }"),
+    "an f-string": ("str(k)", 'f"{k}"'),
+    "what an f-string holds": ("str(k)", 'f"{k = }"'),
     "what is within": ("            boxes", "    boxes"),
     "its own line": ("-2", "sys._getframe().f_lineno"),
     "another line for that": ("-2", "\nsys._getframe().f_lineno"),

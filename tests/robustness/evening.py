@@ -234,7 +234,7 @@ print(x)
 PROGRAMS.add(
     "xor_power",
     "CompileException",
-    "kernel.cu:4:28",
+    "kernel.cu(4)",
     "for a power write x * x",
     text=r'''
 from cudalab import cp
@@ -272,7 +272,7 @@ print(y[:4])
 PROGRAMS.add(
     "variable_length_array",
     "CompileException",
-    "kernel.cu:3:24",
+    "kernel.cu(3)",
     "extern __shared__",
     text=r'''
 from cudalab import cp

@@ -80,7 +80,7 @@ PROGRAMS.add(
     "old_shuffle",
     "CompileException",
     "write __shfl_down_sync(mask, …)",
-    "kernel.cu:5:43",
+    "kernel.cu(5)",
     text=r'''
 from cudalab import cp
 import numpy as np
