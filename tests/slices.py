@@ -31,7 +31,7 @@ import pytest
 VARIABLE = "CUDALAB_SLICE"
 CHAPTERS = "CUDALAB_CHAPTERS"
 COSTS = Path(__file__).with_name("costs.json")
-BUDGET = 265.0
+BUDGET = 240.0
 """Processor seconds of all tests of a run, on the machine that ``costs.json`` was measured on."""
 
 _COURSE = (
