@@ -122,14 +122,15 @@ def blamed_lines(text: str) -> list[int]:
 
 
 def _shown(note: str, traceback: str) -> bool:
-    """Is the note to be read, or each diagnosis of it as the compiler's log has it, and its advice?"""
+    """Is the note to be read, or each diagnosis of it as the compiler's log has it, the line blamed, and its advice?"""
     lines, plain = [line.strip() for line in note.splitlines()], traceback.replace("catastrophic error", "error")
     logged = [
         f"{file}({line}): {kind}: {text}"
         for file, line, kind, text in re.findall(r"^(\S+?):(\d+)(?::\d+)?: (error|warning): (.*)$", note, re.MULTILINE)
     ]
-    advice = [line for line in lines if line.startswith("Try: ")]
-    return all(line in plain for line in lines) or bool(logged) and all(line in plain for line in [*logged, *advice])
+    wanted = [*logged, *re.findall(r"^ *\d+ \| (.*)$", note, re.MULTILINE)[:1]]
+    wanted += [line for line in lines if line.startswith("Try: ")]
+    return all(line in plain for line in lines) or bool(logged) and all(line.strip() in plain for line in wanted)
 
 
 @pytest.mark.parametrize(

@@ -572,16 +572,21 @@ IMPORT = "from cudalab.sim.compiler.processes import worker, zygote"
 HEADER = "#include <cuda/ptx>\n"
 
 
-@copied
-def test_a_header_is_written_by_a_process_that_ends_and_fits_all_helpers(
-    own_helpers: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _wanted_header(monkeypatch: pytest.MonkeyPatch) -> tuple[psutil.Process, Path]:
+    """A compile that wants a precompiled header, which is written soon; the zygote, and the folder of its headers."""
     monkeypatch.delenv("CUDALAB_PRECOMPILED_HEADERS", raising=False)
     boot = command.BOOT.replace("import main", f"import main\n{IMPORT}\nzygote._HEADER_QUIET = 0.1")
     monkeypatch.setattr(command, "BOOT", boot)
     compile(HEADER + KERNEL)
     parent = psutil.Process(helper._pools[False]._zygote.process.pid)
-    home = Path(command.empty_folder(), f"headers-{parent.pid}")
+    return parent, Path(command.empty_folder(), f"headers-{parent.pid}")
+
+
+@copied
+def test_a_header_is_written_by_a_process_that_ends_and_fits_all_helpers(
+    own_helpers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent, home = _wanted_header(monkeypatch)
     end = time.monotonic() + 60
     while not list(home.glob("*.ready")) and time.monotonic() < end:
         time.sleep(0.05)
@@ -599,12 +604,7 @@ def test_a_header_is_written_by_a_process_that_ends_and_fits_all_helpers(
 def test_a_compile_stops_who_writes_a_header_and_it_is_written_later(
     own_helpers: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("CUDALAB_PRECOMPILED_HEADERS", raising=False)
-    boot = command.BOOT.replace("import main", f"import main\n{IMPORT}\nzygote._HEADER_QUIET = 0.1")
-    monkeypatch.setattr(command, "BOOT", boot)
-    compile(HEADER + KERNEL)
-    parent = psutil.Process(helper._pools[False]._zygote.process.pid)
-    home = Path(command.empty_folder(), f"headers-{parent.pid}")
+    parent, home = _wanted_header(monkeypatch)
     end = time.monotonic() + 60
     while not (writers := {child.pid for child in parent.children()} - _processes()) and time.monotonic() < end:
         time.sleep(0.01)
