@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -304,19 +306,20 @@ def answer():
 
 def test_the_session_is_left_as_it_was(capsys):
     device, stream = current_device(), cupy.cuda.Stream(non_blocking=True)
-    cupy.get_default_memory_pool().free_all_blocks()  # so that no free block lies beside the array
-    array, free = cupy.arange(1000), cupy.get_default_memory_pool().n_free_blocks()
+    pool = cupy.get_default_memory_pool()
+    gc.collect()  # arrays of earlier tests
+    array, free = cupy.arange(1000, dtype=np.int64), pool.free_bytes()
     pinned = cupy.cuda.alloc_pinned_memory(64)
     clock = device.clock_ns
     with stream:
         watched("def answer(launch, other, one, two):\n    print('seen'); x = cp.ones(10); one.use(); launch(one)\n")
         assert cupy.cuda.get_current_stream() == stream
     assert current_device() is device and device.clock_ns == clock
-    assert cupy.get_default_memory_pool().n_free_blocks() == free
+    assert pool.free_bytes() == free
     assert array.get().sum() == 499500 and pinned.size() >= 64
     assert capsys.readouterr().out == ""
     del array
-    assert cupy.get_default_memory_pool().n_free_blocks() == free + 1
+    assert pool.free_bytes() == free + 8192  # 1000 numbers of 8 bytes, in units of 512
 
 
 def test_an_interrupt_gives_the_session_its_device_back():

@@ -223,7 +223,7 @@ def make(
         location=Location("kernel.cu", 1),
     )
     program = Program(source, "", "", {name: kernel}, {g.name: g for g in globals}, {}, f"{name}-{id(body)}")
-    memory = memory or Memory(1 << 30)
+    memory = Memory(1 << 30) if memory is None else memory
     module = Module(program, memory, LIMITS, linker=lambda program, variant: PythonCode(program, {name: body}, variant))
     return module.kernel(name)
 
