@@ -62,6 +62,18 @@ def device_is_left_alive() -> Iterator[None]:
     if module is not None and module._current is not None and module._current.lost is not None:
         module.set_current_device(None)
         pytest.fail("the test leaves a lost device behind: give it one of its own (checks.session.simulated)")
+    if module is not None and module._current is not None and module._current.state.captures.active:
+        module.set_current_device(None)
+        pytest.fail("the test leaves a capture behind, which forbids calls of those that follow: end it")
+
+
+@pytest.fixture(autouse=True)
+def garbage_waits_for_the_end_of_the_test() -> Iterator[None]:
+    """What an earlier test left in a cycle is not collected in the middle of another: it may be memory, and `cudaFree`
+    invalidates a capture that is under way."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -91,3 +91,16 @@ def test_cupys_graph_is_drawn_as_it_is(arrays: tuple[Any, Any]) -> None:
     for _ in range(2):
         cp.cuda.runtime.memsetAsync(arrays[0].data.ptr, 0, 4, stream.ptr)
     assert cudalab.graph(stream.end_capture()).summary.startswith("2 nodes and 1 edge")
+
+
+def test_garbage_of_an_earlier_test_does_not_invalidate_a_capture(arrays: tuple[Any, Any]) -> None:
+    owner: list[Any] = [cp.cuda.Memory(1024)]
+    owner.append(owner)
+    del owner
+    stream = cp.cuda.Stream(non_blocking=True)
+    ok(cudart.cudaStreamBeginCapture(stream.ptr, cudart.cudaStreamCaptureMode.cudaStreamCaptureModeGlobal))
+    lists: list[list[Any]] = []
+    for _ in range(100_000):  # enough for a collection of all generations
+        lists.append([lists])
+    graph = ok(cudart.cudaStreamEndCapture(stream.ptr))
+    ok(cudart.cudaGraphDestroy(graph))
