@@ -16,6 +16,7 @@ from bench.fidelity import (
     mapped,
     memory,
     peers,
+    starts,
     streams,
     windows,
 )
@@ -40,6 +41,7 @@ TOPICS = _topics(
     streams,
     graphs,
     attributes,
+    starts,
     mapped,
     windows,
     peers,
