@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import FixedLocator, Formatter, NullLocator
 
+from cudalab.plots.drawing import text_width
 from cudalab.plots.picture import Picture, blank
 from cudalab.plots.style import INK, MARKERS, QUIET, RC, SERIES, number
 
 Numbers = Sequence[float]
+_APART = 3.0  # points between the labels of two ticks
 
 
 def curve(
@@ -112,7 +115,7 @@ def newest(axes: Axes, x: float, y: float) -> None:
 
 def frame(axes: Axes, x: Numbers, *, xlabel: str, ylabel: str, title: str, reach: Numbers = ()) -> None:
     """Axes of a curve: ``y`` from zero, a tick at every ``x``, light horizontal lines; as wide as ``reach`` where the
-    curve is to grow."""
+    curve is to grow. Ticks whose numbers would touch those of others have none."""
     low, high = min([*x, *reach]), max([*x, *reach])
     if low > 0 and high / low > 8:
         axes.set_xscale("log", base=2)
@@ -121,7 +124,7 @@ def frame(axes: Axes, x: Numbers, *, xlabel: str, ylabel: str, title: str, reach
         axes.set_xlim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     axes.xaxis.set_major_locator(FixedLocator(sorted({float(value) for value in x})))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(lambda value, _position: number(value))
+    axes.xaxis.set_major_formatter(_Apart())
     axes.yaxis.set_major_formatter(lambda value, _position: number(value))
     axes.set_ylim(bottom=0)
     axes.margins(y=0.15)
@@ -131,6 +134,29 @@ def frame(axes: Axes, x: Numbers, *, xlabel: str, ylabel: str, title: str, reach
     axes.set_ylabel(ylabel, color=QUIET)
     if title:
         axes.set_title(title)
+
+
+class _Apart(Formatter):
+    """Numbers below the ticks of a horizontal axis. Those at both ends are shown, and of the others, from the left,
+    those that touch none that is shown already."""
+
+    def __call__(self, value: float, pos: int | None = None) -> str:
+        return number(value)
+
+    def format_ticks(self, values: Numbers) -> list[str]:
+        axes: Axes = self.axis.axes  # type: ignore[union-attr]  # the axis that this formatter was given to
+        middles = [axes.transData.transform((value, 1))[0] * 72 / axes.figure.dpi for value in values]
+        texts = [number(value) for value in values]
+        half = [(text_width(text, RC["xtick.labelsize"]) + _APART) / 2 for text in texts]
+        *inner, last = range(len(values))
+        shown = {last}
+        end = -math.inf  # of the label before
+        for at in inner:
+            fits = middles[at] - half[at] >= end and middles[at] + half[at] <= middles[last] - half[last]
+            if fits or not at:
+                shown.add(at)
+                end = middles[at] + half[at]
+        return [text if at in shown else "" for at, text in enumerate(texts)]
 
 
 def _sentence(x: Numbers, series: Mapping[str, Numbers], xlabel: str, ylabel: str) -> str:

@@ -136,6 +136,7 @@ class Tuner(Controls):
             options=list(sizes), value=size or list(sizes)[-1], description="size", style=LABEL, layout=WIDE
         )
         self.value_choice = ipywidgets.Dropdown(options=self.values, description=self.name, style=LABEL, layout=WIDE)
+        self.size_choice.observe(lambda _change: self._show_size(), names="value")
         self.picture: Picture | None = None
 
     def show(self) -> None:
@@ -201,6 +202,11 @@ class Tuner(Controls):
         if not points:
             raise ValueError(f"tune: nothing has run yet for {self.size_choice.value}; press Run, or call sweep()")
         return min(points, key=lambda point: point.microseconds)
+
+    def _show_size(self) -> None:
+        """Another size is chosen: its own curve in the place of the other's, empty before it has run."""
+        if self.picture is not None:
+            self.draw()
 
     def draw(self) -> None:
         """Draw the points of the chosen size in the place of the picture before."""

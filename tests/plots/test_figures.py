@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from xml.etree import ElementTree
 
@@ -122,6 +123,25 @@ def test_tuning_shows_small_times_beside_one_that_is_much_larger():
     apart = tuning([Point(1, 324_000), Point(10, 32_400), Point(100, 3_240)], parameter="calls", kind="modelled")
     near = tuning([Point(1, 300), Point(10, 100)], parameter="calls", kind="modelled")
     assert [picture.figure.axes[0].get_yscale() for picture in (apart, near)] == ["log", "linear"]
+
+
+@pytest.mark.parametrize(
+    "values, left_out",
+    [
+        ([33, 66, 132, 264, 528, 1056, 2112, 4224, 65536], ["2112"]),
+        ([32, 64, 128, 256, 512, 1024], []),
+        ([1000, 1001, 1002, 9000], ["1001", "1002"]),
+        ([7], []),
+    ],
+    ids=["blocks", "powers of two", "close together", "one"],
+)
+def test_labels_of_ticks_that_would_touch_are_left_out(values, left_out):
+    drawn = tuning([Point(value, 100.0, 1.0) for value in values], parameter="blocks", kind="modelled", peak=2)
+    drawn.svg()
+    labels = [tick for tick in drawn.figure.axes[0].get_xticklabels() if tick.get_text()]
+    assert [number(value) for value in values if number(value) not in {tick.get_text() for tick in labels}] == left_out
+    boxes = [tick.get_window_extent() for tick in labels]
+    assert all(before.x1 < after.x0 for before, after in itertools.pairwise(boxes))
 
 
 def test_tuning_does_not_call_equal_times_the_worst():

@@ -354,6 +354,21 @@ def test_points_are_kept_for_each_size():
     assert [point.value for point in tuner.points["large"]] == [32]
 
 
+def test_a_curve_is_that_of_the_size_that_is_chosen(page):
+    tuner = tune(slowest_first([]), sizes=SIZES, size="small", block=[32, 64])
+    found = tuner.picture.summary
+    tuner.size_choice.value = "large"
+    assert page.replaced[-1]["text/plain"] == "large: no run yet."
+    tuner.size_choice.value = "small"
+    assert tuner.picture.summary == found and found.startswith("small: the best so far")
+
+
+def test_choosing_a_size_before_anything_was_drawn_draws_nothing(page):
+    tuner = Tuner(slowest_first([]), sizes=SIZES, block=[32])
+    tuner.size_choice.value = "small"
+    assert tuner.picture is None and not page.shown
+
+
 def test_a_time_to_compare_with_is_drawn_for_its_own_size(page):
     tuner = tune(slowest_first([]), sizes=SIZES, block=[32, 64], compare={"without": {next(iter(SIZES.values())): 7.0}})
     assert "without" not in tuner.picture.summary
