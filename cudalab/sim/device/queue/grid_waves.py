@@ -18,7 +18,7 @@ from cudalab.sim.device.queue.sm_residency import BlockNeeds
 class Wave:
     """Blocks of one launch that started together."""
 
-    __slots__ = ("event", "grid", "left", "places")
+    __slots__ = ("event", "grid", "left", "places", "stops")
 
     def __init__(self, grid: Grid, left: float) -> None:
         self.grid = grid
@@ -26,6 +26,8 @@ class Wave:
         self.left = left
         """Work of each place: ns at rate 1, further blocks that are planned for the place included."""
         self.event: Event | None = None
+        self.stops = False
+        """Do its blocks wait for a kernel before the rest of their work, which ``left`` does not count then?"""
 
 
 class Grid:

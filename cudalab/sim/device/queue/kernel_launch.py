@@ -268,8 +268,7 @@ class KernelOperation(Operation):
         return self.visible_at_once or self.kernel.kernel.publishes or self._only_atomics()
 
     @property
-    def waits_in_vain(self) -> bool:
-        """Do its threads wait for nothing but the kernel before it, which has not completed?"""
+    def waits_in_vain(self) -> bool:  # type: ignore[override]
         return self._waiting is not None and self._waits_for_kernel and not self.kernel.kernel.poll_points
 
     def prerequisite_completed(self) -> None:

@@ -128,6 +128,8 @@ class Operation:
     without a call?"""
     polling = False
     """Has it run as far as it can, and waits for memory to change (polling.py)? It does not end before."""
+    waits_in_vain = False
+    """Do its threads wait for nothing but the kernel before it, which has not completed (dependent_launch.py)?"""
     updates_memory = False
     """Does it change memory by atomics, which kernels that run at the same time see?"""
     publications: Sequence[Publication] = ()

@@ -127,13 +127,25 @@ class SmArray:
             if grid.operation is not launch:
                 continue
             self._settle(grid)
-            own = (time.ns - time.terms["start"]) * (1.0 - time.waits_at) + self._tail
-            behind = own * grid.resident / grid.blocks
+            behind = self._behind_wait(grid) + self._tail * grid.resident / grid.blocks
             for wave in grid.waves:
-                if wave.left < behind:
+                if wave.stops:
+                    wave.left = max(wave.left, 0.0) + behind
+                elif wave.left < behind:
                     wave.left = behind
-                    self._overdue.pop(wave, None)
-                    self._schedule(wave)
+                else:
+                    continue
+                wave.stops = False
+                self._overdue.pop(wave, None)
+                self._schedule(wave)
+            self._changed(grid)
+
+    @staticmethod
+    def _behind_wait(grid: Grid) -> float:
+        """Work of a place behind where its block waits for the kernel before it."""
+        time = grid.operation.time
+        assert time is not None
+        return (time.ns - time.terms["start"]) * (1.0 - time.waits_at) * grid.resident / grid.blocks
 
     def clear(self) -> None:
         """Forget everything, as the loss of the device does."""
@@ -206,16 +218,23 @@ class SmArray:
         duration = self._started(grid)
         grid.places = grid.resident = grid.blocks
         grid.pending, grid.turn = 0, float(duration)
-        wave = Wave(grid, float(duration))
+        wave = self._wave(grid)
         wave.places = grid.blocks
         grid.waves.append(wave)
         if grid.needs is not None:
             self.residency.place(wave, grid.needs, grid.blocks)
         if self._highest <= _PARTS and not self._contended:  # no contention: the wave ends when it would alone
-            wave.event = self._loop.at(self._loop.now + duration, partial(self._ended, wave))
+            wave.event = self._loop.at(self._loop.now + math.ceil(wave.left - 1e-6), partial(self._ended, wave))
         else:
             self._changed(grid)
         self._has_started(grid)
+
+    def _wave(self, grid: Grid) -> Wave:
+        """The next blocks of the grid, each with its turn, or with what it does before its wait for a kernel."""
+        wave = Wave(grid, grid.turn)
+        if grid.operation.waits_in_vain:
+            wave.left, wave.stops = max(0.0, grid.turn - self._behind_wait(grid)), True
+        return wave
 
     def _start(self, grid: Grid) -> bool:
         """Start the operation if its first block fits."""
@@ -259,7 +278,7 @@ class SmArray:
     def _place(self, grid: Grid) -> bool:
         """Place pending blocks; returns whether all have started."""
         assert grid.needs is not None
-        wave = Wave(grid, grid.turn)
+        wave = self._wave(grid)
         placed = self.residency.place(wave, grid.needs, min(grid.pending, grid.resident - grid.places))
         lonely = placed % grid.operation.work.cluster_blocks
         if lonely:  # an incomplete cluster: its blocks start together
@@ -322,7 +341,10 @@ class SmArray:
         self._settle(grid)
         wave.left = max(wave.left, -1.0)  # events are on whole ns, and a polling launch may be long overdue
         if grid.operation.polling:
-            self._overdue[wave] = None  # it stays resident until it is settled
+            if wave not in self._overdue:
+                self._overdue[wave] = None  # it stays resident until it is settled
+                if wave.stops:
+                    self._changed(grid)  # it leaves to others what it used
             return
         self._cause = grid.operation
         if grid.pending and self._next() is grid:
@@ -405,13 +427,19 @@ class SmArray:
         own = {g: g.own_rate(self._reach(g)) for g in self._running if g.places}
         wanted: dict[str, float] = {}
         for g, rate in own.items():
-            part = rate * g.places / g.resident
+            part = rate * self._busy_places(g) / g.resident
             for name, use in g.uses.items():
                 wanted[name] = wanted.get(name, 0.0) + part * use
         self._contended = any(total > 1.0 for total in wanted.values())
         for g, rate in own.items():
             slower = max((wanted[name] for name, use in g.uses.items() if use > 0.0), default=1.0)
             self._set_rate(g, rate / max(1.0, slower))
+
+    def _busy_places(self, grid: Grid) -> int:
+        """Places whose blocks do not wait for the kernel before theirs."""
+        if not self._overdue:
+            return grid.places
+        return grid.places - sum(wave.places for wave in grid.waves if wave.stops and wave in self._overdue)
 
     def _set_rate(self, grid: Grid, rate: float) -> None:
         if rate != grid.rate:

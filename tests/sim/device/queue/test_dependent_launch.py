@@ -41,6 +41,11 @@ __global__ void late(const float *x, float *out, int before, int waits) {
     WAIT();
     out[i] = x[i];
 }
+__global__ void later(float *out, int before, int after) {
+    float y = work(threadIdx.x, before);
+    WAIT();
+    out[blockIdx.x * blockDim.x + threadIdx.x] = work(y, after);
+}
 __global__ void never(const float *x, float *out, int before, int waits) { out[threadIdx.x] = x[threadIdx.x]; }
 __global__ void relay(float *x, int triggers) { if (triggers) TRIGGER(); x[0] = 1.0f; }
 __global__ void adds(int *total, int *own) {
@@ -134,6 +139,24 @@ def test_a_long_preamble_hides_behind_the_first(bench: Kernels) -> None:
     assert found == [7.0]
     assert second.end - second.start < 1.1 * (plain.end - plain.start)
     assert second.end - first.start < 1.3 * (first.end - first.start)
+
+
+def test_blocks_that_wait_leave_the_sms_to_the_kernel_that_they_wait_for(bench: Kernels) -> None:
+    """Both keep all schedulers busy: the first takes longer by what the second does before its wait, a tenth as much,
+    and no longer for its wait."""
+    blocks, threads, rounds = 264, 512, 4000
+    x, out = bench.zeros(blocks * threads), bench.zeros(blocks * threads)
+    times: dict[bool, tuple[Operation, Operation]] = {}
+    for dependent in (True, False):
+        bench.launch("first", x, 0, rounds, blocks, grid=blocks, block=threads)
+        attributes = {"programmatic": True} if dependent else {}
+        bench.launch("later", out, rounds // 10, rounds, grid=blocks, block=threads, **attributes)
+        bench.device.synchronize()
+        times[dependent] = bench.ran[-2], bench.ran[-1]
+    (first, second), (alone, plain) = times[True], times[False]
+    assert second.start < (first.start + first.end) / 2
+    assert first.end - first.start == pytest.approx(1.1 * (alone.end - alone.start), abs=1_000)
+    assert second.end - first.end == pytest.approx((plain.end - plain.start) / 1.1, abs=1_000)
 
 
 def test_the_place_of_the_trigger_counts(bench: Kernels) -> None:
