@@ -19,16 +19,21 @@ from typing import Any
 
 FIRST = "00"
 MOST_LINES = 25
+MINUTES = re.compile(r"\bAbout (\d+) minutes, and (twenty|a quarter of an hour) for the \*\*Now you\*\* cells\.")
 TITLE_PARTS = (
     r"# \S",
     r"\*\*What you'll do\*\*",
     r"\*\*What you'll learn\*\*",
     r"\*\*What you'll need\*\*",
-    r"\bAbout \d+ minutes\b",
+    MINUTES.pattern,
 )
 COVERS = re.compile(r"\*\*Covers\*\*.*https://docs\.nvidia\.com/cuda/", re.DOTALL)
 SECTIONS = ("## What goes wrong", "## Check yourself", "## Key points", "### 要点", "## Where to go next")
 CLOSING = ("../exercises/", "**Next chapter:**", "**In the guide:**")
+WORDS_A_MINUTE, MINUTES_A_CELL, MINUTES_A_TASK = 200, 0.5, 4
+"""How fast a learner reads; what running a cell and looking at what it shows takes, and a **Now you**."""
+MOST_SLACK = 1.6
+"""A chapter says at least the minutes that these give, and at most so many times as many."""
 LEAST_MISTAKES = 2
 QUESTIONS = range(3, 6)
 WITHOUT_EXERCISES = frozenset({"09", "21"})
@@ -114,10 +119,27 @@ def _parts(cells: Sequence[Any], chapter: str) -> Iterator[tuple[str, str]]:
     for name, what in {"predict": "prediction", "tune": "live control"}.items():
         if name not in calls:
             yield "", f"there is no {what} (cudalab.{name})"
+    yield from _minutes(cells)
     asked = sorted({number for cell in code for number in _numbers(cell, "quiz")})
     if len(asked) not in QUESTIONS:
         yield "", f"it asks {len(asked)} questions; three to five were agreed"
     yield from _sections(cells, chapter)
+
+
+def _minutes(cells: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    """The minutes that the first cell states against those that words, cells and tasks take."""
+    stated = MINUTES.search(cells[0].source)
+    if stated is None:
+        return
+    words = sum(len(_FOLDED.sub("", cell.source).split()) for cell in cells if cell.cell_type == "markdown")
+    run = [cell for cell in cells if cell.cell_type == "code" and not cell.id.startswith("now-")]
+    tasks = sum(cell.cell_type == "code" and "cudalab.check(" in cell.source for cell in cells)
+    takes = words / WORDS_A_MINUTE + len(run) * MINUTES_A_CELL
+    if not takes <= int(stated[1]) <= takes * MOST_SLACK:
+        yield cells[0].id, f"says {stated[1]} minutes; by its words and cells it takes {takes:.0f}"
+    for_tasks = {"twenty": 20, "a quarter of an hour": 15}[stated[2]]
+    if abs(for_tasks - tasks * MINUTES_A_TASK) >= MINUTES_A_TASK:
+        yield cells[0].id, f"says {stated[2]} for its {tasks} tasks, of {MINUTES_A_TASK} minutes each"
 
 
 def _numbers(cell: Any, call: str) -> set[str]:
