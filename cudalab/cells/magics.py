@@ -2,7 +2,8 @@
 
 ``%%cuda NAME`` takes the rest of the cell as CUDA C++, compiles it, and binds the kernel to ``NAME``. It is short for
 ``NAME = cp.RawKernel(code, "NAME")``, which comes first in the course. Compile errors are raised, with the line
-numbers of the cell: the magic's own line counts as line 1. What does not compile leaves ``NAME`` unbound.
+numbers of the cell: the magic's own line counts as line 1. What does not compile leaves ``NAME`` unbound; what
+compiles and is doubtful is shown in a card below the cell (``cudalab.cells.doubts``).
 
 ``%%isolated`` runs a cell in a process of its own (``cudalab.cells.isolated``).
 """
@@ -19,7 +20,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, magics_class
 
 from cudalab import backend
-from cudalab.cells import isolated, reports
+from cudalab.cells import doubts, isolated, reports
 from cudalab.course import progress
 from cudalab.sim.compiler.frontend.declaration import find_kernels
 from cudalab.sim.machine.reports import card
@@ -109,8 +110,8 @@ class CudaMagics(Magics):  # type: ignore[misc]  # IPython is left out, see pypr
         """Compile the cell as CUDA C++ and bind its kernel: ``%%cuda NAME [--std c++20] [--instance 'NAME<float>']``.
 
         ``--option`` hands one option to the compiler, ``--module M`` also binds the ``RawModule`` (its ``get_global``
-        gives ``__constant__`` and ``__device__`` variables). What the compiler says is raised as an exception whose
-        lines are those of the cell.
+        gives ``__constant__`` and ``__device__`` variables). What does not compile is raised as an exception whose
+        lines are those of the cell; what compiles and looks like a mistake is a card below it.
         """
         args = _parse(_cuda_parser(), line)
         if not args.name.isidentifier():
@@ -143,6 +144,7 @@ class CudaMagics(Magics):  # type: ignore[misc]  # IPython is left out, see pypr
         reports.uncompiled.discard(args.name)
         if (number := reports.running_cell()) is not None:
             card.cell_of_kernel[args.name] = number
+        doubts.show(self.shell.user_ns[args.name], number)
 
     @cell_magic  # type: ignore[untyped-decorator]
     def isolated(self, line: str, cell: str) -> None:

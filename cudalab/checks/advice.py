@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from cudalab.sim.compiler.frontend.cautions import cautions
 from cudalab.sim.compiler.passes.operands import uses
 from cudalab.sim.compiler.ptx.nodes import Instruction, Register
 from cudalab.sim.compiler.ptx.parser import parse_ptx
@@ -53,6 +54,15 @@ def _beyond(found: Finding, launch: Launch, buffers: Sequence[Buffer]) -> str:
         if x >= width or y >= height:
             return ""
     return "the index that this thread computes, and the end of a loop around it: the guard is right to let it pass"
+
+
+def tell_doubts(bench: KernelBench) -> None:
+    """Beside what is wrong with an answer, what the compiler doubted in it: often that is why. It costs no points."""
+    if bench.program is None or bench.fine:
+        return
+    for doubt in cautions(bench.program.log, bench.answer.source, bench.file)[:1]:
+        text = f"line {doubt.line}, {doubt.code.strip()}: {doubt.text}; {doubt.advice}"
+        bench.find(bench.findings[0].part, "looks like a mistake", text)
 
 
 def refuse_lost_updates(bench: KernelBench) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cudalab.checks.advice import advice_on
+from cudalab.checks.advice import advice_on, tell_doubts
 from cudalab.checks.deadline import TimeIsUp, deadline
 from cudalab.checks.exercise import PARTS, Finding, PartName, PartResult, Result
 from cudalab.checks.gate import Gate, earned, worse
@@ -310,6 +310,8 @@ class KernelBench(Bench):
             self.exercise.examine(self)
         finally:
             self._memory.free_all()
+            self._case = ""
+            tell_doubts(self)
 
     # -- what an exercise calls -------------------------------------------------------------------------------------
 

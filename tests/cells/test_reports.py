@@ -4,14 +4,15 @@ import html
 import re
 import sys
 import traceback
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import cudalab
-from cudalab import cp
-from cudalab.cells import magics, reports
+from cudalab import backend, cp
+from cudalab.cells import doubts, magics, reports
 from cudalab.sim.machine.reports import card
 
 TWICE = 'extern "C" __global__ void twice(float *a)\n{\n    a[threadIdx.x] *= 2;\n}\n'
@@ -125,3 +126,60 @@ def test_good_news_looks_like_it_and_findings_know_their_cell(shell):
     bad = cudalab.sanitize(twice, (1,), (64,), (y,))._repr_html_()
     assert "data-state='good'" in good and "✔" in good and "data-state='wrong'" not in good
     assert "data-state='wrong'" in bad and "In[1], line 4" in bad and "Rule:" in bad
+
+
+DOUBTFUL = """extern "C" __global__ void sum(float *a, int n)
+{
+    int i = threadIdx.x;
+    __syncwarp;
+    if (i < n) a[i] = 1;
+}
+"""
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    bundles = []
+    monkeypatch.setattr(doubts, "display", lambda data, raw: bundles.append(data))
+    return bundles
+
+
+def test_what_compiles_and_is_doubtful_is_one_card_with_line_rule_and_advice(shell, shown):
+    assert error_of(shell, "%%cuda sum\n" + DOUBTFUL) is None
+    (bundle,) = shown
+    page = words(bundle["text/html"])
+    assert "data-state='warning'" in bundle["text/html"] and page.count("expression has no effect") == 1
+    assert "In[1], line 5" in page and "__syncwarp;" in page and "Rule:" in page and "Try:" in page
+    assert "call it with brackets: __syncwarp()." in page and "Try: call it with brackets" in bundle["text/plain"]
+    assert error_of(shell, "%%cuda sum\n" + DOUBTFUL.replace("warp;", "warp();")) is None and len(shown) == 1
+
+
+def test_several_doubts_share_a_card_each_with_its_line(shell, shown):
+    cell = DOUBTFUL.replace("if (i < n)", "if (i = 3)").replace("a[i] = 1;", "a[i] == 1;")
+    assert error_of(shell, "%%cuda sum\n" + cell) is None
+    (bundle,) = shown
+    page = words(bundle["text/html"])
+    assert bundle["text/html"].count("cudalab-card") == 1 and "look again at 3 places" in page
+    assert "In[1], line 5: expression has no effect" in page and 'In[1], line 6: use of "="' in page
+
+
+def test_options_and_instances_reach_what_doubts(shell, shown):
+    cell = "template <int N> __global__ void take(int *a)\n{\n    a[0] = (WHICH << N);\n}\n"
+    assert error_of(shell, "%%cuda take --instance 'take<40>' --option=-DWHICH=1 --module m\n" + cell) is None
+    assert "In[1], line 4" in words(shown[0]["text/html"]) and "1LL << 40" in words(shown[0]["text/html"])
+
+
+def test_a_kernel_made_in_python_is_as_silent_as_under_cupy(shell, shown, capsys):
+    assert error_of(shell, f"k = cp.RawKernel({DOUBTFUL!r}, 'sum')\nk.compile()") is None
+    assert not shown and capsys.readouterr() == ("", "")
+
+
+def test_on_a_gpu_the_compiler_of_the_simulated_device_is_asked(shell, shown, monkeypatch):
+    """CuPy's own log is empty where CuPy has the kernel in its cache."""
+    kernel = SimpleNamespace(code="\n" + DOUBTFUL, options=(), name_expressions=())
+    with monkeypatch.context() as patched:
+        patched.setattr(backend, "choice", lambda: SimpleNamespace(kind="gpu"))
+        doubts.show(kernel, 7)
+        assert "In[7], line 5" in words(shown[0]["text/html"])
+        doubts.show(SimpleNamespace(code="#include <only/there.h>\n" + DOUBTFUL, options=(), name_expressions=()), 8)
+        assert len(shown) == 1

@@ -211,3 +211,15 @@ def test_a_barrier_whose_mask_leaves_lanes_out_is_told_to_leave_the_mask_out() -
     result = checked("01.exchange", ("__syncwarp()", "__syncwarp(1)"))
     (finding,) = [found for found in result.findings if found.rule == "lane not in mask"]
     assert "leave the mask out" in finding.look and "ballot" not in finding.look
+
+
+def test_what_the_compiler_doubts_is_told_beside_what_is_wrong() -> None:
+    result = checked("01.exchange", ("__syncwarp();", "__syncwarp;"))
+    lines = lines_of(result)
+    assert lines[1].startswith("race: ")
+    (told,) = [line for line in lines if line.startswith("looks like a mistake: ")]
+    assert "__syncwarp;: expression has no effect; call it with brackets: __syncwarp()." in told
+
+
+def test_what_the_compiler_doubts_in_a_right_answer_is_left_to_its_cell() -> None:
+    assert checked("01.exchange", ("__syncwarp();", "__syncwarp();\n    0;")).passed

@@ -1,4 +1,4 @@
-"""What the sanitizer and the hazard report say of a notebook, cell by cell, while it runs.
+"""What the sanitizer, the hazard report and the compiler say of a notebook, cell by cell, while it runs.
 
 A ``CellWatch`` belongs to an IPython shell. Nbval's kernel gets one from a startup file (``startup_folder``), which
 writes a line of JSON for each cell: so the run that compares a chapter with its record checks its launches, too. Cells
@@ -14,9 +14,12 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.display import display
 
+from cudalab.cells import doubts
 from cudalab.sim.device.hazards import HazardWarning
 from tests.sim.machine.sanitizer.checked_launches import checked_launches
 
@@ -37,7 +40,8 @@ class Seen:
     launches: int
     """How many were checked."""
     found: list[str]
-    """``kernel: rule`` of each finding of the sanitizer, ``what | what: kind`` of each hazard."""
+    """``kernel: rule`` of each finding of the sanitizer, ``what | what: kind`` of each hazard, ``looks like a
+    mistake`` where a line that compiles does."""
     words: list[str]
     """The same as a learner reads it."""
 
@@ -50,11 +54,12 @@ class CellWatch:
         self._stack = ExitStack()
         self._hazards: list[Any] = []
         self._launches: list[Any] = []
+        self._doubts: list[str] = []
         shell.events.register("pre_run_cell", self._begin)
         shell.events.register("post_run_cell", self._end)
 
     def _begin(self, _: object) -> None:
-        self._hazards = []
+        self._hazards, self._doubts = [], []
         shown = warnings.showwarning
 
         def show(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
@@ -65,6 +70,12 @@ class CellWatch:
         self._stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("always", HazardWarning)
         warnings.showwarning = show
+
+        def doubt(bundle: dict[str, str], **more: Any) -> None:
+            self._doubts.append(bundle["text/plain"])
+            display(bundle, **more)
+
+        self._stack.enter_context(patch.object(doubts, "display", doubt))
         self._launches = self._stack.enter_context(checked_launches(ALIKE, time_limit=TIME_LIMIT))
 
     def _end(self, _: object) -> None:
@@ -72,7 +83,8 @@ class CellWatch:
         findings = [(kernel, finding) for kernel, result in self._launches for finding in result.findings]
         found = [f"{kernel}: {finding.rule}" for kernel, finding in findings]
         found += [f"{each.first.what} | {each.second.what}: {each.kind}" for each in self._hazards]
-        words = [str(finding) for _, finding in findings] + [hazard.text for hazard in self._hazards]
+        found += ["looks like a mistake"] * bool(self._doubts)
+        words = [str(finding) for _, finding in findings] + [hazard.text for hazard in self._hazards] + self._doubts
         self._tell(Seen(len(self._launches), sorted(set(found)), words))
 
 

@@ -51,13 +51,21 @@ cp.cuda.Device().synchronize()
 """
 
 
+DOUBTFUL = """%%cuda late
+extern "C" __global__ void late(int* x) { __syncthreads; x[0] = 1; }
+"""
+
+
 def test_a_cell_is_told_of_what_it_does_wrong() -> None:
     """A launch that is repeated is checked twice."""
     cells = {"setup": "from cudalab import cp\nx = cp.zeros(1, cp.int32)", "race": RACE, "hazard": HAZARD, "none": "x"}
+    cells["doubt"] = DOUBTFUL
     with pytest.warns(HazardWarning):
         seen = seen_in(cells)
-    assert [each.launches for each in seen] == [0, 2, 0, 0]
-    assert [each.found for each in seen] == [[], ["race: race"], ["memset | memset: write after write"], []]
+    assert [each.launches for each in seen] == [0, 2, 0, 0, 0]
+    assert [each.found for each in seen] == [[], ["race: race"], ["memset | memset: write after write"], []] + [
+        ["looks like a mistake"]
+    ]
 
 
 @pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)

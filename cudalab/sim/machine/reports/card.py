@@ -78,6 +78,28 @@ def card(
         f"{badge}{_text(kind)}</span>" if kind else "",
         f" <span style='display:inline-block;opacity:.75'>{_text(where)}</span></div>" if where else "</div>",
     ]
+    parts.append(passage(code=code, rule=rule, facts=facts, detail=detail, advice=advice))
+    parts.append(body)
+    if more is not None:
+        heading, text = more
+        parts.append(
+            f"<details style='margin-top:4px'><summary style='cursor:pointer;opacity:.75'>{_text(heading)}</summary>"
+            f"<pre style='{_CODE}'>{html.escape(text)}</pre></details>"
+        )
+    return "".join([*parts, "</div>"])
+
+
+def passage(
+    *,
+    where: str = "",
+    code: Sequence[tuple[int, str]] = (),
+    rule: str = "",
+    facts: Sequence[tuple[str, str]] = (),
+    detail: str = "",
+    advice: str = "",
+) -> str:
+    """HTML of what is said of one place; the body of a card that tells of several places has one of each."""
+    parts = [f"<div style='margin-top:6px'>{_text(where)}</div>"] if where else []
     if code:
         lines = (f"<span style='opacity:.6'>{number or '':>4} │ </span>{html.escape(line)}" for number, line in code)
         parts.append(f"<pre style='{_CODE}'>" + "\n".join(lines) + "</pre>")
@@ -91,14 +113,7 @@ def card(
         parts.append(f"<div style='margin-top:4px'>{_text(detail)}</div>")
     if advice:
         parts.append(f"<div style='{_ADVICE}'><b>Try:</b> {_text(advice)}</div>")
-    parts.append(body)
-    if more is not None:
-        heading, text = more
-        parts.append(
-            f"<details style='margin-top:4px'><summary style='cursor:pointer;opacity:.75'>{_text(heading)}</summary>"
-            f"<pre style='{_CODE}'>{html.escape(text)}</pre></details>"
-        )
-    return "".join([*parts, "</div>"])
+    return "".join(parts)
 
 
 def _text(text: str) -> str:
