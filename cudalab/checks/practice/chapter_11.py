@@ -29,6 +29,9 @@ APART = Gate(
     look="which stream each kernel is in, and which streams the NULL stream takes part with",
 )
 TOGETHER = APART.of(look="what stands between the two launches, and which stream each kernel is in")
+NO_COPY_WAITS = HOST.of(
+    look="cudaMemcpy waits, and takes no stream; cudaMemcpyAsync goes on, and takes the stream as its last argument"
+)
 NO_WAIT = HOST.of(look="neither kernel needs what the other makes, so nobody has to wait")
 
 
@@ -74,7 +77,7 @@ def _bytes(bench: StreamBench) -> None:
             if others and not trial.waits:
                 text = "the piece is copied in another stream than the one that was given"
                 bench.find("correctness", "another stream", text, look="the last argument of cudaMemcpyAsync")
-            bench.measure(HOST, len(trial.waits) + len(trial.polls))
+            bench.measure(NO_COPY_WAITS, len(trial.waits) + len(trial.polls))
 
 
 def _in_elements(values: np.ndarray, begin: int, end: int) -> np.ndarray:
@@ -132,7 +135,7 @@ def _tell(bench: StreamBench) -> None:
 
 EXERCISES = (
     Exercise("11.together", "Two kernels at once", "together", _together, gates=(TOGETHER, NO_WAIT), answer="function"),
-    Exercise("11.bytes", "Copy one piece", "copy_piece", _bytes, gates=(HOST,), answer="function"),
+    Exercise("11.bytes", "Copy one piece", "copy_piece", _bytes, gates=(NO_COPY_WAITS,), answer="function"),
     Exercise("11.ideal", "The best to hope for", "ideal_time", _ideal, answer="function"),
     Exercise("11.apart", "Out of the NULL stream's way", "independent", _apart, gates=(APART, HOST), answer="function"),
     Exercise("11.tell", "Tell when it is done", "tell", _tell, gates=(HOST,), answer="function"),
