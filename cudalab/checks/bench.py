@@ -181,8 +181,7 @@ class Bench:
         cases = self._cases.setdefault(key, [])
         if self._case not in cases:
             cases.append(self._case)
-        known = self._findings.get(key)
-        if known is None:
+        if (known := self._findings.get(key)) is None:
             text = f"{text} ({self._case})" if self._case else text
             self._findings[key] = Finding(part, rule, text, look, mistake)
         elif mistake and not known.mistake:
@@ -323,9 +322,13 @@ class KernelBench(Bench):
         """Device memory poisoned with NaN (integers: a pattern), for the kernel to fill."""
         return self._buffer(name, shape, np.dtype(dtype), pitch, None, is_input=False)
 
+    def changed(self, name: str, values: np.ndarray) -> Buffer:
+        """A copy of ``values`` in device memory, for the kernel to change."""
+        return self._buffer(name, values.shape, values.dtype, 0, values, is_input=False)
+
     def zeroed(self, name: str, shape: tuple[int, ...], dtype: Any) -> Buffer:
         """Device memory that holds zeros, for the kernel to add to."""
-        return self._buffer(name, shape, np.dtype(dtype), 0, np.zeros(shape, dtype), is_input=False)
+        return self.changed(name, np.zeros(shape, dtype))
 
     def launch(
         self,

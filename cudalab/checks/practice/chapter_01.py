@@ -14,13 +14,18 @@ from cudalab.checks.work import BUSIEST, Needs
 
 def _frame(bench: KernelBench) -> None:
     for height, width in ((16, 48), (1, 7), (bench.between(30, 40), bench.between(50, 60))):
-        image = bench.zeroed("image", (height, width), np.uint8)
+        before = np.array(bench.integers(1, 255, height * width), np.uint8).reshape(height, width)
+        image = bench.changed("image", before)
         grid, sizes = (-(-width // 16), -(-height // 16)), (np.int32(height), np.int32(width))
         bench.launch(grid, (16, 16), (image, *sizes), f"{counted(height, 'row')} of {width}")
         right = np.full((height, width), 255, np.uint8)
-        right[1:-1, 1:-1] = 0
-        whole = Known("all pixels are painted", np.full_like(right, 255))
-        bench.expect(image, right, known=(whole,), look="the condition: four sides, each with its own row or column")
+        wiped = right.copy()
+        right[1:-1, 1:-1], wiped[1:-1, 1:-1] = before[1:-1, 1:-1], 0
+        known = (
+            Known("all pixels are painted", np.full_like(right, 255)),
+            Known("the inside of the image is wiped: it is to stay as it was", wiped),
+        )
+        bench.expect(image, right, known=known, look="the condition: four sides, each with its own row or column")
 
 
 FRAME = Exercise("01.frame", "Paint the border", "frame", _frame)

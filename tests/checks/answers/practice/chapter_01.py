@@ -16,6 +16,13 @@ WRONG = (
     *table(
         "01.frame",
         Wrong("all of it", ((_BORDER, "true"),), "correctness", "wrong values", mistake="all pixels"),
+        Wrong(
+            "an inside that is wiped",
+            (("if (border) image[row * width + column] = 255;", "image[row * width + column] = border ? 255 : 0;"),),
+            "correctness",
+            "wrong values",
+            mistake="the inside of the image is wiped",
+        ),
         Wrong("two sides", ((_BORDER, "row == 0 || column == 0"),), "correctness", "wrong values"),
         Wrong("one too far", (("height - 1", "height"),), "correctness", "wrong values"),
         Wrong("no guard", (("if (row >= height || column >= width) return;", ""),), "soundness", "out of bounds"),
