@@ -4,16 +4,19 @@ output, how many elements there are, and that what others add to is not swapped 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cudalab.sim.compiler.frontend.cautions import cautions
-from cudalab.sim.compiler.passes.operands import uses
+from cudalab.sim.compiler.passes.control_flow import build_blocks
+from cudalab.sim.compiler.passes.divergence import post_dominators
+from cudalab.sim.compiler.passes.operands import definitions, uses
 from cudalab.sim.compiler.ptx.nodes import Instruction, Register
 from cudalab.sim.compiler.ptx.parser import parse_ptx
 
 if TYPE_CHECKING:
     from cudalab.checks.bench import Buffer, KernelBench
+    from cudalab.sim.compiler.passes.control_flow import Block
     from cudalab.sim.compiler.ptx.nodes import Function
     from cudalab.sim.machine.launch.module import Launch
     from cudalab.sim.machine.reports.finding import Finding
@@ -66,40 +69,76 @@ def tell_doubts(bench: KernelBench) -> None:
 
 
 def refuse_lost_updates(bench: KernelBench) -> None:
-    """Find a swap or an exchange that nobody looks at, in an answer whose threads change the same numbers.
+    """Find a swap or an exchange that is not tried again, in an answer whose threads change the same numbers.
 
     A thread looks at a number, and swaps in another that it has worked out. What others wrote between the two is lost,
-    unless it looks at what the swap returned. Each of the two is an atomic, so there is no race; and the simulated
-    device goes from the one to the other without another thread's turn, so its values are right. On an H200 such a
-    maximum was wrong in 60 to 100 of 100 launches.
+    unless what the swap returns decides whether it swaps again. Each of the two is an atomic, so there is no race; and
+    the simulated device goes from the one to the other without another thread's turn, so its values are right. On an
+    H200 such a maximum was wrong in 60 to 100 of 100 launches.
     """
     assert bench.program is not None
     for function in parse_ptx(bench.program.ptx).kernels:
-        for swap in _unread_swaps(function) if function.name == bench.exercise.kernel else ():
+        for swap in _single_swaps(function) if function.name == bench.exercise.kernel else ():
             name = "atomicCAS" if ".cas." in swap.opcode else "atomicExch"
             line = swap.location.in_source().line
             bench.find(
                 "soundness",
                 "lost update",
-                f"line {line}: {name} puts in a number that was worked out before, and nothing looks at what it "
-                "returns. Between the two another thread may have written, and that is lost",
+                f"line {line}: {name} puts in a number that was worked out before, and what it returns decides on no "
+                "other try. Between the two another thread may have written, and that is lost",
                 look="one atomic that reads, works out and writes in one step",
             )
 
 
-def _unread_swaps(function: Function) -> Iterator[Instruction]:
-    """Where a number from a register is swapped in, and what was there before is not read; none where another swap's
-    result is, which may be a lock."""
-    instructions = [each for each in function.body or () if isinstance(each, Instruction)]
-    read = {register for each in instructions for register in (*uses(each), *_guard(each))}
-    swaps = [each for each in instructions if each.opcode.startswith("atom.") and _swaps(each.opcode)]
-    if not any(each.operands[0] in read for each in swaps):
-        yield from (each for each in swaps if isinstance(each.operands[-1], Register))
-
-
-def _guard(instruction: Instruction) -> tuple[Register, ...]:
-    return () if instruction.guard is None else (instruction.guard,)
+def _single_swaps(function: Function) -> Iterator[Instruction]:
+    """Where a number from a register is swapped in, and what was there before does not decide whether a swap follows;
+    none where a constant is swapped in and a branch looks at what was there: that may be a lock."""
+    blocks = build_blocks(function)
+    swaps = [(block.index, each) for block in blocks for each in block.written if _swaps(each.opcode)]
+    nearest = post_dominators([each.index for each in blocks], {each.index: each.successors for each in blocks})
+    deciding = {block.index for at, _ in swaps for block in _controllers(blocks, at, nearest)}
+    single = []
+    for _, swap in swaps:
+        told = _made_of(swap.operands[0], blocks)
+        asked = {block.index for block in blocks if block.guard in told}
+        if isinstance(swap.operands[-1], Register):
+            single += [swap] * (not asked & deciding)
+        elif asked:
+            return
+    yield from single
 
 
 def _swaps(opcode: str) -> bool:
-    return ".cas." in opcode or ".exch." in opcode
+    return opcode.startswith("atom.") and (".cas." in opcode or ".exch." in opcode)
+
+
+def _made_of(register: object, blocks: Sequence[Block]) -> set[object]:
+    """The register, and those that are worked out from it."""
+    found, before = {register}, 0
+    while len(found) > before:
+        before = len(found)
+        for block in blocks:
+            for each in block.written:
+                if any(one in found for one in uses(each)):
+                    found.update(definitions(each))
+    return found
+
+
+def _controllers(blocks: Sequence[Block], at: int, nearest: Mapping[int, int | None]) -> list[Block]:
+    """The blocks whose branch decides, by itself or through others, whether block ``at`` runs (again)."""
+    behind: dict[int, list[int]] = {}  # each block, and those that no way from it to the end passes by
+    for block in blocks:
+        way, here = behind.setdefault(block.index, []), block.index
+        while here is not None and here not in way:
+            way.append(here)
+            here = nearest[here]  # type: ignore[assignment]
+    found: list[Block] = []
+    waiting = [at]
+    while waiting:
+        target = waiting.pop()
+        for block in blocks:
+            decides = any(target in behind[each] for each in block.successors) and target not in behind[block.index][1:]
+            if len(block.successors) > 1 and decides and block not in found:
+                found.append(block)
+                waiting.append(block.index)
+    return found

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cudalab.checks.advice import advice_on, tell_doubts
+from cudalab.checks.comparison import agree, figure, poison, shown
 from cudalab.checks.deadline import TimeIsUp, deadline
 from cudalab.checks.exercise import PARTS, Finding, PartName, PartResult, Result
 from cudalab.checks.gate import Gate, earned, worse
 from cudalab.checks.work import Needs, Work, count_work
 from cudalab.sim.compiler import CompileError, Program, compile
-from cudalab.sim.compiler.runtime.layout import STALE
 from cudalab.sim.device.profile import load
 from cudalab.sim.machine.execution import Standalone, execute
 from cudalab.sim.machine.launch import workspace
@@ -48,6 +48,7 @@ TIME_LIMIT = 3.0
 CHECK_TIME = 30.0
 """Seconds a whole check may take, whatever the answer does; most take less than one."""
 CAPACITY = 256 << 20
+_WRONG: tuple[PartName, str] = ("correctness", "wrong values")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 """Addresses differ from run to run, and the same seed has to give the same text."""
 
@@ -82,18 +83,24 @@ class Bench:
         self._until = math.inf
         self._findings: dict[tuple[PartName, str], Finding] = {}
         self._cases: dict[tuple[PartName, str], list[str]] = {}
+        self._looks_like: dict[tuple[str, str], bool] = {}
+        """By what was compared and a known mistake: does it look like it in each case in which it is wrong?"""
         self._random = np.random.default_rng(self.seed)
         self._case = ""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is wrong, the first of each rule, with the other cases it was seen in."""
+        """What is wrong, the first of each rule, with the other cases it was seen in. Wrong values are called a known
+        mistake where they look like it in every case that it is looked for in, and not in one alone."""
         out = []
+        alike = next((mistake for (_, mistake), fits in self._looks_like.items() if fits), "")
         for key, finding in self._findings.items():
             others = self._cases[key][1:]
             if others:
-                shown = "; ".join(others[:3]) + (f"; and {len(others) - 3} more" if len(others) > 3 else "")
-                finding = replace(finding, text=f"{finding.text}\nAlso for: {shown}")
+                cases = "; ".join(others[:3]) + (f"; and {len(others) - 3} more" if len(others) > 3 else "")
+                finding = replace(finding, text=f"{finding.text}\nAlso for: {cases}")
+            if alike and key == _WRONG and not finding.mistake:
+                finding = replace(finding, mistake=alike)
             out.append(finding)
         return tuple(out)
 
@@ -203,58 +210,27 @@ class Bench:
         if not wrong.any():
             return
         first = tuple(int(i) for i in np.argwhere(wrong)[0])
-        self.find(
-            "correctness",
-            "wrong values",
-            f"{name}[{', '.join(map(str, first))}] is {_shown(got[first])}, expected {_figure(expected[first])}"
-            + (f"; {int(wrong.sum())} of {wrong.size} elements differ" if wrong.size > 1 else ""),
-            look=look,
-            mistake=next(
-                (k.mistake for k in known if bool(agree(got, k.values.astype(got.dtype), tolerance).all())), ""
-            ),
+        text = f"{name}[{', '.join(map(str, first))}] is {shown(got[first])}, expected {figure(expected[first])}"
+        if wrong.size > 1:
+            text += f"; {int(wrong.sum())} of {wrong.size} elements differ"
+        self.find_wrong(
+            name,
+            text,
+            [(k.mistake, bool(agree(got, k.values.astype(got.dtype), tolerance).all())) for k in known],
+            look,
         )
 
-
-def _shown(value: np.generic) -> str:
-    """A value of the answer's: what the poison has left, a number, or what shared memory holds before it is written."""
-    if is_poison(value):
-        return "not written"
-    if value.tobytes() == bytes([STALE]) * value.dtype.itemsize and value.dtype.itemsize > 1:
-        return f"{_figure(value)} (what memory holds here that nobody has written yet)"
-    return _figure(value)
+    def find_wrong(self, what: str, text: str, fits: Sequence[tuple[str, bool]], look: str) -> None:
+        """Keep wrong values of ``what``; ``fits``: the known mistakes, and whether they look like it in this case."""
+        seen = {mistake for mistake, fit in fits if fit}
+        for mistake, _ in fits:
+            self._looks_like[what, mistake] = mistake in seen and self._looks_like.get((what, mistake), True)
+        self.find(*_WRONG, text, look=look)
 
 
 def counted(number: int, what: str) -> str:
     """``1 row``, ``2 rows``."""
     return f"{number} {what}{'s' * (number != 1)}"
-
-
-def _figure(value: np.generic) -> str:
-    return str(value) if isinstance(value, np.integer) else f"{value:.6g}"
-
-
-def agree(got: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarray:
-    """Where two arrays are equal, or within ``tolerance`` (relative, and absolute near 0)."""
-    if got.shape != expected.shape:
-        return np.zeros(got.shape, bool)
-    if not tolerance or got.dtype.kind != "f":
-        return np.asarray((got == expected) | ((got != got) & (expected != expected)))
-    result: np.ndarray = np.isclose(got, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
-    return result
-
-
-def is_poison(value: np.generic) -> bool:
-    """Was this element never written?"""
-    return bool(value != value) or value.tobytes() == b"\xa5" * value.dtype.itemsize
-
-
-def poison(size: int, dtype: np.dtype) -> bytes:
-    """A quiet NaN for floats, a striking pattern for integers."""
-    if dtype.kind == "f":
-        pattern = np.full(1, np.nan, dtype).tobytes()
-    else:
-        pattern = b"\xa5" * dtype.itemsize
-    return (pattern * (size // len(pattern) + 1))[:size]
 
 
 @dataclass(eq=False)

@@ -43,7 +43,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
 
-from cudalab.checks.bench import CHECK_TIME, Bench, Known, Stop, poison
+from cudalab.checks.bench import CHECK_TIME, Bench, Known, Stop
+from cudalab.checks.comparison import poison
 from cudalab.checks.gate import Gate
 from cudalab.checks.order import Order
 from cudalab.checks.program import LocalProgram, Program

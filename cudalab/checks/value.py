@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.checks.bench import Bench, Known, agree
+from cudalab.checks.bench import Bench, Known
+from cudalab.checks.comparison import agree
 
 _LONGEST = 60
 """Characters of a value that feedback shows as a whole."""
@@ -66,9 +67,9 @@ def compare_value(
     elif got.shape != wanted.shape:
         bench.find("correctness", "wrong shape", f"{what} {_extent(got)}; wanted is {_extent(wanted)}", look=look)
     elif not (right := agree(got, wanted, tolerance)).all():
-        mistake = next((k.mistake for k in known if agree(got, _array(k.values), tolerance).all()), "")
+        fits = [(k.mistake, bool(agree(got, _array(k.values), tolerance).all())) for k in known]
         text = f"{what} {_differing(value, expected, got, wanted, right, tells)}"
-        bench.find("correctness", "wrong values", text, look=look, mistake=mistake)
+        bench.find_wrong(what, text, fits, look)
 
 
 def _differing(value: Any, expected: Any, got: np.ndarray, wanted: np.ndarray, right: np.ndarray, tells: bool) -> str:

@@ -223,3 +223,49 @@ def test_what_the_compiler_doubts_is_told_beside_what_is_wrong() -> None:
 
 def test_what_the_compiler_doubts_in_a_right_answer_is_left_to_its_cell() -> None:
     assert checked("01.exchange", ("__syncwarp();", "__syncwarp();\n    0;")).passed
+
+
+def test_a_known_mistake_is_named_where_every_wrong_case_looks_like_it() -> None:
+    always = check("06.6", "def wavefronts(words):\n    return 1\n", seed=1)
+    (finding,) = [found for found in always.findings if found.rule == "wrong values"]
+    assert "Also for" in finding.text and not finding.mistake  # a column of 32 words uses one bank, too
+    banks = check("06.6", "def wavefronts(words):\n    return len({w % 32 for w in words if w is not None})\n", seed=1)
+    (finding,) = [found for found in banks.findings if found.rule == "wrong values"]
+    assert "Also for" in finding.text and "banks that are used" in finding.mistake
+
+
+@pytest.mark.parametrize(
+    "tries",
+    [
+        "int old = atomicAdd(best, 0), seen; do { seen = old; old = atomicCAS(best, seen, max(seen, x[i])); } "
+        "while (old != seen);",
+        "int seen = atomicAdd(best, 0); while (x[i] > seen) { int old = atomicCAS(best, seen, x[i]); "
+        "if (old == seen) break; seen = old; }",
+        "int mine = x[i], old; while ((old = atomicExch(best, mine)) > mine) mine = old;",
+    ],
+    ids=["until it fits", "while it is larger", "exchanges"],
+)
+def test_a_swap_that_is_tried_again_loses_nothing(tries: str) -> None:
+    assert checked("01.largest", ("atomicMax(best, x[i]);", tries)).passed
+
+
+@pytest.mark.parametrize(
+    ("fences", "look"),
+    [
+        ((False, False), "put __threadfence() between what a block writes and the atomic, and another"),
+        ((True, False), "another is missing behind the atomic"),
+        ((False, True), "another is missing before the atomic"),
+    ],
+)
+def test_a_last_block_is_told_which_fence_is_missing(fences: tuple[bool, bool], look: str) -> None:
+    fence = "    __threadfence();\n"
+    before, ticket, behind = solution_of("09.total").split(fence)
+    text = before + fence * fences[0] + ticket + fence * fences[1] + behind
+    (finding,) = check("09.total", text, seed=1).findings
+    assert finding.rule == "race" and look in finding.look and "use atomics" not in finding.look
+
+
+def test_what_is_worked_out_from_memory_that_nobody_wrote_is_not_called_not_written() -> None:
+    result = checked("15.3", ("        mix(a)\n", ""), ("        blur(a)\n", "        mix(a)\n        blur(a)\n"))
+    (finding,) = [found for found in result.findings if found.rule == "wrong values"]
+    assert "x[0] is nan" in finding.text and "x[0] is not written" not in finding.text

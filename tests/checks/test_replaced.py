@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from cudalab.checks.bench import Bench, agree
+from cudalab.checks.bench import Bench
+from cudalab.checks.comparison import agree
 from cudalab.checks.order import Order
 from cudalab.checks.replaced import Kept
 from cudalab.checks.streams import StreamBench

@@ -386,6 +386,11 @@ _ADVICE = {
     "levels deep does that.",
     "depth": "split the expression, or the function, into parts.",
 }
+_CACHE_HINT = re.compile(r'"[^"\n]*\b(?:prefetchu?|discard|applypriority)\.')
+_KNOWN_ADDRESS = (
+    "give this instruction an address in an array: the compiler's assembler crashes on a number that it knows, as in "
+    '"l"((char *)4096). With CuPy on a GPU it takes the notebook\'s kernel along.'
+)
 
 
 def _failure(failure: HelperFailure, limits: Limits, source: str, name: str, options: Sequence[str]) -> Exception:
@@ -402,11 +407,12 @@ def _failure(failure: HelperFailure, limits: Limits, source: str, name: str, opt
         text = _LIMIT[kind].format(
             seconds=limits.seconds, megabytes=limits.memory >> 20, ptx=limits.ptx, message=message
         )
-        diagnostic = Diagnostic(name, 0, 0, "error", text, hint=_ADVICE[kind])
+        place = _CACHE_HINT.search(source) if kind == "crash" else None
+        line = source.count("\n", 0, place.start()) + 1 if place else 0
+        diagnostic = Diagnostic(name, line, 0, "error", text, hint=_KNOWN_ADDRESS if place else _ADVICE[kind])
         limit = kind if kind in ("time", "memory", "size") else ""
-        return CompileError(
-            f"{name}: {text}", failure.log, (diagnostic,), source=source, name=name, options=options, limit=limit
-        )
+        message = diagnostic.show(source, name) if place else f"{name}: {text}"
+        return CompileError(message, failure.log, (diagnostic,), source=source, name=name, options=options, limit=limit)
     error = CompileError(f"{name}: {message}", failure.log, source=source, name=name, options=options)
     error.add_note("This is a mistake in cudalab, not in your kernel. Please report it with the source.")
     if failure.log:

@@ -105,8 +105,9 @@ class Wording:
                 "an atomic of the block's scope holds among the threads of its block, not between blocks: take one "
                 "without _block, or cuda::thread_scope_device."
             )
-        if between_blocks and has_fine_synchronisation(self._kernel.kernel):
-            return _missing_order(self._kernel.kernel)
+        ticket = _ticket(self._kernel.kernel, race) if between_blocks else None
+        if between_blocks and (ticket is not None or has_fine_synchronisation(self._kernel.kernel)):
+            return _missing_order(self._kernel.kernel, ticket)
         if between_blocks:
             return (
                 "blocks of one launch are not ordered: use atomics, give each block its own place, or use two launches."
@@ -322,8 +323,17 @@ _IN_WORDS = {
 }
 
 
-def _missing_order(kernel: Kernel) -> str:
-    """What to look at where blocks hand data over by a flag, and it is not in order."""
+def _ticket(kernel: Kernel, race: Race) -> int | None:
+    """The one atomic, if there is one, that stands between the write of a value and the read that races with it: of
+    the last block that draws a ticket, say, and reads what the others have left. Sites count in the kernel's order."""
+    writes, reads = race.sites
+    atomics = [at for at, site in enumerate(kernel.sites) if site.kind is SiteKind.ATOMIC and ordering_of(site).returns]
+    between = race.hazard == "RAW" and len(atomics) == 1 and writes < atomics[0] < reads
+    return atomics[0] if between else None
+
+
+def _missing_order(kernel: Kernel, ticket: int | None) -> str:
+    """What to look at where blocks hand data over by a flag, or by a ticket, and it is not in order."""
     orderings = [ordering_of(site) for site in kernel.sites]
     fences = [each for each in orderings if each.kind == SiteKind.FENCE]
     ordered = fences + [each for each in orderings if each.releases or each.acquires]
@@ -342,6 +352,24 @@ def _missing_order(kernel: Kernel) -> str:
         return (
             "the flag's read acquires, and no write releases: write the flag with memory_order_release, or put "
             "__threadfence() before that write."
+        )
+    places = [at for at, each in enumerate(orderings) if each.kind == SiteKind.FENCE]
+    if ticket is not None and places and all(each.kind == SiteKind.FENCE for each in ordered):
+        if max(places) < ticket:
+            return (
+                "the __threadfence() before the atomic sees to what was written; another is missing behind the atomic, "
+                "before what other blocks wrote is read."
+            )
+        if min(places) > ticket:
+            return (
+                "the __threadfence() behind the atomic sees to what is read; another is missing before the atomic, "
+                "behind what this block writes."
+            )
+    if ticket is not None:
+        return (
+            "an atomic by itself takes nothing along, and volatile accesses order nothing else: put __threadfence() "
+            "between what a block writes and the atomic, "
+            "and another between the atomic and the read of what other blocks wrote."
         )
     return (
         "a flag hands data over only with a release at its write (or __threadfence() before it) and an acquire at its "

@@ -9,6 +9,10 @@ _LOOP = "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += threads
 _LOST = {
     "a swap that may fail": "if (x[i] > *best) atomicCAS(best, *best, x[i]);",
     "a swap whose failure goes unseen": "int old = *best; if (old < x[i]) old = atomicCAS(best, old, x[i]);",
+    "a swap whose result decides nothing": "int old = atomicAdd(best, 0); if (old < x[i]"
+    ' && atomicCAS(best, old, x[i]) == n) printf("%d", n);',
+    "four swaps that may fail": "for (int k = 0, seen = atomicAdd(best, 0), old; k < 4; ++k, seen = old) "
+    "if ((old = atomicCAS(best, seen, max(seen, x[i]))) == seen) break;",
     "a look and an exchange": "int old = atomicAdd(best, 0); if (x[i] > old) atomicExch(best, x[i]);",
 }
 

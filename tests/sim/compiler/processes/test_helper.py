@@ -114,6 +114,15 @@ def test_size_limit() -> None:
     assert caught.value.limit == "size"
 
 
+def test_a_crash_of_the_assembler_at_a_cache_hint_names_its_line() -> None:
+    """ptxas dies of such an address (CUDA 13.0), and with CuPy so does the notebook's kernel."""
+    code = 'extern "C" __global__ void k(int *a)\n{\n    asm volatile("prefetch.global.L2 [%0];" :: "l"(ADDRESS));\n}\n'
+    assert compile(code.replace("ADDRESS", "a + 32")).kernels
+    with pytest.raises(CompileError, match=r"kernel\.cu:3: error: the compiler crashed") as caught:
+        compile(code.replace("ADDRESS", "(char *)4096"))
+    assert "an address in an array" in caught.value.__notes__[0]
+
+
 OTHER_BOMBS = {
     "brackets": 'extern "C" __global__ void k(int *x) { x[0] = ' + "(" * 2_000_000 + "1" + ")" * 2_000_000 + "; }",
     "braces": 'extern "C" __global__ void k(int *x) { ' + "{" * 2_000_000 + "}" * 2_000_000 + " }",
