@@ -8,9 +8,9 @@ twice and reports the second time. Given are seconds of the clock and of process
 a loaded machine stretches the first and hardly the second), and every cell that took longer than ``--slow`` seconds:
 of the clock, of processor time, and what the page said meanwhile (``cells/progress_line.py``).
 
-Memory is that of the kernel and all processes it started, pages that several share counted once (PSS, sampled every
-fifth of a second): the most of each chapter, and every cell that reached ``--large`` MB, with the processes that had
-it. The arrays of the simulated device are part of it, from when they are first written.
+Memory is that of the kernel and all processes it started, as if nothing else ran on the machine (``processes_memory``,
+sampled every fifth of a second): the most of each chapter, and every cell that reached ``--large`` MB, with the
+processes that had it. The arrays of the simulated device are part of it, from when they are first written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import argparse
 import json
 import os
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -31,13 +30,13 @@ import psutil
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
+from bench import processes_memory
 from cudalab.cells.progress_line import TARGET
 from cudalab.course import edition
 from cudalab.course.working_copy import WorkingCopy
 from cudalab.installation import lab
 
 ROOT = Path(__file__).parents[1]
-SAMPLE = 0.2  # seconds
 
 
 @dataclass
@@ -67,47 +66,6 @@ class ChapterRun:
         return max(sum(cell.memory) for cell in self.cells)
 
 
-class MemoryWatch:
-    """The most memory that a kernel and its processes have had since the last look, sampled by a thread."""
-
-    def __init__(self, kernel: psutil.Process) -> None:
-        self._kernel, self._most, self._lock = kernel, [0], threading.Lock()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(SAMPLE):
-            self._sample()
-
-    def _sample(self) -> None:
-        now = _memory(self._kernel)
-        with self._lock:
-            self._most = max(self._most, now, key=sum)
-
-    def take(self) -> list[int]:
-        """The most since the last call, the present included."""
-        self._sample()
-        with self._lock:
-            most, self._most = self._most, [0]
-        return most
-
-    def end(self) -> None:
-        self._ended.set()
-        self._thread.join()
-
-
-def _memory(kernel: psutil.Process) -> list[int]:
-    """Megabytes of a kernel and of each process that it started, the kernel's first."""
-    found = []
-    for process in (kernel, *kernel.children(recursive=True)):
-        try:
-            found.append(round(process.memory_full_info().pss / 1e6))
-        except (psutil.NoSuchProcess, psutil.AccessDenied):  # it has just ended
-            continue
-    return found
-
-
 def run_chapter(notebook: Path, environment: dict[str, str]) -> ChapterRun:
     """Run all cells of a notebook in a working copy, as its page would."""
     began = time.perf_counter()
@@ -118,7 +76,7 @@ def run_chapter(notebook: Path, environment: dict[str, str]) -> ChapterRun:
     try:
         client.wait_for_ready(timeout=120)
         kernel = psutil.Process(manager.provisioner.process.pid)  # type: ignore[union-attr]
-        watch = MemoryWatch(kernel)
+        watch = processes_memory.Watch(kernel)
         cells = list(_run_cells(notebook, client, kernel, watch))
         watch.end()
         return ChapterRun(notebook.stem, time.perf_counter() - began, _processor_time(kernel), cells)
@@ -128,7 +86,7 @@ def run_chapter(notebook: Path, environment: dict[str, str]) -> ChapterRun:
 
 
 def _run_cells(
-    notebook: Path, client: BlockingKernelClient, kernel: psutil.Process, watch: MemoryWatch
+    notebook: Path, client: BlockingKernelClient, kernel: psutil.Process, watch: processes_memory.Watch
 ) -> Iterator[CellRun]:
     for cell in nbformat.read(notebook, as_version=4).cells:
         if cell.cell_type != "code":
@@ -140,9 +98,11 @@ def _run_cells(
             if message["msg_type"] == "comm_open" and content["target_name"] == TARGET:
                 run.said.append(content["data"]["text"])
 
-        client.execute_interactive(cell.source, output_hook=hear, timeout=600)
+        reply = client.execute_interactive(cell.source, output_hook=hear, timeout=600)["content"]
+        if reply["status"] == "error" and "raises-exception" not in cell.metadata.get("tags", ()):
+            raise RuntimeError(f"{notebook.name}, cell {cell.id}: {reply['ename']}: {reply['evalue']}")
         run.seconds, run.processor = time.perf_counter() - run.seconds, _processor_time(kernel) - run.processor
-        run.memory = watch.take()
+        run.memory = [round(size / 1e6) for size in watch.take()]
         yield run
 
 

@@ -102,12 +102,13 @@ class Arena:
         self.extent = new
 
     def commit(self, offset: int, size: int) -> None:
-        """Prepare `size` bytes at `offset` for use; large ranges get huge pages, which makes first touch cheap."""
+        """Prepare `size` bytes at `offset` for use. Large ranges, which begin at a huge page, get huge pages: they make
+        the first touch cheap. The last one is for ranges alone that have three quarters of it."""
         if sys.platform == "win32":
             commit(self.base + offset, size)
-        elif size >= HUGE_PAGE // 4 and hasattr(mmap, "MADV_HUGEPAGE"):
-            first = offset // HUGE_PAGE * HUGE_PAGE
-            last = -(-(offset + size) // HUGE_PAGE) * HUGE_PAGE
+            return
+        first, last = offset // HUGE_PAGE * HUGE_PAGE, (offset + size + HUGE_PAGE // 4) // HUGE_PAGE * HUGE_PAGE
+        if last > first and hasattr(mmap, "MADV_HUGEPAGE"):
             self._advise(mmap.MADV_HUGEPAGE, first, last - first)
 
     def discard(self, offset: int, size: int) -> None:

@@ -27,6 +27,15 @@ def shadow(memory: Memory, pointer: int, size: int) -> list[int]:
     return memory.arena.shadow[first - 1 : first + -(-size // GRANULE) + 1].tolist()
 
 
+def present_bytes(pointer: int, size: int) -> int:
+    """What a range has of the system's memory, from its first whole page on."""
+    start = -(-pointer // PAGE) * PAGE
+    pages = (pointer + size - start) // PAGE
+    present = (ctypes.c_ubyte * pages)()
+    assert ctypes.CDLL(None).mincore(ctypes.c_void_p(start), ctypes.c_size_t(pages * PAGE), present) == 0
+    return sum(page & 1 for page in present) * PAGE
+
+
 def test_pointers_are_aligned_and_memory_is_zero(memory: Memory) -> None:
     for size in (1, 4, 255, 256, 257, 4000, 1 << 20, 3 << 20):
         pointer = memory.allocate(size)
@@ -196,11 +205,15 @@ def test_large_ranges_of_zeros_take_no_memory(memory: Memory) -> None:
     pointer = memory.allocate(size)
     memory.array(pointer, size)[:] = 7
     memory.clear(pointer, size)
-    start = -(-pointer // PAGE) * PAGE
-    pages = (pointer + size - start) // PAGE
-    present = (ctypes.c_ubyte * pages)()
-    assert ctypes.CDLL(None).mincore(ctypes.c_void_p(start), ctypes.c_size_t(pages * PAGE), present) == 0
-    assert sum(page & 1 for page in present) * PAGE <= 2 * HUGE_PAGE  # what it shares with its neighbours
+    assert present_bytes(pointer, size) <= 2 * HUGE_PAGE  # what it shares with its neighbours
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems are not asked")
+@pytest.mark.parametrize("size", [1 << 20, 4 << 20, 5 << 20])
+def test_an_array_takes_what_it_fills(memory: Memory, size: int) -> None:
+    pointer = memory.allocate(size)
+    memory.array(pointer, size)[:] = 7
+    assert size <= present_bytes(pointer, 2 * HUGE_PAGE + size) + PAGE <= size + HUGE_PAGE // 4
 
 
 def test_clear_stays_inside_one_allocation(memory: Memory) -> None:
