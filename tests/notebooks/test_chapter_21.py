@@ -42,7 +42,7 @@ MUTATIONS = [
     Mutation("graph", "graph", "    enqueue_all(streams)\n", ""),
     Mutation("graph", "graph", "    graph.launch(one)\n", ""),
     Mutation("counts", "survey", "< level) + ", "<= level) + "),
-    Mutation("counts", "counts", "(1024, levels)", "(1023, levels)"),
+    Mutation("counts", "counts", "(512, levels)", "(511, levels)"),
     Mutation("beside", "beside", "    graph.launch(launching)\n", ""),
     Mutation("turns", "turns", "down(number, place, streams[place])", "down(number, 0, streams[place])"),
     Mutation("kept", "kept", "replay(turns), pictures", "None, pictures"),
