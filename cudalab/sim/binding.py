@@ -91,6 +91,13 @@ class Api(Protocol):
     def __call__(self, values: int = 0) -> Marker: ...
 
 
+def own_work() -> None:
+    """``cuda.bindings`` keeps the host longer than CuPy does with the same call: of events, streams and waits, whose
+    constants are CuPy's."""
+    here = current_device()
+    here.host_work(round(here.profile.host["bindings_call"]))
+
+
 def answering(
     success: Any,
     translate: Callable[[CudaError], Any],

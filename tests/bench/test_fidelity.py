@@ -125,6 +125,30 @@ def test_experiments_for_which_there_are_no_devices_end_with_a_sentence(capsys):
     assert "No experiment was asked for" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "within", "left_out"),
+    [
+        ("calls behind a kernel, host time: events", 0.23, ("stream.record()",)),
+        ("calls on an idle device, host time: blocking", 0.17, ("array.sum().item()",)),
+        ("calls: launches with attributes, host time", 0.20, ()),
+    ],
+)
+def test_calls_by_cupy_and_by_bindings_take_what_they_take_on_an_h200(stored, name, within, left_out):
+    """The same call takes less by CuPy than by ``cuda.bindings``, and a launch more."""
+    catalogue()
+    assert side(name) == "calibration"
+    found = Comparison({name: stored.figures[name]}, run([EXPERIMENTS[name]]))
+    errors = {variant: error for variant, error in found.errors(name).items() if variant not in left_out}
+    assert {variant: error for variant, error in errors.items() if abs(error) > within} == {}
+
+
+def test_cutting_work_into_64_chunks_costs_the_host_more_than_it_gains(stored):
+    """What CuPy does in Python for ``with stream:`` counts."""
+    name = "pipeline by number of chunks"
+    found = Comparison({name: stored.figures[name]}, run([EXPERIMENTS[name]]))
+    assert [pair for pair in found.pairs(0.10) if not pair.right] == []
+
+
 def test_a_slice_of_the_experiments_is_close_to_an_h200(stored):
     """One test, since they are run once for all that is asked of them."""
     catalogue()

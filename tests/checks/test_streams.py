@@ -310,8 +310,8 @@ def test_the_session_is_left_as_it_was(capsys):
     gc.collect()  # arrays of earlier tests
     array, free = cupy.arange(1000, dtype=np.int64), pool.free_bytes()
     pinned = cupy.cuda.alloc_pinned_memory(64)
-    clock = device.clock_ns
     with stream:
+        clock = device.clock_ns
         watched("def answer(launch, other, one, two):\n    print('seen'); x = cp.ones(10); one.use(); launch(one)\n")
         assert cupy.cuda.get_current_stream() == stream
     assert current_device() is device and device.clock_ns == clock

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from cudalab.sim.device.profile import load
+
 KB, MB = 1 << 10, 1 << 20
 LINES = 28 / 3
 """Lines that a trace follows in a step of ``calls._STEPS``, on the average, with entering and leaving functions."""
@@ -17,6 +19,11 @@ Measured = Mapping[str, float]
 def _call(name: str) -> Callable[[Measured], float]:
     """ns of one call."""
     return lambda found: (found[name] - found["call nothing"]) * 1000
+
+
+def _by_bindings(name: str) -> Callable[[Measured], float]:
+    """ns of one call by CuPy, of which ``cuda.bindings`` was measured."""
+    return lambda found: _call(name)(found) - load().host["bindings_call"]
 
 
 def _each(name: str) -> Callable[[Measured], float]:
@@ -44,12 +51,12 @@ HOST: dict[str, Callable[[Measured], float]] = {
     "memcpy_async": _call("call h2d 1 MB"),
     "memcpy_device": _call("call d2d asynchronous"),
     "memset": _call("call memset"),
-    "event_record": _call("call record"),
-    "event_query": _call("call query event"),
+    "event_record": _by_bindings("call record"),
+    "event_query": _by_bindings("call query event"),
     "event_elapsed": _call("call elapsed"),
-    "stream_query": _call("call query stream"),
-    "stream_wait_event": _call("call wait event"),
-    "synchronize": _call("call synchronize stream"),
+    "stream_query": _by_bindings("call query stream"),
+    "stream_wait_event": _by_bindings("call wait event"),
+    "synchronize": _by_bindings("call synchronize stream"),
     "query": _call("call last error"),
     "staging_start": _call("call pageable h2d 4"),
     "memset_kernel": _more("call memset 64 KB", "call memset"),

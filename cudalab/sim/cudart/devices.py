@@ -9,7 +9,7 @@ from typing import Any
 from cuda.bindings import runtime
 from cuda.bindings.runtime import cudaDeviceProp, cudaError_t, cudaFuncCache, cudaLimit
 
-from cudalab.sim.binding import enumerator, known_device, signed, size_t, unsigned
+from cudalab.sim.binding import enumerator, known_device, own_work, signed, size_t, unsigned
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import CudaError, current_device
 
@@ -97,6 +97,7 @@ def cudaDeviceReset() -> None:
 
 @api()
 def cudaDeviceSynchronize() -> None:
+    own_work()
     current_device().synchronize()
 
 

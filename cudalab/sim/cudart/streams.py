@@ -6,7 +6,7 @@ from typing import Any
 
 from cuda.bindings.runtime import cudaError_t, cudaEvent_t, cudaStream_t
 
-from cudalab.sim.binding import add_callback, handle, launch_host_function, signed, stream_handle, unsigned
+from cudalab.sim.binding import add_callback, handle, launch_host_function, own_work, signed, stream_handle, unsigned
 from cudalab.sim.cudart.answer import api
 from cudalab.sim.device import CudaError, current_device
 
@@ -33,17 +33,20 @@ def cudaStreamDestroy(stream: Any) -> None:
 
 @api()
 def cudaStreamSynchronize(stream: Any) -> None:
+    own_work()
     current_device().stream_synchronize(stream_handle(stream))
 
 
 @api()
 def cudaStreamQuery(stream: Any) -> None:
+    own_work()
     if not current_device().stream_query(stream_handle(stream)):
         raise CudaError(cudaError_t.cudaErrorNotReady)
 
 
 @api()
 def cudaStreamWaitEvent(stream: Any, event: Any, flags: Any) -> None:
+    own_work()
     current_device().stream_wait_event(stream_handle(stream), handle(event), unsigned(flags))
 
 
@@ -94,22 +97,26 @@ def cudaEventDestroy(event: Any) -> None:
 
 @api()
 def cudaEventRecord(event: Any, stream: Any) -> None:
+    own_work()
     current_device().event_record(handle(event), stream_handle(stream))
 
 
 @api()
 def cudaEventRecordWithFlags(event: Any, stream: Any, flags: Any) -> None:
+    own_work()
     current_device().event_record(handle(event), stream_handle(stream), unsigned(flags))
 
 
 @api()
 def cudaEventQuery(event: Any) -> None:
+    own_work()
     if not current_device().event_query(handle(event)):
         raise CudaError(cudaError_t.cudaErrorNotReady)
 
 
 @api()
 def cudaEventSynchronize(event: Any) -> None:
+    own_work()
     current_device().event_synchronize(handle(event))
 
 

@@ -25,6 +25,7 @@ from cudalab.sim.binding import (
     enumerator,
     handle,
     known_device,
+    own_work,
     signed,
     size_t,
     stream_handle,
@@ -234,6 +235,7 @@ def cuMemcpyPeerAsync(
 
 @api()
 def cuCtxSynchronize() -> None:
+    own_work()
     current_device().synchronize()
 
 

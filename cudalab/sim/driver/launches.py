@@ -164,8 +164,8 @@ def _launch(
     kernel = device.function_info(function).kernel
     args = _pack(kernel, parameters)
     queue = stream_handle(stream)
-    optional = () if cluster is None and attributes is None else (cluster, attributes)
-    device.launch(function, (gx, gy, gz), (bx, by, bz), args, unsigned(shared), queue, cooperative, *optional)
+    places = (gx, gy, gz), (bx, by, bz)
+    device.launch(function, *places, args, unsigned(shared), queue, cooperative, cluster, attributes, by_bindings=True)
 
 
 def _pack(kernel: Kernel, parameters: Any) -> bytes:

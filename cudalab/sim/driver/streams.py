@@ -17,7 +17,17 @@ from cuda.bindings.driver import (
     CUsynchronizationPolicy,
 )
 
-from cudalab.sim.binding import add_callback, enumerator, handle, signed, size_t, stream_handle, struct, unsigned
+from cudalab.sim.binding import (
+    add_callback,
+    enumerator,
+    handle,
+    own_work,
+    signed,
+    size_t,
+    stream_handle,
+    struct,
+    unsigned,
+)
 from cudalab.sim.cudart.stream_attributes import fill, numbers_of
 from cudalab.sim.device import current_device
 from cudalab.sim.driver.answer import api, failed
@@ -41,17 +51,20 @@ def cuStreamDestroy(hStream: Any) -> None:
 
 @api()
 def cuStreamSynchronize(hStream: Any) -> None:
+    own_work()
     current_device().stream_synchronize(stream_handle(hStream))
 
 
 @api()
 def cuStreamQuery(hStream: Any) -> None:
+    own_work()
     if not current_device().stream_query(stream_handle(hStream)):
         raise failed(CUresult.CUDA_ERROR_NOT_READY, "")
 
 
 @api()
 def cuStreamWaitEvent(hStream: Any, hEvent: Any, Flags: Any) -> None:
+    own_work()
     current_device().stream_wait_event(stream_handle(hStream), handle(hEvent), unsigned(Flags))
 
 
@@ -159,22 +172,26 @@ def cuEventDestroy(hEvent: Any) -> None:
 
 @api()
 def cuEventRecord(hEvent: Any, hStream: Any) -> None:
+    own_work()
     current_device().event_record(handle(hEvent), stream_handle(hStream))
 
 
 @api()
 def cuEventRecordWithFlags(hEvent: Any, hStream: Any, flags: Any) -> None:
+    own_work()
     current_device().event_record(handle(hEvent), stream_handle(hStream), unsigned(flags))
 
 
 @api()
 def cuEventQuery(hEvent: Any) -> None:
+    own_work()
     if not current_device().event_query(handle(hEvent)):
         raise failed(CUresult.CUDA_ERROR_NOT_READY, "")
 
 
 @api()
 def cuEventSynchronize(hEvent: Any) -> None:
+    own_work()
     current_device().event_synchronize(handle(hEvent))
 
 

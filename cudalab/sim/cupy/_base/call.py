@@ -53,7 +53,8 @@ def runtime_call(function: Callable[..., Result], *arguments: Any) -> Result:
 
 
 def own_work(constant: str) -> None:
-    """CuPy itself keeps the host, beside the calls that it makes, for a time of the profile's ``host`` part."""
+    """CuPy itself keeps the host, beside the calls that it makes or without one, for a time of the profile's ``host``
+    part."""
     here = device()
     runtime_call(here.host_work, round(here.profile.host[constant]))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cudalab.sim.cupy._base.call import device
+from cudalab.sim.cupy._base.call import device, own_work
 from cudalab.sim.cupy._core import layout, types
 from cudalab.sim.cupy._core.array import copy_elements, define, ndarray, order_char, required
 from cudalab.sim.cupy._core.joining import stack
@@ -121,6 +121,7 @@ def _upload(target: ndarray, host: np.ndarray, order: str) -> None:
         target.data.copy_from_host_async(host.ctypes.data, target.nbytes, stream)
         pinned_memory.keep_until(stream.record(), host)
         return
+    own_work("array_from_host")
     staging = pinned_memory.alloc_pinned_memory(target.nbytes)
     staged = np.frombuffer(staging, host.dtype, host.size).reshape(host.shape, order=order)  # type: ignore[call-overload]
     staged[...] = host

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cudalab.sim.cupy._base.call import own_work
 from cudalab.sim.cupy._core import layout, types
 from cudalab.sim.cupy._core.array import copy_elements, define, ndarray, view_shaped
 from cudalab.sim.cupy._core.creation import asarray
@@ -25,6 +26,7 @@ def getitem(a: ndarray, key: Any) -> ndarray:
     """``a[key]``."""
     parts = _parts(a, key)
     if not any(isinstance(part, (ndarray, bool)) for part in parts):
+        own_work("array_view")
         return _view(a, parts)
     parts = _without_masks(parts)
     a, parts = _apply_basic(a, parts)

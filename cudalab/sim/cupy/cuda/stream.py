@@ -76,6 +76,7 @@ class Event:
             raise ValueError("Timing must be disabled for interprocess events")
         flags = _BLOCKING_SYNC * bool(block) | _DISABLE_TIMING * bool(disable_timing)
         self._epoch = epoch()
+        own_work("event_object")
         self.ptr = runtime.eventCreateWithFlags(flags | _INTERPROCESS * bool(interprocess))
 
     def __del__(self, _over: list[bool] = shutting_down) -> None:
@@ -177,6 +178,7 @@ class _BaseStream:
         return f"<{type(self).__name__} {self.ptr} (device {self.device_id})>"
 
     def __enter__(self) -> _BaseStream:
+        own_work("stream_block")
         device = self._checked_device()
         _current.stack.append((device, _current.streams[device]))
         _current.streams[device] = self
@@ -284,6 +286,7 @@ class Stream(_BaseStream):
             super().__init__(_PER_THREAD, -1)
         else:
             self._epoch = epoch()  # the default streams are made at import, before anybody has chosen a device
+            own_work("stream_object")
             pointer = runtime.streamCreateWithPriority(int(bool(non_blocking)), priority or 0)
             super().__init__(pointer, runtime.getDevice())
 

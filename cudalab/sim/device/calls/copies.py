@@ -248,13 +248,13 @@ class CopyCalls(CallGroup):
         self, name: str, stream: Stream, dst: CopyRegion, src: CopyRegion, dst_kind: str, asynchronous: bool
     ) -> None:
         self.state.spend(self.state.profile.host["memcpy_async"])
-        duration = transfers.bus_copy(self.state.profile, src.bytes, "d2h")
         if dst_kind == "pinned":
+            duration = transfers.bus_copy(self.state.profile, src.bytes, "d2h")
             copy = self._issue_copy(f"{name} D2H", stream, dst, src, "d2h", duration)
             if not asynchronous:
                 self.state.wait(copy)
             return
-        duration = max(duration, transfers.staged_copy(self.state.profile, src.bytes, "d2h"))
+        duration = transfers.staged_copy(self.state.profile, src.bytes, "d2h")
         self.state.wait(self._issue_copy(f"{name} D2H pageable", stream, dst, src, "d2h", duration))
 
     def _issue_copy(

@@ -278,9 +278,11 @@ class KernelCalls(CallGroup):
         cooperative: bool = False,
         cluster: Dim3 | None = None,
         attributes: LaunchAttributes | None = None,
+        by_bindings: bool = False,
     ) -> None:
         """Enqueue a kernel. ``args`` is the parameter buffer laid out by ``Kernel.parameters``. ``cluster``: blocks of
         a cluster; without it as the kernel says. The grid of a kernel with ``__block_size__`` counts clusters.
+        ``by_bindings``: ``cuda.bindings`` makes the call, which keeps the host for another time than CuPy's does.
 
         What is wrong with the configuration is raised here, with the code that ``cuLaunchKernel`` gives. What goes
         wrong in the kernel surfaces at a later call.
@@ -288,7 +290,8 @@ class KernelCalls(CallGroup):
         kernel = self._function(function)
         host = self.state.profile.host
         queue = self.state.scheduler.streams.find(stream)
-        time = host["launch"] if queue.capture is None else host["capture_launch"]
+        plain = host["launch_bindings" if by_bindings else "launch"]
+        time = plain if queue.capture is None else host["capture_launch"]
         self.state.spend(time + len(kernel.kernel.parameters) * host["launch_argument"])
         self.state.flush_prints()
         self._check_device(kernel, queue)

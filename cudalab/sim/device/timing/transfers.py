@@ -31,7 +31,8 @@ def staged_copy(profile: Profile, size: int, direction: str) -> int:
     memory. Host and bus work side by side, but for the first piece."""
     host, bus, first = profile.host, profile.device["bus_byte"], min(size, profile.host["staging_piece"])
     if direction == "d2h":
-        return round(size * max(host["staging_out_byte"], bus) + first * host["staging_out_first"])
+        start = profile.device["copy_d2h_start"] + host["staging_out_start"]
+        return round(start + size * max(host["staging_out_byte"], bus) + first * host["staging_out_first"])
     return round(size * max(host["staging_byte"], bus) + first * min(host["staging_byte"], bus))
 
 

@@ -50,10 +50,10 @@ CALLS: dict[tuple[str, str], Callable[[Calls], object]] = {
     ("copies", "cudaMemcpyAsync on device, 65536"): lambda on: on.copy(on.memory, on.memory + 64 * KB, D2D),
     ("copies", "cudaMemsetAsync, 4"): lambda on: on.device.memset(on.memory, 0, 4, on.stream, True),
     ("copies", "cudaMemsetAsync, 65536"): lambda on: on.device.memset(on.memory, 0, 64 * KB, on.stream, True),
-    ("events", "cudaEventRecord"): lambda on: on.device.event_record(on.device.event_create(), on.stream),
-    ("events", "cudaEventQuery"): lambda on: on.device.event_query(on.event),
+    ("events", "event.record(stream)"): lambda on: on.device.event_record(on.device.event_create(), on.stream),
+    ("events", "event.done"): lambda on: on.device.event_query(on.event),
     ("events", "cudaEventElapsedTime"): lambda on: on.device.event_elapsed(on.event, on.event),
-    ("events", "cudaStreamQuery"): lambda on: on.device.stream_query(on.stream),
+    ("events", "stream.done"): lambda on: on.device.stream_query(on.stream),
     ("events", "cudaEventCreate and Destroy"): Calls.made_event,
     ("events", "cudaStreamCreate and Destroy"): Calls.made_stream,
 }
@@ -69,7 +69,7 @@ def test_a_call_takes_what_it_takes_on_an_h200(device: Device, family: str, call
     before = device.clock_ns
     CALLS[family, call](on)
     took = (device.clock_ns - before) / 1000
-    if call == "cudaEventRecord":
+    if call == "event.record(stream)":
         took -= device.profile.host["event_create"] / 1000
     assert took == pytest.approx(everything().figures[name][call], rel=0.2)
 
