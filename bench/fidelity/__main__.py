@@ -107,7 +107,7 @@ def compare(
         ours = run(experiments, lambda line: print(line, file=sys.stderr))
         if modelled is not None:
             modelled.write_text(json.dumps(ours, indent=1) + "\n", encoding="utf-8")
-    found = comparison.common(sound(stored.figures), ours)
+    found = comparison.common(sound(stored.figures), ours, stored.spreads)
     if not found.names():
         print(nothing_in_common(experiments, ours), file=sys.stderr)
         return 1

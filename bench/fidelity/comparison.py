@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from bench.fidelity.experiment import EXPERIMENTS, Side, side
@@ -28,16 +28,19 @@ class Pair:
     """How much longer the slower one takes on the GPU, as a part of the faster."""
     right: bool
     """Does the model put them in the same order?"""
+    settled: bool = True
+    """Do the GPU's own runs settle the order? They do where the ranges of the two, laid around their medians, do not
+    overlap; also where the ranges are not known."""
 
 
-def common(measured: Figures, modelled: Figures) -> Comparison:
+def common(measured: Figures, modelled: Figures, spreads: Figures | None = None) -> Comparison:
     """Of the experiments and variants that both have."""
     both = {
         name: {variant: time for variant, time in each.items() if variant in modelled[name]}
         for name, each in measured.items()
         if name in modelled
     }
-    return Comparison({name: each for name, each in both.items() if each}, modelled)
+    return Comparison({name: each for name, each in both.items() if each}, modelled, spreads or {})
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class Comparison:
 
     measured: Figures
     modelled: Figures
+    spreads: Figures = field(default_factory=dict)
+    """Of measured figures: the slowest run less the fastest, over the median."""
 
     def errors(self, experiment: str) -> dict[str, float]:
         """Modelled over measured time less one, by variant."""
@@ -69,8 +74,8 @@ class Comparison:
 
     def of(self, topic: str) -> Comparison:
         """The experiments of one topic alone."""
-        return Comparison(
-            {name: self.measured[name] for name in self.names() if EXPERIMENTS[name].topic == topic}, self.modelled
+        return replace(
+            self, measured={name: self.measured[name] for name in self.names() if EXPERIMENTS[name].topic == topic}
         )
 
     def pairs(self, least: float, half: Side | None = None) -> list[Pair]:
@@ -81,8 +86,13 @@ class Comparison:
                 (faster, low), (slower, high) = sorted((one, other), key=lambda entry: entry[1])
                 if high / low - 1.0 > least:
                     right = self.modelled[name][slower] > self.modelled[name][faster]
-                    found.append(Pair(name, faster, slower, high / low - 1.0, right))
+                    settled = high - low > (self._range(name, faster) + self._range(name, slower)) / 2
+                    found.append(Pair(name, faster, slower, high / low - 1.0, right, settled))
         return found
+
+    def _range(self, name: str, variant: str) -> float:
+        """Microseconds between the fastest and the slowest run."""
+        return self.measured[name][variant] * self.spreads.get(name, {}).get(variant, 0.0)
 
 
 def share_right(pairs: Iterable[Pair]) -> float:
@@ -120,6 +130,10 @@ def summary(comparison: Comparison) -> str:
         asked[f"pairs over {CLEAR:.0%} apart in the wrong order, none"].append(
             _verdict(f"{clear} of {clear_pairs}", not clear)
         )
+        settled, settled_pairs = wrong_of(pair for pair in comparison.pairs(VISIBLE, half) if pair.settled)
+        asked[f"pairs over {VISIBLE:.0%} apart that the GPU's own runs settle, in the wrong order"].append(
+            f"{settled} of {settled_pairs}"
+        )
     rows += [f"| {label} | {' | '.join(cells)} |" for label, cells in asked.items()]
     return "\n".join(rows)
 
@@ -154,11 +168,14 @@ def by_topic(comparison: Comparison) -> str:
 
 def wrong_pairs(comparison: Comparison, half: Side | None = None) -> str:
     """Every pair in the wrong order that differs visibly, as Markdown."""
-    lines = ["| experiment | half | faster on the GPU | slower | differ by |", "| --- | --- | --- | --- | ---: |"]
+    lines = [
+        "| experiment | half | faster on the GPU | slower | differ by | settled by its runs |",
+        "| --- | --- | --- | --- | ---: | --- |",
+    ]
     for pair in comparison.pairs(VISIBLE, half):
         if not pair.right:
             cells = (pair.experiment, side(pair.experiment), pair.faster, pair.slower, f"{pair.difference:.0%}")
-            lines.append(f"| {' | '.join(cells)} |")
+            lines.append(f"| {' | '.join(cells)} | {'yes' if pair.settled else 'no'} |")
     return "\n".join(lines)
 
 
