@@ -5,8 +5,10 @@ constants in this file. Every structure is a ``ctypes.Structure``, from which th
 
 Addresses
     A global-memory pointer is the address of the byte in this process, inside the *arena* that ``machine.memory``
-    reserves. Shared and local memory have windows at low generic addresses, where the arena never lies; behind that of
-    the block's shared memory are those of the blocks of its cluster, by rank. Within ``.shared`` and ``.local`` PTX
+    reserves. Shared and local memory have windows at low generic addresses, where the arena never lies (nor the host's
+    memory, but for the heap of a Python that is no position-independent executable: such memory cannot be registered,
+    and a kernel that is handed it is told what it is where it goes beyond its shared memory); behind that of the
+    block's shared memory are those of the blocks of its cluster, by rank. Within ``.shared`` and ``.local`` PTX
     addresses are offsets. Addresses of device functions are numbers in a place of their own, ``FUNCTION_WINDOW``, where
     no memory is. Kernel parameters whose address is taken are read through ``PARAM_WINDOW``.
 
@@ -36,6 +38,7 @@ FUNCTION_WINDOW = LOCAL_WINDOW + WINDOW_SIZE
 FUNCTION_STEP = 16  # between the addresses of two functions
 PARAM_WINDOW = FUNCTION_WINDOW + WINDOW_SIZE
 GRID_WINDOW = PARAM_WINDOW + WINDOW_SIZE  # workspace of the barrier of a cooperative launch
+WINDOWS_END = GRID_WINDOW + WINDOW_SIZE
 GRID_WORKSPACE_BYTES = 256
 RESERVED_SHARED_BYTES = 1024  # of each block's shared memory, for the system
 RESERVED_SHARED = WINDOW_SIZE - RESERVED_SHARED_BYTES  # their address in shared memory

@@ -127,7 +127,6 @@ def _note(attribute: CUlaunchAttribute, wanted: LaunchAttributes) -> None:
     elif kind == _ID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
         event = value.programmaticEvent
         wanted.event, wanted.event_flags = handle(event.event), int(event.flags)
-        wanted.event_at_start = bool(event.triggerAtBlockStart)
     elif kind == _ID.CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
         wanted.completion_event = handle(value.launchCompletionEvent.event)
         wanted.completion_flags = int(value.launchCompletionEvent.flags)

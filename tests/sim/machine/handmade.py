@@ -86,7 +86,7 @@ class Block:
         c = self.context
         if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
             if address - SHARED_WINDOW + size > c.shared_size:
-                self.fault(FaultKind.OUT_OF_BOUNDS, site, thread, address, size)
+                self.fault(FaultKind.OUT_OF_BOUNDS, site, thread, address, size, root)
             return c.shared + address - SHARED_WINDOW
         if LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_SIZE:
             return c.local + thread * c.local_size + address - LOCAL_WINDOW

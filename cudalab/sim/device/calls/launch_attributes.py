@@ -39,10 +39,9 @@ class LaunchAttributes(Struct):
     updatable: int | None = None
     """Of a captured launch: may kernels update its node?"""
     event: Handle | None = None
-    """Recorded when all blocks have triggered, or started."""
+    """Recorded when the kernel has ended, whether its blocks have triggered before or not, and whatever
+    ``triggerAtBlockStart`` says: so an H200 has it."""
     event_flags: int = 0
-    event_at_start: bool = False
-    """Is that event recorded when all blocks have started?"""
     completion_event: Handle | None = None
     """Recorded when all blocks have started."""
     completion_flags: int = 0

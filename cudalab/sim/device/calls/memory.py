@@ -11,6 +11,7 @@ from __future__ import annotations
 from cuda.bindings.runtime import cudaError_t
 from msgspec import Struct
 
+from cudalab.sim.abi import SHARED_WINDOW, WINDOWS_END
 from cudalab.sim.device import host_address
 from cudalab.sim.device.calls.allocator import Allocator
 from cudalab.sim.device.calls.chunks import Chunks
@@ -193,6 +194,12 @@ class MemoryCalls(CallGroup):
             self.state.recorder.check_host(pointer, size)
         except host_address.UnmappedAddress as error:
             raise invalid_value(str(error)) from None
+        if pointer < WINDOWS_END and SHARED_WINDOW < pointer + size:
+            raise CudaError(
+                cudaError_t.cudaErrorNotSupported,
+                f"cudaHostRegister of {size} bytes at {pointer:#x}: this Python has its heap where shared memory has "
+                "its addresses here. Take an array of more than 1 MB, which lies elsewhere, or memory of cudaHostAlloc",
+            )
         try:
             self.state.memory.register(pointer, size)
         except ValueError as error:

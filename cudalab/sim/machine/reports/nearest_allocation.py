@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cudalab.sim.abi import CLUSTER_END, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WINDOW_SIZE, Space
+from cudalab.sim.abi import CLUSTER_END, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WINDOW_SIZE, WINDOWS_END, Space
 from cudalab.sim.machine.memory.allocation import GRAPH_MEMORY, NO_ACCESS, UNBACKED, AddressDescription, Allocation
+from cudalab.sim.machine.memory.host_mapping import is_mapped
 
 if TYPE_CHECKING:
     from cudalab.sim.compiler.program import Parameter, Site
@@ -99,9 +100,27 @@ def _name(parameter: Parameter) -> str:
     return f"{parameter.index + 1} ({parameter.name})" if parameter.name else str(parameter.index + 1)
 
 
+def _is_low_host_pointer(access: FailedAccess) -> bool:
+    """Was the kernel handed host memory that lies where shared and local memory have their addresses?"""
+    pointer = access.root_pointer() if access.root_parameter() is not None else None
+    return pointer is not None and SHARED_WINDOW <= pointer < WINDOWS_END and is_mapped(pointer)
+
+
+def _reach_of_device(access: FailedAccess) -> Explanation:
+    parameter, pointer = access.root_parameter(), access.root_pointer()
+    who = f" Parameter {_name(parameter)} is {pointer:#x}." if parameter and pointer is not None else ""
+    return (
+        "host pointer",
+        f"Address {access.address:#x} is host memory of this process, which the device cannot reach.{who}",
+        "copy the data to the device first (cp.asarray, cudaMemcpy), or use page-locked or managed memory.",
+    )
+
+
 def explain_access(access: FailedAccess) -> Explanation:
     """Rule, detail and advice for an access that is out of bounds."""
     address = access.address
+    if _is_low_host_pointer(access):
+        return _reach_of_device(access)
     if access.site.space == Space.LOCAL:
         return _outside_window(access, LOCAL_WINDOW, access.local_size, "local memory", "thread")
     if access.site.space == Space.SHARED or SHARED_WINDOW - BELOW <= address < SHARED_WINDOW + WINDOW_SIZE:
@@ -135,11 +154,7 @@ def explain_access(access: FailedAccess) -> Explanation:
             "make the array anew: what was on the device before cudalab.reset() is lost.",
         )
     if near.is_host and (pointer is None or access.kernel.module.memory.find(pointer) is None):
-        return (
-            "host pointer",
-            f"Address {address:#x} is host memory of this process, which the device cannot reach.{who}",
-            "copy the data to the device first (cp.asarray, cudaMemcpy), or use page-locked or managed memory.",
-        )
+        return _reach_of_device(access)
     target, distance = _intended(access, near, pointer)
     if target is None or distance > NEAR:
         tail = f" The nearest allocation, the {target.describe()}, is {distance} bytes away." if target else ""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cudalab.sim.device import CudaError, Device
 from tests.sim.device.conftest import Bench
+from tests.sim.low_memory import low_memory
 
 INVALID = cudaError_t.cudaErrorInvalidValue
 
@@ -70,6 +71,12 @@ def test_host_pointers_cannot_be_freed(device):
     array = np.zeros(16)
     assert code_of(device.free, array.ctypes.data) == INVALID
     assert code_of(device.free_host, array.ctypes.data) == INVALID
+
+
+def test_host_memory_with_addresses_of_shared_memory_is_not_registered(device):
+    with low_memory() as address, pytest.raises(CudaError, match="where shared memory has its addresses") as caught:
+        device.host_register(address, 4096)
+    assert caught.value.code == cudaError_t.cudaErrorNotSupported
 
 
 @pytest.mark.parametrize(("width", "pitch"), [(1, 512), (100, 512), (500, 512), (512, 512), (513, 1024), (4000, 4096)])

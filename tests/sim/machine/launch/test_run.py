@@ -16,6 +16,7 @@ from cudalab.sim.machine.execution import Standalone, execute
 from cudalab.sim.machine.launch.printf import ENTRY_HEADER
 from cudalab.sim.machine.launch.validation import LaunchError
 from cudalab.sim.machine.memory.allocations import Memory
+from tests.sim.low_memory import low_memory
 from tests.sim.machine.handmade import Block, make, pack, pointer, site
 
 LOAD = site(SiteKind.LOAD, line=3)
@@ -94,6 +95,13 @@ def test_host_pointer(memory: Memory) -> None:
     fault = fault_of(memory, host.ctypes.data, pack(host.ctypes.data), [pointer(0, "a")], 1)
     assert (fault.code, fault.rule) == (700, "host pointer")
     assert "copy the data to the device first" in str(fault)
+
+
+def test_host_pointer_where_shared_memory_has_its_addresses(memory: Memory) -> None:
+    with low_memory() as address:
+        fault = fault_of(memory, address + 8, pack(address), [pointer(0, "a")], 1)
+    assert (fault.code, fault.rule) == (700, "host pointer")
+    assert f"Parameter 1 (a) is {address:#x}" in str(fault)
 
 
 def test_use_after_free(memory: Memory) -> None:
