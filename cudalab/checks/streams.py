@@ -390,6 +390,11 @@ class Trial:
         return self._watch.operations
 
     @property
+    def callers(self) -> list[Operation]:
+        """All work that ``before`` and ``after`` enqueued, and the check itself, in order."""
+        return self._watch.callers
+
+    @property
     def elapsed(self) -> list[tuple[Operation, Operation, float]]:
         """Every time between two events that the function asked for: the two records, and the milliseconds."""
         records = iter([one for one in self.operations if one.kind == "record"])

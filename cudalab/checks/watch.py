@@ -42,6 +42,8 @@ class Watch(Observer):
         self.on = False
         self.calls: list[Call] = []
         self.operations: list[Operation] = []
+        self.callers: list[Operation] = []
+        """What was enqueued around the function, by its caller."""
         self.raised: list[BaseException] = []
         """What functions of the host in a stream ended with."""
         self._waited = False
@@ -52,8 +54,7 @@ class Watch(Observer):
             self.calls.append(Call(call.name, place, start, end, waited and call.name not in QUERIES))
 
     def enqueued(self, operation: Operation, waits: Sequence[tuple[Operation, str]]) -> None:
-        if self.on:
-            self.operations.append(operation)
+        (self.operations if self.on else self.callers).append(operation)
 
     def host_waited(self, operation: Operation | None) -> None:
         self._waited = True

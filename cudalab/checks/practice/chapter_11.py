@@ -130,6 +130,10 @@ def _tell(bench: StreamBench) -> None:
         if not any(one.kind == "host" for one in trial.operations):
             text = "no function of the host is in the stream"
             bench.find("correctness", "no host function", text, look="stream.launch_host_func(function, argument)")
+        kernel = next(one for one in trial.callers if one.kind == "kernel")
+        if any(one.kind == "host" and not trial.order.before(kernel, one) for one in trial.operations):
+            text = "the function is in another stream: nothing puts it behind the kernel that was there before"
+            bench.find("correctness", "another stream", text, look="the stream that the function is put into")
         bench.measure(HOST, len(trial.waits) + len(trial.polls))
 
 

@@ -17,6 +17,12 @@ WRONG = (
             "not freed", (("    ok(cudart.cudaFree(pointer))\n", ""),), "efficiency", "allocations that are not freed"
         ),
         Wrong(
+            "the host's address freed",
+            (("ok(cudart.cudaFree(pointer))", "cudart.cudaFree(back.ctypes.data)"),),
+            "efficiency",
+            "allocations that are not freed",
+        ),
+        Wrong(
             "destination and source swapped",
             (("back.ctypes.data, pointer, host", "pointer, back.ctypes.data, host"),),
             "soundness",
@@ -127,6 +133,23 @@ WRONG = (
             (("    cp.cuda.Device().synchronize()\n    begin", "    begin"),),
             "correctness",
             "wrong time",
+        ),
+        Wrong(
+            "the clock read behind the launches",
+            (
+                (
+                    "    begin = cudalab.clock()\n    work()\n",
+                    "    work()\n    begin = cudalab.clock()\n",
+                ),
+            ),
+            "correctness",
+            "wrong time",
+        ),
+        Wrong(
+            "the mean of three",
+            (("    work()\n", "    work(), work(), work()\n"), ("clock() - begin", "clock() / 3 - begin / 3")),
+            "correctness",
+            "not once",
         ),
         Wrong(
             "the waits changed places with the clock",

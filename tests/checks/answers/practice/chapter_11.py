@@ -60,6 +60,18 @@ WRONG = (
         Wrong(
             "at once", (("stream.launch_host_func(lines.append, ", "lines.append("),), "correctness", "no host function"
         ),
+        Wrong(
+            "the NULL stream",
+            (("stream.launch_host_func", "cp.cuda.Stream.null.launch_host_func"),),
+            "correctness",
+            "another stream",
+        ),
+        Wrong(
+            "a stream of its own",
+            (("stream.launch_host_func", "cp.cuda.Stream(non_blocking=True).launch_host_func"),),
+            "correctness",
+            "another stream",
+        ),
         Wrong("another word", (('"done"', '"ready"'),), "correctness", "wrong values"),
         Wrong("the host waits as well", (('"done")', '"done")\n    stream.synchronize()'),), "efficiency", _WAITS),
     ),
