@@ -9,6 +9,7 @@ from cudalab.checks.bench import KernelBench, Known
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.streams import StreamBench
 from cudalab.checks.work import (
+    ATOMICS,
     BARRIERS,
     BUSIEST,
     BUSIEST_SHARED,
@@ -220,6 +221,7 @@ BLOCK_SUMS = Exercise(
         BARRIERS.of(1, name="barriers of a warp", least=1, most=10),
         LOADED.of(),
         BUSIEST.of(),
+        ATOMICS.of(most=LANES // WARP),  # a warp's sum each
         BUSIEST_SHARED.of(most=LANES),  # a tree takes 104: two loads and a store in each of eight steps
         CONFLICTS.of(most=1),
     ),

@@ -87,10 +87,11 @@ NODE = np.dtype([("value", np.float32), ("next", np.uint64)], align=True)
 
 
 def _count_above(bench: KernelBench) -> None:
-    for size in (1, 0, 2, 3, bench.between(20, 40)):
-        values, limit = bench.random(size), np.float32(0.25)
+    limit = np.float32(0.25)
+    telling = np.array([0.5, 0.75, limit, -0.5, 0.5, 0.3], np.float32)  # each usual mistake has a count of its own
+    for size in (telling.size, 1, 0, 2, 3, bench.between(20, 40)):
+        values = telling if size == telling.size else bench.random(size)
         values[-1:] = 0.5  # the last counts
-        values[: max(0, size - 2)][:1] = limit  # what equals the limit does not
         node = np.uint64(0)
         for at in reversed(range(size)):
             made = np.array([(values[at], node)], NODE)
@@ -100,6 +101,10 @@ def _count_above(bench: KernelBench) -> None:
         above = int((values > limit).sum())
         known = (
             Known("only the first node is looked at", np.array([int((values[:1] > limit).sum())])),
+            Known(
+                "the loop ends at the first node that does not count",
+                np.array([int(np.cumprod(values > limit).sum())]),
+            ),
             Known("the last node is left out", np.array([int((values[:-1] > limit).sum())])),
             Known("all nodes are counted", np.array([size])),
             Known("a value that equals the limit is counted", np.array([int((values >= limit).sum())])),

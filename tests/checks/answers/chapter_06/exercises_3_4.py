@@ -111,6 +111,20 @@ _STEP = "        if (threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x +
 ANSWERS_06_4 = table(
     "06.4",
     Wrong(
+        "an atomic for each element",
+        (),
+        "efficiency",
+        "atomics on global memory for each block",
+        source="""
+extern "C" __global__ void block_sums(const float* x, float* sums, int n) {
+    if (threadIdx.x == 0) sums[blockIdx.x] = 0.0f;
+    __syncthreads();
+    int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n) atomicAdd(&sums[blockIdx.x], x[i]);
+}
+""",
+    ),
+    Wrong(
         "no barrier before the first step", ((_LOAD, _LOAD.replace("    __syncthreads();\n", "")),), "soundness", "race"
     ),
     Wrong("no barrier behind a step", ((_STEP, _STEP.replace("        __syncthreads();\n", "")),), "soundness", "race"),

@@ -67,6 +67,13 @@ WRONG = (
             mistake="a value that equals the limit is counted",
         ),
         Wrong(
+            "only as long as nodes count",
+            (("node != nullptr;", "node != nullptr && node->value > limit;"),),
+            "correctness",
+            "wrong values",
+            mistake="the loop ends at the first node that does not count",
+        ),
+        Wrong(
             "an empty list has a node",
             (
                 ("for (; node != nullptr; node = node->next)\n", "do {"),
