@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from threading import Thread, current_thread
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ from cudalab.sim.device import CudaError
 from cudalab.sim.device.caller import Place
 from cudalab.sim.device.declaration import Call
 from cudalab.sim.device.observer import Observer
+from cudalab.sim.device.profile import load
 from cudalab.sim.names import NAMES
 
 _T = TypeVar("_T")
@@ -63,10 +65,41 @@ IN_VAIN = Gate(
 KEPT = Gate("allocations and streams left", most=0, look="set the device up with a call that has no other effect")
 
 
+def three_devices(bench: StreamBench, needed: float) -> contextlib.AbstractContextManager[Trial]:
+    """A case with device 0, one of twice its memory, and one of four times; ``needed`` as a share of device 0's."""
+    machine = load("h200-x2")
+    memory = int(machine.properties["totalGlobalMem"])
+    larger = {number: {"totalGlobalMem": memory << number} for number in (1, 2)}
+    text = f"three devices, the next of twice the memory; needed is {needed:g} times that of device 0"
+    return bench.case(text, profile=replace(machine, devices=3, differing=larger))
+
+
+def expect_device(bench: StreamBench, trial: Trial, wanted: int | None) -> None:
+    """A finding where the function did not return ``wanted``, the number of the first device that has enough."""
+    if trial.value == wanted and not isinstance(trial.value, bool):
+        return
+    right = (
+        "None is right, for no device has as much" if wanted is None else f"{wanted} is right, the first that has it"
+    )
+    bench.find(
+        "correctness",
+        "wrong values",
+        f"the function returned {trial.value!r}; {right}",
+        look="totalGlobalMem of each device's properties, from device 0 on: as many bytes as are needed are enough",
+    )
+
+
+def expect_current(bench: StreamBench) -> None:
+    """A finding: the device that the function set up is not current."""
+    text = "the device is set up, and not current in the thread that called the function"
+    bench.find("correctness", "not current", text, look="cudaSetDevice(number): cudaInitDevice sets up only")
+
+
 def _open_device(bench: StreamBench) -> None:
-    for share, wanted in ((bench.between(10, 90) / 100, 0), (1.0, 0), (bench.between(101, 300) / 100, None)):
-        with bench.case(f"{share:g} of the memory of device 0 is needed") as trial:
-            trial.call(int(share * int(trial.device.properties["totalGlobalMem"])), fresh=True)
+    shares = (bench.between(10, 90) / 100, 1.0, bench.between(101, 200) / 100, bench.between(201, 400) / 100)
+    for needed, wanted in (*zip(shares, (0, 0, 1, 2), strict=True), (bench.between(401, 700) / 100, None)):
+        with three_devices(bench, needed) as trial:
+            trial.call(int(needed * int(trial.device.properties["totalGlobalMem"])), fresh=True)
             _opened(bench, trial, wanted)
     with bench.case("a device that was reset after a kernel had broken it") as trial:
         _lose(trial)
@@ -84,22 +117,18 @@ def _open_device(bench: StreamBench) -> None:
 
 
 def _opened(bench: StreamBench, trial: Trial, wanted: int | None) -> None:
-    if trial.value != wanted or isinstance(trial.value, bool):
-        bench.find(
-            "correctness",
-            "wrong values",
-            f"the function returned {trial.value!r}; {wanted!r} is right, for there is one device",
-            look="the field totalGlobalMem of the properties, in bytes",
-        )
-    elif wanted is not None and not trial.set_up:
-        bench.find(
-            "correctness",
-            "not set up",
-            "the device is not set up when the function returns",
-            look="cudaSetDevice(number), and what it returns",
-        )
-    if wanted is None:
-        bench.measure(IN_VAIN, int(trial.set_up))
+    expect_device(bench, trial, wanted)
+    if wanted is not None and trial.value == wanted:
+        if wanted not in trial.set_up:
+            bench.find(
+                "correctness",
+                "not set up",
+                f"device {wanted} is not set up when the function returns",
+                look="cudaSetDevice(number), and what it returns",
+            )
+        elif trial.current != wanted:
+            expect_current(bench)
+    bench.measure(IN_VAIN, len(set(trial.set_up) - {wanted}))
     bench.measure(KEPT, sum(trial.left))
 
 

@@ -179,8 +179,10 @@ class Trial:
         self.device = device
         self.value: Any = None
         """What the function returned."""
-        self.set_up = False
-        """Had the device its primary context when the function returned?"""
+        self.set_up: list[int] = []
+        """The devices that had their primary contexts when the function returned."""
+        self.current: int | None = None
+        """The device whose context was current then, in the thread that called it."""
         self._watch = Watch()
         self.order = Order()
         """Which work comes before which, and which the host knows to be done."""
@@ -280,7 +282,9 @@ class Trial:
                     for _ in range(times):
                         self.value = function(*arguments) if around is None else around(function)
                     self._watch.on = False
-                self.set_up = self.device.contexts[0].active
+                contexts = self.device.contexts
+                self.set_up = [one.number for one in contexts.all if one.active]
+                self.current = next((one.number for one in contexts.all if one.handle == contexts.current), None)
                 if after is not None:
                     after()
                 with contextlib.suppress(*expected):

@@ -10,6 +10,7 @@ import numpy as np
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.checks.bench import Known
+from cudalab.checks.chapter_03 import expect_current, expect_device, three_devices
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.streams import StreamBench, Trial
 from cudalab.sim.device.error import CudaError
@@ -60,12 +61,10 @@ def _is_code(bench: StreamBench, value: object) -> None:
 
 
 def _pick(bench: StreamBench) -> None:
-    for share, wanted in ((0.25, 0), (1.0, 0), (1.5, None)):
-        with bench.case(f"{share:g} of the memory of device 0") as trial:
-            trial.call(int(share * int(trial.device.properties["totalGlobalMem"])), fresh=True)
-            if trial.value != wanted or isinstance(trial.value, bool):
-                text = f"the function returned {trial.value!r}; {wanted!r} is right, for there is one device"
-                bench.find("correctness", "wrong values", text, look="the field totalGlobalMem of the properties")
+    for needed, wanted in ((0.25, 0), (1.0, 0), (1.5, 1), (3.0, 2), (5.0, None)):
+        with three_devices(bench, needed) as trial:
+            trial.call(int(needed * int(trial.device.properties["totalGlobalMem"])), fresh=True)
+            expect_device(bench, trial, wanted)
             if trial.set_up:
                 text = "the function set a device up, only to look at it"
                 bench.find("correctness", "set up", text, look="cudaGetDeviceProperties needs no context")
@@ -79,6 +78,8 @@ def _use(bench: StreamBench) -> None:
         trial.call(0, fresh=True)
         if not trial.set_up:
             bench.find("correctness", "not set up", "device 0 is not set up", look="cudaSetDevice(number)")
+        elif trial.current is None:
+            expect_current(bench)
     missing = bench.between(1, 9)
     with bench.case(f"device {missing}, which does not exist") as trial:
         _expect_raised(bench, trial, missing, "cudaErrorInvalidDevice")
@@ -160,8 +161,9 @@ def _call_time(bench: StreamBench) -> None:
                 text = f"call() was made {len(made)} times; it may be made only once"
                 bench.find("correctness", "wrong calls", text, look="a call without effect for the setting up")
             initialize = trial.device.profile.host["initialize"] / 1000
+            look = "what is called before the clock is read for the first time; and which clock: cudalab.clock(), in µs"
             known = (Known("the setting up is in the time", np.asarray(initialize + microseconds)),)
-            trial.expect_value(float(microseconds), tolerance=0.05, known=known, look="what stands before the clock")
+            trial.expect_value(float(microseconds), tolerance=0.05, known=known, look=look)
 
 
 EXERCISES = (

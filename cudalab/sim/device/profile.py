@@ -73,6 +73,9 @@ class Profile:
     constants ``peer_…`` and ``memcpy_peer…``."""
     host_constants: Mapping[str, Constant]
     device_constants: Mapping[str, Constant]
+    differing: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    """By number: properties in which another device is not like device 0. It holds for what the device says of itself;
+    its times are those of device 0."""
     host: Mapping[str, float] = field(init=False)
     """What calls cost the host: values of ``host_constants``."""
     device: Mapping[str, float] = field(init=False)
@@ -93,13 +96,14 @@ class Profile:
         return DeviceLimits.of(self.properties, self.sm, clock_mhz, in_kernel_latencies(self.device))
 
     def properties_of(self, number: int) -> Mapping[str, Any]:
-        """The properties of the device with that number: each has a bus and an identifier of its own."""
+        """The properties of the device with that number: each has a bus and an identifier of its own, and what
+        ``differing`` has for it."""
         if not number:
             return self.properties
         identifier = bytearray.fromhex(self.properties["uuid"])
         identifier[-1] = (identifier[-1] + number) & 0xFF
         bus = self.properties["pciBusID"] + number
-        return {**self.properties, "pciBusID": bus, "uuid": identifier.hex()}
+        return {**self.properties, "pciBusID": bus, "uuid": identifier.hex(), **self.differing.get(number, {})}
 
     def attribute(self, name: str) -> int:
         return int(self.attributes[name])

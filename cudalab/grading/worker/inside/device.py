@@ -41,7 +41,9 @@ class _Contexts:
     """Asks the grader which contexts are current."""
 
     def __init__(self, ask: Callable[..., Any], devices: int) -> None:
-        self._ask, self._devices = ask, devices
+        self._ask, self._several = ask, devices > 1
+        self.answers = False
+        """Does the grader answer? It does from when the device is set up; until then device 0 is meant."""
 
     def __getitem__(self, number: int) -> _Context:
         handle, active = self._ask("context_of", number)
@@ -49,7 +51,7 @@ class _Contexts:
 
     @property
     def number(self) -> int:
-        return self._ask("context")[0] if self._devices > 1 else 0
+        return self._ask("context")[0] if self._several and self.answers else 0
 
     @property
     def current(self) -> int:
@@ -78,7 +80,8 @@ class RemoteDevice(Device):
         self.profile = profile
         self.limits = profile.launch_limits
         self.memory = connection.memory  # type: ignore[assignment]
-        self.contexts = _Contexts(self._ask, profile.devices)  # type: ignore[assignment]
+        self.asked = _Contexts(self._ask, profile.devices)
+        self.contexts = self.asked  # type: ignore[assignment]
         self.when_free = connection.when_free
         self.check_thread = partial(self._ask, "check_thread")
         self._numbers = count()
@@ -201,4 +204,5 @@ def profile_of(text: str) -> Profile:
     data = msgspec.json.decode(text)
     for name in ("host_constants", "device_constants"):
         data[name] = {key: Constant(**value) for key, value in data[name].items()}
+    data["differing"] = {int(number): properties for number, properties in data["differing"].items()}
     return Profile(**data)

@@ -37,6 +37,7 @@ def serve(connection: socket.socket, shared: int) -> None:
         cupy.cuda.set_allocator(cupy.cuda.MemoryPool().malloc)
         pinned_memory._in_flight.clear()
         pinned_memory.set_pinned_memory_allocator(cupy.cuda.PinnedMemoryPool().malloc)
+        device.asked.answers = True
 
     def load(request: messages.Load) -> Any:
         lines = request.source.splitlines(keepends=True)

@@ -256,7 +256,7 @@ class MemoryCalls(CallGroup):
     def memory_info(self) -> tuple[int, int]:
         """``(free, total)`` in bytes. *Total* is the profile's; *free* is what can be allocated, which the host's RAM
         limits."""
-        total = int(self.state.profile.properties["totalGlobalMem"])
+        total = int(self.state.profile.properties_of(self.state.contexts.number)["totalGlobalMem"])
         return max(0, min(total, self.state.memory.capacity) - self._allocator.in_use), total
 
     @call("cudaPointerGetAttributes", "cuPointerGetAttribute", "cuPointerGetAttributes", when_lost=True)

@@ -44,6 +44,14 @@ def open_device(needed):
         return number
 """,
     ),
+    Wrong("only the first device", ((_COUNT, "(0,)"),), "correctness", "wrong values"),
+    Wrong("the last device first", ((_COUNT, f"reversed({_COUNT})"),), "correctness", "wrong values"),
+    Wrong(
+        "set up, not current",
+        (("cudaSetDevice(number)", "cudaInitDevice(number, 0, 0)"),),
+        "correctness",
+        "not current",
+    ),
     Wrong("result not checked", ((_CHECKED, ""),), "correctness", "not raised"),
     Wrong("more than needed", ((">= needed", "> needed"),), "correctness", "wrong values"),
     Wrong("never none", (("    return None", "    return 0"),), "correctness", "wrong values"),

@@ -23,6 +23,18 @@ WRONG = (
         "03.pick",
         Wrong("more than needed", ((">= needed", "> needed"),), "correctness", "wrong values"),
         Wrong("never none", (("return None", "return 0"),), "correctness", "wrong values"),
+        Wrong("only the first", (("range(cudart.cudaGetDeviceCount()[1])", "(0,)"),), "correctness", "wrong values"),
+        Wrong(
+            "the largest",
+            (),
+            "correctness",
+            "wrong values",
+            source="""
+def pick_device(needed):
+    found = [cudart.cudaGetDeviceProperties(one)[1].totalGlobalMem for one in range(cudart.cudaGetDeviceCount()[1])]
+    return found.index(max(found)) if max(found) >= needed else None
+""",
+        ),
         Wrong(
             "sets each up",
             (("        if cudart", "        cudart.cudaSetDevice(number)\n        if cudart"),),
@@ -37,6 +49,12 @@ WRONG = (
             "returns the name", (("raise RuntimeError(error.name)", "return error.name"),), "correctness", "not raised"
         ),
         Wrong("any error", (("error.name", "'no device'"),), "correctness", "not raised"),
+        Wrong(
+            "set up, not current",
+            (("cudaSetDevice(number)", "cudaInitDevice(number, 0, 0)"),),
+            "correctness",
+            "not current",
+        ),
         Wrong(
             "asks how many there are",
             (),
