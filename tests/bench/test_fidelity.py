@@ -146,10 +146,13 @@ def test_experiments_for_which_there_are_no_devices_end_with_a_sentence(capsys):
         ("calls behind a kernel, host time: events", 0.23, ("stream.record()",)),
         ("calls on an idle device, host time: blocking", 0.17, ("array.sum().item()",)),
         ("calls: launches with attributes, host time", 0.20, ()),
+        ("short copies and memsets between events", 0.14, ()),
+        ("graphs, chain: instantiation, host time", 0.13, ()),
     ],
 )
-def test_calls_by_cupy_and_by_bindings_take_what_they_take_on_an_h200(stored, name, within, left_out):
-    """The same call takes less by CuPy than by ``cuda.bindings``, and a launch more."""
+def test_experiments_that_constants_come_from_are_close_to_an_h200(stored, name, within, left_out):
+    """The same call takes less by CuPy than by ``cuda.bindings``, and a launch more; copies wait for their engine, and
+    graphs of many nodes take longer for each."""
     catalogue()
     assert side(name) == "calibration"
     found = Comparison({name: stored.figures[name]}, run([EXPERIMENTS[name]]))

@@ -101,6 +101,18 @@ def test_peer_copies_take_the_time_of_their_way(access, least, most):
     assert least < size / (end - start) < most
 
 
+@pytest.mark.parametrize(("size", "measured"), [(4 << 10, 17.8), (64 << 10, 26.9), (MB, 58.5)])
+def test_a_small_copy_that_is_staged_takes_what_it_takes_on_two_h200(size, measured):
+    """Between events, which add 1.3 us."""
+    machine = Device("h200-x2", record=True)
+    here, there = memory_on(machine, 0), memory_on(machine, 1)
+    machine.set_device(0)
+    machine.memcpy_peer(there, 1, here, 0, size)
+    machine.synchronize()
+    ((start, end),) = spans(machine, "copy")
+    assert (end - start) / 1000 + 1.3 == pytest.approx(measured, rel=0.11)
+
+
 def launch(source: int, destination: int) -> None:
     cp.RawKernel(ADD_ONE, "add_one")((1,), (32,), (np.uint64(source), np.uint64(destination)))
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from cudalab.sim.abi import WARP
 from cudalab.sim.device.profile import Profile
 
+_STAGED_FIRST = 64 << 10
+"""Bytes of a copy that is staged through the host's memory, each of which takes longer than the further ones."""
+
 
 def bus_copy(profile: Profile, size: int, direction: str) -> int:
     """ns of a copy between page-locked host memory and the device; ``direction`` is ``h2d`` or ``d2h``."""
@@ -16,7 +19,8 @@ def peer_copy(profile: Profile, size: int, *, access: bool, pull: bool) -> int:
     otherwise staged through the host's. ``pull``: in a stream of the destination, which takes longer to start."""
     c = profile.device
     if not access:
-        return round(c["peer_staged_start"] + size * c["peer_staged_byte"])
+        first = min(size, _STAGED_FIRST) * c["peer_staged_first"]
+        return round(c["peer_staged_start"] + first + size * c["peer_staged_byte"])
     return round(c["peer_pull_start" if pull else "peer_start"] + size * c["peer_byte"])
 
 

@@ -81,11 +81,12 @@ class GraphExecutionCalls(CallGroup):
         return made.handle
 
     def _instantiation_time(self, made: ExecutableGraph) -> float:
-        """ns: nodes, branches, of which many take longer each, and edges that join branches."""
+        """ns: nodes and branches, of both of which many take longer each, and edges that join branches."""
         host = self.state.profile.host
         branches = max(0, made.branches - 1)
         further = max(0.0, branches - host["graph_instantiate_branches"])
         time = len(made.nodes) * host["graph_instantiate_node"] + made.joins * host["graph_instantiate_edge"]
+        time += max(0.0, len(made.nodes) - host["graph_instantiate_many"]) * host["graph_instantiate_many_node"]
         time += (branches - further) * host["graph_instantiate_branch"] + further * host["graph_instantiate_further"]
         return host["graph_instantiate"] + time + made.for_device * host["device_graph_instantiate"]
 
