@@ -13,6 +13,7 @@ ARROW_HEAD = (
 )
 
 _MARKS = {
+    "python": "Python, between calls",
     "critical": "critical path",
     "waiting": "waits for its engine or another stream",
     RECORD: "event record",
@@ -27,17 +28,20 @@ _MARKS = {
 def draw_legend(
     used: set[SpanStyle], marks: set[str], letters: Letters, y: float, wide: float
 ) -> tuple[list[str], float]:
-    """Swatches and words, in as many lines of ``wide`` pixels as it takes; and where they end."""
+    """Swatches and words, in as many lines of ``wide`` pixels as it takes; and where they end. A kernel's letter is
+    hidden where no bar has room for it: a wider page may have."""
     parts: list[str] = []
     x = 12.0
-    entries: list[tuple[str, str]] = []
+    entries: list[tuple[str, str, str, bool]] = []
     for style in ORDER:
         if style not in used:
             continue
-        words = letters.words(style)
-        letter = "" if style is A_KERNEL and words != style.words else style.letter
-        entries.append((rect(0, 0, 20, 13, style.fill, stroke=style.colour, radius=2) + _inside(letter, style), words))
+        named = letters.named() if style is A_KERNEL else []
+        ground = rect(0, 0, 20, 13, style.fill, stroke=style.colour, radius=2)
+        entries.append((ground + _inside("" if named else style.letter, style), style.words, "", True))
+        entries += [(ground + _inside(letter, style), name, letter, shown) for letter, name, shown in named]
     shapes = {
+        "python": line(1, 6.5, 20, 6.5, QUIET, width=1.6),
         "critical": line(1, 8, 20, 8, INK, width=2.2),
         "waiting": line(1, 6.5, 20, 6.5, QUIET, width=1.4, dash="1.5 2.5"),
         RECORD: f'<circle cx="14" cy="6.5" r="3" fill="{INK}"/>',
@@ -47,14 +51,16 @@ def draw_legend(
         "hazard": "".join(alarm(13, 6.5)),
         "never": label(10, 6.5, "✗", fill=VERMILLION, bold=True, anchor="middle"),
     }
-    entries += [(shapes[mark], words) for mark, words in _MARKS.items() if mark in marks]
-    for shape, words in entries:
+    entries += [(shapes[mark], words, "", True) for mark, words in _MARKS.items() if mark in marks]
+    for shape, words, letter, shown in entries:
         width = 26 + text_width(words, 9.5) + 16
-        if x + width > wide and x > 12:
+        if x + width > wide and x > 12 and shown:
             x, y = 12.0, y + 18
         place = f'transform="translate({coordinate(x)} {coordinate(y)})" data-width="{coordinate(width)}"'
+        place += f' data-letter="{letter}"' if letter else ""
+        place += "" if shown else ' display="none"'
         parts.append(f'<g class="tl-entry" {place}>{shape}{label(25, 6.5, words, size=9.5, fill=QUIET)}</g>')
-        x += width
+        x += width if shown else 0
     return parts, y + 16 if entries else y
 
 

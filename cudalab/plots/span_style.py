@@ -92,6 +92,9 @@ class Letters:
         several = 1 < len(names) <= _MOST_LETTERS
         self.kernels = {name: f"K{at}" for at, name in enumerate(names, 1)} if several else {}
         self.used: set[str] = set()
+        """Labels that bars carry."""
+        self.spare: set[str] = set()
+        """Letters of bars that have room for one where the page is wider, or zoomed in."""
 
     def options(self, span: Span) -> Sequence[str]:
         """Labels for ``span``, the longest first."""
@@ -102,9 +105,7 @@ class Letters:
             return (f"{span.name}, {size}", f"{letter} {size}", letter)
         return (span.name, letter)
 
-    def words(self, style: SpanStyle) -> str:
-        """The legend's words for ``style``, the kernels by name where bars carry only their letter."""
-        if style is A_KERNEL and self.used & set(self.kernels.values()):
-            named = ", ".join(f"{letter} {name}" for name, letter in self.kernels.items() if letter in self.used)
-            return f"{style.words} ({named})"
-        return style.words
+    def named(self) -> list[tuple[str, str, bool]]:
+        """Kernels by their letter and name, and whether a bar carries that letter now."""
+        met = self.used | self.spare
+        return [(letter, name, letter in self.used) for name, letter in self.kernels.items() if letter in met]

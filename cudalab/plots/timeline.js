@@ -75,7 +75,11 @@
 
   function flow() {
     let x = 12, y = legend[0];
+    const carried = new Set(bars.map(bar => bar.querySelector(".tl-label")?.textContent));
     for (const entry of entries) {
+      const shown = !entry.dataset.letter || carried.has(entry.dataset.letter);
+      entry.setAttribute("display", shown ? "inline" : "none");
+      if (!shown) continue;
       const needs = +entry.dataset.width;
       if (x > 12 && x + needs > drawn + wider) [x, y] = [12, y + 18];
       entry.setAttribute("transform", `translate(${x} ${y})`);
@@ -85,8 +89,6 @@
   }
 
   function draw() {
-    svg.setAttribute("viewBox", `0 0 ${drawn + wider} ${height + flow()}`);
-    svg.setAttribute("width", drawn + wider);  // the height follows from the two
     window_.setAttribute("width", width() + 4);
     for (const { part, at } of parts) {
       for (const name of ["x", "x1", "x2", "cx"]) if (name in at) part.setAttribute(name, place(+at[name]));
@@ -102,6 +104,8 @@
     }
     bars.forEach(label);
     panels.forEach(axis);
+    svg.setAttribute("viewBox", `0 0 ${drawn + wider} ${height + flow()}`);
+    svg.setAttribute("width", drawn + wider);  // the height follows from the two
   }
 
   function look(newZoom, newFrom) {

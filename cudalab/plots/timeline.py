@@ -1,14 +1,15 @@
 """Timelines: what ran when, in which stream and on which engine, and what waited for what.
 
-One row for each host thread's calls, one for each stream, one for each engine of the device. The time axis says whether
-the times are measured or modelled. A dotted line before a bar is time in which it could have run and had to wait for an
-engine; an arrow leads from what an event, or the default stream, made it wait for; a black line below marks the
-critical path; a dashed red line joins two operations that nothing orders. In the row of the SMs a bar is filled as far
-as its grid can fill the SMs: one block leaves all but one of them to others.
+One row for each host thread's calls, with a line where it is in Python between two of them, one for each stream, one
+for each engine of the device. The time axis says whether the times are measured or modelled. A dotted line before a bar
+is time in which it could have run and had to wait for an engine; an arrow leads from what an event, or the default
+stream, made it wait for; a black line below marks the critical path; a dashed red line joins two operations that
+nothing orders. In the row of the SMs a bar is filled as far as its grid can fill the SMs: one block leaves all but one
+of them to others.
 
 On a page with a kernel ``timeline.js`` makes the picture a live one. It works by classes and ``data-`` attributes: what
 moves with the time stands in ``tl-time``, a bar with its label in ``tl-bar``, what keeps to the right edge in
-``tl-right``, a piece of the legend in ``tl-entry``.
+``tl-right``, a piece of the legend in ``tl-entry``, which is shown with the bars that carry its ``data-letter``.
 """
 
 from __future__ import annotations
@@ -263,7 +264,20 @@ class _Drawer:
             ground = rect(self.gutter, row.y + 3, right - self.gutter, row.height - 6, "#F7F8F9")
         else:
             ground = line(self.gutter, middle, right, middle, FAINT)
-        return [ground, *self._bars(row)]
+        return [ground, *self._between_calls(row), *self._bars(row)]
+
+    def _between_calls(self, row: _Row) -> Iterator[str]:
+        """In a host thread's row: from its first call to its last it is at work, between calls in Python."""
+        if row.kind != "host":
+            return
+        ends = [self.x(row.spans[0].start)]
+        for span in row.spans:
+            begin, end = self.x(span.start), self.x(span.end)
+            if begin - ends[-1] > _NARROW:
+                self.marks.add("python")
+                middle = row.y + row.height / 2
+                yield line(ends[-1], middle, begin, middle, QUIET, width=1.6)
+            ends.append(max(ends[-1], end))
 
     def _bars(self, row: _Row) -> Iterator[str]:
         bars = [s for s in row.spans if s.kind not in (RECORD, WAIT) and (s.is_work or s.on_host or s.microseconds > 0)]
@@ -338,7 +352,7 @@ class _Drawer:
         names = [] if height < 9 else self._labels(span, by_stream=row.kind == "engine" and self.panel.by == "both")
         text = next((name for name in names if text_width(name, size) + 6 <= x2 - x1), "")
         if names:
-            self.letters.used.add(text or names[-1])  # there is room for the letter where the page is wider
+            (self.letters.used if text else self.letters.spare).add(text or names[-1])
             halo = style.ground if style.pattern else "#FFFFFF" if part <= 0.99 else ""
             middle = (x1 + x2) / 2, y + height / 2
             parts.append(label(*middle, text, size=size, anchor="middle", halo=halo, kind="tl-label"))
