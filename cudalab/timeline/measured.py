@@ -27,6 +27,7 @@ _ASKING = re.compile(
     r"LibraryGet|KernelGet|DevicePrimaryCtx|DriverGet|RuntimeGet|Init$|MemGetInfo)"
 )
 _SAME = 2_000  # ns: work starts this soon after what it waited for on its engine
+_LATE = 20_000  # ns: a kernel that nothing holds starts this soon on an H200, also behind work in other streams
 _BLOCKED = 4_000  # ns that a call must last at least to count as one that waited
 
 
@@ -237,6 +238,8 @@ class Measured:
             if busy is not None and busy is not span.waited.span and _time_of(span.waited) < busy.end - _SAME / 1e3:
                 if 0 <= span.start - busy.end < _SAME / 1e3:
                     span.waited = Wait("SM resources" if span.engine == spans.SMS else "copy engine", busy)
+                elif _fills_the_sms_meanwhile(busy, span):
+                    span.waited = Wait("SM resources", busy)
             in_stream[activity.stream] = span
             if busy is None or span.end > busy.end:
                 on_engine[span.engine] = span
@@ -258,6 +261,15 @@ class Measured:
                 mine = by_end[at] if at >= 0 else None
             if mine is not None and call.start < mine.end <= call.end:
                 call.waited = Wait("device", mine)
+
+
+def _fills_the_sms_meanwhile(busy: Span, span: Span) -> bool:
+    """Is a kernel of a block for every SM, at least, at work from when ``span`` could start until it does, much later?
+    CUPTI does not say what a kernel waits for; nothing else is left then."""
+    if not span.kind == busy.kind == spans.KERNEL or busy.load < 1 or busy.end < span.start:
+        return False
+    could = _time_of(span.waited) if span.waited is not None else span.asked
+    return busy.start < could + _LATE / 1e3 <= span.start
 
 
 def _time_of(wait: Wait) -> float:

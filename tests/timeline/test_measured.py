@@ -187,6 +187,20 @@ def test_a_wait_means_the_last_record_before_it():
     assert (cause(after).rule, cause(after).span.name) == ("event", "early")
 
 
+@pytest.mark.parametrize(
+    "blocks, start, rule", [(528, 300_000, "SM resources"), (528, 18_000, "host"), (8, 300_000, "host")]
+)
+def test_a_kernel_that_starts_late_while_another_has_all_sms_waits_for_these(blocks, start, rule):
+    calls = [("cuLaunchKernel", 0, 2_000), ("cuLaunchKernel", 3_000, 5_000)]
+    work = [
+        Activity("kernel", "batch", 6_500, 690_000, 13, 1, blocks=blocks),
+        Activity("kernel", "urgent", start, start + 10_000, 14, 2, blocks=1),
+    ]
+    made = records(calls=calls, work=work, non_blocking=(13, 14))
+    made.sms = 132
+    assert cause(timeline(made).span_of("urgent")).rule == rule
+
+
 def test_work_from_before_the_block_belongs_to_it_when_it_ran_inside():
     work = [Activity("kernel", "before", -5_000, 3_000, 13, 900), Activity("kernel", "gone", -9_000, -6_000, 13, 899)]
     t = timeline(records(work=work))
