@@ -95,7 +95,7 @@ def own_work() -> None:
     """``cuda.bindings`` keeps the host longer than CuPy does with the same call: of events, streams and waits, whose
     constants are CuPy's."""
     here = current_device()
-    here.host_work(round(here.profile.host["bindings_call"]))
+    here.library_work(round(here.profile.host["bindings_call"]))
 
 
 def answering(

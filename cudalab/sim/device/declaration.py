@@ -94,6 +94,7 @@ class Call:
         allocates: Allocates | None,
         orders_streams: bool,
         needs_context: bool,
+        observed: bool,
         in_capture: InCapture,
     ) -> None:
         self.name = method.__name__
@@ -110,6 +111,8 @@ class Call:
         """Does it make later work of one stream wait for work of another?"""
         self.needs_context = needs_context
         """Does the first such call make the device's primary context (``context.py``)?"""
+        self.observed = observed
+        """Is it a call of the program, and observers are told? Not what a library does beside its calls."""
         self.in_capture = in_capture
         self._method = method
 

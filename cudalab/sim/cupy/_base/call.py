@@ -56,7 +56,7 @@ def own_work(constant: str) -> None:
     """CuPy itself keeps the host, beside the calls that it makes or without one, for a time of the profile's ``host``
     part."""
     here = device()
-    runtime_call(here.host_work, round(here.profile.host[constant]))
+    runtime_call(here.library_work, round(here.profile.host[constant]))
 
 
 def from_destructor(call: Callable[[], Any], made_in: Any) -> None:

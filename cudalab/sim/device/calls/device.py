@@ -150,6 +150,11 @@ class DeviceCalls(CallGroup):
             raise invalid_value(f"host_work takes a time of at least 0 ns (got {ns})")
         self.state.spend(ns, even_if_lost=True, computes=True)
 
+    @call(cost=None, needs_context=False, observed=False)
+    def library_work(self, ns: int) -> None:
+        """CuPy, or ``cuda.bindings``, keeps the host for ``ns`` of modelled time beside the calls that it makes."""
+        self.state.spend(ns, even_if_lost=True, computes=True)
+
     # -- errors --------------------------------------------------------------------------------------------------------
 
     @call("cudaGetLastError", when_lost=True, needs_context=False)

@@ -46,6 +46,7 @@ def call(
     allocates: Allocates | None = None,
     orders_streams: bool = False,
     needs_context: bool = True,
+    observed: bool = True,
     in_capture: InCapture = InCapture.ALLOWED,
 ) -> Callable[[Callable[Concatenate[G, P], R]], Callable[Concatenate[G, P], R]]:
     """Declare a method to be one runtime call; ``cuda`` are CUDA's names of it. The rest as in :class:`Call`."""
@@ -60,6 +61,7 @@ def call(
             allocates=allocates,
             orders_streams=orders_streams,
             needs_context=needs_context,
+            observed=observed,
             in_capture=in_capture,
         )
         if declared.name in CALLS:
@@ -110,7 +112,7 @@ def call(
                         raise
                     finally:
                         state.depth -= 1
-                        if state.observers:
+                        if observed and state.observers:
                             state.called(declared, began)
                     if entry is not None:
                         recorder.close(entry, result, None, state.scheduler.host_ns)

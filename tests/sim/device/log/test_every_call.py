@@ -466,6 +466,7 @@ PROGRAMS: dict[str, Callable[[Kit], Any]] = {
     "initialize": lambda kit: kit.device.initialize(),
     "launch": Kit.launch,
     "launch_host_function": lambda kit: kit.device.launch_host_function(lambda: kit.kept.append(1)),
+    "library_work": lambda kit: kit.device.library_work(1000),
     "link_attribute": lambda kit: kit.device.link_attribute(1, 0, 1),
     "load_module": lambda kit: (kit.memory(1 << 24), kit.device.load_module(compile(SOURCE))),
     "malloc": Kit.memory,
