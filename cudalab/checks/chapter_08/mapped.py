@@ -56,7 +56,12 @@ LEFT = Gate(
     look="what each call takes with cudaMalloc and does not give back: cudaFree, when the passes are done. An array of "
     "CuPy's goes back to its pool, from which the next call takes it",
 )
-FEW_WAITS = Gate("waits of the host", most=2, baseline=1, look="one stream.synchronize(), behind all passes, is enough")
+FEW_WAITS = Gate(
+    "waits of the host",
+    most=2,
+    baseline=1,
+    look="one stream.synchronize(), after all passes, is enough; cudaMemcpy and cudaFree wait as well",
+)
 OTHERS = Gate(
     "other kernels, and functions of CuPy that are kernels",
     most=0,

@@ -44,8 +44,9 @@ def _pin(bench: StreamBench) -> None:
             if not isinstance(got, np.ndarray):
                 bench.find("correctness", "no array", f"pin returned {type(got).__name__}; a NumPy array is wanted")
             elif np.shares_memory(got, x):
-                text = "the array that pin returned has the memory of x: what the caller's array is was changed"
-                bench.find("correctness", "no copy", text, look="the copy is in memory of its own, from cudaHostAlloc")
+                text = "what pin returned is x's own memory; a copy is wanted, and x is to stay as it is"
+                look = "y = x gives the name y to the same array; y[...] = x writes into one that has memory of its own"
+                bench.find("correctness", "no copy", text, look=look)
             elif trial.device.pointer_attributes(got.ctypes.data).type != _PAGE_LOCKED:
                 look = "which line makes the array that is returned: np.frombuffer uses memory that is there"
                 bench.find("correctness", "pageable memory", "the array is in pageable memory", look=look)
@@ -54,6 +55,10 @@ def _pin(bench: StreamBench) -> None:
                     f"the array is {got.dtype} of shape {got.shape}; wanted is {values.dtype} of shape {values.shape}"
                 )
                 bench.find("correctness", "wrong shape", text, look="x.dtype, x.size, and reshape(x.shape)")
+            elif any(call.name == "host_register" for call in trial.calls):
+                text = "the memory is registered, and nobody takes that back before NumPy frees the array"
+                look = "cp.cuda.alloc_pinned_memory: what it gives is unlocked and freed by itself"
+                bench.find("correctness", "registered memory", text, look=look)
             else:
                 trial.expect("the array", got, values, look="y[...] = x writes the values into the array's own memory")
 

@@ -17,6 +17,18 @@ WRONG = (
             "no copy",
             source="def pin(x):\n    cudart.cudaHostRegister(x.ctypes.data, x.nbytes, 0)\n    return x\n",
         ),
+        Wrong(
+            "a copy that is registered for good",
+            (),
+            "correctness",
+            "registered memory",
+            source="""
+def pin(x):
+    y = x.copy()
+    cudart.cudaHostRegister(y.ctypes.data, y.nbytes, 0)
+    return y
+""",
+        ),
         Wrong("copied once more", (("return y", "return y.copy()"),), "correctness", "pageable memory"),
         Wrong("flat", ((".reshape(x.shape)", ""), ("y[...] = x", "y[:] = x.ravel()")), "correctness", "wrong shape"),
         Wrong("without the values", (("    y[...] = x\n", "    y[...] = 0\n"),), "correctness", "wrong values"),
