@@ -269,3 +269,18 @@ def test_what_is_worked_out_from_memory_that_nobody_wrote_is_not_called_not_writ
     result = checked("15.3", ("        mix(a)\n", ""), ("        blur(a)\n", "        mix(a)\n        blur(a)\n"))
     (finding,) = [found for found in result.findings if found.rule == "wrong values"]
     assert "x[0] is nan" in finding.text and "x[0] is not written" not in finding.text
+
+
+@pytest.mark.parametrize(
+    ("mistake", "wait"),
+    [
+        (("x.set(frame, stream=stream)", "x.set(frame)"), "let the stream wait for it"),
+        (("y.get(stream=stream, out", "y.get(out"), "record an event in the stream after the launch of the graph"),
+    ],
+    ids=["in", "out"],
+)
+def test_a_wait_that_a_graph_lacks_belongs_at_the_line_of_its_launch(mistake: tuple[str, str], wait: str) -> None:
+    result = checked("15.1", mistake)
+    (finding,) = [found for found in result.findings if found.rule == "hazard"]
+    assert wait in finding.look and "the launch of the graph (answer.py, line 7)" in finding.look
+    assert finding.mistake.startswith("the stream is non-blocking")

@@ -17,7 +17,7 @@ from typing import Any
 from cuda.bindings.runtime import cudaError_t
 from msgspec import Struct
 
-from cudalab.sim.device.caller import Place
+from cudalab.sim.device.caller import UNKNOWN, Place
 from cudalab.sim.device.error import CudaError
 from cudalab.sim.device.graphs.conditional import CONDITIONAL_END, Bodies, ConditionalHandle
 from cudalab.sim.device.graphs.content import MEMORY_NODES, Content, NodeKind
@@ -120,10 +120,16 @@ class Branch(Stream):
         self.nodes: list[ExecutableNode] = []
         self.launched_in: Stream = self
         """The stream of the last launch."""
+        self.launch_line: Place = UNKNOWN
+        """The line of that."""
 
     @property
     def seen_as(self) -> Stream:
         return self.launched_in
+
+    @property
+    def launched_at(self) -> Place:
+        return self.launch_line
 
     def node_label(self, number: int) -> str:
         return self.nodes[(number - 1) % len(self.nodes)].label if self.nodes else ""

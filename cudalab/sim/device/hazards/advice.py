@@ -21,21 +21,30 @@ def between_streams(first: Stamp, second: Stamp, one: Party, other: Party, kind:
             "in a capture, record an event behind the first and let the other stream wait for it before the second "
             "(stream.wait_event(event))"
         )
-    here, there = name_of(first.line.stream), name_of(second.line.stream)
+    (here, this), (there, that) = _handle(first, one), _handle(second, other)
     if kind == Kind.FREE and other.kind == "free":
         return (
-            f"free the memory in {here}, or record an event in {here} after {one.noun}{at(one.place)} and let {there} "
-            f"wait for it (cudaStreamWaitEvent, stream.wait_event(event)) before {other.noun}{at(other.place)}"
+            f"free the memory in {here}, or record an event in {here} after {this} and let {there} "
+            f"wait for it (cudaStreamWaitEvent, stream.wait_event(event)) before {that}"
         )
     if kind == Kind.FREE:
         return (
-            f"move the free{at(one.place)} behind {other.noun}{at(other.place)}: record an event in {there} after it, "
+            f"move the free{at(one.place)} behind {that}: record an event in {there} after it, "
             f"and let {here} wait for it (cudaStreamWaitEvent, stream.wait_event(event)) before the free"
         )
     return (
-        f"record an event in {here} after {one.noun}{at(one.place)} and let {there} wait for it (cudaStreamWaitEvent, "
-        f"stream.wait_event(event)) before {other.noun}{at(other.place)}"
+        f"record an event in {here} after {this} and let {there} wait for it (cudaStreamWaitEvent, "
+        f"stream.wait_event(event)) before {that}"
     )
+
+
+def _handle(stamp: Stamp, party: Party) -> tuple[str, str]:
+    """Where an event can be recorded or waited for, and behind or before what: of a node the launch of its graph, whose
+    line is another than that which put the node into the graph."""
+    stream = stamp.line.stream
+    if party.of_graph:
+        return name_of(stream.seen_as), f"the launch of the graph{at(stream.launched_at)}"
+    return name_of(stream), f"{party.noun}{at(party.place)}"
 
 
 def for_dependent(one: Party, other: Party) -> str:
@@ -57,11 +66,11 @@ def _of_one_graph(first: Stamp, second: Stamp) -> bool:
 
 def for_host(operation: Stamp, party: Party, host: Party) -> str:
     """For an operation and the host that reads or writes."""
-    stream = name_of(operation.line.stream)
+    stream, this = _handle(operation, party)
     does = "reads" if host.verb == "reads" else "writes the buffer"
     wait = (
         f"call stream.synchronize() (cudaStreamSynchronize) on {stream}, or synchronise with an event recorded there, "
-        f"after {party.noun}{at(party.place)} and before the host {does}{at(host.place)}"
+        f"after {this} and before the host {does}{at(host.place)}"
     )
     return wait if host.verb == "reads" else f"{wait}; or let the host fill a second buffer meanwhile"
 
@@ -72,7 +81,7 @@ def notes(first: Stamp, second: Stamp, without_record: Sequence[Place] = ()) -> 
     found = []
     one, other = first.line.stream, second.line.stream
     if 0 in (one.handle, other.handle) and not (one.blocking and other.blocking):
-        loose = name_of(other if one.handle == 0 else one)
+        loose = name_of((other if one.handle == 0 else one).seen_as)
         found.append(
             f"{loose[0].upper()}{loose[1:]} is non-blocking (cudaStreamNonBlocking), so it and the default stream do "
             "not wait for each other."

@@ -32,6 +32,7 @@ from msgspec import Struct
 from cudalab.sim.device.queue.operation import Operation, Stream, Work
 
 if TYPE_CHECKING:
+    from cudalab.sim.device.caller import Place
     from cudalab.sim.device.profile import Profile
     from cudalab.sim.device.queue.effect import Effects
     from cudalab.sim.device.queue.event_loop import EventLoop
@@ -70,6 +71,10 @@ class Beside(Stream):
     @property
     def seen_as(self) -> Stream:
         return self._stream.seen_as
+
+    @property
+    def launched_at(self) -> Place:
+        return self._stream.launched_at
 
 
 class DependentLaunches:

@@ -71,6 +71,11 @@ class Stream:
         """The stream that a program knows of: for a part of a graph, the one that it was launched in."""
         return self
 
+    @property
+    def launched_at(self) -> Place:
+        """For a part of a graph: the line that launched it last."""
+        return UNKNOWN
+
     def node_label(self, number: int) -> str:
         """What the ``number``-th operation, counted from 1, is called as a node of a graph; empty when it is none."""
         return ""

@@ -103,6 +103,7 @@ class GraphLauncher:
         for place, node in enumerate(nodes):
             scheduler.place = node.place
             node.branch.launched_in, node.branch.device = stream, stream.device
+            node.branch.launch_line = start.place
             after = [made[index] for index in node.before] or [start]
             if node.bodies is not None:
                 turn = turns[place] = Turn(node, whole, stream, root, environment, self._state.time_limit)
