@@ -75,9 +75,12 @@ class Event:
         if interprocess and not disable_timing:
             raise ValueError("Timing must be disabled for interprocess events")
         flags = _BLOCKING_SYNC * bool(block) | _DISABLE_TIMING * bool(disable_timing)
-        self._epoch = epoch()
         own_work("event_object")
-        self.ptr = runtime.eventCreateWithFlags(flags | _INTERPROCESS * bool(interprocess))
+        self._create(flags | _INTERPROCESS * bool(interprocess))
+
+    def _create(self, flags: int = 0) -> None:
+        self._epoch = epoch()
+        self.ptr = runtime.eventCreateWithFlags(flags)
 
     def __del__(self, _over: list[bool] = shutting_down) -> None:
         pointer = getattr(self, "ptr", 0)  # an interrupt may have come first
@@ -227,7 +230,8 @@ class _BaseStream:
     def record(self, event: Event | None = None) -> Event:
         """Record ``event`` (a new one for None) in the stream and return it."""
         if event is None:
-            event = Event()
+            event = Event.__new__(Event)  # without what a call of the class from Python takes
+            event._create()
         runtime.eventRecord(event.ptr, self.ptr)
         return event
 
