@@ -146,7 +146,7 @@ def _wait_for(bench: StreamBench) -> None:
 APART = Gate(
     "pieces that b uses while a may make the next one (%)",
     least=100,
-    look="which record each wait refers to: the last one at the time of the call",
+    look="which stream each launch is in, and which record each wait refers to: the last one at the time of the call",
 )
 
 
