@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cudalab.plots.style import BLUE, GREEN, INK, PURPLE, QUIET, VERMILLION, tint
-from cudalab.timeline.spans import ARRAY, COPY, HOST_FUNCTION, HOST_WORK, KERNEL, MEMSET, Span, size_text
+from cudalab.timeline.spans import ARRAY, COPY, GRAPH, HOST_FUNCTION, HOST_WORK, KERNEL, MEMSET, Span, size_text
 
 _STRIPES = {
     "up": "M-2 2L2 -2M-1 7L7 -1M4 8L8 4",
@@ -63,15 +63,31 @@ ON_DEVICE = SpanStyle("tl-on-device", PURPLE, "flat", 0.3, "C", "copy on device"
 A_KERNEL = SpanStyle("tl-kernel", VERMILLION, "", 0.42, "K", "kernel")
 AN_ARRAY = SpanStyle("tl-array", VERMILLION, "upright", 0.18, "A", "array operation")
 A_MEMSET = SpanStyle("tl-memset", PURPLE, "dots", 0.22, "M", "memset")
+A_GRAPH = SpanStyle("tl-graph", INK, "", 0.06, "", "graph, around its nodes")
 FUNCTION = SpanStyle("tl-function", INK, "cross", 0.12, "F", "host function")
 COMPUTING = SpanStyle("tl-computing", INK, "", 0.3, "W", "host computes")
 CALLING = SpanStyle("tl-calling", QUIET, "", 0.42, "", "runtime call")
 BLOCKED = SpanStyle("tl-blocked", QUIET, "", 0.14, "", "call that waits")
 OTHER = SpanStyle("tl-other", QUIET, "flat", 0.2, "?", "other work")
 
-_BY_KIND = {KERNEL: A_KERNEL, ARRAY: AN_ARRAY, MEMSET: A_MEMSET, HOST_FUNCTION: FUNCTION, HOST_WORK: COMPUTING}
+_BY_KIND = {
+    KERNEL: A_KERNEL, ARRAY: AN_ARRAY, MEMSET: A_MEMSET, GRAPH: A_GRAPH, HOST_FUNCTION: FUNCTION, HOST_WORK: COMPUTING
+}  # fmt: skip
 _BY_NAME = {"copy to device": TO_DEVICE, "copy to host": TO_HOST}
-ORDER = (TO_DEVICE, A_KERNEL, AN_ARRAY, TO_HOST, ON_DEVICE, A_MEMSET, FUNCTION, OTHER, COMPUTING, CALLING, BLOCKED)
+ORDER = (
+    TO_DEVICE,
+    A_KERNEL,
+    AN_ARRAY,
+    TO_HOST,
+    ON_DEVICE,
+    A_MEMSET,
+    A_GRAPH,
+    FUNCTION,
+    OTHER,
+    COMPUTING,
+    CALLING,
+    BLOCKED,
+)
 _MOST_LETTERS = 6
 
 
@@ -99,6 +115,8 @@ class Letters:
     def options(self, span: Span) -> Sequence[str]:
         """Labels for ``span``, the longest first."""
         style = style_of(span)
+        if style is A_GRAPH:  # its nodes lie over it
+            return ()
         letter = self.kernels.get(span.name, style.letter) if span.kind == KERNEL else style.letter
         if span.kind == COPY:
             size = size_text(span.bytes)

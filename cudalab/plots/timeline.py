@@ -30,7 +30,7 @@ from cudalab.plots.drawing import (
     ticks,
 )
 from cudalab.plots.legend import ARROW_HEAD, alarm, draw_legend
-from cudalab.plots.span_style import ORDER, Letters, SpanStyle, style_of
+from cudalab.plots.span_style import A_GRAPH, ORDER, Letters, SpanStyle, style_of
 from cudalab.plots.style import FAINT, INK, QUIET, RULE, VERMILLION
 from cudalab.timeline.spans import RECORD, SMS, WAIT, Span, cause, lanes, size_text, time_text
 from cudalab.timeline.timeline import Timeline, Timelines
@@ -332,6 +332,8 @@ class _Drawer:
     ) -> str:
         self.used.add(style)
         y, height = self._place(row, level, depth)
+        if style is A_GRAPH:  # a frame around its nodes
+            y, height = row.y + 0.6, row.height - 1.2
         parts = []
         wait = cause(span)
         if row.kind == "stream" and wait is not None and wait.rule in _WAITS:

@@ -144,6 +144,19 @@ def test_a_gap_between_calls_is_python_and_no_rest():
     assert "Python" not in plot.timeline(timeline([calls[0], span("a", "kernel", 20, 90)])).svg()
 
 
+def test_a_graph_is_a_frame_around_its_nodes():
+    spans = [span("graph 1", "graph", 0, 100, engine=""), span("a", "kernel", 1, 50), span("b", "kernel", 50, 100)]
+    svg = plot.timeline(timeline(spans)).svg()
+    bars = [node for node in ElementTree.fromstring(svg).iter(f"{SVG}g") if node.get("class") == "tl-bar"]
+    (frame, inner) = (
+        next(node.find(f"{SVG}rect") for node in bars if node.find(f"{SVG}title").text.startswith(name))
+        for name in ("graph 1 in s1", "a in s1")
+    )
+    top, bottom = ([float(one.get("y")) + part * float(one.get("height")) for one in (frame, inner)] for part in (0, 1))
+    assert top[0] < top[1] - 2 and bottom[0] > bottom[1] + 2
+    assert "graph, around its nodes" in svg and "other work" not in svg
+
+
 def test_the_svg_is_safe_and_plain():
     drawing = plot.timeline(timeline([span("a<float> & 'b'", "kernel", 0, 10)]), title="1 < 2")
     svg = drawing.svg()
