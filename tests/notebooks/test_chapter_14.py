@@ -132,9 +132,9 @@ SENTENCES = [
     ),
     Sentence(
         "s4-both",
-        "Both figures are within a fifth of each other.",
+        "Both figures are within a quarter of each other.",
         "both",
-        lambda run: abs(run.after("by hand:") / run.after("cudalab.benchmark:") - 1) < 0.2,
+        lambda run: abs(run.after("by hand:") / run.after("cudalab.benchmark:") - 1) < 0.25,
     ),
     Sentence(
         "s4-both",

@@ -128,7 +128,7 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     partial = partial_stores(profile, work, capacity, in_l2(profile, work))
     exchanged = work.sectors * SECTOR / (busy * c["sm_port"])
     requests = (work.l2_lines - work.partial_lines) * c["l2_request"] * cycle / busy + partial
-    machine = _on_sm(profile, work, max(memory, requests if partial else 0.0) / an_sm, memory, exchanged)
+    machine = _on_sm(profile, work, max(memory, requests if partial else 0.0) / an_sm, memory)
     fill = path + stored
     pipes = pipe_cycles(work.kinds, c)
     terms = {
@@ -173,6 +173,7 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
         launch = max(machine.launch + tail, _together(others, c["interference"], tail))
         if taken[bound] < _BINDS * launch:
             bound = "latency"
+        launch += _first_loads(profile, work)
     else:
         launch = _together(taken, c["interference"], tail)
     exact = c["kernel_start"] + launch
@@ -293,34 +294,52 @@ def _missed_latency(profile: Profile, work: Workload) -> float:
     return latency
 
 
+_FAR = (0.49, 0.75)
+"""Parts of the L2 that a launch touches, between which loads go from the near half to the far one."""
+_FIRST = 33_000
+"""Bytes of each SM that come late at the start of a launch."""
+
+
 def _device_latency(profile: Profile, work: Workload) -> float:
     """ns of one load from the L2 or from DRAM."""
-    c, held = profile.device, in_l2(profile, work)
-    far = min(1.0, max(0.0, 2.0 * work.touched / float(profile.properties["l2CacheSize"]) - 0.5))
-    near = c["l2_latency"] + far * (c["l2_far_latency"] - c["l2_latency"])
-    return held * near + (1.0 - held) * c["dram_latency"]
+    held = in_l2(profile, work)
+    return held * _l2_latency(profile, work) + (1.0 - held) * profile.device["dram_latency"]
 
 
-def _on_sm(profile: Profile, work: Workload, share: float, memory: float, exchanged: float) -> SmTimes | None:
+def _l2_latency(profile: Profile, work: Workload) -> float:
+    """ns of one load from the L2."""
+    c, (first, last) = profile.device, _FAR
+    far = (work.touched / float(profile.properties["l2CacheSize"]) - first) / (last - first)
+    near = c["l2_latency"] + _busy_sms(profile, work) * c["l2_spread"]
+    return near + min(1.0, max(0.0, far)) * (c["l2_far_latency"] - near)
+
+
+def _busy_sms(profile: Profile, work: Workload) -> float:
+    """The share of the SMs that have a block, 0 to 1."""
+    return min(1.0, work.blocks / profile.sms)
+
+
+def _first_loads(profile: Profile, work: Workload) -> float:
+    """ns by which the first loads of a launch are late, where all SMs begin to load at once."""
+    of_each = work.loaded_sectors * SECTOR / min(work.blocks, profile.sms)
+    return _busy_sms(profile, work) * min(1.0, of_each / _FIRST) * profile.device["load_start"]
+
+
+def _on_sm(profile: Profile, work: Workload, share: float, memory: float) -> SmTimes | None:
     """The simulated time on an SM; None where there is no path through the machine code. ``share``: cycles for which
-    the memory behind the SMs serves this one, where all together want more than there is; ``memory`` and ``exchanged``:
-    ns for which DRAM and the L2 are busy."""
+    the memory behind the SMs serves this one, where all together want more than there is; ``memory``: ns for which DRAM
+    is busy."""
     if work.machine is None:
         return None
     c = profile.device
     latencies = {
         "load": c["l1_latency"],
         "missed": _missed_latency(profile, work),
-        "copied": _missed_latency(profile, work),
         "atomic": c["atomic_latency"],
         "store": c["store_latency"],
     }
-    busy, held = max(memory, exchanged), in_l2(profile, work)
-    queue = of_dram = 0.0
-    if work.loads and busy > 0.0:
-        of_dram = (1.0 - held) * c["dram_queue"] * memory / busy
-        queue = max(held * c["l2_queue"] * exchanged / busy, of_dram)
-    behind = Behind(share / work.sectors if work.sectors else 0.0, busy, queue, of_dram)
+    queue = (1.0 - in_l2(profile, work)) * c["dram_queue"] if work.loads else 0.0
+    behind = Behind(share / work.sectors if work.sectors else 0.0, memory, queue)
     return sm_times(
         profile,
         work.machine,

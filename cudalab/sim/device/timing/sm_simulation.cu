@@ -18,6 +18,8 @@ struct Instruction {
     double read;       // until the operands have been read
     double port;       // of the SM's port to the L2
     double slot;       // of its scheduler, which issues nothing else meanwhile
+    double missing;    // share of its executions that miss the L1,
+    double missed;     // whose results come so much later
 };
 
 struct Step {
@@ -48,7 +50,7 @@ struct Result {
 
 struct Warp {
     int block, instruction, left, step, depth, state;
-    int groups, unused;               // committed groups of copies
+    int groups, loads;                // committed groups of copies; loads so far
     double next;                      // the earliest cycle of the next issue, as far as the control field says
     double stored;                    // when its last store has arrived
     double copied;                    // when all copies of this group and of those before it have
@@ -164,6 +166,7 @@ __device__ void start_block(Machine &m, Warp *warps, int slot, int of_block, con
         w.depth = 0;
         w.state = RUNNING;
         w.groups = 0;
+        w.loads = index << 16;
         w.next = w.stored = w.copied = when;
 #pragma unroll 1
         for (int board = 0; board < SCOREBOARDS; ++board) w.ready[board] = when;
@@ -198,6 +201,14 @@ __device__ void release_barrier(Machine &m, Warp *warps, const Instruction *code
     m.arrived[slot] = 0;
 }
 
+// A number between 0 and 1 for each load of a warp, as if by chance, and the same in each simulation.
+__device__ double chance(Warp &w) {
+    unsigned x = (unsigned)w.loads++ * 0x9E3779B1u;
+    x = (x ^ x >> 16) * 0x7FEB352Du;
+    x = (x ^ x >> 15) * 0x846CA68Bu;
+    return (x ^ x >> 16) * 0x1p-32;
+}
+
 // Issue the next instruction of a warp in cycle t.
 __device__ void issue(Machine &m, Warp &w, const Instruction &i, int scheduler, double t, double arrival, Result &r) {
     m.slot_free[scheduler] = t + i.slot;
@@ -218,12 +229,14 @@ __device__ void issue(Machine &m, Warp &w, const Instruction &i, int scheduler, 
         r.port += i.port;
         begin = m.port_free;
     }
+    double latency = i.latency;
+    if (i.missing > 0.0 && chance(w) < i.missing) latency += i.missed;
     if (i.write_barrier >= 0 && i.kind != COMMIT)
-        w.ready[i.write_barrier] = fmax(w.ready[i.write_barrier], begin + i.latency);
-    if (i.kind == COPY) w.copied = fmax(w.copied, begin + i.latency);
+        w.ready[i.write_barrier] = fmax(w.ready[i.write_barrier], begin + latency);
+    if (i.kind == COPY) w.copied = fmax(w.copied, begin + latency);
     if (i.kind == COMMIT) w.arrived[w.groups++ % GROUPS] = w.copied;
-    if (i.kind == MEMORY || i.kind == COPY) w.stored = fmax(w.stored, begin + i.latency);
-    r.cycles = fmax(r.cycles, begin + i.latency);
+    if (i.kind == MEMORY || i.kind == COPY) w.stored = fmax(w.stored, begin + latency);
+    r.cycles = fmax(r.cycles, begin + latency);
     if (i.kind == BARRIER) {
         m.barrier_free = fmax(t, m.barrier_free) + arrival;
         r.arrivals += arrival;

@@ -41,7 +41,7 @@ _HALF, _GOLDEN, _SILVER = 0.5, 0.6180340, 0.4142136
 
 _INSTRUCTION = np.dtype(
     [(name, "<i4") for name in ("pipe", "stall", "write_barrier", "read_barrier", "waits", "kind", "left", "unused")]
-    + [(name, "<f8") for name in ("occupancy", "latency", "unit", "read", "port", "slot")]
+    + [(name, "<f8") for name in ("occupancy", "latency", "unit", "read", "port", "slot", "missing", "missed")]
 )
 _STEP = np.dtype([(name, "<i4") for name in ("kind", "first", "count", "unused")] + [("times", "<f8")])
 _SETTING = np.dtype(
@@ -65,8 +65,7 @@ class SmCosts(Struct, frozen=True):
     """What things take on an SM, cycles."""
 
     latencies: tuple[tuple[str, float], ...]
-    """By class (``PathInstruction.latency``); ``missed``: of a load that misses the L1, ``copied``: of an asynchronous
-    copy that does."""
+    """By class (``PathInstruction.latency``); ``missed``: of a load or an asynchronous copy that misses the L1."""
     occupancies: tuple[tuple[Pipe, float], ...]
     """Cycles that an instruction occupies the pipe of a scheduler."""
     wavefront: float
@@ -211,8 +210,7 @@ def _code_of(path: MachinePath, costs: SmCosts) -> np.ndarray:
     rows, wavefronts = columns.rows.copy(), columns.wavefronts
     occupancy = np.array([occupancies[pipe] for pipe in PIPES])[rows["pipe"]]
     latency = np.array([latencies[name] for name in columns.latencies])[columns.latency]
-    missed = np.where(columns.has("copy"), latencies["copied"], latencies["missed"])
-    latency += columns.missing * (missed - latency)
+    rows["missing"], rows["missed"] = columns.missing, latencies["missed"] - latency
     rows["occupancy"] = np.where(wavefronts > 0.0, wavefronts * costs.scheduler_wavefront, occupancy) * columns.pipes
     rows["latency"] = latency + np.maximum(0.0, wavefronts - 1.0) * costs.wavefront
     rows["unit"] = np.maximum(wavefronts * costs.wavefront, costs.shared_atomic * columns.has("shared_atomic"))

@@ -49,9 +49,7 @@ class Behind(Struct, frozen=True):
     busy: float
     """ns for which it is busy: the more of the time that is, the longer a load waits."""
     queue: float
-    """ns that a load waits where that is all the time;"""
-    of_dram: float
-    """that an asynchronous copy does: those of an H200 do not queue for the L2 (microbenchmarks ``async read``)."""
+    """ns that a load waits where that is all the time."""
 
 
 def sm_times(
@@ -71,7 +69,7 @@ def sm_times(
     warps, on_one = math.ceil(threads / WARP), math.ceil(blocks / sms)
 
     def simulated(use: float, number: int) -> SmTime:
-        queues = {"missed": behind.queue, "atomic": behind.queue, "copied": behind.of_dram}
+        queues = {"missed": behind.queue, "atomic": behind.queue}
         waits = {name: time + use * queues.get(name, 0.0) for name, time in latencies.items()}
         costs = _costs(profile, {name: time * clock for name, time in waits.items()}, blocks, behind.sector)
         return simulate(path, costs, warps=warps, resident=resident, blocks=number)

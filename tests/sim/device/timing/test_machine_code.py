@@ -63,6 +63,8 @@ NAMES = (
     "halo sum 16 of 16 MB",
     "across stride 9",
     "search 4096 by 40503",
+    "search 262144 by 1",
+    "sweep 24 MB",
 )
 """Most of them fit no constant. Without machine code the reads of shared memory are off by 34 and 50 %."""
 
