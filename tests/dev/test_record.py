@@ -72,18 +72,26 @@ def test_stale_keeps_what_fits_and_runs_nothing_of_the_learner_s(tmp_path):
     path = tmp_path / "small.ipynb"
     made = nbformat.v4.new_notebook(
         cells=[
-            nbformat.v4.new_code_cell("import cudalab\nprint('anew')", id="old"),
+            nbformat.v4.new_code_cell("import cudalab\nfound = cudalab.predict('00.blocks')\nprint('anew')", id="old"),
+            nbformat.v4.new_code_cell("found.compare(4)", id="compare-old"),
             nbformat.v4.new_code_cell("1 / 0", id="now-something"),
             nbformat.v4.new_code_cell("cudalab.plot.pitch({1000: 1024})", id="drawing"),
             nbformat.v4.new_code_cell("print('anew')", id="new"),
+            nbformat.v4.new_code_cell("found.compare(4)", id="compare-new"),
         ]
     )
     stamp = {"device": "NVIDIA H200", "driver": "CUDA 13.0", "date": "2026-11-21"}
-    made.cells[0].outputs = [nbformat.v4.new_output("stream", text="kept\n")]
+    for kept in made.cells[:2]:
+        kept.outputs = [nbformat.v4.new_output("stream", text="kept\n")]
     made.cells[0].metadata[rules.RECORD] = {"source_hash": rules.source_hashes(made)["old"], **stamp}
     path.write_text(nbformat.writes(made), encoding="utf-8")
     record(path, device="sim", stale=True)
-    assert [cell(path, name).outputs[0].text for name in ("old", "new")] == ["kept\n", "anew\n"]
+    assert [cell(path, name).outputs[0].text for name in ("old", "compare-old", "new")] == [
+        "kept\n",
+        "kept\n",
+        "anew\n",
+    ]
+    assert "The run says **4**" in str(cell(path, "compare-new").outputs)
     assert cell(path, "old").metadata[rules.RECORD]["device"] == "NVIDIA H200"
     assert cell(path, "new").metadata[rules.RECORD]["device"] == "simulated NVIDIA H200"
     assert cell(path, "now-something").outputs == []
