@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cudalab.checks.advice import advice_on, tell_doubts
-from cudalab.checks.comparison import agree, figure, poison, shown
+from cudalab.checks.comparison import agree, figure, padding, poison, shown
 from cudalab.checks.deadline import TimeIsUp, deadline
 from cudalab.checks.exercise import PARTS, Finding, PartName, PartResult, Result
 from cudalab.checks.gate import Gate, earned, worse
@@ -420,7 +420,8 @@ class KernelBench(Bench):
         row = shape[-1] * dtype.itemsize
         pitch = pitch or row
         rows = int(np.prod(shape[:-1]))
-        content = np.frombuffer(poison(rows * pitch, dtype), np.uint8).reshape(rows, pitch).copy()
+        fill = poison if values is None else padding
+        content = np.frombuffer(fill(rows * pitch, dtype), np.uint8).reshape(rows, pitch).copy()
         if values is not None:
             content[:, :row] = np.ascontiguousarray(values).view(np.uint8).reshape(rows, row)
         # The last row ends with its last element: the bytes behind it are out of bounds.

@@ -8,9 +8,12 @@ from cudalab.sim.compiler.runtime.layout import STALE
 
 
 def shown(value: np.generic) -> str:
-    """A value of the answer's: what the poison has left, a number, or what shared memory holds before it is written."""
+    """A value of the answer's: what the poison has left, what was read from between rows, a number, or what shared
+    memory holds before it is written."""
     if is_poison(value):
         return "not written"
+    if value.tobytes() == padding(value.dtype.itemsize, value.dtype):
+        return "what stands in the padding"
     if value != value:
         return "nan (as what is worked out from memory that nobody has written)"
     if value.tobytes() == bytes([STALE]) * value.dtype.itemsize and value.dtype.itemsize > 1:
@@ -44,3 +47,9 @@ def poison(size: int, dtype: np.dtype) -> bytes:
     else:
         pattern = b"\xa5" * dtype.itemsize
     return (pattern * (size // len(pattern) + 1))[:size]
+
+
+def padding(size: int, dtype: np.dtype) -> bytes:
+    """What stands between the rows of an input: another NaN, or another pattern, than in what was never written."""
+    one = np.frombuffer(poison(dtype.itemsize, dtype), np.uint8) ^ (np.arange(dtype.itemsize) == 0).astype(np.uint8)
+    return (one.tobytes() * (size // dtype.itemsize + 1))[:size]

@@ -285,3 +285,17 @@ def test_a_wait_that_a_graph_lacks_belongs_at_the_line_of_its_launch(mistake: tu
     assert wait in finding.look and "the launch of the graph (answer.py, line 7)" in finding.look
     assert finding.mistake.startswith("the stream is non-blocking")
     assert all("in another stream" in found.mistake for found in result.findings if "first frame" in found.mistake)
+
+
+def test_what_was_read_from_the_padding_is_not_called_unwritten() -> None:
+    source = """
+extern "C" __global__ void flatten(const float* base, size_t pitch, float* out, int width, int height) {
+    int column = blockIdx.x * blockDim.x + threadIdx.x;
+    int r = blockIdx.y * blockDim.y + threadIdx.y;
+    if (column >= width || r >= height) return;
+    const float* row = base + r * width;
+    out[r * width + column] = row[column];
+}
+"""
+    text = "\n".join(finding.text for finding in check("04.flatten", source, seed=1).findings)
+    assert "is what stands in the padding" in text and "not written" not in text
