@@ -20,6 +20,7 @@ LATER = (
     Path(__file__).parent / "data" / "h200-cooperation.json",
     Path(__file__).parent / "data" / "h200-one-device.json",
     Path(__file__).parent / "data" / "h200-second-run.json",
+    Path(__file__).parent / "data" / "h200-starts.json",
 )
 """Later runs, each with the commit that was measured. Of an experiment that several have, the last counts."""
 

@@ -11,6 +11,7 @@ from bench.fidelity.__main__ import compare
 from bench.fidelity.catalogue import catalogue
 from bench.fidelity.comparison import Comparison, common, far_off, share_right, summary, unmeasured
 from bench.fidelity.experiment import EXPERIMENTS, Experiment, side
+from bench.fidelity.laboratory import READING, Laboratory
 from bench.fidelity.runner import run
 from bench.fidelity.stored import H200, LATER, everything, medians, read
 from tests import slices
@@ -36,9 +37,8 @@ ALIKE = (
     "dependent launches: chains of empty kernels",
     "graphs: kernels of 10 us by shape",
 )
-#: Experiments that no GPU has run yet: some take two, some are new. The list shrinks with the next figures.
+#: Experiments that no GPU has run yet, because they take two. The list shrinks with the next figures.
 AWAITING_GPU = {
-    *(each.name for each in catalogue() if each.topic == "starts"),
     "peers: a kernel on each device",
     "peers: a peer copy, or two copies over the host",
     "peers: dependent loads from a peer's memory",
@@ -147,6 +147,13 @@ def test_experiments_for_which_there_are_no_devices_end_with_a_sentence(capsys):
         ("calls on an idle device, host time: blocking", 0.17, ("array.sum().item()",)),
         ("calls: launches with attributes, host time", 0.20, ()),
         ("short copies and memsets between events", 0.14, ()),
+        ("starts: empty kernels by number of blocks and size of the cluster", 0.05, ()),
+        (
+            "starts: kernels of a graph that are switched off",
+            0.25,
+            tuple(f"chain of {n} memsets, all" for n in (10, 40)),
+        ),
+        ("starts: rows of which each node comes behind all of the row before", 0.17, ()),
         ("graphs, chain: instantiation, host time", 0.13, ()),
     ],
 )
@@ -158,6 +165,13 @@ def test_experiments_that_constants_come_from_are_close_to_an_h200(stored, name,
     found = Comparison({name: stored.figures[name]}, run([EXPERIMENTS[name]]))
     errors = {variant: error for variant, error in found.errors(name).items() if variant not in left_out}
     assert {variant: error for variant, error in errors.items() if abs(error) > within} == {}
+
+
+def test_figures_of_single_calls_contain_two_looks_at_the_clock():
+    """As those of a GPU do, on which a look takes time."""
+    laboratory = Laboratory()
+    assert laboratory.calls(lambda: None) == READING
+    assert laboratory.calls(lambda: None, 100) == READING / 100
 
 
 def test_cutting_work_into_64_chunks_costs_the_host_more_than_it_gains(stored):

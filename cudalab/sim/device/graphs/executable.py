@@ -226,7 +226,7 @@ class ExecutableGraph:
         """Into how many chains the nodes fall."""
         self._flatten(graph, [])
         self.roots = sum(not node.before for node in self.nodes)
-        self.joins = sum(max(0, len(node.before) - 1) for node in self.nodes)
+        self.joins = [len(node.before) - 1 for node in self.nodes if len(node.before) > 1]
         """Edges of nodes beyond the first of each."""
         self.memory_contents = [node.content for node in self.nodes if node.content.kind in MEMORY_NODES]
         """What its allocation and free nodes do, in the order of execution."""

@@ -50,6 +50,19 @@ class Empty(Work[Operation], Struct, frozen=True, eq=False):
 EMPTY = Empty()
 
 
+class SwitchedOff(Work[Operation], Struct, frozen=True, eq=False):
+    """A node of an executable graph that is switched off: it does nothing, which takes the front end some time."""
+
+    kind = "empty"
+    works_on_memory = False
+    name = "switched off"
+
+    duration: int
+
+    def begin(self, operation: Operation) -> int:
+        return self.duration
+
+
 class ValueArrival(Work[Operation], Struct, frozen=True, eq=False):
     """The stream has come to a wait for a value, which is issued right behind it."""
 

@@ -132,7 +132,7 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     fill = path + stored
     pipes = pipe_cycles(work.kinds, c)
     terms = {
-        "dispatch": work.blocks * c["block_dispatch"],
+        "dispatch": _dispatch(profile, work),
         "issue": an_sm * max(pipes.values()) / c["schedulers"],
         "memory": memory,
         "bus": _bus(profile, work, capacity),
@@ -200,6 +200,14 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
         held=work.met.use.held if work.met is not None else 0.0,
         extrapolated="; ".join(filter(None, (extrapolated, "" if machine or work.machine is None else _TOO_DEEP))),
     )
+
+
+def _dispatch(profile: Profile, work: Workload) -> float:
+    """ns for the front end to start all blocks. A cluster takes it some time more; one of a single block more than
+    others, by an H200's figures."""
+    c = profile.device
+    each = c["cluster_dispatch" if work.cluster > 1 else "cluster_dispatch_single"]
+    return work.blocks * c["block_dispatch"] + work.clusters * each
 
 
 _BINDS = 0.5

@@ -363,6 +363,7 @@ def workload(launch: Launch, code: TimedCode, counts: Counts) -> Workload:
         turns_a_load=loads.turns / loads.requests if loads.requests else 1.0,
         arrivals=counts.barriers,
         cluster=launch.config.cluster_blocks,
+        clusters=launch.config.blocks / launch.config.cluster_blocks if launch.config.cluster is not None else 0.0,
         sms=sms_with_room(resident.blocks_per_sm, launch.config.cluster_blocks, launch.kernel.limits.sm_groups),
         distributed=counts.distributed.sectors + counts.distributed_atomics.sectors,
         distributed_atomics=counts.distributed_atomics.sectors,

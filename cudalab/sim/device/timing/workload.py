@@ -100,6 +100,8 @@ class Workload(Struct, frozen=True):
     """Warps that arrive at barriers."""
     cluster: int = 1
     """Blocks of a cluster."""
+    clusters: float = 0.0
+    """Clusters that the launch was asked to have, of one block too; without an attribute it has none."""
     distributed: float = 0.0
     """32-byte sectors of distributed shared memory that blocks exchange."""
     distributed_atomics: float = 0.0

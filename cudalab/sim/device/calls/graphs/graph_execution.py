@@ -85,7 +85,8 @@ class GraphExecutionCalls(CallGroup):
         host = self.state.profile.host
         branches = max(0, made.branches - 1)
         further = max(0.0, branches - host["graph_instantiate_branches"])
-        time = len(made.nodes) * host["graph_instantiate_node"] + made.joins * host["graph_instantiate_edge"]
+        edge, most = host["graph_instantiate_edge"], host["graph_instantiate_join"]
+        time = len(made.nodes) * host["graph_instantiate_node"] + sum(min(each * edge, most) for each in made.joins)
         time += max(0.0, len(made.nodes) - host["graph_instantiate_many"]) * host["graph_instantiate_many_node"]
         time += (branches - further) * host["graph_instantiate_branch"] + further * host["graph_instantiate_further"]
         return host["graph_instantiate"] + time + made.for_device * host["device_graph_instantiate"]

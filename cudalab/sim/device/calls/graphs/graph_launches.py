@@ -26,9 +26,9 @@ from cudalab.sim.device.graphs.executable import (
     LaunchEnd,
     RunEnd,
 )
-from cudalab.sim.device.queue.kernel_launch import KernelOperation
+from cudalab.sim.device.queue.kernel_launch import KernelLaunch, KernelOperation
 from cudalab.sim.device.queue.operation import Operation, Work
-from cudalab.sim.device.queue.ordering import EMPTY
+from cudalab.sim.device.queue.ordering import EMPTY, SwitchedOff
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.machine.reports.faults import RAISE_TIME_LIMIT
 
@@ -128,6 +128,8 @@ class GraphLauncher:
                     operation.saved = overlap
                 if environment is not None and isinstance(operation, KernelOperation):
                     operation.graphs = Launches(self._environments, environment, operation)
+            elif isinstance(operation.work, SwitchedOff):
+                operation.delay = self._delay(node)
             elif node.follows_host and node.content.kind is NodeKind.HOST:
                 operation.saved = round(constants["host_function_notice"] - constants["host_function_next"])
             made.append(operation)
@@ -136,6 +138,8 @@ class GraphLauncher:
     def _delay(self, node: ExecutableNode) -> int:
         """ns that a node starts after what it waits for: those that are due together start in turn."""
         constants = self._state.profile.device
+        if len(node.before) > 1:
+            return round(max(0, node.turn - 1) * constants["graph_fork_joined"])
         if node.before:
             return round(node.turn * constants["graph_fork_behind"])
         return round(node.turn * constants["graph_fork"] + (node.turn >= _TOGETHER) * constants["graph_fan"])
@@ -146,8 +150,10 @@ class GraphLauncher:
         return node.launches_kernel and before.launches_kernel
 
     def _issue_node(self, node: ExecutableNode, after: list[Operation]) -> Operation:
-        if not node.enabled:
+        if not node.enabled and not isinstance(node.work, KernelLaunch):
             return self._issue(EMPTY, node, after)
+        if not node.enabled:
+            return self._issue(SwitchedOff(round(self._state.profile.device["graph_node_off"])), node, after)
         kind, event = node.content.kind, None
         if kind in (NodeKind.EVENT_RECORD, NodeKind.WAIT_EVENT):
             event = self._state.scheduler.streams.find_event(node.content.event)
