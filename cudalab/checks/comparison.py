@@ -52,4 +52,5 @@ def poison(size: int, dtype: np.dtype) -> bytes:
 def padding(size: int, dtype: np.dtype) -> bytes:
     """What stands between the rows of an input: another NaN, or another pattern, than in what was never written."""
     one = np.frombuffer(poison(dtype.itemsize, dtype), np.uint8) ^ (np.arange(dtype.itemsize) == 0).astype(np.uint8)
-    return (one.tobytes() * (size // dtype.itemsize + 1))[:size]
+    pattern: bytes = one.tobytes()
+    return (pattern * (size // len(pattern) + 1))[:size]
