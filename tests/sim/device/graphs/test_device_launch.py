@@ -53,10 +53,11 @@ SIZE = 128
 
 
 class Watch(Observer):
-    """The nodes that ran, with the reasons for which their graphs waited."""
+    """The nodes that ran, in the order of their starts, with the reasons for which their graphs waited. What a kernel
+    launches beside itself may end before it does."""
 
     def __init__(self) -> None:
-        self.ran: list[str] = []
+        self._starts: list[tuple[int, str]] = []
         self.reasons: list[str] = []
         self.times: dict[str, tuple[int, int]] = {}
 
@@ -64,8 +65,12 @@ class Watch(Observer):
         if operation.kind == "graph":
             self.reasons.append(operation.wait_reason)
         if operation.kind == "kernel":
-            self.ran.append(operation.name)
+            self._starts.append((operation.start, operation.name))
             self.times[operation.name] = operation.start, operation.end
+
+    @property
+    def ran(self) -> list[str]:
+        return [name for _, name in sorted(self._starts)]
 
 
 class Launches:
