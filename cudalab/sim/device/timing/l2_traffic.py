@@ -53,6 +53,10 @@ _TOGETHER = 0.5
 """Part of their lines that neighbouring blocks share, from which on coming again is near."""
 
 
+_NEAR = (10, 7, 5)
+"""Blocks that many halvings of the grid from its ends are traced where these touch nothing."""
+
+
 class Once(NamedTuple):
     """Of the lines that each block touches once, summed over blocks: the share that moves, because the blocks that
     share a line come to it at nearly the same time."""
@@ -277,7 +281,12 @@ def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_P
             for trace in traces:
                 lines.take(trace)
                 cut = cut or not trace.complete
-    touched_by = lines.found()
+        touched_by = lines.found()
+        ends = [] if cut else _near_silent_ends(touched_by.seen, blocks)
+        if ends:
+            for trace in tracer.run_batch(ends) or (tracer.run(block, most=_RECORDS) for block in ends):
+                lines.take(trace)
+            touched_by = lines.found()
     found_in = [(index, pieces[index].size, by_block) for index, by_block in enumerate(touched_by.seen) if by_block]
     if cut:
         begun = sum(_lines(by_block) for _, _, by_block in found_in) * LINE * blocks
@@ -287,6 +296,16 @@ def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_P
     return [
         replace(each, stored=each.which in touched_by.stored, loaded=each.which in touched_by.loaded) for each in placed
     ]
+
+
+def _near_silent_ends(seen: Sequence[dict[int, _Seen]], blocks: int) -> list[int]:
+    """Blocks near the first or the last one where that touches nothing, as at the edges of a stencil: they tell how far
+    the others reach."""
+    known = set().union(*seen)
+    near = {blocks >> shift for shift in _NEAR}
+    found = set() if 0 in known else near
+    found |= set() if blocks - 1 in known else {blocks - 1 - each for each in near}
+    return sorted(found - known - {0, blocks - 1})
 
 
 def _lines(seen: dict[int, _Seen]) -> float:

@@ -59,8 +59,10 @@ def moved_once(work: Workload, counts: Counts, once: Once) -> Workload:
     left = sectors / counts.sectors_stored_once if sectors else 0.0
     filled, before = filled_sectors(counts, left), filled_sectors(counts)
     of_fill = filled * stored / sectors if sectors else 0.0
+    loaded_too = counts.sectors_loaded_and_stored / counts.sectors_stored_once if sectors else 0.0
     return replace(
         work,
+        touched=min(work.touched, LINE * (loaded + stored * (1.0 - loaded_too))),
         sectors=work.sectors - before + filled,
         dram_read=min(work.dram_read, granules * GRANULE),
         dram_fill=min(work.dram_fill, filled * SECTOR),
