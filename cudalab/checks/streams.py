@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
 
-from cudalab.checks.bench import CHECK_TIME, Bench, Known, Stop
+from cudalab.checks.bench import CHECK_TIME, Bench, Known, Stop, counted
 from cudalab.checks.comparison import poison
 from cudalab.checks.gate import Gate
 from cudalab.checks.order import Order
@@ -315,7 +315,7 @@ class Trial:
                 "hazard",
                 self._named(
                     f"{hazard.kind.value}: {hazard.first} {hazard.first.verb} and {hazard.second} "
-                    f"{hazard.second.verb} the same {hazard.bytes} bytes, and nothing orders the two"
+                    f"{hazard.second.verb} the same {counted(hazard.bytes, 'byte')}, and nothing orders the two"
                 ),
                 look=self._named(f"the wait that is missing: {hazard.missing_wait}"),
                 mistake=self._named(" ".join(hazard.notes)) or mistakes(self),

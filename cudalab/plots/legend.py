@@ -15,7 +15,7 @@ ARROW_HEAD = (
 _MARKS = {
     "python": "Python, between calls",
     "critical": "critical path",
-    "waiting": "waits for its engine or another stream",
+    "waiting": "waits for its engine, a place on an SM or another stream",
     RECORD: "event record",
     WAIT: "waits for an event",
     "event": "by an event",

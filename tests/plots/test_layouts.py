@@ -29,6 +29,8 @@ DRAWINGS = {
     "barriers": lambda: plot.barriers(first=False),
     "queue": lambda: plot.queue(wait=True),
     "grid": lambda: plot.grid((3, 2), (8, 8)),
+    "grid of one dimension": lambda: plot.grid((4,), 32),
+    "grid as a launch has it": lambda: plot.grid((4, 2, 1), (8, 4, 1)),
     "grid of large blocks": lambda: plot.grid((6, 6), (32, 16), (5, 5)),
     "stride": lambda: plot.stride(20, 2, 4),
     "stride of one round": lambda: plot.stride(3, 4, 8),
@@ -235,6 +237,8 @@ def test_message_says_which_steps_may_swap():
     "draw, match",
     [
         (lambda: plot.grid((7, 1)), "got 7 × 1"),
+        (lambda: plot.grid((2, 2, 2)), "two dimensions are drawn"),
+        (lambda: plot.grid(block=(8, 2, 1, 1)), "two dimensions are drawn"),
         (lambda: plot.grid(block=(33, 1)), "got 33 × 1"),
         (lambda: plot.grid((2, 2), chosen=(2, 0)), "not in a grid of 2 × 2"),
         (lambda: plot.stride(20, 5, 8), "got 5 × 8 threads"),

@@ -6,6 +6,8 @@ Guide, "Thread Hierarchy" and "SIMT Architecture"). Two dimensions of each are d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cudalab.plots.drawing import WIDTH, Drawing, label, rect
 from cudalab.plots.style import BLUE, FAINT, GREEN, INK, PURPLE, QUIET, RULE, VERMILLION, tint
 from cudalab.sim.abi import WARP
@@ -16,26 +18,36 @@ _LEFT, _TOP, _SPLIT = 10.0, 46.0, 290.0
 _COLOURS = (BLUE, GREEN, PURPLE, VERMILLION)
 
 
-def grid(grid: tuple[int, int] = (3, 2), block: tuple[int, int] = (16, 4), chosen: tuple[int, int] = (1, 0)) -> Drawing:
+def _two(size: int | Sequence[int], name: str) -> tuple[int, int]:
+    """x and y of a grid or block, as a launch takes it."""
+    x, y, z, *more = (*((size,) if isinstance(size, int) else size), 1, 1, 1)
+    if z != 1 or len(more) > 3:
+        raise ValueError(f"{name}: two dimensions are drawn, x and y (got {size})")
+    return x, y
+
+
+def grid(
+    grid: int | Sequence[int] = (3, 2), block: int | Sequence[int] = (16, 4), chosen: tuple[int, int] = (1, 0)
+) -> Drawing:
     """Draw the blocks of a grid, and the threads of one of them in the colours of their warps.
 
     Args:
-        grid: blocks in x and y, at most 6 each.
-        block: threads in x and y, at most 32 and 16.
+        grid: blocks in x and y, at most 6 each; as of a launch, y may be left out and z may be 1.
+        block: threads in x and y, at most 32 and 16; the same.
         chosen: x and y of the block whose threads are drawn.
 
     Raises:
         ValueError: a number outside of these bounds, or a block that is not in the grid.
     """
-    wide, high = grid
-    threads, rows = block
+    wide, high = _two(grid, "grid")
+    threads, rows = _two(block, "block")
     if not (1 <= wide <= MOST_BLOCKS and 1 <= high <= MOST_BLOCKS):
         raise ValueError(f"grid: 1 to {MOST_BLOCKS} blocks in each direction (got {wide} × {high})")
     if not (1 <= threads <= MOST_THREADS[0] and 1 <= rows <= MOST_THREADS[1]):
         raise ValueError(
             f"grid: 1 to {MOST_THREADS[0]} × {MOST_THREADS[1]} threads a block are drawn (got {threads} × {rows})"
         )
-    if not (0 <= chosen[0] < wide and 0 <= chosen[1] < high):
+    if len(chosen) != 2 or not (0 <= chosen[0] < wide and 0 <= chosen[1] < high):
         raise ValueError(f"grid: block {chosen} is not in a grid of {wide} × {high}")
     box, tall = min(84.0, (_SPLIT - 40) / wide), 34.0
     cell, step = min(34.0, (WIDTH - _SPLIT - 70) / threads), min(26.0, 230.0 / rows)

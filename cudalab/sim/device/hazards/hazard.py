@@ -145,11 +145,14 @@ class Hazard(Struct):
     def text(self) -> str:
         """The report as one paragraph."""
         notes = "".join(f" {note}" for note in self.notes)
-        size = f"{self.bytes} byte{'s' * (self.bytes != 1)}"
         return (
-            f"{self.title}: {self.first} {self.first.verb} and {self.second} {self.second.verb} the same {size} "
+            f"{self.title}: {self.first} {self.first.verb} and {self.second} {self.second.verb} the same {self._size} "
             f"({self.memory}), and nothing orders the two: {self.rule}.{notes} Missing wait: {self.missing_wait}."
         )
+
+    @property
+    def _size(self) -> str:
+        return f"{self.bytes} byte{'s' * (self.bytes != 1)}"
 
     @property
     def title(self) -> str:
@@ -160,7 +163,7 @@ class Hazard(Struct):
         times = f", {self.count} times" if self.count > 1 else ""
         return (
             f"<Hazard {self.kind.name}{times}: {self.first.brief} {self.first.verb} and {self.second.brief} "
-            f"{self.second.verb} the same {self.bytes} bytes; missing: {self.missing_wait}>"
+            f"{self.second.verb} the same {self._size}; missing: {self.missing_wait}>"
         )
 
     def _repr_html_(self) -> str:
