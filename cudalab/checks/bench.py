@@ -182,17 +182,18 @@ class Bench:
         return self._random.integers(0, 256, shape, np.uint8)
 
     def find(self, part: PartName, rule: str, text: str, *, look: str = "", mistake: str = "") -> None:
-        """Keep a finding of the case that is being tried."""
+        """Keep a finding of the case that is being tried. Of several of one rule the first is shown, or the first that
+        looks like a known mistake."""
         text = _ADDRESS.sub("", text)
         key = (part, rule)
         cases = self._cases.setdefault(key, [])
         if self._case not in cases:
             cases.append(self._case)
-        if (known := self._findings.get(key)) is None:
+        known = self._findings.get(key)
+        if known is None or (mistake and not known.mistake):
             text = f"{text} ({self._case})" if self._case else text
             self._findings[key] = Finding(part, rule, text, look, mistake)
-        elif mistake and not known.mistake:
-            self._findings[key] = replace(known, mistake=mistake)
+            cases.insert(0, cases.pop(cases.index(self._case)))
 
     def measure(self, gate: Gate, value: float) -> None:
         """Keep what a gate of the exercise measured in this case: of several cases, the worst."""

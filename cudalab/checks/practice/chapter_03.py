@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from functools import partial
 from typing import Any
 
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.checks.bench import Known
-from cudalab.checks.chapter_03 import expect_current, expect_device, three_devices
+from cudalab.checks.chapter_03 import expect_current, expect_device, keep_error, three_devices
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.streams import StreamBench, Trial
 from cudalab.sim.device.error import CudaError
@@ -74,18 +75,38 @@ def _pick(bench: StreamBench) -> None:
 
 
 def _use(bench: StreamBench) -> None:
-    with bench.case("device 0") as trial:
-        trial.call(0, fresh=True)
-        if not trial.set_up:
-            bench.find("correctness", "not set up", "device 0 is not set up", look="cudaSetDevice(number)")
-        elif trial.current is None:
-            expect_current(bench)
+    for kept in (False, True):
+        with bench.case("device 0, while an error of an earlier call is still kept" if kept else "device 0") as trial:
+            trial.call(
+                0, fresh=True, around=partial(_no_error, bench), before=(lambda: keep_error(trial)) if kept else None
+            )  # noqa: B023
+            if not trial.set_up:
+                bench.find("correctness", "not set up", "device 0 is not set up", look="cudaSetDevice(number)")
+            elif trial.current is None:
+                expect_current(bench)
     missing = bench.between(1, 9)
     with bench.case(f"device {missing}, which does not exist") as trial:
         _expect_raised(bench, trial, missing, "cudaErrorInvalidDevice")
     with bench.case("device 0, which was reset after a kernel had broken it") as trial:
         _refuse(trial)
         _expect_raised(bench, trial, 0, "cudaErrorDevicesUnavailable")
+
+
+def _no_error(bench: StreamBench, function: Any) -> None:
+    """Call the function, which has no reason to raise."""
+    try:
+        function(0)
+    except RuntimeError as raised:
+        is_success = "cudaSuccess" in str(raised)
+        bench.find(
+            "correctness",
+            "raised",
+            f"the device can be set up, and the function raised RuntimeError({str(raised)!r})",
+            look="the code that this call of cudaSetDevice returned; what cudaGetLastError says may be an older error",
+            mistake="every call returns a tuple, which is never equal to cudaSuccess: (error,) = … takes the code out"
+            if is_success
+            else "",
+        )
 
 
 def _expect_raised(bench: StreamBench, trial: Trial, number: int, error: str) -> None:

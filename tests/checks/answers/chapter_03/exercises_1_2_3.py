@@ -47,6 +47,17 @@ def open_device(needed):
     Wrong("only the first device", ((_COUNT, "(0,)"),), "correctness", "wrong values"),
     Wrong("the last device first", ((_COUNT, f"reversed({_COUNT})"),), "correctness", "wrong values"),
     Wrong(
+        "asks for the last error",
+        (
+            (
+                "(error,) = cudart.cudaSetDevice(number)",
+                "cudart.cudaSetDevice(number)\n            (error,) = cudart.cudaGetLastError()",
+            ),
+        ),
+        "soundness",
+        "cudaErrorInvalidDevice",
+    ),
+    Wrong(
         "set up, not current",
         (("cudaSetDevice(number)", "cudaInitDevice(number, 0, 0)"),),
         "correctness",
@@ -55,7 +66,7 @@ def open_device(needed):
     Wrong("result not checked", ((_CHECKED, ""),), "correctness", "not raised"),
     Wrong("more than needed", ((">= needed", "> needed"),), "correctness", "wrong values"),
     Wrong("never none", (("    return None", "    return 0"),), "correctness", "wrong values"),
-    Wrong("not set up", (("cudaSetDevice(number)", "cudaGetLastError()"),), "correctness", "not set up"),
+    Wrong("not set up", (("cudaSetDevice(number)", "cudaGetDeviceCount()[:1]"),), "correctness", "not set up"),
     Wrong("another error's name", (("error.name", "'cudaErrorNoDevice'"),), "correctness", "not raised"),
     Wrong(
         "compares the tuple",

@@ -50,6 +50,24 @@ def pick_device(needed):
         ),
         Wrong("any error", (("error.name", "'no device'"),), "correctness", "not raised"),
         Wrong(
+            "asks for the last error",
+            (
+                (
+                    "(error,) = cudart.cudaSetDevice(number)",
+                    "cudart.cudaSetDevice(number)\n    (error,) = cudart.cudaGetLastError()",
+                ),
+            ),
+            "correctness",
+            "raised",
+        ),
+        Wrong(
+            "a tuple for a code",
+            (("(error,) = ", "error = "), ("error.name", "error[0].name")),
+            "correctness",
+            "raised",
+            mistake="every call returns a tuple, which is never equal to cudaSuccess: (error,) = … takes the code out",
+        ),
+        Wrong(
             "set up, not current",
             (("cudaSetDevice(number)", "cudaInitDevice(number, 0, 0)"),),
             "correctness",
