@@ -3,6 +3,7 @@ wait that is missing."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Literal
 
 import numpy as np
@@ -127,6 +128,12 @@ IN_NULL_STREAM = Gate(
     look="work in the NULL stream waits for all blocking streams, and they wait for it",
 )
 STREAMS_11_3 = STREAMS.of(baseline=100, look="streams[k % len(streams)] for request k, for any number of streams")
+EVEN = Gate(
+    "requests in the busiest stream, over an even share",
+    most=1,
+    baseline=1,
+    look="streams[k % len(streams)] for request k: the requests are dealt out in turn",
+)
 HOST_11_3 = HOST.of(baseline=0)
 LAUNCHES = Gate(
     "launches, for each request", least=2, most=2, baseline=2, look="one step and one note for each request"
@@ -164,6 +171,8 @@ def _serve_once(bench: StreamBench, trial: Trial, count: int, number: int) -> No
     bench.measure(LAUNCHES, len(trial.kernels()) / count)
     bench.measure(HOST_11_3, len(trial.waits) + len(trial.polls))
     bench.measure(IN_NULL_STREAM, sum(one.stream.handle == LEGACY for one in trial.kernels()) / count)
+    busiest = max(Counter(one.stream for one in ran).values(), default=0)
+    bench.measure(EVEN, busiest / -(-count // number))
     bench.measure(STREAMS_11_3, round(100 * len({one.stream for one in ran}) / min(number, count)))
     if number > 1:
         free = sum(trial.order.unordered(a, b) for a, b in pairs)
@@ -175,7 +184,7 @@ SERVE = Exercise(
     title="The NULL stream in between",
     kernel="serve",
     examine=_serve,
-    gates=(APART, IN_NULL_STREAM, STREAMS_11_3, LAUNCHES, HOST_11_3),
+    gates=(APART, IN_NULL_STREAM, STREAMS_11_3, EVEN, LAUNCHES, HOST_11_3),
     answer="function",
 )
 

@@ -86,6 +86,11 @@ def _send(bench: StreamBench) -> None:
 
         trial.call(x, d, work, after=lambda: done.extend(trial.order.host_knows(copy) for copy in _copies(trial)))
         trial.expect("d", d, values, look="the copy from x to d")
+        if any(copy.work.staged for copy in _copies(trial)):
+            text = "the bytes were staged: the copy takes them from memory other than x, and that is pageable"
+            bench.find(
+                "correctness", "pageable memory", text, look="what the copy is given: x itself, not a copy of it"
+            )
         if not all(done):
             look = "a wait behind work()"
             bench.find("correctness", "not done", "the copy is still under way when send returns", look=look)
@@ -105,10 +110,17 @@ def _negate(bench: StreamBench) -> None:
         kernel, values = trial.kernel(_KERNELS, "negate"), bench.random(bench.between(900, 1000))
         x, y = trial.pinned(values), trial.pinned(np.full(values.shape, np.nan, np.float32))
 
+        asked: list[int] = []
+
         def launch(source: int, target: int, n: int) -> None:
+            asked.append(n)
             kernel((4,), (256,), (np.uint64(source), np.uint64(target), np.int32(n)))
 
         trial.call(x, y, launch)
+        if wrong := [n for n in asked if n != len(x)]:
+            text = f"launch was given n = {wrong[0]}; x has {len(x)} elements"
+            bench.find("correctness", "wrong n", text, look="n counts elements, not bytes: len(x)")
+            return
         trial.expect("y", y, -values, look="the addresses that launch is given")
         known = (Known("y was added up before the kernel had written it", np.asarray(np.nan)),)
         trial.expect_value(

@@ -30,7 +30,8 @@ APART = Gate(
 )
 TOGETHER = APART.of(look="what stands between the two launches, and which stream each kernel is in")
 NO_COPY_WAITS = HOST.of(
-    look="cudaMemcpy waits, and takes no stream; cudaMemcpyAsync goes on, and takes the stream as its last argument"
+    look="calls that wait: synchronize(), and cudaMemcpy, which takes no stream; cudaMemcpyAsync goes on, and takes "
+    "the stream as its last argument"
 )
 NO_WAIT = HOST.of(look="neither kernel needs what the other makes, so nobody has to wait")
 
@@ -111,7 +112,7 @@ def _apart(bench: StreamBench) -> None:
         trial.call(*(_slow(trial, name) for name in names))
         if any(one.stream.handle != LEGACY for one in trial.kernels("second")):
             text = "second is in another stream than the NULL stream"
-            bench.find("correctness", "another stream", text, look="second() without a stream, as it was")
+            bench.find("correctness", "another stream", text, look="second(cp.cuda.Stream.null), as it was")
         _all_apart(bench, trial, names)
 
 

@@ -41,6 +41,12 @@ ANSWERS_11_3 = table(
         "efficiency",
         _SERVE_APART,
     ),
+    Wrong(
+        "most in the last stream",
+        (("streams[k % len(streams)]", "streams[min(k, len(streams) - 1)]"),),
+        "efficiency",
+        "requests in the busiest stream, over an even share",
+    ),
     Wrong("two streams", (("k % len(streams)", "k % min(2, len(streams))"),), "efficiency", _STREAMS),
     Wrong(
         "the note in the next stream",

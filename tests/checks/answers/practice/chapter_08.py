@@ -49,10 +49,13 @@ def pin(x):
             "calls of work() with the copy under way",
         ),
         Wrong("never waits", (("    stream.synchronize()", "    pass"),), "correctness", "not done"),
+        Wrong("a copy of x", (("d.set(x", "d.set(x.copy()"),), "correctness", "pageable memory"),
     ),
     *table(
         "08.negate",
         Wrong("no wait", ((_WAIT, ""),), "soundness", "hazard"),
+        Wrong("bytes for elements", (("len(x))", "x.nbytes)"),), "correctness", "wrong n"),
+        Wrong("the last is left out", (("len(x))", "len(x) - 1)"),), "correctness", "wrong n"),
         Wrong("waits first", ((_LAUNCH + _WAIT, _WAIT + _LAUNCH),), "soundness", "hazard"),
         Wrong(
             "source and target changed",
