@@ -299,3 +299,19 @@ extern "C" __global__ void flatten(const float* base, size_t pitch, float* out, 
 """
     text = "\n".join(finding.text for finding in check("04.flatten", source, seed=1).findings)
     assert "is what stands in the padding" in text and "not written" not in text
+
+
+def test_an_event_of_an_earlier_round_is_not_called_recorded_too_early() -> None:
+    source = """
+def run(tasks, needs, place, streams):
+    events = []
+    for k, task in enumerate(tasks):
+        stream = streams[place[k]]
+        if needs[k] and place[max(needs[k])] != place[k]:
+            stream.wait_event(events[max(needs[k])])
+        task(stream)
+        events.append(stream.record())
+"""
+    text = str(check("14.5", source, seed=2))
+    assert "nothing orders the two" in text and "too early" not in text
+    assert "was recorded in an earlier round" in text

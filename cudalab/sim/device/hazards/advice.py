@@ -99,11 +99,13 @@ def notes(first: Stamp, second: Stamp, without_record: Sequence[Place] = ()) -> 
         elif after is None and wait.record.number >= first.number:
             after = wait
     if before is not None and before.record.number < first.number:
-        recorded = at(before.record.place)
-        found.append(
-            f"The event that {name_of(other)} waits for{at(before.place)} was recorded too early{recorded}: "
-            f"before {at(first.place).strip(' ()') or 'the first of the two'}."
-        )
+        recorded, work = before.record.place, first.place
+        waits = f"The event that {name_of(other)} waits for{at(before.place)}"
+        if recorded.file == work.file and recorded.line > work.line:  # in a loop: it was recorded behind other work
+            found.append(f"{waits} was recorded in an earlier round{at(recorded)}, behind other work.")
+        else:
+            earlier_than = at(work).strip(" ()") or "the first of the two"
+            found.append(f"{waits} was recorded too early{at(recorded)}: before {earlier_than}.")
     early = {*without_record, *([] if before is None else [before.place])}
     if after is not None and after.place not in early:  # else it is the same line, one round of a loop later
         found.append(f"{name_of(other)[0].upper()}{name_of(other)[1:]} waits for it too late{at(after.place)}.")
