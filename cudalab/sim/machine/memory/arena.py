@@ -108,7 +108,7 @@ class Arena:
             commit(self.base + offset, size)
             return
         first, last = offset // HUGE_PAGE * HUGE_PAGE, (offset + size + HUGE_PAGE // 4) // HUGE_PAGE * HUGE_PAGE
-        if last > first and hasattr(mmap, "MADV_HUGEPAGE"):
+        if size >= HUGE_PAGE // 4 and last > first and hasattr(mmap, "MADV_HUGEPAGE"):
             self._advise(mmap.MADV_HUGEPAGE, first, last - first)
 
     def discard(self, offset: int, size: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import mmap
 import sys
 
 import numpy as np
@@ -214,6 +215,18 @@ def test_an_array_takes_what_it_fills(memory: Memory, size: int) -> None:
     pointer = memory.allocate(size)
     memory.array(pointer, size)[:] = 7
     assert size <= present_bytes(pointer, 2 * HUGE_PAGE + size) + PAGE <= size + HUGE_PAGE // 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone is asked for huge pages")
+def test_small_arrays_have_no_huge_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever they lie in one: the system fills it by and by, and what is freed of it a page at a time stays."""
+    memory, advised = Memory(256 << 20), []
+    monkeypatch.setattr(memory.arena, "_advise", lambda option, offset, size: advised.append((option, size)) or True)
+    for _ in range(2 * HUGE_PAGE // PAGE):
+        memory.allocate(PAGE)
+    assert not [size for option, size in advised if option == mmap.MADV_HUGEPAGE]
+    memory.allocate(2 * HUGE_PAGE)
+    assert (mmap.MADV_HUGEPAGE, 2 * HUGE_PAGE) in advised
 
 
 def test_clear_stays_inside_one_allocation(memory: Memory) -> None:
