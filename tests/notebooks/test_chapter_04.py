@@ -35,7 +35,7 @@ MUTATIONS = [
     Mutation("long-way", "kernel-add", "a[i] + b[i]", "a[i] - b[i]"),
     Mutation("long-way", "kernel-add", "if (i < n)", "if (i < n - 1)"),
     Mutation("long-way", "long-way", "(4,), (256,)", "(3,), (256,)"),
-    Mutation("cupy-way", "cupy-way", "(x, y, z, np.int32(n))", "(x, x, z, np.int32(n))"),
+    Mutation("cupy-way", "cupy-way", "(x, y, z, np.int32(x.size))", "(x, x, z, np.int32(x.size))"),
     Mutation("cupy-way", "cupy-way", "cp.asarray(b)", "cp.asarray(b[::-1] * 2)"),
     Mutation("pool", "pool", "del array", "kept = globals().setdefault('kept', []); kept.append(array)"),
     Mutation("pool", "pool", "1 << 20", "1 << 19"),
@@ -151,7 +151,7 @@ SENTENCES = [
     ),
     Sentence(
         "s4-aos",
-        "stride 8 reaches 4 TB/s, stride 1 only 2.5",
+        "stride 8 reaches 4 TB/s (1.07 GB in 266 µs, measured), stride 1 only 2.5",
         "time-stride",
         lambda run: 3.8 < 1073.7 / run.after("stride: ", 2) < 4.3 and 2.3 < 134.2 / run.after("stride: ") < 2.7,
     ),
