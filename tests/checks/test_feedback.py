@@ -284,6 +284,7 @@ def test_a_wait_that_a_graph_lacks_belongs_at_the_line_of_its_launch(mistake: tu
     (finding,) = [found for found in result.findings if found.rule == "hazard"]
     assert wait in finding.look and "the launch of the graph (answer.py, line 7)" in finding.look
     assert finding.mistake.startswith("the stream is non-blocking")
+    assert all("in another stream" in found.look for found in result.findings if "first frame" in found.mistake)
 
 
 def test_what_was_read_from_the_padding_is_not_called_unwritten() -> None:
