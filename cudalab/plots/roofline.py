@@ -7,17 +7,22 @@ a memory within the SM, for the bytes that pass there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
+from matplotlib.transforms import ScaledTranslation
 
 from cudalab.plots.picture import Picture, blank
 from cudalab.plots.style import BLUE, INK, MARKERS, QUIET, RC, SERIES, number, tint
 
 _LABEL_WIDTH, _LABEL_HEIGHT = 150, 12  # points
+_BESIDE = 13  # points from a mark to the small one in front of its label
+_TOUCHING = 6  # points; marks that are closer cover each other
 
 
 def roofline(
@@ -47,7 +52,7 @@ def roofline(
         raise ValueError(f"roofline needs kernels and positive figures; got {dict(kernels)}, {bandwidth}, {arithmetic}")
     ridge = arithmetic / bandwidth
     low = min(min(intensity for intensity, _ in kernels.values()) / 4, ridge / 64)
-    high = ridge * 16
+    high = ridge * 24
     with matplotlib.rc_context(RC):
         figure = blank(6.8, 3.3)
         axes = figure.subplots()
@@ -59,26 +64,7 @@ def roofline(
         axes.set_yscale("log", base=10)
         axes.set_xlim(low, high)
         axes.set_ylim(min(reached for _, reached in kernels.values()) / 8, arithmetic * 4)
-        drops = _drops(axes, list(kernels.values()))
-        for index, (name, (intensity, reached)) in enumerate(kernels.items()):
-            axes.plot([intensity] * 2, [reached, min(arithmetic, bandwidth * intensity)], color=QUIET, lw=0.9, ls=":")
-            axes.plot(
-                [intensity],
-                [reached],
-                MARKERS[(index + index // len(SERIES)) % len(MARKERS)],  # the sixth has the first one's colour
-                color=SERIES[(index + 1) % len(SERIES)],
-                ms=8,
-                mec="white",
-                zorder=5,
-            )
-            axes.annotate(
-                f"{name}: {number(reached)} GFLOP/s",
-                (intensity, reached),
-                xytext=(9, -4 - drops[index]),
-                textcoords="offset points",
-                va="top",
-                color=INK,
-            )
+        _draw_marks(axes, kernels, lambda intensity: min(arithmetic, bandwidth * intensity))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: _fraction(value)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _position: number(value)))
         axes.minorticks_off()
@@ -111,16 +97,50 @@ def roofline(
     return Picture(figure, "Roofline: " + "; ".join(words) + ".", f"Roofline with a mark for {', '.join(kernels)}.")
 
 
-def _drops(axes: Axes, marks: Sequence[tuple[float, float]]) -> list[float]:
-    """How many points lower than beside its mark each label stands, so that it covers none above it."""
+def _draw_marks(axes: Axes, kernels: Mapping[str, tuple[float, float]], roof: Callable[[float], float]) -> None:
+    """A mark for each kernel with a line up to the roof, and its label behind a smaller mark of the same kind."""
+    scale = axes.figure.dpi_scale_trans
+    places = _places(axes, list(kernels.values()))
+    for index, ((name, (intensity, reached)), place) in enumerate(zip(kernels.items(), places, strict=True)):
+        axes.plot([intensity] * 2, [reached, roof(intensity)], color=QUIET, lw=0.9, ls=":")
+        mark: dict[str, Any] = {
+            "marker": MARKERS[(index + index // len(SERIES)) % len(MARKERS)],  # the sixth has the first one's colour
+            "color": SERIES[(index + 1) % len(SERIES)],
+            "ls": "",
+            "mec": "white",
+        }
+        axes.plot([intensity], [reached], ms=8 + 6 * place.beneath, zorder=6 - place.beneath, **mark)
+        beside = axes.transData + ScaledTranslation(_BESIDE / 72, -place.drop / 72, scale)
+        axes.plot([intensity], [reached], ms=5, zorder=5, transform=beside, **mark)
+        axes.annotate(
+            f"{name}: {number(reached)} GFLOP/s",
+            (intensity, reached),
+            xytext=(_BESIDE + 5, -place.drop),
+            textcoords="offset points",
+            va="center",
+            color=INK,
+        )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a mark's label stands: ``drop`` points below the mark, so that it covers no other label. Of the marks that
+    touch this one, ``beneath`` lie on it; it is drawn larger than they are, so that all show."""
+
+    drop: float
+    beneath: int
+
+
+def _places(axes: Axes, marks: Sequence[tuple[float, float]]) -> list[_Place]:
     points = axes.transData.transform(marks) * 72 / axes.figure.dpi
-    drops, taken = [0.0] * len(marks), list[tuple[float, float]]()
+    places, taken = dict[int, _Place](), list[tuple[float, float]]()
     for index in sorted(range(len(marks)), key=lambda index: -points[index][1]):
         x, y = points[index]
-        top = min([y, *(bottom for other, bottom in taken if abs(x - other) < _LABEL_WIDTH)])
-        drops[index] = float(y - top)
-        taken.append((x, top - _LABEL_HEIGHT))
-    return drops
+        middle = min([y - 3, *(bottom for other, bottom in taken if abs(x - other) < _LABEL_WIDTH)])
+        beneath = sum(bool(np.hypot(*(points[index] - later)) < _TOUCHING) for later in points[index + 1 :])
+        places[index] = _Place(float(y - middle), beneath)
+        taken.append((x, middle - _LABEL_HEIGHT))
+    return [places[index] for index in range(len(marks))]
 
 
 def _fraction(value: float) -> str:

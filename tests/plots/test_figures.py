@@ -171,10 +171,28 @@ def test_roofline_names_another_memory():
 
 def test_labels_under_a_roofline_do_not_cover_each_other():
     marks = {name: (8.0, 500.0 + place) for place, name in enumerate(("one", "two", "three"))}
-    texts = plot.roofline(marks, bandwidth=60, arithmetic=600, kind="measured").figure.axes[0].texts[:3]
+    drawn = plot.roofline(marks, bandwidth=60, arithmetic=600, kind="measured")
+    drawn.svg()
+    axes = drawn.figure.axes[0]
+    texts = axes.texts[:3]
     assert [text.get_text().split(":")[0] for text in texts] == list(marks)
-    heights = [text.xyann[1] for text in texts]
-    assert heights[2] == -4 and heights[0] <= heights[1] - 11 <= heights[2] - 22
+    boxes = [text.get_window_extent() for text in texts]
+    assert boxes[0].y1 <= boxes[1].y0 and boxes[1].y1 <= boxes[2].y0
+    assert boxes[2].y0 < axes.transData.transform(next(iter(marks.values())))[1] < boxes[2].y1, (
+        "the highest stands beside its mark"
+    )
+    assert all(box.x1 <= drawn.figure.bbox.x1 for box in boxes)
+
+
+def test_marks_on_each_other_under_a_roofline_all_show_and_stand_before_their_labels():
+    marks = {"one": (8.0, 500.0), "two": (8.0, 501.0), "three": (8.0, 502.0), "apart": (1.0, 20.0)}
+    drawn = plot.roofline(marks, bandwidth=60, arithmetic=600, kind="measured").figure.axes[0].lines
+    shown = [mark for mark in drawn if mark.get_marker() in MARKERS]
+    large, small = shown[::2], shown[1::2]
+    assert [mark.get_marker() for mark in large] == [mark.get_marker() for mark in small]
+    sizes, layers = [[getattr(mark, what)() for mark in large] for what in ("get_markersize", "get_zorder")]
+    assert sizes[0] > sizes[1] > sizes[2] == sizes[3]
+    assert layers[0] < layers[1] < layers[2]
 
 
 def test_pitch_lists_widths_with_their_pitch():
