@@ -1,16 +1,18 @@
 """Run All of the course with a cold cache, one chapter after another, and the cells that a learner waits for.
 
-    python -m bench.chapters [--chapter 04 …] [--warm] [--slow 2.0] [--large 400] [--json FILE]
+    python -m bench.chapters [--chapter 04 …] [--device sim:h200] [--warm] [--slow 2.0] [--large 400] [--json FILE]
 
-Each chapter runs as JupyterLab runs it in a learner's copy, in a kernel of its own, on the simulated device. The cache
-of compiled code is empty at first and all chapters share it, as on a learner's machine; ``--warm`` runs everything
-twice and reports the second time. Given are seconds of the clock and of processor time (kernel and compilers together;
-a loaded machine stretches the first and hardly the second), and every cell that took longer than ``--slow`` seconds:
-of the clock, of processor time, and what the page said meanwhile (``cells/progress_line.py``).
+Each chapter runs as JupyterLab runs it in a learner's copy, in a kernel of its own, on the simulated device, or with
+``--device gpu`` on a real one. The caches of compiled code, CuPy's and the driver's too, are empty at first and all
+chapters share them, as on a learner's machine; ``--warm`` runs everything twice and reports the second time. Given are
+seconds of the clock and of processor time (kernel and compilers together; a loaded machine stretches the first and
+hardly the second), and every cell that took longer than ``--slow`` seconds: of the clock, of processor time, and what
+the page said meanwhile (``cells/progress_line.py``).
 
 Memory is that of the kernel and all processes it started, as if nothing else ran on the machine (``processes_memory``,
 sampled every fifth of a second): the most of each chapter, and every cell that reached ``--large`` MB, with the
-processes that had it. The arrays of the simulated device are part of it, from when they are first written.
+processes that had it. The arrays of the simulated device are part of it, from when they are first written. On a GPU no
+memory is counted.
 """
 
 from __future__ import annotations
@@ -66,6 +68,15 @@ class ChapterRun:
         return max(sum(cell.memory) for cell in self.cells)
 
 
+class _NoWatch:
+    """In the place of a ``processes_memory.Watch`` where no memory is counted."""
+
+    def take(self) -> list[int]:
+        return []
+
+    def end(self) -> None: ...
+
+
 def run_chapter(notebook: Path, environment: dict[str, str]) -> ChapterRun:
     """Run all cells of a notebook in a working copy, as its page would."""
     began = time.perf_counter()
@@ -76,7 +87,7 @@ def run_chapter(notebook: Path, environment: dict[str, str]) -> ChapterRun:
     try:
         client.wait_for_ready(timeout=120)
         kernel = psutil.Process(manager.provisioner.process.pid)  # type: ignore[union-attr]
-        watch = processes_memory.Watch(kernel)
+        watch = _NoWatch() if environment["CUDALAB_DEVICE"] == "gpu" else processes_memory.Watch(kernel)
         cells = list(_run_cells(notebook, client, kernel, watch))
         watch.end()
         return ChapterRun(notebook.stem, time.perf_counter() - began, _processor_time(kernel), cells)
@@ -86,7 +97,7 @@ def run_chapter(notebook: Path, environment: dict[str, str]) -> ChapterRun:
 
 
 def _run_cells(
-    notebook: Path, client: BlockingKernelClient, kernel: psutil.Process, watch: processes_memory.Watch
+    notebook: Path, client: BlockingKernelClient, kernel: psutil.Process, watch: processes_memory.Watch | _NoWatch
 ) -> Iterator[CellRun]:
     for cell in nbformat.read(notebook, as_version=4).cells:
         if cell.cell_type != "code":
@@ -118,15 +129,17 @@ def _processor_time(kernel: psutil.Process) -> float:
     return float(total)
 
 
-def run_course(chapters: list[str], *, warm: bool) -> list[ChapterRun]:
+def run_course(chapters: list[str], *, warm: bool, device: str = "sim:h200") -> list[ChapterRun]:
     """Run the chapters whose numbers are given, or all, in a new working copy."""
     with tempfile.TemporaryDirectory(prefix="cudalab-chapters-") as folder:
         copy = WorkingCopy(Path(folder) / "work")
         copy.update(ROOT)
         environment = {
             **lab.environment(),  # that of `make lab`, which keeps Python's bytecode
-            "CUDALAB_DEVICE": "sim:h200",
+            "CUDALAB_DEVICE": device,
             "CUDALAB_CACHE": str(Path(folder) / "cache"),
+            "CUPY_CACHE_DIR": str(Path(folder) / "cupy"),
+            "CUDA_CACHE_PATH": str(Path(folder) / "driver"),
             "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
         }
         names = [name for name in edition.names(ROOT) if name.startswith("notebooks/")]
@@ -145,6 +158,7 @@ def run_course(chapters: list[str], *, warm: bool) -> list[ChapterRun]:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--chapter", action="append", default=[], help="only the chapter with this number")
+    parser.add_argument("--device", default="sim:h200", help="gpu, or a profile of the simulated device")
     parser.add_argument("--warm", action="store_true", help="once before, so that everything is compiled")
     parser.add_argument("--slow", type=float, default=2.0, help="seconds from which on a cell is listed")
     parser.add_argument("--large", type=int, default=400, help="megabytes from which on a cell is listed")
@@ -152,7 +166,7 @@ def main(arguments: list[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     load = os.getloadavg()[0]
     print(f"load before: {load:.1f} on {os.cpu_count()} processors\n{'':34}clock  processor    memory")
-    runs = run_course(args.chapter, warm=args.warm)
+    runs = run_course(args.chapter, warm=args.warm, device=args.device)
     total = [sum(run.seconds for run in runs), sum(run.processor for run in runs)]
     print(f"{'together':28}{total[0]:8.1f} s{total[1]:8.1f} s; load after: {os.getloadavg()[0]:.1f}\n")
     for run in runs:

@@ -80,7 +80,7 @@ SENTENCES = [
         "it is never longer than a block runs",
         ("higher", "alone"),
         # a tenth of the batch is the block; the latency and `urgent` are printed to half a microsecond each
-        lambda run, alone: max(run.numbers[:5]) <= alone.after("batch:") / 10 + alone.after("urgent:") + 1,
+        lambda run, alone: run.after("The run says") <= alone.after("batch:") / 10 + alone.after("urgent:") + 1,
     ),
     Sentence(
         "s3-rules",

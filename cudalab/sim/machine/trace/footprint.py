@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _KINDS = 3  # loads, stores, atomics
 _CHUNK = 1 << MARK_CHUNK_SHIFT
 _SMALLEST_MAP = 1 << 30
-_KEPT = 64 << 20
-"""Bytes of maps that one launch may have touched if they are to be kept for the next."""
+_KEPT = 48 << 20
+"""Bytes of maps that launches may have touched, all together, if they are to be kept for the next."""
 _SMALL = 4 << 20
 """Bytes of maps that launches may have touched if they are to be kept while none is expected soon."""
 _RUNS_EXPECTED = 512
@@ -230,7 +230,7 @@ class Marks:
         wiped: int = self._code.clear(table, regions, len(regions) // _REGION.size)
         self._code = self._kernel = None
         self.touched += wiped
-        return wiped <= _KEPT
+        return self.touched <= _KEPT
 
 
 class _Code(Struct, frozen=True):
