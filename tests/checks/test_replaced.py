@@ -53,6 +53,59 @@ def test_what_is_replaced_is_named_and_put_back(way: str) -> None:
     assert before == (cudart.cudaMalloc, agree.__code__, StreamBench.find, np.array_equal, sys.getprofile())
 
 
+class _Equal:
+    """Says that it is whatever it is compared with."""
+
+    def __call__(self, *given: object) -> None: ...
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+def test_what_says_of_itself_that_it_is_the_same_is_not() -> None:
+    kept, before = Kept(), cudart.cudaMalloc
+    vars(cudart)["cudaMalloc"] = _Equal()
+    assert kept.restore() == ["cudart.cudaMalloc"]
+    assert cudart.cudaMalloc is before
+
+
+def test_what_has_come_since_the_check_before_is_kept_by_the_next() -> None:
+    """A function where there was none, one in the place of a value, and a class with a method of its own."""
+    Kept()
+    late = {"_late_call": len, "_late_class": type("Late", (), {"say": print, "__module__": current.__name__})}
+    before = current.hold_device
+    try:
+        vars(current).update(late)
+        current.hold_device = len  # type: ignore[assignment]
+        kept = Kept()
+        vars(current)["_late_call"] = print
+        current.hold_device = before
+        late["_late_class"].say = len  # type: ignore[attr-defined]
+        assert sorted(kept.restore()) == ["Late.say", "current._late_call", "current.hold_device"]
+        assert current.hold_device is len  # type: ignore[comparison-overlap]
+    finally:
+        current.hold_device = before
+        for name in late:
+            vars(current).pop(name)
+
+
+def test_a_module_that_is_imported_meanwhile_is_no_finding() -> None:
+    kept = Kept()
+    try:
+        vars(current)["_late"] = 1
+        assert kept.restore() == []
+        vars(current)["_late"] = print
+        assert kept.restore() == []
+        vars(current)["_late"] = 1
+        assert Kept().restore() == []
+        vars(current)["_late"] = print  # as many names as before
+        later = Kept()
+        vars(current)["_late"] = len
+        assert later.restore() == ["current._late"]
+    finally:
+        vars(current).pop("_late")
+
+
 def test_a_device_that_is_held_stays() -> None:
     device = current.current_device()
     current.hold_device(True)

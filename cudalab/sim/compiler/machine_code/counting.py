@@ -6,7 +6,6 @@ the rounds of each lane), the other blocks follow from those before them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -114,16 +113,10 @@ class Counting:
             most: dict[int, int] = {}
             gone: set[tuple[int, int, int]] = set()  # from which block, when, and where to
             for number in numbers:
-                times: Counter[int] = Counter()
-                path, rest = self._of.walk(group, number)
-                consistent = consistent and not rest
-                for index, following in zip(path, path[1:], strict=False):
-                    if following not in region or self._of.converges(following):
-                        gone.add((index, times[index], following))
-                    times[index] += 1
-                if path[-1] in region:
-                    times[path[-1]] += 1
-                for index, count in times.items():
+                walk = self._of.walk(group, number)
+                consistent = consistent and walk.whole
+                gone |= walk.left
+                for index, count in walk.executed.items():
                     most[index] = max(most.get(index, 0), count)
             for index, count in most.items():
                 total[index] += 0.0 if self._of.converges(index) else weight * count

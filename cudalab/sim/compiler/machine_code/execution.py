@@ -25,7 +25,7 @@ from cudalab.sim.compiler.machine_code.control_flow import CONVERGENCE
 from cudalab.sim.compiler.machine_code.counting import Counting
 from cudalab.sim.compiler.machine_code.instruction import MachineInstruction
 from cudalab.sim.compiler.machine_code.listing import Listed
-from cudalab.sim.compiler.machine_code.ways import Executed, Ways
+from cudalab.sim.compiler.machine_code.ways import Executed, Walk, Ways
 from cudalab.sim.compiler.timed_code import TimedCode
 
 Group = tuple[int, ...]
@@ -40,6 +40,8 @@ _ALWAYS = ".uni"
 OWN_ROUTINE = "$__internal"
 _LONGEST = 1 << 16
 """Blocks of one walk through a loop."""
+_REMEMBERED = 256
+"""Walks that are remembered: launches of one kernel often do as many rounds."""
 _KEPT = frozenset((
     "LD", "LDG", "LDS", "LDL", "ST", "STG", "STS", "STL", "ATOM", "ATOMG", "ATOMS", "REDG", "LDGSTS", "SHFL", "BAR",
     "VOTE", "VOTEU", "FFMA", "DFMA", "TEX", "SULD", "SUST",
@@ -92,6 +94,8 @@ class Execution:
     ) -> None:
         self.code = code
         self._slow_ways = slow_ways or {}
+        self._ahead: dict[tuple[Group, int], int] = {}
+        self._walks: dict[tuple[Group, int], Walk] = {}
         self._control = {each.line for block in timed.blocks for each in block.instructions if each.control}
         starts = sorted(block.site for block in timed.blocks)
         ends = [*starts[1:], starts[-1] + 1] if starts else []
@@ -119,6 +123,7 @@ class Execution:
         self.slow_ways: dict[int, list[tuple[int, range]]] = {}
         """Of each PTX line with a slow way: the blocks that branch, and what they jump over on the fast way."""
         self.rare = self.routines | self._detours()
+        self._onward = [[each for each in block.successors if each not in self.rare] for block in code.blocks]
         self.repeats = [index for index in range(len(code.blocks)) if index not in self.rare and self._repeats(index)]
         """Blocks that repeat within one operation of the PTX, like an atomic operation made of swaps: the visits
         of its block don't tell how often."""
@@ -331,34 +336,53 @@ class Execution:
     def _chooses(self, listed: Listed) -> bool:
         return not listed.opcode.endswith(_ALWAYS) or listed.line in self._second_halves
 
-    def walk(self, group: Group, rounds: int) -> tuple[list[int], int]:
-        """The blocks that a lane executes that runs so many rounds of an unrolled loop, with the one it goes on to;
-        and the rounds that are then left."""
-        region, blocks = self.regions[group], self.code.blocks
-        path = [self.start(group)]
-        while path[-1] in region:
-            index = path[-1]
+    def walk(self, group: Group, rounds: int) -> Walk:
+        """The way of a lane that runs so many rounds of an unrolled loop."""
+        known = self._walks.get((group, rounds))
+        if known is None:
+            if len(self._walks) >= _REMEMBERED:
+                self._walks.clear()
+            known = self._walks[group, rounds] = self._walked(group, rounds)
+        return known
+
+    def _walked(self, group: Group, rounds: int) -> Walk:
+        region, index = self.regions[group], self.start(group)
+        executed: Counter[int] = Counter()
+        left: set[tuple[int, int, int]] = set()
+        for step in range(_LONGEST + 1):
             rounds -= self.copies(group, index)
-            successors = [each for each in blocks[index].successors if each not in self.rare]
-            if not successors or len(path) > _LONGEST:
+            following = max(self._onward[index], key=lambda each: self._worth(group, each, rounds), default=-1)
+            goes_on = following >= 0 and step < _LONGEST
+            if goes_on and (following not in region or self.converges(following)):
+                left.add((index, executed[index], following))
+            executed[index] += 1
+            index = following
+            if not goes_on or index not in region:
                 break
-            path.append(max(successors, key=lambda each: self._worth(group, each, rounds)))
-        return path, rounds
+        return Walk(executed, left, whole=not rounds)
 
     def _worth(self, group: Group, index: int, rounds: int) -> int:
         """How many rounds the block that this way leads to does at once; less than 0 where not so many are left, or
         where some are left and it leads away."""
+        known = self._ahead.get((group, index))
+        if known is None:
+            known = self._ahead[group, index] = self._copies_ahead(group, index)
+        if known > 0:
+            return known if known <= rounds else -2
+        return -1 if known < 0 < rounds else 0
+
+    def _copies_ahead(self, group: Group, index: int) -> int:
+        """How many rounds the first block of the loop on this way does; 0 where the way branches before, less than 0
+        where it leads away."""
         region = self.regions[group]
         seen: set[int] = set()
         while index in region and index not in seen:
             seen.add(index)
             copies = self.copies(group, index)
-            if copies:
-                return copies if copies <= rounds else -2
-            if len(self.code.blocks[index].successors) != 1:
-                return 0
+            if copies or len(self.code.blocks[index].successors) != 1:
+                return copies
             index = self.code.blocks[index].successors[0]
-        return -1 if rounds > 0 else 0
+        return -1
 
     def _repeats(self, index: int) -> bool:
         final, target = self._instructions(index)[-1], self.code.blocks[index].target

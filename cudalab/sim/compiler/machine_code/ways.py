@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from msgspec import Struct
 
@@ -16,6 +16,17 @@ class Ways(Struct, frozen=True):
     """How often a warp left the first block for the second (-1: it ended)."""
     rounds: Mapping[int, Mapping[tuple[int, ...], float]]
     """Of blocks of innermost loops: how often a warp came to one, and its lanes then ran the block so many times."""
+
+
+class Walk(Struct, frozen=True):
+    """What a lane executes that runs some rounds of an unrolled loop."""
+
+    executed: Mapping[int, int]
+    """How often each basic block of the machine code."""
+    left: Set[tuple[int, int, int]]
+    """By which block it left the loop or came to where lanes converge, the how many-eth time (from 0), and where to."""
+    whole: bool
+    """Whether these are all of its rounds, and no more."""
 
 
 class Executed(Struct, frozen=True):
