@@ -62,7 +62,8 @@ def hold() -> bool:
 def release() -> None:
     """Interrupts are raised again, and so is one that was noted."""
     _Noted.inside = False
-    _raise_noted()
+    if _Noted.interrupt:
+        _raise_noted()
 
 
 def release_soon() -> None:

@@ -99,8 +99,9 @@ class Contexts:
     @property
     def ready(self) -> bool:
         """Is a context current in the calling host thread, and does it exist?"""
-        stack = self._current.stack
-        return bool(stack) and stack[-1] != 0 and self.here.active
+        current = self._current  # every call of the runtime asks
+        stack = current.stack
+        return bool(stack) and stack[-1] != 0 and self.all[current.number if self._several else 0].active
 
     def number_of(self, handle: int) -> int:
         """The device of a context; ``CUDA_ERROR_INVALID_CONTEXT`` when it is none."""

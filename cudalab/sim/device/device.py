@@ -29,6 +29,7 @@ from cudalab.sim.device.calls.graphs.node_attributes import NodeAttributeCalls
 from cudalab.sim.device.calls.graphs.stream_capture import StreamCaptureCalls
 from cudalab.sim.device.calls.graphs.user_objects import UserObjectCalls
 from cudalab.sim.device.calls.kernels import FunctionInfo, KernelCalls
+from cudalab.sim.device.calls.launch_times import LaunchTimes
 from cudalab.sim.device.calls.managed_memory import ManagedCalls
 from cudalab.sim.device.calls.memory import MemoryCalls
 from cudalab.sim.device.calls.peers import PeerCalls
@@ -226,12 +227,13 @@ class Device:
         self.available_shared = kernels.available_shared
         self.launch = kernels.launch
         self.array_operation = kernels.array_operation
-        self.time_launch = kernels.time_launch
-        self.l2_lookups = kernels.l2_lookups
         self.function_names = kernels.function_names
         self.function_info = kernels.function_info
         self.loaded_kernel = kernels.loaded_kernel
         self.loaded_modules = kernels.loaded_modules
+        times = LaunchTimes(state, kernels)
+        self.time_launch = times.time_launch
+        self.l2_lookups = times.l2_lookups
 
         maker = WorkMaker(state, kernels, streams)
         graphs = GraphCalls(state, maker, graph_memory)

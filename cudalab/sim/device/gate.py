@@ -34,21 +34,24 @@ class Gate:
 
     def __enter__(self) -> None:
         held = interrupts.hold()
-        while not self._lock.acquire(timeout=_SLICE):
-            if held and interrupts.noted():
-                interrupts.release()
+        if not self._lock.acquire(False):
+            while not self._lock.acquire(timeout=_SLICE):
+                if held and interrupts.noted():
+                    interrupts.release()
         self._depth += 1
         if self._depth == 1:
             self._held = held
 
     def __exit__(self, *_: object) -> None:
-        self._depth -= 1
-        outermost = not self._depth
-        held = outermost and self._held
-        if outermost and self._letting:
+        self._depth = depth = self._depth - 1
+        if depth:
+            self._lock.release()
+            return
+        held = self._held
+        if self._letting:
             self._gone.notify_all()
         self._lock.release()
-        if outermost and self._waiting:
+        if self._waiting:
             self._do_waiting()
         if held:
             interrupts.release()

@@ -96,6 +96,9 @@ class Dependence(Struct):
         context.prerequisite = self.pending
 
 
+_ALONE = Dependence()
+
+
 class Outcome(Struct):
     """How a launch ended."""
 
@@ -155,16 +158,13 @@ def execute(
     """
     kernel, config = launch.kernel, launch.config
     surroundings = surroundings or Standalone()
-    dependence = dependence or Dependence()
+    dependence = dependence or _ALONE
     ordered = kernel.kernel.poll_points or kernel.kernel.launches_graphs or races(launch) or dependence.pending
     alone = config.cluster_blocks == 1 and not ordered
     several = alone and not hold_stores and blocks is None
     workers = max(1, min(surroundings.workers, config.blocks)) if several else 1
-    at_once = config.cluster is None and not (config.cooperative or races(launch))
-    if workers == 1 and at_once and not (hold_stores or footprint or variant):
-        path = kernel.kernel.longest_path
-        if path and path * config.threads <= AT_ONCE:
-            return _execute_at_once(launch, surroundings, clock_ns, dependence, graphs)
+    if workers == 1 and not (hold_stores or footprint or variant) and is_short(launch):
+        return execute_at_once(launch, surroundings, clock_ns, dependence, graphs)
     if not variant and footprint:
         variant = footprints.variant_for(workers, hold_stores)
     if not (variant or hold_stores) and is_large(launch):
@@ -203,19 +203,28 @@ def races(launch: Launch) -> bool:
     return launch.kernel.kernel.interleaves and launch.config.threads > 1
 
 
-def _execute_at_once(
+def is_short(launch: Launch) -> bool:
+    """Is it known to be so short that it runs in the launching thread, one block after the other?"""
+    config, path = launch.config, launch.kernel.kernel.longest_path
+    if config.cluster is not None or config.cooperative or races(launch):
+        return False
+    return bool(path) and path * config.threads <= AT_ONCE
+
+
+def execute_at_once(
     launch: Launch,
     surroundings: Surroundings,
-    clock_ns: int,
-    dependence: Dependence,
-    graphs: GraphLaunches | None,
+    clock_ns: int = 0,
+    dependence: Dependence = _ALONE,
+    graphs: GraphLaunches | None = None,
 ) -> Outcome:
-    """Run a launch that is known to be short in the launching thread."""
+    """Run a launch that is short (:func:`is_short`)."""
     kernel, blocks = launch.kernel, launch.config.blocks
     space = workspaces.borrow()
     try:
         space.prepare(launch, clock=clock_ns, graphs=graphs)
-        dependence.attach(space.context)
+        if dependence is not _ALONE:
+            dependence.attach(space.context)
         mark_reachable_written(kernel, space.allocations)
         status = kernel.entry("plain")(space.address, 0, blocks)
         if status == Status.DONE and not space.has_printed:

@@ -13,6 +13,8 @@ page-locked or managed memory.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
 
@@ -33,19 +35,50 @@ _SMALL = 64 << 10
 _KIND_NAMES = ("HostToHost", "HostToDevice", "DeviceToHost", "DeviceToDevice", "Default")
 
 
+_MOST_KNOWN = 1024
+
+
+class _Plain(NamedTuple):
+    """A copy that asks nothing of the host but its call."""
+
+    work: Copy
+    cost: float
+    """ns of the call."""
+    blocks: bool
+    """Does the host wait for it where it is not asynchronous?"""
+
+
 class CopyCalls(CallGroup):
     """Copies and memsets."""
 
     def clear(self) -> None:
         self._staged: list[CopyOperation] = []
         """Copies whose bytes the driver holds."""
+        self._known: dict[tuple[int, int, int, int], _Plain] = {}
+        """Plain copies by destination, source, size and kind, as memory was at"""
+        self._known_at = -1
+        """that version of it: a program's loop makes the same copies again and again."""
 
     @call("cudaMemcpy", "cuMemcpy", cost=None, waits=Waits.OWN_WORK)
     def memcpy(
         self, dst: Address, src: Address, size: int, kind: int = DEFAULT, stream: Handle = 0, asynchronous: bool = False
     ) -> None:
         """Copy ``size`` bytes; ``kind`` is a ``cudaMemcpyKind`` number."""
-        self.copy("cudaMemcpy", CopyRegion(dst, size), CopyRegion(src, size), kind, stream, asynchronous)
+        if self._known_at != self.state.memory.version:
+            self._known.clear()
+            self._known_at = self.state.memory.version
+        key = dst, src, size, kind
+        known = self._known.get(key)
+        if known is not None:
+            queue = self.state.scheduler.streams.find(stream)
+            if queue.capture is None:
+                return self._issue_plain(known, queue, asynchronous)
+        plain = self.copy("cudaMemcpy", CopyRegion(dst, size), CopyRegion(src, size), kind, stream, asynchronous)
+        if plain is not None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = plain
+        return None
 
     @call("cudaMemcpy2D", "cuMemcpy2D", cost=None, waits=Waits.OWN_WORK)
     def memcpy_2d(
@@ -133,36 +166,58 @@ class CopyCalls(CallGroup):
 
     # -- how -----------------------------------------------------------------------------------------------------------
 
-    def copy(self, name: str, dst: CopyRegion, src: CopyRegion, kind: int, handle: int, asynchronous: bool) -> None:
-        host = self.state.profile.host
+    def copy(
+        self, name: str, dst: CopyRegion, src: CopyRegion, kind: int, handle: int, asynchronous: bool
+    ) -> _Plain | None:
+        """Copy one region to another; returns a plain copy, which the same call makes again."""
         stream = self.state.scheduler.streams.find(handle)
         if not dst.bytes:
-            return self.state.spend(host["query"])
+            self.state.spend(self.state.profile.host["query"])
+            return None
         if stream.capture is not None:
-            return self._capture(name, stream, dst, src, kind, asynchronous)
+            self._capture(name, stream, dst, src, kind, asynchronous)
+            return None
         if not HOST_TO_HOST <= kind <= DEFAULT:
-            self.state.spend(host["query"])
+            self.state.spend(self.state.profile.host["query"])
             raise CudaError(cudaError_t.cudaErrorInvalidMemcpyDirection, f"{name}: {kind} is no cudaMemcpyKind")
         (dst, dst_kind), (src, src_kind) = placed(self.state, name, dst), placed(self.state, name, src)
         self._check_direction(name, kind, dst_kind, src_kind)
-        if dst_kind == "device" and src_kind == "device":
-            if self.state.profile.devices > 1 and (ends := self._two_devices(dst, src)) is not None:
-                return self._copy_across(name, stream, dst, src, ends)
-            self.state.spend(host["memcpy_device"])
-            duration = transfers.device_copy(self.state.profile, src.bytes)
-            copy = self._issue_copy(f"{name} D2D", stream, dst, src, "sm", duration)
-            if not asynchronous and (is_managed(self.state.memory, dst) or is_managed(self.state.memory, src)):
-                self.state.wait(copy)
+        on_device = dst_kind == src_kind == "device"
+        if on_device and self.state.profile.devices > 1 and (ends := self._two_devices(dst, src)) is not None:
+            self._copy_across(name, stream, dst, src, ends)
             return None
-        if dst_kind == "device":
-            return self._copy_in(name, stream, dst, src, src_kind, asynchronous)
-        if src_kind == "device":
-            return self._copy_out(name, stream, dst, src, dst_kind, asynchronous)
-        self.state.spend(host["query"])
-        self.state.wait(stream.last)
-        copy = self._issue_copy(f"{name} H2H", stream, dst, src, "none", round(src.bytes * host["copy_byte"]))
-        self.state.wait(copy)
+        plain = self._plain(name, dst, src, dst_kind, src_kind)
+        if plain is not None:
+            self._issue_plain(plain, stream, asynchronous)
+        elif dst_kind == "device":
+            self._copy_in(name, stream, dst, src, asynchronous)
+        elif src_kind == "device":
+            self._copy_out(name, stream, dst, src)
+        else:
+            self._copy_on_host(name, stream, dst, src)
+        return plain
+
+    def _plain(self, name: str, dst: CopyRegion, src: CopyRegion, dst_kind: str, src_kind: str) -> _Plain | None:
+        """A copy within a device, or between one and page-locked memory; None for others."""
+        profile, memory = self.state.profile, self.state.memory
+        if dst_kind == src_kind == "device":
+            work = Copy(f"{name} D2D", memory, src, dst, "sm", transfers.device_copy(profile, src.bytes))
+            return _Plain(work, profile.host["memcpy_device"], is_managed(memory, dst) or is_managed(memory, src))
+        cost = profile.host["memcpy_async"]
+        if dst_kind == "device" and src_kind == "pinned":
+            short = src.bytes <= profile.device["copy_inline_limit"]
+            duration = transfers.bus_copy(profile, src.bytes, "h2d")
+            return _Plain(Copy(f"{name} H2D", memory, src, dst, "h2d", duration, short=short), cost, True)
+        if dst_kind == "pinned" and src_kind == "device":
+            duration = transfers.bus_copy(profile, src.bytes, "d2h")
+            return _Plain(Copy(f"{name} D2H", memory, src, dst, "d2h", duration), cost, True)
         return None
+
+    def _issue_plain(self, plain: _Plain, stream: Stream, asynchronous: bool) -> None:
+        self.state.spend(plain.cost)
+        copy = self.state.issue(plain.work, stream)
+        if plain.blocks and not asynchronous:
+            self.state.wait(copy)
 
     def _capture(
         self, name: str, stream: Stream, dst: CopyRegion, src: CopyRegion, kind: int, asynchronous: bool
@@ -198,18 +253,9 @@ class CopyCalls(CallGroup):
         duration = transfers.peer_copy(self.state.profile, src.bytes, access=access, pull=pull)
         self._issue_copy(f"{name} P2P", stream, dst, src, "peer", duration)
 
-    def _copy_in(
-        self, name: str, stream: Stream, dst: CopyRegion, src: CopyRegion, src_kind: str, asynchronous: bool
-    ) -> None:
+    def _copy_in(self, name: str, stream: Stream, dst: CopyRegion, src: CopyRegion, asynchronous: bool) -> None:
+        """A copy from pageable memory."""
         host = self.state.profile.host
-        if src_kind == "pinned":
-            self.state.spend(host["memcpy_async"])
-            duration = transfers.bus_copy(self.state.profile, src.bytes, "h2d")
-            short = src.bytes <= self.state.profile.device["copy_inline_limit"]
-            copy = self._issue_copy(f"{name} H2D", stream, dst, src, "h2d", duration, short=short)
-            if not asynchronous:
-                self.state.wait(copy)
-            return
         if not asynchronous:
             for before, _ in self.state.scheduler.streams.dependencies(stream):
                 self.state.wait(before)
@@ -244,18 +290,18 @@ class CopyCalls(CallGroup):
             self.state.scheduler.wait_for(self._staged.pop(0), seen=False)
             self._staged = [copy for copy in self._staged if not copy.done]
 
-    def _copy_out(
-        self, name: str, stream: Stream, dst: CopyRegion, src: CopyRegion, dst_kind: str, asynchronous: bool
-    ) -> None:
+    def _copy_out(self, name: str, stream: Stream, dst: CopyRegion, src: CopyRegion) -> None:
+        """A copy to pageable memory."""
         self.state.spend(self.state.profile.host["memcpy_async"])
-        if dst_kind == "pinned":
-            duration = transfers.bus_copy(self.state.profile, src.bytes, "d2h")
-            copy = self._issue_copy(f"{name} D2H", stream, dst, src, "d2h", duration)
-            if not asynchronous:
-                self.state.wait(copy)
-            return
         duration = transfers.staged_copy(self.state.profile, src.bytes, "d2h")
         self.state.wait(self._issue_copy(f"{name} D2H pageable", stream, dst, src, "d2h", duration))
+
+    def _copy_on_host(self, name: str, stream: Stream, dst: CopyRegion, src: CopyRegion) -> None:
+        host = self.state.profile.host
+        self.state.spend(host["query"])
+        self.state.wait(stream.last)
+        copy = self._issue_copy(f"{name} H2H", stream, dst, src, "none", round(src.bytes * host["copy_byte"]))
+        self.state.wait(copy)
 
     def _issue_copy(
         self,
@@ -267,10 +313,8 @@ class CopyCalls(CallGroup):
         duration: int,
         taken: np.ndarray | None = None,
         staging: int = 0,
-        *,
-        short: bool = False,
     ) -> CopyOperation:
-        work = Copy(name, self.state.memory, src, dst, engine, duration, taken is not None, staging, short)
+        work = Copy(name, self.state.memory, src, dst, engine, duration, taken is not None, staging)
         copy = self.state.issue(work, stream)
         if taken is not None:
             copy.stage(taken)

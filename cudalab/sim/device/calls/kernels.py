@@ -28,22 +28,19 @@ from cudalab.sim.device.graphs.graph import PLAIN, PROGRAMMATIC
 from cudalab.sim.device.graphs.updatable import make_updatable
 from cudalab.sim.device.queue.array_function import ArrayFunction
 from cudalab.sim.device.queue.byte_ranges import Range, StridedRange
-from cudalab.sim.device.queue.kernel_launch import KernelLaunch, rehearsal
+from cudalab.sim.device.queue.kernel_launch import KernelLaunch
 from cudalab.sim.device.queue.operation import Stream
 from cudalab.sim.device.queue.stream import Event
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.device.timing import transfers
-from cudalab.sim.device.timing.cost import KernelTime
-from cudalab.sim.device.timing.l2_ranges import Lookups
-from cudalab.sim.machine.launch.block_work import BlockWork
 from cudalab.sim.machine.launch.clusters import clusters_that_fit, max_active_clusters
 from cudalab.sim.machine.launch.configuration import Dim3
 from cudalab.sim.machine.launch.module import Launch, LoadedKernel, Module, RefusedKernel
 from cudalab.sim.machine.launch.occupancy import kernel_occupancy
 from cudalab.sim.machine.launch.validation import LaunchError, check_residency
-from cudalab.sim.machine.memory import host_watch
 
 _NO_ATTRIBUTES = LaunchAttributes()
+_MOST_WORKS = 1024
 MAX_DYNAMIC_SHARED, CARVEOUT = 8, 9  # cudaFuncAttribute, and CUfunction_attribute
 REQUIRED_CLUSTER, NON_PORTABLE_CLUSTER, CLUSTER_POLICY = (11, 12, 13), 14, 15
 
@@ -74,6 +71,8 @@ class KernelCalls(CallGroup):
         self._modules: dict[int, Module] = {}
         self._functions: dict[int, tuple[int, LoadedKernel]] = {}
         self._carveouts: dict[int, int] = {}
+        self._works: dict[tuple[object, ...], KernelLaunch] = {}
+        """Launches without attributes, by the arguments of their call: a program's loop makes the same ones again."""
         self._handles = 0x0C00_0000
 
     def _handle(self) -> int:
@@ -99,6 +98,7 @@ class KernelCalls(CallGroup):
         self.state.wait_for_all()
         loaded.unload()
         self.state.timer.forget()
+        self._works.clear()
         del self._modules[module]
         self._functions = {handle: entry for handle, entry in self._functions.items() if entry[0] != module}
 
@@ -185,6 +185,7 @@ class KernelCalls(CallGroup):
         """8 is the largest dynamic shared size (bytes), 9 the carve-out (-1 to 100), 11 to 13
         the size of its clusters, 14 whether they may have more than 8 blocks, 15 a preference for where they go."""
         kernel = self._function(function)
+        self._works.clear()
         if attribute == MAX_DYNAMIC_SHARED:
             most = self.state.limits.shared_per_block_optin - kernel.kernel.static_shared
             if not 0 <= value <= most:
@@ -296,8 +297,13 @@ class KernelCalls(CallGroup):
         self.state.flush_prints()
         self._check_device(kernel, queue)
         window = queue.window if attributes is None or attributes.window is None else attributes.window
-        work = self.work(function, grid, block, args, shared, cooperative, cluster, window)
-        events = self._apply(attributes, work, queue) if attributes is not None else ()
+        events: Sequence[tuple[Event, bool]] = ()
+        if attributes is None and window is None and queue.capture is None:
+            work = self._work_again(function, grid, block, args, shared, cooperative, cluster)
+        else:
+            work = self.work(function, grid, block, args, shared, cooperative, cluster, window)
+            if attributes is not None:
+                events = self._apply(attributes, work, queue)
         if queue.capture is not None:
             wanted = attributes or _NO_ATTRIBUTES
             domain, domain_map = self._attributes.domains(queue)
@@ -363,11 +369,28 @@ class KernelCalls(CallGroup):
     ) -> KernelLaunch:
         """A launch as work, for a stream or a graph; raises when the configuration or the window is not allowed."""
         kernel = self._function(function)
-        configured = self._configured(kernel, grid, block, args, shared, cluster, cooperative)
+        configured = self.configured(kernel, grid, block, args, shared, cluster, cooperative)
         if kernel.kernel.uses_heap:
             self.state.memory.heap.touched = True
         own = None if window is None else access_window(self.state.profile, window)
         return KernelLaunch(configured, self.state, self._carveouts.get(function, -1), own)
+
+    def _work_again(
+        self, function: int, grid: Dim3, block: Dim3, args: bytes, shared: int, cooperative: bool, cluster: Dim3 | None
+    ) -> KernelLaunch:
+        """The same, made once for calls with the same arguments: what follows from them is found out once, too."""
+        key = (function, grid, block, args, shared, cooperative, cluster)
+        work = self._works.get(key)
+        if work is None:
+            work = self.work(function, grid, block, args, shared, cooperative, cluster)
+            if len(self._works) >= _MOST_WORKS:
+                self._works.clear()
+            self._works[key] = work
+        else:
+            self._textures.destroy_unused()
+            if work.launch.kernel.kernel.uses_heap:
+                self.state.memory.heap.touched = True
+        return work
 
     def _apply(self, wanted: LaunchAttributes, work: KernelLaunch, stream: Stream) -> list[tuple[Event, bool]]:
         """What a launch says of itself takes effect; returns the events that it records: when all of its blocks have
@@ -407,7 +430,7 @@ class KernelCalls(CallGroup):
                 f"{stream.device}: make the stream's device current, load the module there, and launch that kernel",
             )
 
-    def _configured(
+    def configured(
         self,
         kernel: LoadedKernel,
         grid: Dim3,
@@ -423,38 +446,6 @@ class KernelCalls(CallGroup):
             return kernel.launch(grid, block, args, shared, cluster=cluster, cooperative=cooperative)
         except LaunchError as error:
             raise CudaError(cudaError_t(error.driver_code), error.message) from None
-
-    def time_launch(
-        self,
-        function: int,
-        grid: Dim3,
-        block: Dim3,
-        args: bytes,
-        shared: int = 0,
-        *,
-        cooperative: bool = False,
-        cluster: Dim3 | None = None,
-        stream: int = 0,
-    ) -> KernelTime:
-        """The modelled time of a launch that is repeated in a stream, alone on the device, from blocks that run and
-        leave no trace. No call: memory, L2, clock and stream stay as they are. Raises ``CudaError`` when the
-        configuration is not allowed."""
-        with self.state.lock, host_watch.paused():
-            kernel = self._function(function)
-            launch = self._configured(kernel, grid, block, args, shared, cluster, cooperative)
-            window = self.state.scheduler.streams.find(stream).window
-            return self.state.timer.time_repeated(launch, self._rehearsed(launch), window)
-
-    def l2_lookups(self, launch: Launch, stream: int = 0) -> tuple[Lookups, ...]:
-        """The sectors that a launch looks up in the L2, by ``cudaAccessProperty``, and those of them that hit, when it
-        is repeated in a stream; modelled. No call, as :meth:`time_launch`."""
-        with self.state.lock, host_watch.paused():
-            window = self.state.scheduler.streams.find(stream).window
-            return self.state.timer.lookups(launch, self._rehearsed(launch), window)
-
-    def _rehearsed(self, launch: Launch) -> BlockWork | None:
-        """What its blocks do, where its time depends on that."""
-        return rehearsal(launch, self.state.time_limit) if self.state.timer.wants_work(launch) else None
 
     # -- array operations ----------------------------------------------------------------------------------------------
 

@@ -19,8 +19,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from cudalab.sim.device.caller import Place, place_of_call
-from cudalab.sim.device.queue.operation import Operation, Stream
+from cudalab.sim.device.queue.operation import Operation, Stream, Work
 
 Clock = dict[int, int]
 """By stream: operations up to this number come before."""
@@ -48,35 +50,35 @@ class StreamHistory:
         """By stream: the last waits of this stream for events recorded there; for explanations."""
 
 
-class Stamp:
-    """One operation: its place in the order, and what a report says of it."""
+class Stamp(Struct, eq=False):
+    """One operation: its place in the order, and what a report says of it. There is no reference to the operation,
+    which has one to this: only the garbage collector would free the two."""
 
-    __slots__ = (
-        "beside", "clock", "generation", "line", "number", "parts", "place", "runs", "sequence", "touches", "visible",
-        "whole", "work",
-    )  # fmt: skip
+    work: Work[Any]
+    place: Place
+    line: StreamHistory
+    number: int
+    clock: Clock
+    generation: int
+    sequence: int
+    beside: StreamHistory | None = None
+    """Of the part of a dependent launch that may run beside the kernel before it: the stream of both."""
+    whole: Stamp | None = None
+    """The launch that it is such a part of."""
+    parts: Any = None
+    """What it touches, where and as soon as that is known (report.py)."""
+    runs: Any = ()
+    """What of it has many runs."""
+    visible: Any = None
+    """Host memory that it may touch while the host is not ordered behind it (host.py)."""
+    touches: list[Any] | None = None
+    """What the host touched meanwhile, to be judged when its bytes are known (host.py)."""
 
-    def __init__(self, operation: Operation, line: StreamHistory, generation: int) -> None:
+    @staticmethod
+    def of(operation: Operation, line: StreamHistory, generation: int) -> Stamp:
+        """The next of a stream's operations."""
         line.count = number = line.count + 1
-        # No reference to the operation, which has one to this: only the garbage collector would free the two.
-        self.work, self.place = operation.work, operation.place
-        self.line = line
-        self.number = number
-        self.clock = line.clock
-        self.generation = generation
-        self.sequence = operation.sequence
-        self.beside: StreamHistory | None = None
-        """Of the part of a dependent launch that may run beside the kernel before it: the stream of both."""
-        self.whole: Stamp | None = None
-        """The launch that it is such a part of."""
-        self.parts: Any = None
-        """What it touches, where and as soon as that is known (report.py)."""
-        self.runs: Any = ()
-        """What of it has many runs."""
-        self.visible: Any = None
-        """Host memory that it may touch while the host is not ordered behind it (host.py)."""
-        self.touches: list[Any] | None = None
-        """What the host touched meanwhile, to be judged when its bytes are known (host.py)."""
+        return Stamp(operation.work, operation.place, line, number, line.clock, generation, operation.sequence)
 
     def before(self, other: Stamp) -> bool:
         """Does this operation come before ``other``?"""
@@ -168,7 +170,7 @@ class Clocks:
             for other in self._blocking.get(device, ()):
                 if other.last is not None and line.clock.get(other.index, 0) < other.count:
                     self._acquire(line, other.last)
-        operation.stamp = stamp = Stamp(operation, line, generation)
+        operation.stamp = stamp = Stamp.of(operation, line, generation)
         self.sequence = stamp.sequence
         line.last = stamp
         line.in_flight.append(stamp)
@@ -187,7 +189,7 @@ class Clocks:
         if own is None:
             stream = Stream(line.stream.handle, number=line.stream.number, device=line.stream.device)
             own = self._beside[line] = self._lines[stream] = StreamHistory(len(self._lines), stream)
-        early = Stamp(operation, own, self.generation)
+        early = Stamp.of(operation, own, self.generation)
         early.beside, early.whole = line, stamp
         early.clock = {**stamp.clock, line.index: before.number - 1}
         own.last = early

@@ -38,16 +38,23 @@ _MOST_RUNS = 1 << 16
 class Placement:
     """The bytes of a footprint, with the ledgers that they belong to now."""
 
-    __slots__ = ("parts", "runs", "shared", "versions")
+    __slots__ = ("parts", "runs", "shared", "versions", "watched")
 
     def __init__(
-        self, parts: list[Part], runs: list[tuple[Ledger, int, Runs]], shared: tuple[Shared, ...], versions: object
+        self,
+        parts: list[Part],
+        runs: list[tuple[Ledger, int, Runs]],
+        shared: tuple[Shared, ...],
+        watched: bool,
+        versions: object,
     ) -> None:
         self.parts = parts
         self.runs = runs
         """What has many runs."""
         self.shared = shared
         """What the host can touch without a call."""
+        self.watched = watched
+        """Must the host keep off that meanwhile? Not where the kernel orders its accesses itself."""
         self.versions = versions
         """Of the memory and the ledgers for which this holds."""
 

@@ -91,6 +91,14 @@ class HazardReport(Observer):
 
     def enqueued(self, operation: Operation, waits: Sequence[tuple[Operation, str]]) -> None:
         stamp = self._clocks.enqueue(operation, waits)
+        work = operation.work
+        placement: Placement | None = work.placement
+        if placement is not None and placement.versions == (self._memory.version, self._accesses.version):
+            if operation.prerequisite is None and not operation.decided_late:
+                stamp.parts, stamp.runs = placement.parts, placement.runs
+                if placement.watched:
+                    self._host.expect(stamp, placement.shared)
+                return
         touched = operation.touched()
         if touched is NOTHING:
             if operation.work.acquires_event:
@@ -109,8 +117,10 @@ class HazardReport(Observer):
                 self._placements.clear()
             parts = ((kind, ranges, NO_RUNS) for kind, ranges in enumerate(touched))  # READ, WRITE, ATOMIC
             placement = self._placements[touched] = self._place(parts)
+        if work.is_reissued:
+            work.placement = placement
         stamp.parts = placement.parts
-        if placement.shared:
+        if placement.watched:
             self._host.expect(stamp, placement.shared)
 
     def _dependent(self, launch: KernelOperation, stamp: Stamp, primary: Operation) -> None:
@@ -131,10 +141,11 @@ class HazardReport(Observer):
         elif placement is None or placement.versions != (self._memory.version, self._accesses.version):
             parts = known.launches.get(key)
             if parts is not None:
-                placement = known.placements[key] = self._place(parts)
+                placement = known.placements[key] = self._place(parts, launch)
         if placement is not None:
+            launch.work.placement = placement
             stamp.parts, stamp.runs = placement.parts, placement.runs
-            if placement.shared and not launch.kernel.kernel.orders_accesses:
+            if placement.watched:
                 self._host.expect(stamp, placement.shared)
             return
         launch.wants_footprint = partial(self._wants_footprint, stamp)
@@ -149,8 +160,10 @@ class HazardReport(Observer):
         if shared:
             self._host.expect(stamp, shared)
 
-    def _place(self, footprint: Iterable[tuple[int, Iterable[StridedRange], Runs]]) -> Placement:
-        """A footprint with the ledgers it belongs to."""
+    def _place(
+        self, footprint: Iterable[tuple[int, Iterable[StridedRange], Runs]], launch: KernelOperation | None = None
+    ) -> Placement:
+        """A footprint, of a launch or of other work, with the ledgers it belongs to."""
         parts: list[Part] = []
         many: list[tuple[Ledger, int, Runs]] = []
         shared: list[Shared] = []
@@ -168,7 +181,8 @@ class HazardReport(Observer):
             for ledger, kind, runs in many
             if ledger.shared and kind != ATOMIC
         ]
-        return Placement(parts, many, tuple(shared), (self._memory.version, self._accesses.version))
+        watched = bool(shared) and not (launch is not None and launch.kernel.kernel.orders_accesses)
+        return Placement(parts, many, tuple(shared), watched, (self._memory.version, self._accesses.version))
 
     def _wants_footprint(self, stamp: Stamp) -> bool:
         return stamp.visible is not None or self._clocks.streams > 1 or self._several()

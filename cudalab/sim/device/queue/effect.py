@@ -82,11 +82,7 @@ class Effects:
                     self._run_before(other, operation.writes())
 
     def end(self, operation: Operation) -> None:
-        """The operation ends: its effect becomes visible. Raises ``CudaError`` when it fails."""
-        work = operation.work
-        if not work.works_on_memory:
-            work.run(operation)
-            return
+        """An operation on memory ends: its effect becomes visible. Raises ``CudaError`` when it fails."""
         in_flight = self.in_flight
         if operation.executed:
             self.before_commit(operation.writes())  # what is run before has to see its atomics

@@ -10,70 +10,53 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from msgspec import Struct
+
 from cudalab.sim.device.queue.event_loop import Event
 from cudalab.sim.device.queue.operation import NO_TERMS, Operation
 from cudalab.sim.device.queue.sm_residency import BlockNeeds
 
 
-class Wave:
+class Wave(Struct, eq=False):
     """Blocks of one launch that started together."""
 
-    __slots__ = ("event", "grid", "left", "places", "stops")
-
-    def __init__(self, grid: Grid, left: float) -> None:
-        self.grid = grid
-        self.places = 0
-        self.left = left
-        """Work of each place: ns at rate 1, further blocks that are planned for the place included."""
-        self.event: Event | None = None
-        self.stops = False
-        """Do its blocks wait for a kernel before the rest of their work, which ``left`` does not count then?"""
+    grid: Grid
+    left: float
+    """Work of each place: ns at rate 1, further blocks that are planned for the place included."""
+    places: int = 0
+    event: Event | None = None
+    stops: bool = False
+    """Do its blocks wait for a kernel before the rest of their work, which ``left`` does not count then?"""
 
 
-class Grid:
+class Grid(Struct, eq=False):
     """One operation on the SMs, from when it is ready to its end."""
 
-    __slots__ = (
-        "blocks",
-        "rate_limit",
-        "highest",
-        "key",
-        "needed",
-        "needs",
-        "operation",
-        "rate",
-        "pending",
-        "places",
-        "resident",
-        "started",
-        "turn",
-        "updated",
-        "uses",
-        "waves",
-        "why",
-    )
+    operation: Operation
+    needs: BlockNeeds | None
+    blocks: int
+    pending: int
+    key: tuple[int, int, int]
+    waves: list[Wave] = []
+    places: int = 0
+    started: bool = False
+    why: str = "SM resources"
+    # known once it has begun
+    resident: int = 1
+    needed: float = 1.0
+    turn: float = 1.0
+    uses: Mapping[str, float] = NO_TERMS
+    highest: int = 0
+    # how fast it goes
+    rate: float = 1.0
+    updated: int = 0
+    rate_limit: float = math.inf
+    """Pace of its places when the last block started; they get no faster as they become fewer."""
 
-    def __init__(self, operation: Operation, needs: BlockNeeds | None, blocks: int) -> None:
-        self.operation = operation
-        self.key = (operation.priority, operation.ready, operation.sequence)
-        self.needs = needs
-        self.blocks = blocks
-        self.pending = blocks
-        self.waves: list[Wave] = []
-        self.places = 0
-        self.started = False
-        self.why = "SM resources"
-        # known once it has begun
-        self.resident = 1
-        self.needed = 1.0
-        self.turn = 1.0
-        self.uses: Mapping[str, float] = NO_TERMS
-        self.highest = 0
-        # how fast it goes
-        self.rate = 1.0
-        self.updated = 0
-        self.rate_limit = math.inf
-        """Pace of its places when the last block started; they get no faster as they become fewer."""
+    @staticmethod
+    def of(operation: Operation, needs: BlockNeeds | None, blocks: int) -> Grid:
+        """An operation that is ready, none of whose blocks has started."""
+        return Grid(operation, needs, blocks, blocks, (operation.priority, operation.ready, operation.sequence))
 
     def __lt__(self, other: Grid) -> bool:
         return self.key < other.key

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
@@ -26,8 +26,17 @@ from cudalab.sim.device.queue.publication import publications
 from cudalab.sim.device.timing.l2_ranges import Window
 from cudalab.sim.device.timing.launch_time import Timer
 from cudalab.sim.machine import execution
-from cudalab.sim.machine.execution import Dependence, Execution, Outcome, Standalone, execute, is_large
-from cudalab.sim.machine.launch.block_work import BlockWork, rehearse
+from cudalab.sim.machine.execution import (
+    Dependence,
+    Execution,
+    Outcome,
+    Standalone,
+    execute,
+    execute_at_once,
+    is_large,
+    is_short,
+)
+from cudalab.sim.machine.launch.block_work import BlockWork, counts_work, rehearse
 from cudalab.sim.machine.launch.module import Launch
 from cudalab.sim.machine.launch.workspace import GraphLaunches
 from cudalab.sim.machine.memory.allocations import Memory
@@ -106,7 +115,7 @@ class KernelOperation(Operation):
 
     @property
     def decides_its_time(self) -> bool:
-        if not self.work.surroundings.timer.wants_work(self.launch):
+        if not self.work.counts_work or not self.work.surroundings.timer.wants_work(self.launch):
             return False
         if self._only_atomics() or self._waits_for_kernel or not can_be_copied(self.launch):
             return False  # its blocks are rehearsed
@@ -116,7 +125,7 @@ class KernelOperation(Operation):
     def begin(self) -> int:
         timer = self.work.surroundings.timer
         work = self._work_done
-        if work is None and timer.wants_work(self.launch):
+        if work is None and self.work.counts_work and timer.wants_work(self.launch):
             work = rehearsal(self.launch, self.work.surroundings.time_limit)
         self.time = time = timer.time(self.launch, work, self.work.window)
         # the host can change page-locked, managed and registered memory without a call
@@ -131,6 +140,14 @@ class KernelOperation(Operation):
         return self.kernel.module.memory
 
     def run(self) -> None:
+        work = self.work
+        plain = work.is_short and self.prerequisite is None and self.graphs is None
+        if plain and work.surroundings.workers == 1 and not self.wants_footprint():
+            with self._reached():
+                outcome = execute_at_once(self.launch, work.surroundings, self.start)
+            if outcome.fault is not None:
+                self._check(outcome)
+            return
         self._check(self._execute())
 
     def run_held(self) -> Callable[[], None]:
@@ -411,9 +428,11 @@ def rehearsal(launch: Launch, time_limit: float) -> BlockWork:
 
 
 class KernelLaunch(Work[KernelOperation], Struct, eq=False):
-    """One launch: a kernel, its configuration and its arguments."""
+    """One launch: a kernel, its configuration and its arguments. It may be issued again and again, so what follows from
+    these is found out once."""
 
     kind = "kernel"
+    is_reissued = True
     operation_class = KernelOperation
     engine = "sm"
 
@@ -424,6 +443,22 @@ class KernelLaunch(Work[KernelOperation], Struct, eq=False):
     """The access policy window that it runs with."""
     priority: int | None = None
     """Of the launch, where that is not its stream's."""
+    placement: Any = None
+    blocks: int = 0
+    cluster_blocks: int = 1
+    block_shape: tuple[int, int, int] = (0, 0, 0)
+    is_short: bool = False
+    """May it run in the launching thread?"""
+    counts_work: bool = False
+    """Does its time depend on what its blocks do?"""
+
+    def __post_init__(self) -> None:
+        kernel, config = self.launch.kernel.kernel, self.launch.config
+        registers = kernel.resources.registers if kernel.resources else 0
+        self.blocks, self.cluster_blocks = config.blocks, config.cluster_blocks
+        self.block_shape = config.threads_per_block, registers, kernel.static_shared + config.shared
+        self.is_short = is_short(self.launch) and not kernel.triggers_dependents
+        self.counts_work = counts_work(self.launch)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -432,17 +467,3 @@ class KernelLaunch(Work[KernelOperation], Struct, eq=False):
     @property
     def title(self) -> str:
         return f"kernel {self.name}"
-
-    @property
-    def blocks(self) -> int:
-        return self.launch.config.blocks
-
-    @property
-    def cluster_blocks(self) -> int:
-        return self.launch.config.cluster_blocks
-
-    @property
-    def block_shape(self) -> tuple[int, int, int]:
-        kernel, config = self.launch.kernel.kernel, self.launch.config
-        registers = kernel.resources.registers if kernel.resources else 0
-        return config.threads_per_block, registers, kernel.static_shared + config.shared

@@ -288,6 +288,10 @@ class Work(Generic[O_co]):
     is_array_function: ClassVar[bool] = False
     """Is it a kernel of the array library? Those take room on the SMs even when they move few bytes."""
 
+    is_reissued: ClassVar[bool] = False
+    """Is the same work issued by many calls? What follows from it is kept with it then:"""
+    placement: Any = None
+    """where the bytes lie that it touches (hazards/footprints.py)."""
     operation_class: type[O_co] = Operation  # type: ignore[assignment]  # what the parameter is bound to
     """What runs it; called with the work and a stream."""
     name: str

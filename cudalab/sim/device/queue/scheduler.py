@@ -238,11 +238,14 @@ class Scheduler:
         operation.start = self.loop.now
         for observer in self.observers:
             observer.started(operation)
+        work = operation.work
         try:
             duration = self.effects.begin(operation)
             if operation.saved:
                 duration = max(0, duration - operation.saved)
-            operation.work.pass_l2(self._l2_of(operation.stream.device))
+            if not work.works_on_memory:
+                return duration
+            work.pass_l2(self._l2_of(operation.stream.device))
             if operation.polling:
                 self.polling.started(operation)  # type: ignore[arg-type]
             if operation.publications:
@@ -275,7 +278,10 @@ class Scheduler:
     def _end(self, operation: Operation) -> None:
         operation.end = self.loop.now
         try:
-            self.effects.end(operation)
+            if operation.work.works_on_memory:
+                self.effects.end(operation)
+            else:
+                operation.work.run(operation)
         except BaseException as error:
             if isinstance(error, CudaError) and error.sticky:
                 for observer in self.observers:

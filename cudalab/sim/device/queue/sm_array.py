@@ -161,12 +161,12 @@ class SmArray:
     def _grid(self, operation: Operation) -> Grid:
         work = operation.work
         if blocks := work.blocks:
-            return Grid(operation, self._needs(work.block_shape), blocks)
+            return Grid.of(operation, self._needs(work.block_shape), blocks)
         moved = work.device_bytes
         if moved > _MOVER_BLOCK_BYTES or work.is_array_function:
             needs = self._needs((_MOVER_THREADS, _MOVER_REGISTERS, 0))
-            return Grid(operation, needs, max(1, -(-moved // _MOVER_BLOCK_BYTES)))
-        return Grid(operation, None, 1)
+            return Grid.of(operation, needs, max(1, -(-moved // _MOVER_BLOCK_BYTES)))
+        return Grid.of(operation, None, 1)
 
     def _needs(self, shape: tuple[int, int, int]) -> BlockNeeds:
         known = self._known_needs.get(shape)

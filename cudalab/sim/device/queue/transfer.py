@@ -7,6 +7,7 @@ memory takes its source when it is called: the driver stages such copies through
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
@@ -14,7 +15,7 @@ from msgspec import Struct, field
 
 from cudalab.sim.device import host_address
 from cudalab.sim.device.error import CudaError
-from cudalab.sim.device.queue.byte_ranges import Reach, Touched
+from cudalab.sim.device.queue.byte_ranges import NOTHING, Range, Reach, Touched
 from cudalab.sim.device.queue.copy_region import CopyRegion
 from cudalab.sim.device.queue.operation import Operation, Work
 from cudalab.sim.device.timing.l2_cache import L2Cache
@@ -81,6 +82,7 @@ class Copy(Work[CopyOperation], Struct, eq=False):
     """One copy from ``source`` to ``destination``."""
 
     kind = "copy"
+    is_reissued = True
     operation_class = CopyOperation
 
     name: str
@@ -95,6 +97,16 @@ class Copy(Work[CopyOperation], Struct, eq=False):
     """Where the host goes on staging the source while the copy runs: ns from the call until the last piece can have
     arrived."""
     short: bool = False
+    reach: tuple[Range, ...] = ()
+    """What it writes, and"""
+    bytes_touched: Touched = NOTHING
+    """the very bytes that it reads and writes: both follow from the rest."""
+    placement: Any = None
+
+    def __post_init__(self) -> None:
+        self.reach = self.destination.ranges()
+        source = () if self.staged else (self.source.strided_range(),)
+        self.bytes_touched = Touched(source, (self.destination.strided_range(),))
 
     @property
     def comes_with_commands(self) -> bool:
@@ -110,19 +122,19 @@ class Copy(Work[CopyOperation], Struct, eq=False):
 
     def pass_l2(self, l2: L2Cache) -> None:
         if self.engine == "sm":
-            l2.sweep(self.source.ranges(), self.destination.ranges())
+            l2.sweep(self.source.ranges(), self.reach)
         elif self.engine == "h2d":
-            l2.drop(self.destination.ranges())
+            l2.drop(self.reach)
 
     @property
     def separator(self) -> str:
         return "device copy" if self.engine == "sm" else ""
 
     def writes(self) -> Reach:
-        return self.destination.ranges()
+        return self.reach
 
     def touched(self) -> Touched:
-        return Touched(() if self.staged else (self.source.strided_range(),), (self.destination.strided_range(),))
+        return self.bytes_touched
 
 
 class Memset(Work[Operation], Struct, frozen=True, eq=False):

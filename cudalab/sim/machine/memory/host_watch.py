@@ -290,31 +290,25 @@ class _Paused:
 
     def __enter__(self) -> None:
         trap = page_trap.installed
-        if trap is None:
-            with _depth:
-                self.depth += 1
-            return
-        state = trap.state
-        if not self.depth and state.noted != trap.seen:
+        if trap is not None and not self.depth and trap.state.noted != trap.seen:
             _deliver(trap)
-        with _depth:
-            self.depth = depth = self.depth + 1
-            state.paused = depth
+        _depth.acquire()
+        self.depth = depth = self.depth + 1
+        if trap is not None:
+            trap.state.paused = depth
+        _depth.release()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         trap = page_trap.installed
-        if trap is None:
-            with _depth:
-                self.depth -= 1
-            return
-        state = trap.state
-        with _depth:
-            self.depth = depth = self.depth - 1
-            state.paused = depth
-        if not depth:
-            if state.noted != trap.seen:
+        _depth.acquire()
+        self.depth = depth = self.depth - 1
+        if trap is not None:
+            trap.state.paused = depth
+        _depth.release()
+        if trap is not None and not depth:
+            if trap.state.noted != trap.seen:
                 _deliver(trap)
             if _opened:
                 _close_again()

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
 
+from msgspec import Struct
+
 from cudalab.sim.abi import SiteKind, Space
 from cudalab.sim.compiler.program import Kernel, Program
 from cudalab.sim.machine.memory.allocation import Allocation
@@ -62,6 +64,12 @@ class KernelParameters(Protocol):
     def follows_pointers(self) -> bool: ...
 
 
+class Normalised(Struct, frozen=True, cache_hash=True):  # every launch looks its time up by it
+    """Parameters without the addresses of allocations."""
+
+    parts: tuple[object, ...]
+
+
 class Pointers:
     """The pointers in one parameter buffer, as memory is when this is made."""
 
@@ -90,7 +98,7 @@ class Pointers:
                     self.allocations.append(texels)
             elif memory.ranges:
                 at[offset] = memory.find_range(address)
-        self.normalised = (*normalised, args[position:])
+        self.normalised = Normalised((*normalised, args[position:]))
         """The parameters, with each pointer into device memory replaced by size, kind, whose
         it is, and offset in its allocation."""
         self.roots = b"".join(_ROOT.pack(*self._root(where, at)) for where in kernel.root_plan)
