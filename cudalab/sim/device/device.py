@@ -101,7 +101,7 @@ class Device:
         self.release_context = device.release_context
         self.reset = device.reset
         self.host_work = device.host_work
-        self.library_work = device.library_work
+        self.library_work = device.library_time
         self.get_last_error = device.get_last_error
         self.peek_at_last_error = device.peek_at_last_error
         self.attribute = device.attribute

@@ -215,6 +215,18 @@ class DeviceState:
         if not even_if_lost and self.lost is not None:
             self.raise_if_lost()
 
+    def passes(self, ns: int) -> bool:
+        """Does nothing happen, and does nobody look, while the host is busy for ``ns``? Then its clock has gone on."""
+        if self.depth or self.on_enter or self.recorder.on or threading.get_ident() != self.host_threads.alone:
+            return False
+        scheduler, loop = self.scheduler, self.scheduler.loop
+        now, due = scheduler.host_ns + ns, loop.next_time
+        if scheduler.polling.waiting or scheduler.others is not None or (due is not None and due <= now):
+            return False
+        scheduler.host_ns = now
+        loop.pass_time(now)
+        return True
+
     def trace_opened(self, lines: Callable[[], int]) -> None:
         """From here on a trace follows the calls, and the learner's lines around them, which takes the host time;
         ``lines()`` says how many there have been since it was asked last."""

@@ -155,6 +155,14 @@ class DeviceCalls(CallGroup):
         """CuPy, or ``cuda.bindings``, keeps the host for ``ns`` of modelled time beside the calls that it makes."""
         self.state.spend(ns, even_if_lost=True, computes=True)
 
+    def library_time(self, ns: int) -> None:
+        """The same, for a library to call: where nothing else happens meanwhile, only the clock goes on. Slices of
+        arrays and blocks of streams make no call of CUDA, and are to take no longer here than they must."""
+        with self.state.lock:
+            if self.state.passes(ns):
+                return
+        self.library_work(ns)
+
     # -- errors --------------------------------------------------------------------------------------------------------
 
     @call("cudaGetLastError", when_lost=True, needs_context=False)

@@ -82,8 +82,7 @@ class Scheduler:
         self._after_starts = AfterStarts()
         self._ready_now: deque[Operation] = deque()
         self._passing_on = False
-        self._switch = round(profile.device["engine_switch"])
-        self._trace_switch = round(profile.device["trace_switch"])
+        self._switch, self._trace_switch = round(profile.device["engine_switch"]), round(profile.device["trace_switch"])
         self.traced = False  # by a trace of the program
         self._submit = round(profile.device["submit"])
         self.implicit = ImplicitOrder(profile, self._released_by_blocks) if ImplicitOrder.wanted(profile) else None
@@ -164,17 +163,14 @@ class Scheduler:
         if place is None:
             place = self.place = place_of_call()
         operation.place = place
-        if not in_order:
+        if not in_order or (last is None and stream.flags & NON_BLOCKING):
             waits = []
-        elif stream.flags & NON_BLOCKING:
-            waits = [] if last is None else [(last, "stream order")]
+        elif last is not None and stream.flags & NON_BLOCKING:
+            waits = [(last, "stream order")]
         else:
             waits = self.streams.dependencies(stream)
-        for other in after:
-            waits.append((other, rule))
-        if dependent:
-            primary = self.dependents.primary(stream)
-        if primary is not None and dependent:
+        waits += [(other, rule) for other in after]
+        if dependent and (primary := self.dependents.primary(stream)) is not None:
             waits = [*(wait for wait in waits if wait[0] is not last), *stream.let_through]
         engines = self._engines[stream.device]
         taker = engines[engine]

@@ -106,3 +106,31 @@ def test_a_launch_is_checked_anew_when_an_attribute_has_changed(bench, add):
     device.function_set_attribute(add, MAX_DYNAMIC_SHARED, 1000)
     with pytest.raises(CudaError):
         device.launch(*arguments)
+
+
+def test_a_librarys_own_time_passes_although_nothing_happens(device):
+    device.synchronize()
+    began = device.clock_ns
+    device.library_work(700)
+    assert device.clock_ns == began + 700
+
+
+def test_work_that_is_due_while_a_library_is_busy_is_done(bench):
+    device = bench.device
+    host, values = bench.pinned(SIZE, np.uint8)
+    pointer = device.malloc(SIZE)
+    device.memset(pointer, 7, SIZE)
+    device.memcpy(host, pointer, SIZE, 2, 0, True)
+    for _ in range(1000):
+        if device.idle:
+            break
+        device.library_work(100)
+    assert device.idle
+    assert (values == 7).all()
+
+
+def test_a_recording_keeps_a_librarys_own_time():
+    device = Device(record=True)
+    device.synchronize()
+    device.library_work(700)
+    assert [entry.name for entry in device.log.entries] == ["synchronize", "library_work"]
