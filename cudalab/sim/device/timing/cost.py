@@ -63,7 +63,7 @@ from cudalab.sim.device.pipes import CLASSES, TICK, pipe_cycles
 from cudalab.sim.device.profile import Profile
 from cudalab.sim.device.timing.l2_ranges import bounds_of_normal, squeezed
 from cudalab.sim.device.timing.partial_stores import partial_stores
-from cudalab.sim.device.timing.sm_time import Behind, SmTimes, sm_times
+from cudalab.sim.device.timing.sm_time import Behind, SmTimes, sm_times, stored_each
 from cudalab.sim.device.timing.warp_path import Costs
 from cudalab.sim.device.timing.workload import Workload
 from cudalab.sim.machine.counters.metrics import LINE
@@ -126,9 +126,15 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
     path, stored = work.path.cycles(latency, costs)[0] / c["clock"], c["store_latency"] if work.stores else 0.0
     memory = _memory(profile, work)
     partial = partial_stores(profile, work, capacity, in_l2(profile, work))
-    exchanged = work.sectors * SECTOR / (busy * c["sm_port"])
+    exchanged = max(work.sectors / c["sm_port"], work.stored_sectors / stored_each(profile, busy)) * SECTOR / busy
     requests = (work.l2_lines - work.partial_lines) * c["l2_request"] * cycle / busy + partial
-    machine = _on_sm(profile, work, max(memory, requests if partial else 0.0) / an_sm, memory)
+    units = _atomics(profile, work)
+    hottest = work.hottest_address * c["atomic_float" if work.float_atomics else "atomic_address"]
+    # what the L2 answers beside atomics adds up (``gather_add``)
+    beside = (work.l2_lines - work.partial_lines) * c["l2_request"] * cycle / busy if work.atomic_sectors else 0.0
+    machine = _on_sm(
+        profile, work, max(memory, requests if partial else 0.0) / an_sm, memory, max(units, hottest) / an_sm
+    )
     fill = path + stored
     pipes = pipe_cycles(work.kinds, c)
     terms = {
@@ -156,8 +162,8 @@ def kernel_time(profile: Profile, work: Workload, *, tail: float = 0.0, extrapol
         "heap": work.heap_calls * c["heap_call"],
         "atomics": max(
             work.kinds.get("grid_arrive", 0.0) * c["grid_arrival"],
-            _atomics(profile, work, (work.l2_lines - work.partial_lines) * c["l2_request"] * cycle / busy),
-            work.hottest_address * c["atomic_float" if work.float_atomics else "atomic_address"],
+            beside + units,
+            hottest,
         ),
         "latency": _latency(profile, work, fill, waves),
     }
@@ -254,16 +260,24 @@ docs/evidence/2026-11-23-slow-ways.json."""
 _WHOLE_SECTOR = 1 / 8
 
 
-def _atomics(profile: Profile, work: Workload, requests: float) -> float:
+def _atomics(profile: Profile, work: Workload) -> float:
     """ns for atomics in the units of the L2, the busiest or all: a sector of which one lane wants a word takes what an
-    operation on one word does, one of which eight do less. What the L2 answers beside them, ``requests``, adds up
-    (``gather_add``)."""
+    operation on one word does, one of which eight do less. Old values that are returned take further time, which does
+    not show where one unit is busier."""
     if not work.atomic_sectors:
         return 0.0
     alone = max(0.0, work.atomic_passes - _WHOLE_SECTOR) / (1.0 - _WHOLE_SECTOR)
     whole, single = profile.device["atomic_unit"], profile.device["atomic_address"]
     one = whole + (single - whole) * min(1.0, alone)
-    return requests + max(work.hottest_unit, work.atomic_sectors / _ATOMIC_UNITS) * one
+    everywhere = work.atomic_sectors / _ATOMIC_UNITS * one + _returned(work) * profile.device["atomic_return"]
+    return max(work.hottest_unit * one, everywhere)
+
+
+def _returned(work: Workload) -> float:
+    """Sectors of atomics whose old values are used: the assembler makes others of those that are not."""
+    atomics = [each for each in work.machine.instructions if each.atomics] if work.machine is not None else []
+    returning = sum(each.atomics for each in atomics if each.latency == "atomic")
+    return work.atomic_sectors * returning / sum(each.atomics for each in atomics) if returning else 0.0
 
 
 def _round(profile: Profile, work: Workload) -> float:
@@ -333,10 +347,10 @@ def _first_loads(profile: Profile, work: Workload) -> float:
     return _busy_sms(profile, work) * min(1.0, of_each / _FIRST) * profile.device["load_start"]
 
 
-def _on_sm(profile: Profile, work: Workload, share: float, memory: float) -> SmTimes | None:
+def _on_sm(profile: Profile, work: Workload, share: float, memory: float, atomics: float) -> SmTimes | None:
     """The simulated time on an SM; None where there is no path through the machine code. ``share``: cycles for which
-    the memory behind the SMs serves this one, where all together want more than there is; ``memory``: ns for which DRAM
-    is busy."""
+    the memory behind the SMs serves this one, where all together want more than there is, and ``atomics`` for which the
+    units for atomics do; ``memory``: ns for which DRAM is busy."""
     if work.machine is None:
         return None
     c = profile.device
@@ -347,7 +361,8 @@ def _on_sm(profile: Profile, work: Workload, share: float, memory: float) -> SmT
         "store": c["store_latency"],
     }
     queue = (1.0 - in_l2(profile, work)) * c["dram_queue"] if work.loads else 0.0
-    behind = Behind(share / work.sectors if work.sectors else 0.0, memory, queue)
+    each = atomics / work.atomic_sectors if work.atomic_sectors else 0.0
+    behind = Behind(share / work.sectors if work.sectors else 0.0, memory, queue, each)
     return sm_times(
         profile,
         work.machine,

@@ -56,6 +56,8 @@ class PathInstruction(Struct, frozen=True):
     """32-byte sectors that one execution exchanges with the L2,"""
     lines: float = 0.0
     """and 128-byte lines that it names for that."""
+    atomics: float = 0.0
+    """Of those, sectors of atomic operations on global memory."""
     groups_left: int = 0
     """Of what waits for copies: groups of them that may still be under way."""
 
@@ -356,6 +358,7 @@ _DOUBLE = 2.0
 doubles on full SMs say so, in which other instructions stand between (microbenchmarks ``div_f64 full``, ``sqrt_f64
 full``)."""
 _TO_L2 = frozenset(("LDG", "LD", "STG", "ST", "REDG", "ATOMG", "ATOM", "LDGSTS"))
+_ATOMICS = frozenset(("REDG", "ATOMG", "ATOM"))
 _SECOND_LINE, _FURTHER_LINE = 0.29, 0.21
 """Wavefronts of an access to global memory that goes over more than one line, and more for each line beyond the first
 (microbenchmarks ``halo read 16``, ``across stride 9`` to ``33``)."""
@@ -364,7 +367,7 @@ _OF_PIPES = {Pipe.XU: "convert", Pipe.FP64: "double"}
 
 def _timed(each: MachineInstruction, entry: SiteCounts | None, times: float, of_line: float) -> PathInstruction:
     """``times``: how often it executes; ``of_line``: with all others that were made of the same PTX instruction."""
-    control, memory = each.control, (0.0, 0.0, 0.0)
+    control, memory, atomics = each.control, (0.0, 0.0, 0.0), 0.0
     product = each.name == "IMAD" and each.words[0] & 0x1FF in _LONG_PRODUCTS
     slots = _LONG_PRODUCTS[each.words[0] & 0x1FF] if product else _DOUBLE if each.pipe is Pipe.FP64 else 1.0
     if entry is not None and each.name in _TO_L2:
@@ -375,6 +378,7 @@ def _timed(each: MachineInstruction, entry: SiteCounts | None, times: float, of_
         if entry.site.kind == SiteKind.LOAD and not each.guarded:  # moved out of a loop, it loads once for many rounds
             executions = min(executions, max(of_line, asked[0], 1.0))
         memory = (asked[0] / executions, asked[1] / executions, asked[2] / executions)
+        atomics = entry.sectors / executions if each.name in _ATOMICS else 0.0
     return PathInstruction(
         Pipe.CBU if each.name in _BRANCHES else each.pipe,
         _LATENCIES.get(each.name) or _OF_PIPES.get(each.pipe, "fixed"),
@@ -387,6 +391,7 @@ def _timed(each: MachineInstruction, entry: SiteCounts | None, times: float, of_
         slots,
         *memory,
         groups_left=each.copies_left,
+        atomics=atomics,
     )
 
 

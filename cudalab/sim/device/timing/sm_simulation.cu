@@ -16,10 +16,12 @@ struct Instruction {
     double latency;    // until the result is there
     double unit;       // of the load/store unit, which the schedulers share
     double read;       // until the operands have been read
-    double port;       // of the SM's port to the L2
+    double port;       // of the SM's port to the L2, by which all comes in,
+    double out;        // and of its way out, for what is stored
     double slot;       // of its scheduler, which issues nothing else meanwhile
     double missing;    // share of its executions that miss the L1,
     double missed;     // whose results come so much later
+    double atomic;     // of this SM's part of the units for atomics on global memory
 };
 
 struct Step {
@@ -73,7 +75,7 @@ struct Machine {
     double arrival[MOST_WARPS];          // when the barrier unit has taken the last one
     int waiting[MOST_WARPS];             // warps to be brought to their next instruction
     int waiters;
-    double unit_free, port_free, barrier_free;
+    double unit_free, port_free, barrier_free, out_free, atomic_free;
     double started;                      // when the last warp of the last block began
 };
 
@@ -229,6 +231,8 @@ __device__ void issue(Machine &m, Warp &w, const Instruction &i, int scheduler, 
         r.port += i.port;
         begin = m.port_free;
     }
+    if (i.out > 0.0) begin = m.out_free = fmax(begin, m.out_free) + i.out;
+    if (i.atomic > 0.0) begin = m.atomic_free = fmax(begin, m.atomic_free) + i.atomic;
     double latency = i.latency;
     if (i.missing > 0.0 && chance(w) < i.missing) latency += i.missed;
     if (i.write_barrier >= 0 && i.kind != COMMIT)
@@ -251,7 +255,7 @@ __device__ void issue(Machine &m, Warp &w, const Instruction &i, int scheduler, 
 extern "C" __global__ void simulate_sm(const Instruction *code, const Step *steps, const Setting *setting,
                                        Warp *warps, float *shares, Result *result) {
     Machine m;
-    m.unit_free = m.port_free = m.barrier_free = 0.0;
+    m.unit_free = m.port_free = m.barrier_free = m.out_free = m.atomic_free = 0.0;
     m.waiters = 0;
     m.started = 0.0;
     const int of_block = setting->warps;

@@ -41,7 +41,10 @@ _HALF, _GOLDEN, _SILVER = 0.5, 0.6180340, 0.4142136
 
 _INSTRUCTION = np.dtype(
     [(name, "<i4") for name in ("pipe", "stall", "write_barrier", "read_barrier", "waits", "kind", "left", "unused")]
-    + [(name, "<f8") for name in ("occupancy", "latency", "unit", "read", "port", "slot", "missing", "missed")]
+    + [
+        (name, "<f8")
+        for name in ("occupancy", "latency", "unit", "read", "port", "out", "slot", "missing", "missed", "atomic")
+    ]
 )
 _STEP = np.dtype([(name, "<i4") for name in ("kind", "first", "count", "unused")] + [("times", "<f8")])
 _SETTING = np.dtype(
@@ -79,9 +82,15 @@ class SmCosts(Struct, frozen=True):
     read: float
     """Until an instruction of variable latency has read its operands."""
     sector: float
-    """Of the port to the L2, for a sector,"""
+    """Of the port to the L2, for a sector that is loaded;"""
+    any_sector: float
+    """for each, stored ones too, where DRAM serves the SM no faster;"""
+    stored: float
+    """of the SM's way out, for a sector that is stored."""
     line: float
-    """and at least for a line."""
+    """Of the port, at least for a line."""
+    atomic: float
+    """Of the SM's part of the units for atomics on global memory, for a sector of one."""
     branch: float
     """Of a taken branch, beyond its stall cycles."""
     barrier: float
@@ -120,6 +129,7 @@ def simulate(path: MachinePath, costs: SmCosts, *, warps: int, resident: int, bl
             found, cycles=times * found.cycles, busy={name: times * busy for name, busy in found.busy.items()}
         )
     # rounds of loops take the same time each: with few and with half as many of them
+    costs = replace(costs, atomic=0.0)  # what stands outside of loops would hide what a round takes
     waves = blocks / resident
     shorter, rounds = path.one_round()
     if wave / rounds > MOST_ISSUES / 2:
@@ -181,6 +191,7 @@ class _Columns(Struct, frozen=True, eq=False):
     missing: np.ndarray
     sectors: np.ndarray
     lines: np.ndarray
+    atomics: np.ndarray
 
     def has(self, latency: str) -> np.ndarray:
         found: np.ndarray = self.latency == (self.latencies.index(latency) if latency in self.latencies else -1)
@@ -195,8 +206,10 @@ def _columns_of(path: MachinePath) -> _Columns:
         rows[name] = [getattr(each, name) for each in code]
     classes: dict[str, int] = {}
     latency = np.array([classes.setdefault(each.latency, len(classes)) for each in code], int)
-    numbers = [(each.wavefronts, each.turns, each.slots, each.missing, each.sectors, each.lines) for each in code]
-    found = _Columns(rows, tuple(classes), latency, *np.array(numbers, float).reshape(-1, 6).T)
+    numbers = [
+        (each.wavefronts, each.turns, each.slots, each.missing, each.sectors, each.lines, each.atomics) for each in code
+    ]
+    found = _Columns(rows, tuple(classes), latency, *np.array(numbers, float).reshape(-1, 7).T)
     rows["kind"] = np.where(found.has("barrier"), _BARRIER, _PLAIN)
     rows["kind"][found.wavefronts > 0.0] = _MEMORY
     for name, kind in (("copy", _COPY), ("commit", _COMMIT), ("await_copies", _AWAIT_COPIES)):
@@ -217,7 +230,11 @@ def _code_of(path: MachinePath, costs: SmCosts) -> np.ndarray:
     rows["stall"][columns.has("converge")] += round(costs.converge)
     rows["read"] = costs.read
     rows["slot"] = columns.slots
-    rows["port"] = np.maximum(columns.sectors * costs.sector, columns.lines * costs.line)
+    rows["atomic"] = columns.atomics * costs.atomic
+    stored = columns.has("store")
+    each = np.where(stored, costs.any_sector, max(costs.any_sector, costs.sector))
+    rows["port"] = np.maximum(columns.sectors * each, columns.lines * costs.line)
+    rows["out"] = columns.sectors * costs.stored * stored
     return rows
 
 

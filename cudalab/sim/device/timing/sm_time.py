@@ -50,6 +50,8 @@ class Behind(Struct, frozen=True):
     """ns for which it is busy: the more of the time that is, the longer a load waits."""
     queue: float
     """ns that a load waits where that is all the time."""
+    atomic: float = 0.0
+    """Cycles that the SM waits for each sector of an atomic, where all SMs want the same units."""
 
 
 def sm_times(
@@ -71,7 +73,7 @@ def sm_times(
     def simulated(use: float, number: int) -> SmTime:
         queues = {"missed": behind.queue, "atomic": behind.queue}
         waits = {name: time + use * queues.get(name, 0.0) for name, time in latencies.items()}
-        costs = _costs(profile, {name: time * clock for name, time in waits.items()}, blocks, behind.sector)
+        costs = _costs(profile, {name: time * clock for name, time in waits.items()}, blocks, behind)
         return simulate(path, costs, warps=warps, resident=resident, blocks=number)
 
     try:
@@ -98,7 +100,12 @@ def _busy(profile: Profile, time: SmTime) -> dict[str, float]:
     }
 
 
-def _costs(profile: Profile, latencies: Mapping[str, float], blocks: int, sector: float) -> SmCosts:
+def stored_each(profile: Profile, busy: float) -> float:
+    """Bytes a ns that the L2 takes from each of so many SMs."""
+    return min(profile.device["sm_port"], profile.device["l2_store"] * 1e3 / busy)
+
+
+def _costs(profile: Profile, latencies: Mapping[str, float], blocks: int, behind: Behind) -> SmCosts:
     c = profile.device
     known = {
         "fixed": 0.0,
@@ -134,8 +141,11 @@ def _costs(profile: Profile, latencies: Mapping[str, float], blocks: int, sector
         read=c["operand_read"],
         shared_atomic=c["shared_atomic_request"],
         converge=c["convergence"],
-        sector=max(sector, SECTOR * c["clock"] / c["sm_port"]),
+        sector=SECTOR * c["clock"] / c["sm_port"],
+        any_sector=behind.sector,
+        stored=SECTOR * c["clock"] / stored_each(profile, min(profile.sms, blocks)),
         line=c["l2_request"],
+        atomic=behind.atomic,
         branch=c["branch_taken"],
         barrier=c["barrier"] * c["clock"] + c["barrier_turn"],  # the unit takes another turn to answer
         arrival=c["barrier_turn"],

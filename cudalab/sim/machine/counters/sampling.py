@@ -51,6 +51,8 @@ SHORT = 1 << 13
 MEETING = 16
 """Blocks that are sampled to find out whether atomics of different blocks share addresses: of those that are on the
 device at a time, because with sorted keys others are elsewhere then."""
+FEW_MEETING = 3
+"""The same of long ones: of one alone, nothing says that another does not want its addresses."""
 WORD = 4
 WATCHED = 2048
 """Minimum number of words watched for a sample, if there are that many."""
@@ -279,14 +281,16 @@ def _sampled(tracer: Tracer, watch: bool, work: BlockWork | None) -> Counts:
             counter.take(trace, float(blocks))
         return counter.finish()
     of_middle = work.of_block(middle.block) if work is not None and middle.stopped is not None else None
-    short = len(middle.records) <= SHORT and middle.status == Status.DONE
-    if blocks > SMALL_GRID and short and has_global_atomics(kernel):
-        counter.take(middle, blocks / MEETING)
+    whole = len(middle.records) < RECORDS and middle.status == Status.DONE
+    short = whole and len(middle.records) <= SHORT
+    if blocks > SMALL_GRID and whole and has_global_atomics(kernel):
+        number = min(MEETING, max(FEW_MEETING, MEETING * SHORT // len(middle.records)))
+        counter.take(middle, blocks / number)
         together = _resident(tracer)
         first = (blocks - together) // 2
-        for index in range(1, MEETING):  # at distances that no regular pattern of addresses has
+        for index in range(1, number):  # at distances that no regular pattern of addresses has
             other = first + int(together * (index * 0.618034 % 1.0))
-            counter.take(tracer.run(other, most=most), blocks / MEETING)
+            counter.take(tracer.run(other, most=most), blocks / number)
     elif 1 < blocks <= SMALL_GRID and short:
         counter.take(middle, float(blocks - 1))
         counter.take(tracer.run(blocks - 1, most=most), 1.0)

@@ -11,6 +11,7 @@ import pytest
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import Device
 
+STORES = Path(__file__).parents[4] / "docs" / "evidence" / "2026-11-24-stores-and-atomics.json"
 EVIDENCE = Path(__file__).parents[4] / "docs" / "evidence" / "2026-11-23-slow-ways.json"
 MB = 1 << 20
 SOURCE = r"""
@@ -33,6 +34,19 @@ __global__ void sweep4(const float4 *x, float *y, long long n) {
 __global__ void copyl(const float *x, float *y, long long n) {
     for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (long long)blockDim.x)
         y[i] = x[i];
+}
+__global__ void fill4(const float *x, float *y, int n) {
+#pragma unroll 4
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = i;
+}
+__global__ void fill16(const float4 *x, float4 *y, int n) {
+#pragma unroll 4
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        y[i] = make_float4(i, i, i, i);
+}
+__global__ void copy16(const float4 *x, float4 *y, int n) {
+#pragma unroll 4
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = x[i];
 }
 __global__ void halo(const float *x, float *y, int n, int w) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -87,3 +101,16 @@ def test_stencil_whose_first_and_last_blocks_do_nothing(case: str) -> None:
     that do not stay in the L2 were up to 22 % too fast."""
     measured = json.loads(EVIDENCE.read_text(encoding="utf-8"))["sweeps"][case]
     assert modelled(case) == pytest.approx(measured, rel=0.13)
+
+
+@pytest.mark.parametrize("name", ["fill4", "fill16", "copy16"])
+@pytest.mark.parametrize("size", [8, 16])
+def test_stores_leave_the_sms_more_slowly_than_loads_come(name: str, size: int) -> None:
+    """The L2 takes half as many bytes as it gives; both at the same time."""
+    measured = json.loads(STORES.read_text(encoding="utf-8"))["l2_mixes"]
+    device = Device()
+    x, y = device.malloc(80 * MB), device.malloc(80 * MB)
+    elements = size * MB // (4 if name == "fill4" else 16)
+    function = device.get_function(device.load_module(compile(SOURCE)), name)
+    time = device.time_launch(function, (1056, 1, 1), (256, 1, 1), struct.pack("QQi", x, y, elements))
+    assert time.ns / 1000 == pytest.approx(measured[f"{name} {size} MB 8 x 256 rounds 1 shift 0"], rel=0.1)
