@@ -68,22 +68,6 @@ def server(folder, chromium_path):
         yield running
 
 
-@pytest.fixture(scope="module")
-def browser(chromium_path):
-    from tests.browser.notebook_page import chromium
-
-    with chromium() as running:
-        yield running
-
-
-@pytest.fixture
-def page(browser, server):
-    from tests.browser.notebook_page import notebook_page
-
-    with notebook_page(browser, server) as opened:
-        yield opened
-
-
 def test_kernel_picker_offers_the_devices_that_are_here(server):
     specs = server.request("/api/kernelspecs")["kernelspecs"]
     titles = {name: spec["spec"]["display_name"] for name, spec in specs.items()}
