@@ -73,6 +73,17 @@ def test_minutes_of_a_notebook_are_those_of_its_exercises(path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda p: p.stem)
+def test_each_exercise_says_its_minutes_and_has_three_hints(path: Path) -> None:
+    cells = {cell.id: cell.source for cell in nbformat.read(ROOT / "exercises" / path.name, as_version=4).cells}
+    numbers = [exercise.id.split(".")[1] for exercise in exercises() if exercise.id[:2] == path.name[:2]]
+    assert len(numbers) >= 5 or path.name[:2] == "01"
+    for number in numbers:
+        assert re.search(r"\*\d+ minutes, \d+ points?\.\*", cells[f"e{number}-goal"]), number
+        hints = re.findall(r"<summary>(Hint \d)</summary>\S", cells[f"e{number}-hints"])
+        assert hints == ["Hint 1", "Hint 2", "Hint 3"], number
+
+
 def test_generate_all_writes_only_what_changed(tmp_path: Path) -> None:
     assert len(generate_all(ROOT / "solutions", tmp_path)) == len(SOLUTIONS)
     assert generate_all(ROOT / "solutions", tmp_path) == []

@@ -14,6 +14,12 @@ _ADD = "for (int k = threadIdx.x; k < 26; k += blockDim.x) atomicAdd(&counts[k],
 
 ANSWERS_01_1 = table(
     "01.1",
+    Wrong(
+        "columns counted in a byte",
+        (("width - 1 - column]", "(unsigned char)(width - 1 - column)]"),),
+        "correctness",
+        "wrong values",
+    ),
     Wrong("one column a thread", ((_COLUMNS, _COLUMNS.replace("wide", "width")),), "correctness", "wrong values"),
     Wrong("one row a thread", ((_ROWS, _ROWS.replace("high)", "height)")),), "correctness", "wrong values"),
     Wrong("one column too many", (("column < width;", "column <= width;"),), "soundness", "race"),

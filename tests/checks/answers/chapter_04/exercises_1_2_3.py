@@ -45,6 +45,9 @@ ANSWERS_04_1 = table(
 
 ANSWERS_04_2 = table(
     "04.2",
+    Wrong(
+        "two rows at a time, and an odd one lost", (("r < rows", "r < rows / 2 * 2"),), "correctness", "wrong values"
+    ),
     Wrong("no guard", (("if (c >= columns) return;", ""),), "soundness", "out of bounds"),
     Wrong("rows and columns swapped", (("m[r * columns + c]", "m[c * rows + r]"),), "correctness", "wrong values"),
     Wrong("first row left out", (("int r = 0", "int r = 1"),), "correctness", "wrong values"),

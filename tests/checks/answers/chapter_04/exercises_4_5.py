@@ -12,6 +12,9 @@ _CALLS = "calls that copy"
 ANSWERS_04_4 = table(
     "04.4",
     Wrong(
+        "as wide as in the example", (("pitch, 4 * width, height", "pitch, 12, height"),), "correctness", "wrong values"
+    ),
+    Wrong(
         "pixels, not bytes",
         (("first, pitch, 4 * width, height", "first, pitch, width, height"),),
         "correctness",

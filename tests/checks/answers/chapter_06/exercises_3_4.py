@@ -14,6 +14,12 @@ _OUT = "if (across < height && down < width) out[down * height + across] = tile[
 
 ANSWERS_06_3 = table(
     "06.3",
+    Wrong(
+        "whole tiles only",
+        (("if (x < width && y < height) tile", "tile"), ("if (across < height && down < width) out", "out")),
+        "soundness",
+        "out of bounds",
+    ),
     Wrong("no padding", (("[TILE + 1]", "[TILE]"),), "efficiency", _CONFLICTS),
     Wrong("padded by two", (("[TILE + 1]", "[TILE + 2]"),), "efficiency", _CONFLICTS),
     Wrong("no barrier", (("    __syncthreads();\n", ""),), "soundness", "race"),

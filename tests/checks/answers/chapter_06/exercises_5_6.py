@@ -20,6 +20,12 @@ extern "C" __global__ void register_product(const float* A, const float* B, floa
 ANSWERS_06_5 = table(
     "06.5",
     Wrong(
+        "whole steps only",
+        ((" && across < depth ?", " ?"), ("down < depth && c < width", "c < width")),
+        "soundness",
+        "out of bounds",
+    ),
+    Wrong(
         "each product reads both",
         (
             ("__shared__ float As", "__shared__ volatile float As"),
