@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -74,18 +74,21 @@ def _headings(cells: Sequence[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _links(path: Path, cells: Sequence[Any]) -> Iterator[tuple[str, str]]:
-    anchors = {_anchor(text) for cell in cells for _, text in _HEADING.findall(cell.source)}
+    anchors = _anchors(cell.source for cell in cells)
     for cell in cells:
         for found in _LINK.finditer(_CODE.sub("", _FENCED.sub("", cell.source))):
             target, _, anchor = found["to"].partition("#")
             if target and not (path.parent / target).exists():
                 yield cell.id, f"links to {target}, which is not there"
+            elif target.endswith(".ipynb") and anchor and anchor not in _anchors(_texts(path.parent / target)):
+                yield cell.id, f"links to {target}#{anchor}, but no heading there is named so"
             if not target and anchor not in anchors:
                 yield cell.id, f"links to #{anchor}, but no heading is named so"
 
 
-def _anchor(heading: str) -> str:
-    return heading.replace(" ", "-")
+def _anchors(texts: Iterable[str]) -> set[str]:
+    """What JupyterLab calls the headings of these cells in an address."""
+    return {heading.replace(" ", "-") for text in texts for _, heading in _HEADING.findall(text)}
 
 
 def _code_rules(cell: Any, chapter: str) -> Iterator[tuple[str, str]]:
@@ -221,7 +224,13 @@ def builds_on(path: Path) -> frozenset[str]:
 
 
 def _first_cell(path: Path) -> str:
-    return "".join(json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"])
+    return _texts(path)[0]
+
+
+def _texts(path: Path) -> list[str]:
+    """The markdown cells of a stored notebook."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
 
 
 def _prose(cell: Any) -> str:

@@ -72,6 +72,11 @@ BROKEN = {
     "a gap in the headings": (add("s2", "\n\n#### Deep"), "of level 4 below one of level 2"),
     "a dead link": (add("s2", " [there](99_nowhere.ipynb)"), "links to 99_nowhere.ipynb, which is not there"),
     "a dead anchor": (add("s2", " [there](#Nowhere)"), "links to #Nowhere, but no heading"),
+    "a dead anchor elsewhere": (
+        add("s2", " [there](00_start_here.ipynb#The-mop)"),
+        "links to 00_start_here.ipynb#The-mop, but no heading there",
+    ),
+    "an anchor elsewhere": (add("s2", " [there](00_start_here.ipynb#The-chapters)"), None),
     "no link in code": (add("s2", " `d[i](x)`"), None),
     "a long cell": (add("setup", "\n" * 25), "a cell has at most 25"),
     "a figure without a summary": (without_summary, "its figure has no summary in words"),
