@@ -95,6 +95,55 @@ class Sentence:
 
 
 @dataclass(frozen=True)
+class Gain:
+    """How much better one of two ways is, by the medians that a chapter prints of each: as often as is asked for on an
+    H200, with their spread, and on the simulated device nearly as much."""
+
+    what: str
+    of: str | tuple[str, ...]
+    """The code cell, or cells, that print both."""
+    ratio: Callable[..., float]
+    """How many times as good, from a ``Printed`` for each cell."""
+    least: float
+    """What it is on an H200 at least."""
+    share: bool = False
+    """It is a share of a bound, or of what is not modelled: neither of the two wins."""
+
+    most_off: float = 0.15
+    """How far the modelled gain may be from the measured one, as a part of that."""
+
+    FEWEST_RUNS: ClassVar[int] = 20
+
+    def __str__(self) -> str:
+        return self.what
+
+    def of_run(self, printed: Mapping[str, Printed]) -> float:
+        return self.ratio(*(printed[name] for name in self._cells))
+
+    def problems(self, recorded: Mapping[str, Printed]) -> list[str]:
+        """What of the recording does not bear it out."""
+        found, gain = [], self.of_run(recorded)
+        if gain < self.least:
+            found.append(f"{self.what}: {gain:.2f} times; {self.least} at least was said")
+        text = "".join(recorded[name].text for name in self._cells)
+        runs = [int(count) for count in re.findall(r"medians? of (\d+)[^\n]*, spread", text)]
+        if not runs or min(runs) < self.FEWEST_RUNS:
+            found.append(f"{self.what}: medians of {runs}, not of {self.FEWEST_RUNS} runs with their spread")
+        return found
+
+    def differences(self, recorded: Mapping[str, Printed], modelled: Mapping[str, Printed]) -> list[str]:
+        """How the simulated device's run shows another winner, or another gain."""
+        measured, gain = self.of_run(recorded), self.of_run(modelled)
+        same_winner = self.share or (gain > 1) == (measured > 1)
+        same = same_winner and abs(gain / measured - 1) <= self.most_off
+        return [] if same else [f"{self.what}: {measured:.2f} times measured, {gain:.2f} modelled"]
+
+    @property
+    def _cells(self) -> tuple[str, ...]:
+        return (self.of,) if isinstance(self.of, str) else self.of
+
+
+@dataclass(frozen=True)
 class Chapter:
     """One chapter's notebook."""
 
@@ -178,6 +227,8 @@ class ComparedCells:
     """Compared cells that print what happened in which order, a line an event."""
     sentences: ClassVar[Sequence[Sentence]] = ()
     """Sentences about numbers; ``SENTENCES`` of the module, where ``test_notebooks.py`` finds them for its run."""
+    gains: ClassVar[Sequence[Gain]] = ()
+    """What this chapter's way gains; ``GAINS`` of the module, likewise."""
 
     @pytest.fixture
     def shell(self) -> Iterator[InteractiveShell]:
@@ -191,6 +242,8 @@ class ComparedCells:
             metafunc.parametrize("cell", self.chapter.compared)
         elif "sentence" in metafunc.fixturenames:
             metafunc.parametrize("sentence", self.sentences, ids=str)
+        elif "gain" in metafunc.fixturenames:
+            metafunc.parametrize("gain", self.gains, ids=str)
         elif "name" in metafunc.fixturenames:
             metafunc.parametrize("name", self.chapter.compared)
 
@@ -220,3 +273,7 @@ class ComparedCells:
         """Of the simulated run, ``test_notebooks.py`` asks the same when it runs the whole chapter."""
         assert sentence.says in self.chapter.texts[sentence.cell]
         assert sentence.is_true(self.chapter.recording)
+
+    def test_a_gain_is_measured_often_enough_and_as_large_as_is_said(self, gain: Gain) -> None:
+        """The modelled one is compared with it by ``test_notebooks.py``, when it runs the whole chapter."""
+        assert gain.problems(self.chapter.recording) == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.notebooks.chapter import Chapter, ComparedCells, Mutation, Printed, Sentence
+from tests.notebooks.chapter import Chapter, ComparedCells, Gain, Mutation, Printed, Sentence
 
 LEAST_COMPARED = 6
 _RUN = ["ok", "kernel-subtract", "aside-limits", "aside-set", "set-window"]
@@ -149,5 +149,15 @@ SENTENCES = [
 ]
 
 
+GAINS = [
+    Gain(
+        "a window for 24 MiB of background",  # 1.6 was hoped for: the chapter says what an H200 shows
+        ("tables", "with-window"),
+        lambda tables, run: run.after("without a window") / run.after("with one"),
+        least=1.15,
+    ),
+]
+
+
 class TestComparedCells(ComparedCells):
-    chapter, mutations, least, sentences = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES
+    chapter, mutations, least, sentences, gains = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES, GAINS

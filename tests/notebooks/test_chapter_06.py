@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from tests.notebooks.chapter import Chapter, ComparedCells, Mutation, Printed, Sentence
+from tests.notebooks.chapter import Chapter, ComparedCells, Gain, Mutation, Printed, Sentence
 
 LEAST_COMPARED = 12
 UPPER = ("kernel-registers", "kernel-pieces", "kernel-wide", "kernel-fetch", "kernel-copies")
@@ -271,8 +271,15 @@ SENTENCES = [
 ]
 
 
+GAINS = [
+    Gain("the last rung against tiles of 32", "ladder", lambda run: speedup(run, "tiled", "copies"), least=5),
+    Gain("the last rung of cuBLAS at 4096", "ladder", lambda run: of_library(run, 4096) / 100, least=0.92, share=True),
+    Gain("the last rung of cuBLAS at 2048", "ladder", lambda run: of_library(run, 2048) / 100, least=0.90, share=True),
+]
+
+
 class TestComparedCells(ComparedCells):
-    chapter, mutations, least, sentences = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES
+    chapter, mutations, least, sentences, gains = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES, GAINS
 
     def test_the_last_rung_reads_nothing_that_nobody_wrote(self, shell: InteractiveShell) -> None:
         """With one tile only there is no next one, whose place is still empty."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.notebooks.chapter import Chapter, ComparedCells, Mutation, Printed, Sentence
+from tests.notebooks.chapter import Chapter, ComparedCells, Gain, Mutation, Printed, Sentence
 
 LEAST_COMPARED = 6
 _RUN = ["ok", "kernels", "work", "range", "alone"]
@@ -139,5 +139,15 @@ SENTENCES = [
 ]
 
 
+GAINS = [
+    Gain(
+        "latency with the highest priority against the same one",
+        ("equal", "higher"),
+        lambda equal, higher: equal.after("median of 20:") / higher.after("median of 20:"),
+        least=4,
+    ),
+]
+
+
 class TestComparedCells(ComparedCells):
-    chapter, mutations, least, sentences = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES
+    chapter, mutations, least, sentences, gains = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES, GAINS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.notebooks.chapter import Chapter, ComparedCells, Mutation, Sentence
+from tests.notebooks.chapter import Chapter, ComparedCells, Gain, Mutation, Sentence
 
 LEAST_COMPARED = 6
 CHAPTER = Chapter(
@@ -71,5 +71,21 @@ SENTENCES = [
 ]
 
 
+GAINS = [
+    Gain(
+        "100 kernels as one graph against launches, until all is done",
+        "cost",
+        lambda run: run.after("100 launches:", 1) / run.after("1 graph", 1),
+        least=4,
+    ),
+    Gain(
+        "100 kernels as one graph against launches, the host's calls",
+        "cost",
+        lambda run: run.after("100 launches:") / run.after("1 graph     :"),
+        least=4,
+    ),
+]
+
+
 class TestComparedCells(ComparedCells):
-    chapter, mutations, least, sentences = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES
+    chapter, mutations, least, sentences, gains = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES, GAINS

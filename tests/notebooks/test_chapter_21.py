@@ -1,6 +1,6 @@
 """Chapter 21: what its compared cells print, that each notices a mistake, and what its text says of the numbers."""
 
-from tests.notebooks.chapter import Chapter, ComparedCells, Mutation, Printed, Sentence
+from tests.notebooks.chapter import Chapter, ComparedCells, Gain, Mutation, Printed, Sentence
 from tests.notebooks.test_notebooks import LEAST_COMPARED
 
 _PLAIN = ["ok", "camera", "kernel-plain", "steps", "places"]
@@ -168,5 +168,22 @@ SENTENCES = [
 ]
 
 
+GAINS = [
+    Gain(
+        "overlap against its bound, the longest of the three parts",  # within 1.25 times
+        "compare-overlap",
+        lambda run: run.after("its longest part takes") / run.after("overlapped:"),
+        least=1 / 1.25,
+        share=True,
+    ),
+    Gain(
+        "overlap against one stream",
+        "compare-overlap",
+        lambda run: _step(run, "tile") / run.after("overlapped:"),
+        least=1.5,
+    ),
+]
+
+
 class TestComparedCells(ComparedCells):
-    chapter, mutations, least, sentences = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES
+    chapter, mutations, least, sentences, gains = CHAPTER, MUTATIONS, LEAST_COMPARED, SENTENCES, GAINS

@@ -83,11 +83,11 @@ def test_chapter_lists_its_exercises(path):
     assert re.findall(r"^- \*\*(\d\d\.\d)\*\*", text, re.MULTILINE) == there
 
 
-def sentences_of(path):
-    """The sentences about numbers that the tests of a chapter list."""
+def listed(path, what):
+    """``SENTENCES`` about numbers, or ``GAINS``, that the tests of a chapter list."""
     if path.name == EXPECTED[0]:
         return ()
-    return getattr(import_module(f"tests.notebooks.test_chapter_{path.name[:2]}"), "SENTENCES", ())
+    return getattr(import_module(f"tests.notebooks.test_chapter_{path.name[:2]}"), what, ())
 
 
 def test_chapters_that_await_a_gpu_say_so():
@@ -114,7 +114,9 @@ def test_chapter_runs_and_agrees_with_the_record(path, tmp_path):
     assert sorted(witness["compared"]) == marked
     assert len(marked) >= LEAST_COMPARED or path.name == "00_start_here.ipynb"
     printed = {cell.id: Printed.of(witness["outputs"][str(number)]) for number, cell in enumerate(code)}
-    assert [str(sentence) for sentence in sentences_of(path) if not sentence.is_true(printed)] == []
+    assert [str(sentence) for sentence in listed(path, "SENTENCES") if not sentence.is_true(printed)] == []
+    recorded = {cell.id: Printed.of(cell.outputs) for cell in code}
+    assert [each for gain in listed(path, "GAINS") for each in gain.differences(recorded, printed)] == []
     planted.compare(path, [cell.id for cell in code], cell_watch.written_to(tmp_path / "watched.jsonl"))
 
 
