@@ -2,8 +2,9 @@
 
     python -m bench.l2 [--half calibration|validation] [--figures]
 
-The experiments are those of ``docs/evidence/2026-11-23-l2.json``, ``…-l2-second.json`` and ``…-l2-third.json``: reads
-after other work, kernels with access policy windows, stores beside a set-aside; their names are ``set/case``. Constants
+The experiments are those of ``docs/evidence/2026-11-23-l2.json``, ``…-l2-second.json`` and ``…-l2-third.json``, and
+``2026-11-24-windows.json``: reads after other work, kernels with access policy windows, stores beside a set-aside;
+their names are ``set/case``. Constants
 are fitted to the calibration half of the names alone (``bench.fidelity.experiment.side``: the lowest bit of the SHA-256
 of the name); the other half only judges.
 Times are µs less an empty kernel's. No kernel runs: each launch is timed by its sample and by what is in the L2.
@@ -35,11 +36,13 @@ from cudalab.sim.device.timing.launch_time import Timer
 from cudalab.sim.machine.launch.module import Launch
 
 EVIDENCE = Path(__file__).parents[1] / "docs" / "evidence"
-FILES = ("2026-11-23-l2.json", "2026-11-23-l2-second.json", "2026-11-23-l2-third.json")
+FILES = ("2026-11-23-l2.json", "2026-11-23-l2-second.json", "2026-11-23-l2-third.json", "2026-11-24-windows.json")
 
 
 class Laboratory(Memory):
     """A device whose launches are timed without being run, and its L2."""
+
+    unreset = True
 
     def __init__(self) -> None:
         self.device = device = Device()

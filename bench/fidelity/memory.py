@@ -8,6 +8,7 @@ import numpy as np
 
 from bench.fidelity.experiment import experiment
 from bench.fidelity.laboratory import MB, Laboratory
+from bench.fidelity.peers import reads_of
 
 Result = Iterator[tuple[str, float]]
 I = np.int32  # noqa: E741
@@ -235,3 +236,9 @@ def elements(lab: Laboratory) -> Result:
     a, b = (lab.buffer(name, 4 * n) for name in "ab")
     for each in (1, 2, 4, 16, 64):
         yield f"{each} elements", lab.kernel("memory", "grid_stride", n // each // 256, 256, a, b, I(n))
+
+
+@experiment("own memory, read as a peer's")
+def own_memory(lab: Laboratory) -> Result:
+    """The work of ``peers: kernels that read a peer's memory``, on one device."""
+    yield from reads_of(lab, lab.zeros("own", 256 * MB).data.ptr)

@@ -139,14 +139,17 @@ def over_the_host(lab: Laboratory) -> Result:
                 yield f"{label}, over the host", until_both_done(lab, by_hand)
 
 
-@experiment("peers: kernels that read, by whose memory", devices=2)
-def kernels(lab: Laboratory) -> Result:
+def reads_of(lab: Laboratory, pointer: int) -> Result:
     kernel, out = lab.kernel_of("memory", "read4"), lab.buffer("out", MB).data.ptr
+    for size in (16, 256):
+        args = pointer, out, I(size * MB // 16)
+        yield f"{size} MB", lab.queued(lambda args=args: kernel((132 * 8,), (256,), args))
+
+
+@experiment("peers: kernels that read a peer's memory", devices=2)
+def peers_memory(lab: Laboratory) -> Result:
     with two_devices(access=True) as pair:
-        for label, pointer in (("own memory", pair.memory[0]), ("a peer's", pair.memory[1])):
-            for size in (16, 256):
-                args = pointer, out, I(size * MB // 16)
-                yield f"{label}, {size} MB", lab.queued(lambda args=args: kernel((132 * 8,), (256,), args))
+        yield from reads_of(lab, pair.memory[1])
 
 
 @experiment("peers: dependent loads from a peer's memory", devices=2)

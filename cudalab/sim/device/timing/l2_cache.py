@@ -18,8 +18,9 @@ between two distances (``Bounds``), which an H200 has shown (docs/evidence/2026-
   L2. Their own bytes count in full, and half of these and of the normal ones that are touched meanwhile. A window's
   lines that are more than that push each other out before they are used again: that is *thrashing*, and a smaller hit
   ratio cures it. Nobody's lines persist beside more normal data than the L2 holds, and a reset makes them normal ones.
-- Streaming lines have what persisting ones leave of that; without a set-aside, what normal ones leave, and nothing
-  persists.
+- Streaming lines go between 3 and 14 MB of normal and streaming ones, whatever is set aside; without a set-aside
+  nothing persists. Streaming accesses, and those outside a window, leave lines persisting that did; of more than fit,
+  which they come round to, so many become streaming that the rest stays.
 - Lines that were stored are written to DRAM when they go, at the cost of the work that pushes them out.
 - With more than a quarter of the L2 set aside, and again with more than half, stores to other data find too little
   room: they leave sooner, and are slow. Loads alone are not.

@@ -24,8 +24,10 @@ aside, 39 and 54 MiB with 18.75 MiB."""
 BESIDE = 0.55
 """What of the persisting and normal bytes touched meanwhile counts for the distance of persisting lines, beside these
 lines themselves."""
-STREAMED = 1.3
-"""What streaming bytes count, besides that, for the distance of streaming lines."""
+_STREAMING = (0.05, 0.22)
+"""Parts of the L2 between which streaming lines go, whatever is set aside: 3 and 14 MB on an H200, which keeps 4 MB
+that are swept again and again with a window whose hits stream, about half of 8 MB and little of 16 MB; behind 4 MB of
+normal reads about half of 4 MB is gone (docs/evidence/2026-11-24-windows.json)."""
 A_QUARTER, A_HALF = 0.25, 0.5
 """Parts of the L2 that can be set aside before stores slow down, and slow down once more: on an H200 4 and 8 of the 16
 units."""
@@ -124,6 +126,11 @@ def bounds_of_normal(profile: Profile, *, shared: bool, settled: bool = True) ->
     if not settled:
         return Bounds(_ONCE[0] * size, _ONCE[1] * size)
     return Bounds((0.5 if shared else _SETTLED) * size, profile.device["l2_reach"] * size)
+
+
+def bounds_of_streaming(size: int) -> Bounds:
+    """Of streaming lines, in an L2 of this size."""
+    return Bounds(*_STREAMING).scaled(size)
 
 
 def bounds_of_persisting(size: int, set_aside: int) -> Bounds:

@@ -12,7 +12,6 @@ from cudalab.sim.device.timing.l2_ranges import (
     NORMAL,
     PERSISTING,
     PROPERTIES,
-    STREAMED,
     STREAMING,
     UNUSED,
     Bounds,
@@ -23,6 +22,7 @@ from cudalab.sim.device.timing.l2_ranges import (
     Sweep,
     Window,
     bounds_of_persisting,
+    bounds_of_streaming,
 )
 
 PIECES = 32
@@ -97,7 +97,10 @@ class Work:
         self._ranges = list(ranges)
         self._persist = sum(entry.bytes for entry in ranges if entry.property == PERSISTING)
         self._persisting = bounds_of_persisting(capacity.size, capacity.set_aside)
+        self._streaming = bounds_of_streaming(capacity.size)
         self._unused = UNUSED.scaled(capacity.size)
+        self._left_as = {part: [0.0 for _ in PROPERTIES] for part in parts}
+        """What the lines of each part are behind it: bytes by property."""
         self.lookups = [Lookups(0.0, 0.0) for _ in PROPERTIES]
         self._distinct = sum(part.bytes for part in parts)
         self._stored = [(part.start, part.end) for part in parts if part.sweep.stored]
@@ -153,14 +156,13 @@ class Work:
         """The share of a range that is held after so many bytes of each property have been touched. Lines that DRAM
         does not have find no room in a large set-aside, even where nothing persists."""
         size, set_aside, normal = self._capacity
-        if which == NORMAL or (which == STREAMING and not set_aside):
+        if which == NORMAL:
             large = dirty and set_aside > A_QUARTER * size
             left = 1.0 - (set_aside if large else min(set_aside, self._persist)) / size
-            distance = distances[NORMAL] + (distances[STREAMING] if which == STREAMING else 0.0)
-            return normal[shared, settled].scaled(left).kept(distance)
-        distance = distances[PERSISTING] + BESIDE * (distances[PERSISTING] + distances[NORMAL])
+            return normal[shared, settled].scaled(left).kept(distances[NORMAL])
         if which == STREAMING:
-            distance += STREAMED * distances[STREAMING]
+            return self._streaming.kept(distances[NORMAL] + distances[STREAMING])
+        distance = distances[PERSISTING] + BESIDE * (distances[PERSISTING] + distances[NORMAL])
         return min(self._persisting.kept(distance), self._unused.kept(distances[NORMAL]))
 
     def _dirty(self) -> float:
@@ -195,6 +197,7 @@ class Work:
         touched = part.bytes * (end - start) / (part.end - part.start)
         if part.plain and self._is_latest(start, end, touched, part.sweep.stored):
             self._found(part, touched, (touched, 0.0, 0.0))
+            self._left_as[part][NORMAL] += touched
             return
         found = self._find(start, end, shared=part.sweep.shared)
         hits, dirty = [each.held for each in found], sum(each.dirty for each in found)
@@ -203,12 +206,44 @@ class Work:
             self._written_back += max(0.0, touched - dirty)
             dirty = touched
         unclean = dirty / touched if touched else 0.0
-        if part.plain and (persist := found[PERSISTING].listed):
-            self._push(PERSISTING, start, end, persist, unclean, settled=True)
-            touched = max(0.0, touched - persist)
         settled = part.sweep.stored or any(hits)
+        for which, size in self._properties_of(part, touched, self._goes_on(part, touched, found[PERSISTING])):
+            self._left_as[part][which] += size
+            self._push(which, start, end, size, unclean, settled=settled or (part.plain and which == PERSISTING))
+
+    def _goes_on(self, part: Part, touched: float, found: _Found) -> float:
+        """Bytes of a piece that go on persisting where accesses do not say so: outside a window all that did; in one
+        what is there. Of lines that streaming accesses come round to, those that do not fit become streaming until
+        the rest stays."""
+        if part.plain:
+            return found.listed
+        if part.sweep.times <= 1.0:
+            return found.held
+        return min(found.listed, self._room(part) * touched / part.bytes)
+
+    def _room(self, part: Part) -> float:
+        """Persisting bytes that stay from one round of a part to the next."""
+        times = part.sweep.times
+        others = sum(each.bytes * min(1.0, each.sweep.times / times) for each in self._left_as if each != part)
+        return max(0.0, self._persisting.all - BESIDE * others) / (1.0 + BESIDE)
+
+    @staticmethod
+    def _properties_of(part: Part, touched: float, persist: float) -> Iterator[tuple[int, float]]:
+        """Bytes by property behind a piece of which ``persist`` bytes persisted: all of them in accesses outside a
+        window, those that are there in streaming ones. Both leave such lines persisting, as on an H200; normal accesses
+        in a window do not. Of two hit ratios the smaller one's lines are among those of the larger."""
+        shares = dict(part.shares)
+        leaves = NORMAL if part.plain else STREAMING
+        mine = shares.get(PERSISTING, 0.0)
+        others = shares.get(leaves, 0.0)
+        stay = min(
+            touched * others, max(0.0, persist - touched * mine) * (others / (1.0 - mine) if mine < 1.0 else 0.0)
+        )
+        if stay or mine:
+            yield PERSISTING, touched * mine + stay
         for which, share in part.shares:
-            self._push(which, start, end, touched * share, unclean, settled=settled)
+            if which != PERSISTING:
+                yield which, touched * share - (stay if which == leaves else 0.0)
 
     def _push(self, which: int, start: int, end: int, size: float, unclean: float, *, settled: bool) -> None:
         if bytes_ := int(size):
@@ -271,15 +306,22 @@ class Work:
                 continue
             between = [0.0 for _ in PROPERTIES]
             for other in parts:
-                seen = other.bytes * min(1.0, other.sweep.times / times)
-                for which, share in other.shares:
-                    between[which] += seen * share
+                rounds = min(1.0, other.sweep.times / times)
+                for which in PROPERTIES:
+                    between[which] += self._left_as[other][which] * rounds
+            kept = [
+                self._kept(which, between, shared=part.sweep.shared, settled=True, dirty=part.sweep.stored)
+                for which in PROPERTIES
+            ]
+            persist = self._left_as[part][PERSISTING] / part.bytes if part.bytes else 0.0
             again = part.bytes * (times - 1.0)
-            for which, share in part.shares:
-                there = self._kept(which, between, shared=part.sweep.shared, settled=True, dirty=part.sweep.stored)
-                self._count(which, again * share, again * share * there)
+            for which, share in sorted(part.shares, reverse=True):  # what persists is of streaming accesses first
+                stays = min(share, persist)
+                persist -= stays
+                there = stays * kept[PERSISTING] + (share - stays) * kept[which]
+                self._count(which, again * share, again * there)
                 if part.sweep.stored:
-                    self._written_back += again * share * (1.0 - there)
+                    self._written_back += again * (share - there)
 
 
 def _rounded(share: float) -> float:
