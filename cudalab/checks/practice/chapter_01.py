@@ -7,6 +7,7 @@ import numpy as np
 from cudalab.checks.advice import refuse_lost_updates
 from cudalab.checks.bench import KernelBench, Known, counted
 from cudalab.checks.exercise import Exercise
+from cudalab.checks.gate import Gate
 from cudalab.checks.work import BUSIEST, Needs
 
 # --- the border of an image ------------------------------------------------------------------------------------------
@@ -17,7 +18,8 @@ def _frame(bench: KernelBench) -> None:
         before = np.array(bench.integers(1, 255, height * width), np.uint8).reshape(height, width)
         image = bench.changed("image", before)
         grid, sizes = (-(-width // 16), -(-height // 16)), (np.int32(height), np.int32(width))
-        bench.launch(grid, (16, 16), (image, *sizes), f"{counted(height, 'row')} of {width}")
+        needs = Needs(0, 2 * (height + width), share=1)
+        bench.launch(grid, (16, 16), (image, *sizes), f"{counted(height, 'row')} of {width}", needs=needs)
         right = np.full((height, width), 255, np.uint8)
         wiped = right.copy()
         right[1:-1, 1:-1], wiped[1:-1, 1:-1] = before[1:-1, 1:-1], 0
@@ -28,13 +30,13 @@ def _frame(bench: KernelBench) -> None:
         bench.expect(image, right, known=known, look="the condition: four sides, each with its own row or column")
 
 
-FRAME = Exercise("01.frame", "Paint the border", "frame", _frame)
+FRAME = Exercise("01.frame", "Paint the border", "frame", _frame, gates=(BUSIEST.of(),))
 
 # --- a grid-stride loop ----------------------------------------------------------------------------------------------
 
 
 def _axpy(bench: KernelBench) -> None:
-    for n, blocks, threads in ((1000, 4, 256), (1000, 1, 33), (bench.between(5000, 6000), 3, 64), (5, 2, 128)):
+    for n, blocks, threads in ((1000, 4, 256), (1000, 1, 33), (bench.between(5000, 6000), 12, 32), (5, 2, 128)):
         x, y, a = bench.random(n), bench.random(n), np.float32(2.5)
         out = bench.output("out", (n,), np.float32)
         arguments = (bench.input("x", x), bench.input("y", y), out, a, np.int32(n))
@@ -49,16 +51,25 @@ AXPY = Exercise("01.axpy", "Loop with the stride of the grid", "axpy", _axpy, ga
 # --- a barrier of the block ------------------------------------------------------------------------------------------
 
 
+READ_BACK = Gate(
+    "words loaded from shared memory for each number",
+    least=1,
+    look="where out comes from: each number goes into part, and another thread takes it from there, behind a barrier",
+    measure=lambda work: work.counts.shared_loads.bytes / work.needs.stored,
+)
+
+
 def _reverse(bench: KernelBench) -> None:
     for blocks in (1, bench.between(3, 6)):
         numbers = np.array(bench.integers(-1000, 1000, 128 * blocks), np.int32)
         out = bench.output("out", numbers.shape, np.int32)
-        bench.launch((blocks,), (128,), (bench.input("in", numbers), out), f"{blocks} × 128 threads")
+        needs = Needs(numbers.nbytes, numbers.nbytes, share=8)
+        bench.launch((blocks,), (128,), (bench.input("in", numbers), out), f"{blocks} × 128 threads", needs=needs)
         look = "what a thread of another warp has to have done before you read its number"
         bench.expect(out, numbers.reshape(-1, 128)[:, ::-1].reshape(-1), look=look)
 
 
-REVERSE = Exercise("01.reverse", "Reverse by shared memory", "reverse", _reverse)
+REVERSE = Exercise("01.reverse", "Reverse by shared memory", "reverse", _reverse, gates=(READ_BACK,))
 
 # --- a barrier of the warp -------------------------------------------------------------------------------------------
 

@@ -30,6 +30,19 @@ WRONG = (
         Wrong("two sides", ((_BORDER, "row == 0 || column == 0"),), "correctness", "wrong values"),
         Wrong("one too far", (("height - 1", "height"),), "correctness", "wrong values"),
         Wrong("no guard", (("if (row >= height || column >= width) return;", ""),), "soundness", "out of bounds"),
+        Wrong(
+            "one thread paints it all",
+            (
+                ("if (row >= height || column >= width) return;", "if (row || column) return;"),
+                (
+                    f"bool border = {_BORDER};\n    if (border) image[row * width + column] = 255;",
+                    "for (; row < height; row++) for (column = 0; column < width; column++)\n"
+                    f"        if ({_BORDER}) image[row * width + column] = 255;",
+                ),
+            ),
+            "efficiency",
+            "bytes that the busiest thread moves, over what one thread may need",
+        ),
     ),
     *table(
         "01.axpy",
@@ -41,12 +54,27 @@ WRONG = (
             "efficiency",
             "bytes that the busiest thread moves, over what one thread may need",
         ),
+        Wrong(
+            "block 0 does it all",
+            (
+                (_LOOP, "for (int i = threadIdx.x; i < n; i += blockDim.x)"),
+                ("out[i] = a", "if (blockIdx.x == 0) out[i] = a"),
+            ),
+            "efficiency",
+            "bytes that the busiest thread moves, over what one thread may need",
+        ),
     ),
     *table(
         "01.reverse",
         Wrong("a barrier of the warp", (("__syncthreads", "__syncwarp"),), "soundness", "race"),
         Wrong("a fence", (("__syncthreads", "__threadfence_block"),), "soundness", "race"),
         Wrong("one place off", (("127 - threadIdx.x", "(128 - threadIdx.x) % 128"),), "correctness", "wrong values"),
+        Wrong(
+            "the input read in reverse",
+            (("    __syncthreads();\n", ""), ("part[127 - threadIdx.x]", "in[blockIdx.x * 128 + 127 - threadIdx.x]")),
+            "efficiency",
+            "words loaded from shared memory for each number",
+        ),
     ),
     *table(
         "01.exchange",
