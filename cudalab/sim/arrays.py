@@ -16,6 +16,17 @@ def unique_values(values: np.ndarray) -> np.ndarray:
     return _without_repetitions(np.sort(few, kind="stable"))
 
 
+def counted_values(values: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
+    """The values in ascending order, each once, and how often each is there. They are whole numbers from 0 on, below
+    ``limit``."""
+    if limit > 4 * len(values):
+        found, times = np.unique(values, return_counts=True)
+        return found, times
+    times = np.bincount(values, minlength=1)
+    found = np.flatnonzero(times)  # where they are dense, nothing need be sorted
+    return found, times[found]
+
+
 def _without_repetitions(values: np.ndarray) -> np.ndarray:
     keep = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=keep[1:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cudalab.sim.arrays import median, unique_values
+from cudalab.sim.arrays import counted_values, median, unique_values
 
 ARRAYS = [
     np.zeros(0, np.uint64),
@@ -29,3 +29,10 @@ def test_median(count: int) -> None:
     values = np.random.default_rng(count).random(count)
     assert median(values) == np.median(values)
     assert median((values * 100).astype(np.int64)) == np.median((values * 100).astype(np.int64))
+
+
+@pytest.mark.parametrize("limit", [500, 1 << 40])
+def test_counted_values(limit: int) -> None:
+    values = np.random.default_rng(2).integers(0, 500, 1000)
+    for found, expected in zip(counted_values(values, limit), np.unique(values, return_counts=True), strict=True):
+        np.testing.assert_array_equal(found, expected)

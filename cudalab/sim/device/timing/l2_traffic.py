@@ -276,7 +276,7 @@ def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_P
         cut = not first.complete
         rest = sorted(({0, blocks - 1} if cut else others) - {middle})
         if rest:
-            together = None if cut else tracer.run_batch(rest)
+            together = None if cut else _run_together(tracer, rest, first.written)
             traces = together or (tracer.run(block, most=_RECORDS) for block in rest)
             for trace in traces:
                 lines.take(trace)
@@ -296,6 +296,18 @@ def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_P
     return [
         replace(each, stored=each.which in touched_by.stored, loaded=each.which in touched_by.loaded) for each in placed
     ]
+
+
+def _run_together(tracer: Tracer, blocks: Sequence[int], each: int) -> list[BlockTrace]:
+    """Run blocks of which one writes ``each`` records or so; no traces where one makes more than are kept of a block."""
+    if each * len(blocks) <= _RECORDS:
+        return tracer.run_batch(blocks)
+    tracer.rollback()  # what the block before them has stored
+    traces = tracer.run_batch(blocks, room=len(blocks) * _RECORDS)
+    if any(trace.total > _RECORDS for trace in traces):
+        tracer.rollback()
+        return []
+    return traces
 
 
 def _near_silent_ends(seen: Sequence[dict[int, _Seen]], blocks: int) -> list[int]:

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from cudalab.sim.abi import WARP, SiteKind
-from cudalab.sim.arrays import unique_values
+from cudalab.sim.arrays import counted_values, unique_values
 from cudalab.sim.compiler.program import Site
 from cudalab.sim.machine.trace.requests import Visits, occurrences
 
@@ -126,7 +126,7 @@ def _count_rounds(
     before, _, _ = occurrences(
         owner[start] * (len(loops) + 1) + loop[start] + 1, len(weights) * WARP * (len(loops) + 1)
     )
-    places, times = np.unique(stay[inside] * sites + site[inside], return_counts=True)
+    places, times = counted_values(stay[inside] * sites + site[inside], len(start) * sites)
     of, block = places // sites, places % sites
     warp, visit = owner[start[of]] // WARP, before[of]
     order = np.lexsort((times, visit, warp, block))

@@ -11,7 +11,7 @@ reconverges immediately, as it does for branches and loops that the compiler can
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -74,8 +74,9 @@ def _replay(
     aligned = np.zeros(len(entries), np.int64)
     warp = thread[entries] // WARP
     bounds = np.flatnonzero(np.concatenate(([True], warp[1:] != warp[:-1], [True])))
+    known: dict[frozenset[Way], dict[Way, np.ndarray]] = {}
     for first, end in zip(bounds[:-1], bounds[1:], strict=True):
-        _replay_warp(site[entries[first:end]], thread[entries[first:end]], aligned[first:end])
+        _replay_warp(site[entries[first:end]], thread[entries[first:end]], aligned[first:end], known)
     # An access belongs to the basic block its thread entered last: it is visited when the block is.
     owner = np.cumsum(is_block[mine]) - 1
     inside = (owner >= 0) & (thread[entries[np.maximum(owner, 0)]] == thread[mine])
@@ -85,19 +86,39 @@ def _replay(
     return dense(out, site, thread // WARP)
 
 
-def _replay_warp(blocks: np.ndarray, thread: np.ndarray, aligned: np.ndarray) -> None:
-    """Fill `aligned` with the visit of each basic-block entry of one warp, its lanes' ways one after the other."""
+Way = bytes
+"""The basic blocks that a lane enters, one after the other, as the bytes of their array."""
+
+
+def _replay_warp(
+    blocks: np.ndarray, thread: np.ndarray, aligned: np.ndarray, known: dict[frozenset[Way], dict[Way, np.ndarray]]
+) -> None:
+    """Fill `aligned` with the visit of each basic-block entry of one warp, its lanes' ways one after the other.
+    ``known``: the visits of warps before, by the ways of their lanes; many lanes go the same way."""
     starts = np.flatnonzero(np.concatenate(([True], thread[1:] != thread[:-1]))).tolist()
-    ends = zip(starts, [*starts[1:], len(blocks)], strict=True)
-    way = blocks.tolist()
+    ways = [
+        (start, end, blocks[start:end].tobytes()) for start, end in zip(starts, [*starts[1:], len(blocks)], strict=True)
+    ]
+    different = frozenset(way for _, _, way in ways)
+    visits = known.get(different)
+    if visits is None:
+        visits = known[different] = _visits(different, blocks.dtype)
+    for start, end, way in ways:
+        aligned[start:end] = visits[way]
+
+
+def _visits(ways: Collection[Way], dtype: np.dtype[np.integer]) -> dict[Way, np.ndarray]:
+    """The visit of each step of each way, when lanes that go these ways run together."""
+    steps = np.frombuffer(b"".join(ways), dtype).tolist()
+    ends = np.cumsum([len(way) // dtype.itemsize for way in ways]).tolist()
     # Of each place, the lanes that wait there: each lane's position, and the end of its way.
     waiting: dict[int, list[tuple[int, int]]] = {}
-    for position, end in ends:
-        waiting.setdefault(way[position], []).append((position, end))
+    for position, end in zip([0, *ends[:-1]], ends, strict=True):
+        waiting.setdefault(steps[position], []).append((position, end))
     places = list(waiting)
     heapify(places)
     seen: dict[int, int] = {}
-    visit = [0] * len(way)
+    visit = [0] * len(steps)
     while places:
         place = heappop(places)
         number = seen.get(place, 0)
@@ -106,12 +127,12 @@ def _replay_warp(blocks: np.ndarray, thread: np.ndarray, aligned: np.ndarray) ->
             visit[position] = number
             following = position + 1
             if following < end:
-                to = way[following]
+                to = steps[following]
                 if to not in waiting:
                     waiting[to] = []
                     heappush(places, to)
                 waiting[to].append((following, end))
-    aligned[:] = visit
+    return dict(zip(ways, np.split(np.array(visit, np.int64), ends[:-1]), strict=True))
 
 
 def dense(visit: np.ndarray, site: np.ndarray, warp: np.ndarray) -> np.ndarray:

@@ -91,6 +91,11 @@ class BlockTrace:
         return self._written if self._elided is None else self._elided.restore(self._written, self._most)
 
     @property
+    def written(self) -> int:
+        """The records that native code wrote."""
+        return len(self._written)
+
+    @property
     def total(self) -> int:
         """All records, those that are not kept included. Where native code found no room, an estimate."""
         return round(self.factor * self._made)
@@ -223,8 +228,9 @@ class Tracer:
         found = self.run_concurrently(self._whole_clusters([index]), {index}, time_limit=time_limit, patient=False)
         return found[0] if found else BlockTrace(index, self._buffer[:0], 0, Status.YIELDED)
 
-    def run_batch(self, blocks: Sequence[int], *, time_limit: float = 10.0) -> list[BlockTrace]:
+    def run_batch(self, blocks: Sequence[int], *, room: int = 0, time_limit: float = 10.0) -> list[BlockTrace]:
         """Run several blocks one after the other under one supervision, which for short blocks would take most of it.
+        ``room``: how many records of all of them are kept, where that is more than of one block.
 
         Returns:
             A trace for each, valid until the next run; empty where that cannot be told, because not all blocks came to
@@ -234,7 +240,9 @@ class Tracer:
             self.rollback()
             return []
         context = self._space.context
+        self._make_room(room)
         self._begin()
+        context.trace.capacity = max(room, self._records) * RECORD.itemsize
         sequence = np.array(blocks, np.uint64)
         context.block_order = sequence.ctypes.data
         self._undo.attach(context)
@@ -372,6 +380,12 @@ class Tracer:
             self.shadow.resume()
         if self._prepare is not None:
             self._prepare(context)
+
+    def _make_room(self, records: int) -> None:
+        """Have room for so many records; those of earlier runs are gone."""
+        if records > len(self._buffer):
+            _give_back_buffer(self._buffer)
+            self._buffer = _borrow_buffer(records)
 
     def rollback(self) -> None:
         """Undo the stores of the blocks run so far."""
