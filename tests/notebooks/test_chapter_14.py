@@ -105,7 +105,7 @@ SENTENCES = [
     ),
     Sentence(
         "s3",
-        "4 M elements the second, whose figure is that of a full queue, above",
+        "4 M elements take the device some 6 µs, as from a full queue, above",
         ("tuner", "neighbours"),
         lambda tuner, neighbours: (
             "measured" in tuner.text

@@ -179,6 +179,9 @@ INVERSION = Exercise(
 
 ROUNDS = 24
 """Items for each place, where a batch is measured."""
+ITEM_STEPS = np.int32(LONG // 3)
+"""Some 16 µs an item, so that the batch is under way for longer than the host takes to launch it in as many parts as
+are allowed: points never depend on how long a call takes."""
 BUSIEST = Gate(
     "items that one block takes",
     points=2,
@@ -223,8 +226,7 @@ def _polite_once(bench: StreamBench, trial: Trial, per_place: int, more: int) ->
             raise ValueError(f"work was called with {blocks} blocks for items {begin} to {end}: at least one is needed")
         taken[begin:end] += 1
         shares.append(-(-(end - begin) // blocks))
-        steps = np.int32(LONG // ROUNDS)
-        kernel((blocks,), (THREADS,), (given, made, np.int32(begin), np.int32(end), steps), stream=stream)
+        kernel((blocks,), (THREADS,), (given, made, np.int32(begin), np.int32(end), ITEM_STEPS), stream=stream)
 
     urgent = launcher(trial, "urgent", given[:1], answer)
     later = launcher(trial, "later", made, kept, 1, blocks=room)

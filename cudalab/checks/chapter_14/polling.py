@@ -25,7 +25,8 @@ DONE = Gate(
     points=1,
     least=100,
     baseline=0,
-    look="where the host waits, and what it does between two queries: one piece, as long as there are any",
+    look="where the host waits, what it asks about (an event recorded behind the launch), and what it does between two "
+    "queries: one piece, as long as there are any",
 )
 LATE = Gate(
     "pieces begun without knowing that the device is busy",

@@ -18,12 +18,12 @@ extern "C" __global__ void negate(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = -x[i];
 }
-extern "C" __global__ void slow(const float* x, float* y, int n) {
+extern "C" __global__ void slow(const float* x, float* y, int n, float more) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     float v = x[i];
     for (int s = 0; s < 20000; s++) v = 0.5f * v + 0.5f * x[i];
-    y[i] = v + 1.0f;
+    y[i] = v + more;
 }
 """
 
@@ -137,18 +137,20 @@ def _rounds(bench: StreamBench) -> None:
     for count in (bench.between(3, 5), 1):
         with bench.case(f"{count} value{'s' * (count > 1)}") as trial:
             kernel, values = trial.kernel(_KERNELS, "slow"), [float(v) for v in bench.integers(1, 1000, count)]
+            more = float(bench.between(2, 99))  # what the kernel adds: no answer knows it without a launch
             x, y = (trial.pinned(np.zeros(1024, np.float32)) for _ in range(2))
 
             def launch() -> None:
-                kernel((4,), (256,), (np.uint64(x.ctypes.data), np.uint64(y.ctypes.data), np.int32(1024)))  # noqa: B023
+                addresses = (np.uint64(x.ctypes.data), np.uint64(y.ctypes.data))  # noqa: B023
+                kernel((4,), (256,), (*addresses, np.int32(1024), np.float32(more)))  # noqa: B023
 
             trial.call(values, x, y, launch)
-            right = [value + 1 for value in values]
+            right = [value + more for value in values]
             known = (
                 Known("y is read before the kernel has written it", np.zeros(count)),
                 Known("each result is the one of the round before", np.asarray([0.0, *right[:-1]])),
             )
-            trial.expect_value(right, known=known, look="a wait between the launch and y[0]")
+            trial.expect_value(right, known=known, look="a launch for each value, and a wait between it and y[0]")
 
 
 EXERCISES = (

@@ -19,7 +19,7 @@ from cudalab.sim.device.profile import load
 
 def _most_urgent(bench: StreamBench) -> None:
     """On devices of two ranges: one number can't be the end of both."""
-    for greatest in (-5, -bench.between(6, 20)):
+    for greatest in (-5, -bench.between(300, 900)):
         profile = replace(load("h200"), priorities={"least": 0, "greatest": greatest})
         with bench.case(f"a device whose range is 0 to {greatest}", profile=profile) as trial:
             made = trial.call()

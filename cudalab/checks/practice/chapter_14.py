@@ -90,12 +90,22 @@ def _rate(bench: StreamBench) -> None:
 # --- many launches between one pair ----------------------------------------------------------------------------------
 
 
+FEW_WAITS = Gate(
+    "waits of the host, queries included",
+    most=2,
+    look="a wait after each launch empties the queue, and the time between two launches is the host's: "
+    "wait once, behind the second event",
+)
+
+
 def _time_each(bench: StreamBench) -> None:
     for launches in (bench.between(5, 9), 1):
         with bench.case(f"{launches} launch{'es' * (launches > 1)}") as trial:
             stream = trial.stream()
             trial.call(_slow(trial, _number(trial), _number(trial)), stream, launches)
             _one_pair(bench, trial, launches)
+            if launches > 1:
+                bench.measure(FEW_WAITS, len(trial.waits) + len(trial.polls))
 
 
 def _one_pair(bench: StreamBench, trial: Trial, launches: int) -> None:
@@ -172,7 +182,14 @@ EXERCISES = (
         "14.count-done", "Count the complete events", "count_done", _count_done, gates=(WAITS,), answer="function"
     ),
     Exercise("14.rate", "From events to GB/s", "gigabytes_per_second", _rate, answer="function"),
-    Exercise("14.many", "Many launches, one pair of events", "time_each", _time_each, answer="function"),
+    Exercise(
+        "14.many",
+        "Many launches, one pair of events",
+        "time_each",
+        _time_each,
+        gates=(FEW_WAITS,),
+        answer="function",
+    ),
     Exercise("14.wait-for", "Let one stream wait for another", "wait_for", _wait_for, gates=(HOST,), answer="function"),
     Exercise("14.pieces", "One event for a loop", "pass_on", _pieces, gates=(APART, HOST), answer="function"),
 )

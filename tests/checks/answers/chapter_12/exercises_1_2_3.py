@@ -348,6 +348,20 @@ ANSWERS_12_3 = table(
     ),
     Right("one item for each block", (("-(-count // 4)", "count"),)),
     Right("rounds of places", (("-(-count // 4)", "max(1, 8 * places)"),)),
+    *(
+        Right(
+            f"{parts} launches, one behind the other",
+            (
+                (
+                    _SOLUTION,
+                    f"    cuts = [count * part // {parts} for part in range({parts + 1})]\n"
+                    "    for begin, end in zip(cuts[:-1], cuts[1:]):\n"
+                    "        if end > begin:\n            work(begin, end, min(places, end - begin), stream)",
+                ),
+            ),
+        )
+        for parts in (12, 24, 32)
+    ),
     Right(
         "pieces, one behind the other",
         (

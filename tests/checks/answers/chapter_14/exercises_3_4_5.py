@@ -187,6 +187,12 @@ def bandwidth(launch, stream, n):
         _HOST,
         cheat=True,
     ),
+    Wrong(
+        "empties the queue first",
+        (("    start.record(stream)\n", "    stream.synchronize()\n    start.record(stream)\n"),),
+        "efficiency",
+        _HOST,
+    ),
     Right(
         "ten runs between two events",
         (

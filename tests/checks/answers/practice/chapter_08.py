@@ -103,5 +103,11 @@ def pin(x):
             mistake="y is read before the kernel",
         ),
         Wrong("keeps the input", (("y[0]", "x[0]"),), "correctness", "wrong values"),
+        Wrong(
+            "without a launch",
+            (("        launch()\n", ""), ("float(y[0])", "float(x[0]) + 1")),
+            "correctness",
+            "wrong values",
+        ),
     ),
 )

@@ -67,6 +67,12 @@ WRONG = (
             "no warm-up",
         ),
         Wrong("the current stream", (("record(stream)", "record()"),), "correctness", "wrong stream"),
+        Wrong(
+            "waits behind each launch",
+            (("        launch(stream)\n", "        launch(stream)\n        stream.synchronize()\n"),),
+            "efficiency",
+            "waits of the host, queries included",
+        ),
     ),
     *table(
         "14.wait-for",
