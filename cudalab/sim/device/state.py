@@ -215,9 +215,14 @@ class DeviceState:
         if not even_if_lost and self.lost is not None:
             self.raise_if_lost()
 
+    @property
+    def is_alone(self) -> bool:
+        """Is the caller's thread the only one that has called this device?"""
+        return threading.get_ident() == self.host_threads.alone
+
     def passes(self, ns: int) -> bool:
         """Does nothing happen, and does nobody look, while the host is busy for ``ns``? Then its clock has gone on."""
-        if self.depth or self.on_enter or self.recorder.on or threading.get_ident() != self.host_threads.alone:
+        if self.depth or self.on_enter or self.recorder.on or not self.is_alone:
             return False
         scheduler, loop = self.scheduler, self.scheduler.loop
         now, due = scheduler.host_ns + ns, loop.next_time

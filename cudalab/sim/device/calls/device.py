@@ -157,10 +157,12 @@ class DeviceCalls(CallGroup):
 
     def library_time(self, ns: int) -> None:
         """The same, for a library to call: where nothing else happens meanwhile, only the clock goes on. Slices of
-        arrays and blocks of streams make no call of CUDA, and are to take no longer here than they must."""
-        with self.state.lock:
-            if self.state.passes(ns):
-                return
+        arrays and blocks of streams make no call of CUDA, and are to take no longer here than they must. In a host
+        function, whose waiter is inside meanwhile, it is refused as any call."""
+        if self.state.is_alone:
+            with self.state.lock:
+                if self.state.passes(ns):
+                    return
         self.library_work(ns)
 
     # -- errors --------------------------------------------------------------------------------------------------------

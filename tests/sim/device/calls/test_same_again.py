@@ -129,6 +129,20 @@ def test_work_that_is_due_while_a_library_is_busy_is_done(bench):
     assert (values == 7).all()
 
 
+def test_a_library_that_is_busy_in_a_host_function_is_refused_at_once(device):
+    """As every call there. Who waits for the function is inside the device meanwhile, so it may not wait to get in."""
+    said = []
+
+    def ask():
+        with pytest.raises(CudaError) as refused:
+            device.library_work(700)
+        said.append(str(refused.value).partition(":")[0])
+
+    device.launch_host_function(ask)
+    device.synchronize()
+    assert said == ["cudaErrorNotPermitted"]
+
+
 def test_a_recording_keeps_a_librarys_own_time():
     device = Device(record=True)
     device.synchronize()
