@@ -226,8 +226,11 @@ class ExecutableGraph:
         """Into how many chains the nodes fall."""
         self._flatten(graph, [])
         self.roots = sum(not node.before for node in self.nodes)
-        self.joins = [len(node.before) - 1 for node in self.nodes if len(node.before) > 1]
-        """Edges of nodes beyond the first of each."""
+        self.joins: list[int] = []
+        """Edges of nodes beyond the first of each, where no two of the nodes before are waited for by others, too."""
+        self.crossings: list[int] = []
+        """Edges of the other nodes that wait for several: those from nodes that others wait for."""
+        self._count_edges()
         self.memory_contents = [node.content for node in self.nodes if node.content.kind in MEMORY_NODES]
         """What its allocation and free nodes do, in the order of execution."""
         self._leaves = self._find_leaves()
@@ -267,6 +270,16 @@ class ExecutableGraph:
         rounds = Branch(self.handle, self.source)
         rounds.nodes.append(decision)
         return Bodies(graphs, rounds)
+
+    def _count_edges(self) -> None:
+        behind = Counter(place for node in self.nodes for place in node.before)
+        for node in self.nodes:
+            if len(node.before) > 1:
+                crossing = sum(behind[place] > 1 for place in node.before)
+                if crossing > 1:
+                    self.crossings.append(crossing)
+                else:
+                    self.joins.append(len(node.before) - 1)
 
     def _find_leaves(self) -> list[int]:
         waited_for = {place for node in self.nodes for place in node.before}

@@ -7,8 +7,9 @@ is in its L1 the second time; what two blocks load crosses twice (Best Practices
 should be read or written only once). Nothing of it stays in this device's L2: two H200 read 8 MiB of a peer's ten times
 at the speed of their link. A stored byte crosses once for each sector and block, an atomic in both directions.
 
-Simplified: traffic is counted in whole sectors of 32 bytes, and what a packet costs besides is not. A learner would
-notice in scattered accesses, which are slower still on a GPU. Managed memory counts as device memory.
+Simplified: traffic is counted in whole sectors of 32 bytes, loads from the host's memory in pieces of 64, and what a
+packet costs besides is not. A learner would notice in scattered accesses, which are slower still on a GPU. Managed
+memory counts as device memory.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from cudalab.sim.arrays import unique_values
 if TYPE_CHECKING:
     from cudalab.sim.machine.launch.module import Launch
 
+_HOST_PIECE = 64
+"""Bytes that a load brings over the bus at least: floats that lie 16 apart take an H200 twice as long as 8 apart,
+and as long as floats 24 apart (docs/evidence/2026-11-24-calls-and-graphs.json)."""
 _GLOBAL = (Space.GLOBAL, Space.GENERIC, Space.TEXTURE)
 
 
@@ -36,6 +40,8 @@ class RemoteTraffic(Struct, frozen=True):
     loads: np.ndarray
     """bool[sites]"""
     stores: np.ndarray
+    load_piece: int = SECTOR
+    """Bytes that a load moves at least."""
 
     def of_block(self, records: np.ndarray) -> tuple[int, int]:
         """Bytes that one block loads from there, and stores to it."""
@@ -43,15 +49,17 @@ class RemoteTraffic(Struct, frozen=True):
         there = np.zeros(len(records), np.bool_)
         for start, size in self.ranges:
             there |= (address >= np.uint64(start)) & (address < np.uint64(start + size))
-        sectors, site = address[there] // np.uint64(SECTOR), site[there]
-        moved = (len(unique_values(sectors[kind[site]])) * SECTOR for kind in (self.loads, self.stores))
-        loaded, stored = moved
+        address, site = address[there], site[there]
+        loaded, stored = (
+            len(unique_values(address[kind[site]] // np.uint64(piece))) * piece
+            for kind, piece in ((self.loads, self.load_piece), (self.stores, SECTOR))
+        )
         return loaded, stored
 
 
 def host_traffic(launch: Launch) -> RemoteTraffic | None:
     """None where a launch cannot reach host memory."""
-    return _traffic(launch, launch.kernel.pointers(launch.args).host_memory)
+    return _traffic(launch, launch.kernel.pointers(launch.args).host_memory, _HOST_PIECE)
 
 
 def peer_traffic(launch: Launch) -> RemoteTraffic | None:
@@ -59,10 +67,10 @@ def peer_traffic(launch: Launch) -> RemoteTraffic | None:
     return _traffic(launch, launch.kernel.pointers(launch.args).peer_memory)
 
 
-def _traffic(launch: Launch, ranges: Sequence[tuple[int, int]]) -> RemoteTraffic | None:
+def _traffic(launch: Launch, ranges: Sequence[tuple[int, int]], load_piece: int = SECTOR) -> RemoteTraffic | None:
     if not ranges:
         return None
     sites = [(site.kind if site.space in _GLOBAL else None) for site in launch.kernel.kernel.sites]
     loads = np.array([kind in (SiteKind.LOAD, SiteKind.ATOMIC) for kind in sites])
     stores = np.array([kind in (SiteKind.STORE, SiteKind.ATOMIC) for kind in sites])
-    return RemoteTraffic(tuple(ranges), loads, stores)
+    return RemoteTraffic(tuple(ranges), loads, stores, load_piece)

@@ -12,7 +12,16 @@ from cudalab.sim.device.graphs.content import Content, NodeKind
 
 MEASURED = everything().figures
 FIGURES = {"instantiate": "instantiation, host time", "first launch": "first launch, host time"}
-ROWS = {"chain": (1,), "parallel": (), "rows": (4, 1), "wide rows": (16, 1)}
+ROWS = {
+    "chain": (1,),
+    "parallel": (),
+    "rows": (4, 1),
+    "wide rows": (16, 1),
+    "diamonds": (4,),
+    "twos": (2,),
+    "threes": (3,),
+}
+ROWS |= {"eights": (8,)}
 """Nodes of the rows of a shape, over and over; each comes behind all of the row before."""
 
 
@@ -48,6 +57,28 @@ def test_graphs_are_instantiated_and_first_launched_in_an_h200s_time(
         for call, time in found(device, shape, count).items():
             measured = 1000 * MEASURED[f"graphs, {shape}: {FIGURES[call]}"][f"{count} nodes"]
             assert time == pytest.approx(measured, rel=0.26), (call, count)
+
+
+FULL_ROWS = "starts: instantiation of rows of which each node comes behind all of the row before"
+
+
+@pytest.mark.parametrize(
+    ("shape", "experiment", "variants"),
+    [
+        ("diamonds", "graphs, diamonds: instantiation, host time", {f"{n} nodes": n for n in (20, 100, 500)}),
+        *(
+            (shape, FULL_ROWS, {f"{n} nodes, rows of {width}": n for n in (24, 96, 384)})
+            for shape, width in (("twos", 2), ("threes", 3), ("eights", 8))
+        ),
+    ],
+)
+def test_edges_between_nodes_that_several_wait_for_take_longer(
+    device: Device, shape: str, experiment: str, variants: dict[str, int]
+) -> None:
+    """Those of ``diamonds`` were not fitted to."""
+    for variant, count in variants.items():
+        time = found(device, shape, count)["instantiate"]
+        assert time == pytest.approx(1000 * MEASURED[experiment][variant], rel=0.26), variant
 
 
 def test_a_first_launch_takes_as_long_as_the_upload_that_it_does(device: Device) -> None:

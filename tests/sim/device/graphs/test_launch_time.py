@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -11,7 +11,14 @@ from bench.fidelity.experiment import EXPERIMENTS, side
 from bench.fidelity.stored import everything
 from cudalab.sim.compiler import compile
 from cudalab.sim.device import Device
-from cudalab.sim.device.graphs.content import AllocationContent, Content, KernelContent, NodeKind
+from cudalab.sim.device.graphs.content import (
+    AllocationContent,
+    Content,
+    CopyContent,
+    KernelContent,
+    MemsetContent,
+    NodeKind,
+)
 
 MEASURED = everything().figures
 KINDS = "graphs: host, child and memory nodes"
@@ -23,9 +30,12 @@ def empty(device: Device) -> Content:
     return Content(NodeKind.KERNEL, KernelContent(function, (1, 1, 1), (32, 1, 1), b""))
 
 
-def launch_time(device: Device, graph: int) -> float:
-    """Microseconds of a launch that the host has enqueued before it begins, without the events around it."""
+def launch_time(device: Device, graph: int, off: Sequence[int] = ()) -> float:
+    """Microseconds of a launch that the host has enqueued before it begins, without the events around it. ``off``:
+    nodes that are switched off."""
     executable = device.graph_instantiate(graph)
+    for node in off:
+        device.graph_set_enabled(executable, node, False)
     device.graph_upload(executable)
 
     def between(launches: int) -> float:
@@ -110,3 +120,51 @@ def test_a_launch_takes_what_it_takes_on_an_h200(
         assert launch_time(device, make(device, count)) == pytest.approx(MEASURED[experiment][variant], rel=0.15), (
             variant
         )
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "measured"),
+    [
+        (NodeKind.KERNEL, 10, 6.144),
+        (NodeKind.KERNEL, 40, 14.4),
+        (NodeKind.MEMCPY, 10, 5.856),
+        (NodeKind.MEMCPY, 40, 14.304),
+    ],
+)
+def test_kernels_and_copies_that_are_switched_off_take_time(
+    device: Device, kind: NodeKind, count: int, measured: float
+) -> None:
+    """Behind a kernel (docs/evidence/2026-11-24-calls-and-graphs.json, less the events alone)."""
+    assert switched_off(device, kind, count, behind=True) == pytest.approx(measured - 1.28, rel=0.15)
+
+
+@pytest.mark.parametrize("count", [1, 10])
+def test_memsets_that_are_switched_off_take_none(device: Device, count: int) -> None:
+    """In front of a kernel, which then takes what it takes alone."""
+    alone = launch_time(device, chain(device, 1))
+    assert switched_off(device, NodeKind.MEMSET, count, behind=False) == pytest.approx(alone, abs=0.04)
+
+
+def switched_off(device: Device, kind: NodeKind, count: int, *, behind: bool) -> float:
+    """Microseconds of a kernel with nodes behind it or in front of it that are switched off."""
+    memory = device.malloc(4096)
+
+    def box(address: int) -> tuple[int, int, int]:
+        return address, 1024, 1024
+
+    contents: dict[NodeKind, Callable[[], Content]] = {
+        NodeKind.KERNEL: lambda: empty(device),
+        NodeKind.MEMCPY: lambda: Content(
+            NodeKind.MEMCPY, copy=CopyContent(box(memory), box(memory + 2048), (1024, 1, 1))
+        ),
+        NodeKind.MEMSET: lambda: Content(NodeKind.MEMSET, memset=MemsetContent(memory, 0, 1024)),
+    }
+    graph, last, off = device.graph_create(), list[int](), list[int]()
+    if behind:
+        last = [device.graph_add_node(graph, last, empty(device))]
+    for _ in range(count):
+        last = [device.graph_add_node(graph, last, contents[kind]())]
+        off += last
+    if not behind:
+        device.graph_add_node(graph, last, empty(device))
+    return launch_time(device, graph, off)

@@ -28,6 +28,10 @@ __global__ void copy(const float *x, float *y) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     y[i] = x[i];
 }
+__global__ void strided(const float *x, float *y, int stride) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = x[i * stride];
+}
 __global__ void follow(const float *const *x, float *y, int n) { y[threadIdx.x] = x[0][threadIdx.x]; }
 __global__ void add(int *x) { atomicAdd(&x[threadIdx.x], 1); }
 }
@@ -92,6 +96,16 @@ def test_a_thread_for_each_element_takes_what_it_takes_on_an_h200(lab, name, bot
         host, back = lab.device.malloc_host(4 * n), (lab.device.malloc_host if both else lab.device.malloc)(4 * n)
         found = lab.time("copy", "QQ", host, back, blocks=n // THREADS).ns + lab.device.profile.device["event_record"]
         assert found == pytest.approx(1000 * measured, rel=0.15), variant
+
+
+@pytest.mark.parametrize(("stride", "measured"), [(2, 45.6), (8, 167.8), (16, 316.3), (24, 309.1), (64, 375.2)])
+def test_a_load_brings_64_bytes_over_the_bus_at_least(lab, stride, measured):
+    """262,144 floats that lie so many apart (docs/evidence/2026-11-24-calls-and-graphs.json)."""
+    n = 262_144
+    host, here = lab.device.malloc_host(4 * n * stride), lab.device.malloc(4 * n)
+    assert lab.time("strided", "QQi", host, here, stride, blocks=n // THREADS).ns == pytest.approx(
+        1000 * measured, rel=0.15
+    )
 
 
 def test_registered_memory_counts_as_well(lab):

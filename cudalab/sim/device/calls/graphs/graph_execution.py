@@ -20,6 +20,8 @@ from cudalab.sim.device.queue.operation import Operation
 from cudalab.sim.device.state import DeviceState
 
 AUTO_FREE = 1
+_MANY_EDGES = 8
+"""Edges from which on each takes less: 6 of them keep the host longer than 8."""
 _FIRST, _STEP = 0x1000_0000, 0x40
 
 
@@ -89,7 +91,16 @@ class GraphExecutionCalls(CallGroup):
         time = len(made.nodes) * host["graph_instantiate_node"] + sum(min(each * edge, most) for each in made.joins)
         time += max(0.0, len(made.nodes) - host["graph_instantiate_many"]) * host["graph_instantiate_many_node"]
         time += (branches - further) * host["graph_instantiate_branch"] + further * host["graph_instantiate_further"]
+        time += sum(self._crossing_time(each, len(made.nodes)) for each in made.crossings)
         return host["graph_instantiate"] + time + made.for_device * host["device_graph_instantiate"]
+
+    def _crossing_time(self, edges: int, nodes: int) -> float:
+        """ns for a node with so many edges from nodes that others wait for, too, in a graph of so many nodes."""
+        host = self.state.profile.host
+        if edges >= _MANY_EDGES:
+            return (edges - 1) * host["graph_instantiate_cross_many"]
+        time = host["graph_instantiate_cross"] + (edges - 2) * host["graph_instantiate_cross_edge"]
+        return time * (1.0 + nodes / host["graph_instantiate_cross_nodes"])
 
     @call("cudaGraphExecDestroy", "cuGraphExecDestroy", cost="graph_create")
     def graph_exec_destroy(self, executable: Handle) -> None:

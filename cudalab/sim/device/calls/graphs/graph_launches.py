@@ -26,9 +26,10 @@ from cudalab.sim.device.graphs.executable import (
     LaunchEnd,
     RunEnd,
 )
-from cudalab.sim.device.queue.kernel_launch import KernelLaunch, KernelOperation
+from cudalab.sim.device.queue.kernel_launch import KernelOperation
 from cudalab.sim.device.queue.operation import Operation, Work
 from cudalab.sim.device.queue.ordering import EMPTY, SwitchedOff
+from cudalab.sim.device.queue.transfer import Memset
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.machine.reports.faults import RAISE_TIME_LIMIT
 
@@ -66,6 +67,7 @@ class GraphLauncher:
         duration = round(
             constants["graph_start"]
             + (constants["graph_memory"] if frees else 0)
+            + (constants["graph_conditional"] if graph.handles else 0)
             + (constants["device_graph_start"] if graph.for_device else 0)
         )
         start = issue(GraphStart(graph.name, duration, graph.handles), stream, before, GRAPH)
@@ -99,6 +101,7 @@ class GraphLauncher:
         overlap = round(constants["device_graph_overlap" if by_kernel else "graph_overlap"])
         own = bool(whole.flags & NODE_PRIORITY)
         made: list[Operation] = []
+        nothing: list[bool] = []  # is it a memset that is switched off, with nothing but such before it?
         turns: dict[int, Turn] = {}
         for place, node in enumerate(nodes):
             scheduler.place = node.place
@@ -124,7 +127,7 @@ class GraphLauncher:
                 if operation.prerequisite is not None and node.programmatic is not None:
                     edge = "graph_edge_start" if node.programmatic[1] else "graph_edge_trigger"
                     operation.delay += round(constants[edge])
-                elif node.continues:
+                elif node.continues and not all(nothing[index] for index in node.before):
                     operation.saved = overlap
                 if environment is not None and isinstance(operation, KernelOperation):
                     operation.graphs = Launches(self._environments, environment, operation)
@@ -133,13 +136,16 @@ class GraphLauncher:
             elif node.follows_host and node.content.kind is NodeKind.HOST:
                 operation.saved = round(constants["host_function_notice"] - constants["host_function_next"])
             made.append(operation)
+            off = not node.enabled and isinstance(node.work, Memset)
+            nothing.append(off and all(nothing[index] for index in node.before))
         return made
 
     def _delay(self, node: ExecutableNode) -> int:
         """ns that a node starts after what it waits for: those that are due together start in turn."""
         constants = self._state.profile.device
         if len(node.before) > 1:
-            return round(max(0, node.turn - 1) * constants["graph_fork_joined"])
+            first = (node.turn > 0) * constants["graph_fork_joined_first"]
+            return round(first + max(0, node.turn - 1) * constants["graph_fork_joined"])
         if node.before:
             return round(node.turn * constants["graph_fork_behind"])
         return round(node.turn * constants["graph_fork"] + (node.turn >= _TOGETHER) * constants["graph_fan"])
@@ -150,7 +156,7 @@ class GraphLauncher:
         return node.launches_kernel and before.launches_kernel
 
     def _issue_node(self, node: ExecutableNode, after: list[Operation]) -> Operation:
-        if not node.enabled and not isinstance(node.work, KernelLaunch):
+        if not node.enabled and isinstance(node.work, Memset):
             return self._issue(EMPTY, node, after)
         if not node.enabled:
             return self._issue(SwitchedOff(round(self._state.profile.device["graph_node_off"])), node, after)
