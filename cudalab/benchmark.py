@@ -103,7 +103,8 @@ def benchmark(
 
     ``shared_mem`` is dynamic shared memory in bytes. On a GPU the kernel runs ``warm_up`` + ``repeats`` times (as many
     repeats as fit into half a second when left out, 5 to 50); so what it writes in place is written that often. On the
-    simulated device memory stays as it is.
+    simulated device memory stays as it is, unless the first, the middle or the last block touches memory that it may
+    not: then the launch is made, and ends with its error.
 
     Work that is no kernel is timed as ``benchmark(work)``, where ``work()`` enqueues it on the current stream (copies,
     array operations). It runs for real on both devices.
@@ -147,17 +148,19 @@ def modelled(kernel: Any, grid: Sequence[int], block: Sequence[int], args: Seque
     device, function = backend.simulated_device(), kernel.kernel
     declared = device.function_info(function.ptr).kernel
     packed = pack(function.name, declared.parameters, tuple(args), declared.parameter_bytes)
+    launch = (function.ptr, _three(grid), _three(block), packed, shared_mem)
+    stream, cooperative = (
+        backend.cp.cuda.get_current_stream(),
+        bool(getattr(kernel, "enable_cooperative_groups", False)),
+    )
     with driver_errors():  # as a launch raises them
         device.synchronize()  # what the kernel reads must be there, as it is when a launch follows earlier work
-        found = device.time_launch(
-            function.ptr,
-            _three(grid),
-            _three(block),
-            packed,
-            shared_mem,
-            stream=int(backend.cp.cuda.get_current_stream().ptr),
-            cooperative=bool(getattr(kernel, "enable_cooperative_groups", False)),
-        )
+        faults = device.ends_fault(*launch, cooperative=cooperative)
+    if faults:
+        kernel(grid, block, args, shared_mem=shared_mem)
+        stream.synchronize()  # raises what the launch ends with
+    with driver_errors():
+        found = device.time_launch(*launch, stream=int(stream.ptr), cooperative=cooperative)
     terms = {name: nanoseconds / 1000 for name, nanoseconds in found.terms.items()}
     return Timing((found.ns / 1000,), "modelled", found.bound, terms, found.extrapolated)
 

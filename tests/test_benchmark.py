@@ -1,10 +1,13 @@
 """`cudalab.benchmark` on the simulated device; tests/test_gpu.py has the real one."""
 
+import re
+
 import numpy as np
 import pytest
 
 import cudalab
 from cudalab import cp
+from cudalab.checks.session import simulated
 
 ADD = """
 extern "C" __global__ void add(const float *a, const float *b, float *c, int n)
@@ -14,6 +17,13 @@ extern "C" __global__ void add(const float *a, const float *b, float *c, int n)
 }
 """
 INCREMENT = 'extern "C" __global__ void increment(float *a) { a[blockIdx.x * blockDim.x + threadIdx.x] += 1; }'
+STRIDED = """
+extern "C" __global__ void strided(float* x, int stride, int offset, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[stride * i + offset] += 1.0f;
+}
+"""
 SPIN = """
 extern "C" __global__ void spin(unsigned char *out, int rounds)
 {
@@ -59,6 +69,23 @@ def test_memory_and_clock_stay_as_they_are():
     numbers = cp.arange(1 << 16, dtype=cp.float32)
     cudalab.benchmark(kernel, (256,), (256,), (numbers,))
     np.testing.assert_array_equal(numbers.get(), np.arange(1 << 16, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    "stride, offset", [(16, 0), (32, 0), (1, -1)], ids=["the last block", "half of them", "the first block"]
+)
+def test_a_launch_that_leaves_its_array_ends_as_one_that_runs(stride, offset):
+    n, told = 1 << 16, []
+    for timed in (False, True):
+        with simulated() as device:
+            kernel = cp.RawKernel(STRIDED, "strided")
+            launch = ((n // 256,), (256,), (cp.zeros(8 * n, cp.float32), *map(np.int32, (stride, offset, n))))
+            with pytest.raises(cp.cuda.runtime.CUDARuntimeError, match="cudaErrorIllegalAddress") as caught:
+                cudalab.benchmark(kernel, *launch) if timed else kernel(*launch)
+                cp.cuda.Device().synchronize()
+            text = "\n".join([str(caught.value), *caught.value.__notes__, str(device.lost)])
+            told.append(re.sub("0x[0-9a-f]+", "ADDRESS", text))
+    assert "in kernel strided" in told[0] and told[0] == told[1]
 
 
 def test_work_that_is_no_kernel_runs_for_real():

@@ -233,6 +233,7 @@ class Device:
         self.loaded_modules = kernels.loaded_modules
         times = LaunchTimes(state, kernels)
         self.time_launch = times.time_launch
+        self.ends_fault = times.ends_fault
         self.l2_lookups = times.l2_lookups
 
         maker = WorkMaker(state, kernels, streams)

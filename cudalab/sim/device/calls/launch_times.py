@@ -7,6 +7,7 @@ from cudalab.sim.device.queue.kernel_launch import rehearsal
 from cudalab.sim.device.state import DeviceState
 from cudalab.sim.device.timing.cost import KernelTime
 from cudalab.sim.device.timing.l2_ranges import Lookups
+from cudalab.sim.machine.counters.ends import ends_fault
 from cudalab.sim.machine.launch.block_work import BlockWork
 from cudalab.sim.machine.launch.configuration import Dim3
 from cudalab.sim.machine.launch.module import Launch
@@ -39,6 +40,14 @@ class LaunchTimes:
             launch = self._kernels.configured(kernel, grid, block, args, shared, cluster, cooperative)
             window = self.state.scheduler.streams.find(stream).window
             return self.state.timer.time_repeated(launch, self._rehearsed(launch), window)
+
+    def ends_fault(
+        self, function: int, grid: Dim3, block: Dim3, args: bytes, shared: int = 0, *, cooperative: bool = False
+    ) -> bool:
+        """Does its first, middle or last block touch memory that it may not? No call, as :meth:`time_launch`."""
+        with self.state.lock, host_watch.paused():
+            kernel = self._kernels.loaded_kernel(function)
+            return ends_fault(self._kernels.configured(kernel, grid, block, args, shared, None, cooperative))
 
     def l2_lookups(self, launch: Launch, stream: int = 0) -> tuple[Lookups, ...]:
         """The sectors that a launch looks up in the L2, by ``cudaAccessProperty``, and those of them that hit, when it
