@@ -299,7 +299,7 @@ def _traced(launch: Launch, pieces: Sequence[_Piece], touched: float) -> list[_P
 
 
 def _run_together(tracer: Tracer, blocks: Sequence[int], each: int) -> list[BlockTrace]:
-    """Run blocks of which one writes ``each`` records or so; no traces where one makes more than are kept of a block."""
+    """Run blocks that write some ``each`` records each; no traces where one makes more than are kept of a block."""
     if each * len(blocks) <= _RECORDS:
         return tracer.run_batch(blocks)
     tracer.rollback()  # what the block before them has stored
