@@ -12,7 +12,7 @@ from threading import Thread, current_thread
 from typing import Any, TypeVar
 
 import numpy as np
-from cuda.bindings.runtime import cudaError_t
+from cuda.bindings.runtime import cudaComputeMode, cudaError_t
 
 from cudalab.checks.bench import Known, counted
 from cudalab.checks.exercise import Exercise
@@ -23,6 +23,7 @@ from cudalab.checks.value import texts
 from cudalab.sim import cupy
 from cudalab.sim.device import CudaError
 from cudalab.sim.device.caller import Place
+from cudalab.sim.device.declaration import CALLS as CALLS_OF_CUDA
 from cudalab.sim.device.declaration import Call
 from cudalab.sim.device.observer import Observer
 from cudalab.sim.device.profile import load
@@ -66,13 +67,19 @@ IN_VAIN = Gate(
 KEPT = Gate("allocations and streams left", most=0, look="set the device up with a call that has no other effect")
 
 
-def three_devices(bench: StreamBench, needed: float) -> contextlib.AbstractContextManager[Trial]:
-    """A case with device 0, one of twice its memory, and one of four times; ``needed`` as a share of device 0's."""
+def three_devices(
+    bench: StreamBench, needed: float, *, prohibited: int | None = None
+) -> contextlib.AbstractContextManager[Trial]:
+    """A case with device 0, one of twice its memory, and one of four times; ``needed`` as a share of device 0's.
+    ``prohibited``: the one of them that nobody may set up."""
     machine = load("h200-x2")
     memory = int(machine.properties["totalGlobalMem"])
-    larger = {number: {"totalGlobalMem": memory << number} for number in (1, 2)}
-    text = f"three devices, the next of twice the memory; needed is {needed:g} times that of device 0"
-    return bench.case(text, profile=replace(machine, devices=3, differing=larger))
+    differing = {number: {"totalGlobalMem": memory << number} for number in (1, 2)}
+    text = f"needed is {needed:g} times the memory of device 0"
+    if prohibited is not None:
+        differing[prohibited]["computeMode"] = cudaComputeMode.cudaComputeModeProhibited
+        text += f"; device {prohibited} cannot be set up"
+    return bench.case(text, profile=replace(machine, devices=3, differing=differing))
 
 
 def expect_device(bench: StreamBench, trial: Trial, wanted: int | None) -> None:
@@ -82,6 +89,7 @@ def expect_device(bench: StreamBench, trial: Trial, wanted: int | None) -> None:
     right = (
         "None is right, for no device has as much" if wanted is None else f"{wanted} is right, the first that has it"
     )
+    right += "; there are three devices, each with twice the memory of the one before"
     bench.find(
         "correctness",
         "wrong values",
@@ -109,19 +117,27 @@ def _open_device(bench: StreamBench) -> None:
             needed_bytes = int(needed * int(trial.device.properties["totalGlobalMem"]))
             trial.call(needed_bytes, fresh=True, before=partial(keep_error, trial))
             _opened(bench, trial, wanted)
+    needed = bench.between(101, 200) / 100
+    with three_devices(bench, needed, prohibited=1) as trial:
+        _refused(bench, trial, int(needed * int(trial.device.properties["totalGlobalMem"])))
     with bench.case("a device that was reset after a kernel had broken it") as trial:
         _lose(trial)
         with contextlib.suppress(CudaError):
             trial.device.reset()
-        said = _error(trial, 1 << 20)
-        if "cudaErrorDevicesUnavailable" not in said:
-            bench.find(
-                "correctness",
-                "not raised",
-                f"the device cannot be set up, and the function raised {said or 'nothing'}; wanted is "
-                "RuntimeError('cudaErrorDevicesUnavailable')",
-                look="the error code of the call that sets the device up, and its .name",
-            )
+        _refused(bench, trial, 1 << 20)
+
+
+def _refused(bench: StreamBench, trial: Trial, needed: int) -> None:
+    """A finding where the function does not tell why its device cannot be set up."""
+    said = _error(trial, needed)
+    if "cudaErrorDevicesUnavailable" not in said:
+        bench.find(
+            "correctness",
+            "not raised",
+            f"the device cannot be set up, and the function raised {said or 'nothing'}; wanted is "
+            "RuntimeError('cudaErrorDevicesUnavailable')",
+            look="the error code of the call that sets the device up, and its .name",
+        )
 
 
 def _opened(bench: StreamBench, trial: Trial, wanted: int | None) -> None:
@@ -136,7 +152,7 @@ def _opened(bench: StreamBench, trial: Trial, wanted: int | None) -> None:
             )
         elif trial.current != wanted:
             expect_current(bench)
-    bench.measure(IN_VAIN, len(set(trial.set_up) - {wanted}))
+    bench.measure(IN_VAIN, len(set(trial.set_up_meanwhile) - {wanted}))
     bench.measure(KEPT, sum(trial.left))
 
 
@@ -206,7 +222,7 @@ def _fill_once(bench: StreamBench, trial: Trial, number: int, count: int) -> Non
     )
     workers = {thread for thread in fills.threads if thread is not main}
     if len(workers) < number or sum(thread is main for thread in fills.threads) > 1:
-        text = f"{len(workers)} threads filled memory; {number} are wanted, one for each value, and main only reads"
+        text = f"{counted(len(workers), 'thread')} filled memory; wanted: {number}, one for each value; main only reads"
         bench.find("correctness", "wrong threads", text, look="the call that fills stands in each thread's function")
     bench.measure(HELD, held)
     bench.measure(UNFREED, trial.left[0])
@@ -319,10 +335,14 @@ def _codes(bench: StreamBench) -> None:
         programs.append([*before, *wild])
     for calls in tuple(map(tuple, programs)):
         with bench.case(f"a program of {len(calls)} calls") as trial:
-            trial.call(list(calls), fresh=True)
+            trial.call(list(calls), fresh=True, faults=True)
             said = texts(trial.value)  # as it is now: nothing that comes later counts
             _compare_codes(bench, calls, said, _made(calls))
             bench.measure(CALLS, len(trial.calls))
+            if trial.device.lost is not None:
+                made = CALLS_OF_CUDA[trial.calls[0].name].title
+                text = f"the function made the calls itself, {made} first; it is to answer without a single one"
+                bench.find("correctness", "calls made", text, look=CALLS.look)
 
 
 def _some(bench: StreamBench, of: Sequence[_T], count: int) -> list[_T]:

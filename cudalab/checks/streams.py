@@ -188,7 +188,7 @@ class Trial:
         """Which work comes before which, and which the host knows to be done."""
         self.provenance = Provenance(device)
         """Where the bytes of the outputs come from."""
-        self._entered = 0
+        self._entered = self._returned = 0
         self.hazards: list[Hazard] = []
         """What the function left unordered."""
         self._streams: dict[int, str] = {}
@@ -282,6 +282,7 @@ class Trial:
                     for _ in range(times):
                         self.value = function(*arguments) if around is None else around(function)
                     self._watch.on = False
+                    self._returned = len(self.device.log.entries)
                 contexts = self.device.contexts
                 self.set_up = [one.number for one in contexts.all if one.active]
                 self.current = next((one.number for one in contexts.all if one.handle == contexts.current), None)
@@ -298,11 +299,11 @@ class Trial:
             raise Stop from None
         finally:
             self._watch.on = False
-        if not fresh and any(call.name == "reset" for call in self.calls):
+        if any(call.name == "reset" for call in self.calls):
             look = "what the function has made can be given back by itself: cudaFree, cudaStreamDestroy"
             text = "the function resets the device, and so ends all that its caller has there"
             self.bench.find("soundness", "device reset", text, look=look)
-            self.bench.find("correctness", "no result", "the device was reset, and what was to be compared is lost")
+            self.bench.find("correctness", "no result", "the device was reset, and what its caller has there is lost")
             raise Stop
         for raised in self._watch.raised[:1]:
             look = "what is handed over: the function itself, not what it returns; it is called with one argument"
@@ -352,6 +353,17 @@ class Trial:
     def polls(self) -> list[Call]:
         """The calls that asked whether work had ended."""
         return [call for call in self.calls if call.name in QUERIES]
+
+    @property
+    def set_up_meanwhile(self) -> list[int]:
+        """The devices whose primary contexts the function made, in order, whether they are still there or not."""
+        return self._watch.made
+
+    @property
+    def runtime_calls(self) -> list[str]:
+        """The calls that the function made through ``cudart``, by their names in C, in order."""
+        entries = self.device.log.entries[self._entered : self._returned]
+        return [CALLS[entry.name].title for entry in entries if not entry.by_driver]
 
     @property
     def allocations(self) -> list[Call]:

@@ -46,7 +46,13 @@ class Watch(Observer):
         """What was enqueued around the function, by its caller."""
         self.raised: list[BaseException] = []
         """What functions of the host in a stream ended with."""
+        self.made: list[int] = []
+        """The devices whose primary contexts it has made, in order."""
         self._waited = False
+
+    def context_made(self, number: int) -> None:
+        if self.on:
+            self.made.append(number)
 
     def called(self, call: RuntimeCall, place: Place, start: int, end: int) -> None:
         waited, self._waited = self._waited, False

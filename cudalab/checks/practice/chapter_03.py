@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from cuda.bindings.runtime import cudaError_t
 
-from cudalab.checks.bench import Known
+from cudalab.checks.bench import Known, Stop
 from cudalab.checks.chapter_03 import expect_current, expect_device, keep_error, three_devices
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.streams import StreamBench, Trial
@@ -22,8 +22,21 @@ _RUIN = 'extern "C" __global__ void ruin(int* nothing) { *nothing = 1; }'
 
 
 def _warm_up(bench: StreamBench) -> None:
-    with bench.case("a device that nobody has used") as trial:
-        trial.call(fresh=True)
+    for kept in (False, True):
+        _warm_up_once(bench, kept)
+    with bench.case("a device that cannot be set up: a later section shows how one comes to that") as trial:
+        _refuse(trial)
+        trial.call(fresh=True, faults=True)
+        if bench.fine and trial.value != cudaError_t.cudaErrorDevicesUnavailable:
+            text = f"the device cannot be set up, and the function returned {trial.value!r}"
+            look = "what the call returns: cudaErrorDevicesUnavailable here"
+            bench.find("correctness", "no error code", text, look=look)
+
+
+def _warm_up_once(bench: StreamBench, kept: bool) -> None:
+    text = "a device that nobody has used"
+    with bench.case(f"{text}, while an error of an earlier call is still kept" if kept else text) as trial:
+        trial.call(fresh=True, before=partial(keep_error, trial) if kept else None)
         _is_code(bench, trial.value)
         if not trial.set_up:
             text = "the device is not set up when the function returns"
@@ -34,13 +47,6 @@ def _warm_up(bench: StreamBench) -> None:
             bench.find("correctness", "left behind", text, look="a call without any effect")
         if trial.operations:
             bench.find("correctness", "left behind", "work was put into a stream", look="a call without any effect")
-    with bench.case("a device that was reset after a kernel had broken it") as trial:
-        _refuse(trial)
-        trial.call(fresh=True, faults=True)
-        if bench.fine and trial.value != cudaError_t.cudaErrorDevicesUnavailable:
-            text = f"the device cannot be set up, and the function returned {trial.value!r}"
-            look = "what the call returns: cudaErrorDevicesUnavailable here"
-            bench.find("correctness", "no error code", text, look=look)
 
 
 def _refuse(trial: Trial) -> None:
@@ -54,6 +60,8 @@ def _refuse(trial: Trial) -> None:
 def _is_code(bench: StreamBench, value: object) -> None:
     if value != cudaError_t.cudaSuccess:
         mistake = "every call returns a tuple, of which the error code is the first" if isinstance(value, tuple) else ""
+        if value == cudaError_t.cudaErrorInvalidDevice:
+            mistake = "the error of an earlier call, which cudaGetLastError tells: wanted is what this call returns"
         text = f"the function returned {value!r}; wanted is the error code, cudaSuccess here"
         bench.find("correctness", "wrong values", text, look="what the call returns", mistake=mistake)
 
@@ -66,7 +74,7 @@ def _pick(bench: StreamBench) -> None:
         with three_devices(bench, needed) as trial:
             trial.call(int(needed * int(trial.device.properties["totalGlobalMem"])), fresh=True)
             expect_device(bench, trial, wanted)
-            if trial.set_up:
+            if trial.set_up_meanwhile:
                 text = "the function set a device up, only to look at it"
                 bench.find("correctness", "set up", text, look="cudaGetDeviceProperties needs no context")
 
@@ -77,9 +85,8 @@ def _pick(bench: StreamBench) -> None:
 def _use(bench: StreamBench) -> None:
     for kept in (False, True):
         with bench.case("device 0, while an error of an earlier call is still kept" if kept else "device 0") as trial:
-            trial.call(
-                0, fresh=True, around=partial(_no_error, bench), before=(lambda: keep_error(trial)) if kept else None
-            )  # noqa: B023
+            before = partial(keep_error, trial) if kept else None
+            trial.call(0, fresh=True, around=partial(_no_error, bench), before=before)
             if not trial.set_up:
                 bench.find("correctness", "not set up", "device 0 is not set up", look="cudaSetDevice(number)")
             elif trial.current is None:
@@ -145,9 +152,13 @@ def _in_thread(bench: StreamBench) -> None:
             thread.start()
             thread.join()
             if failed:
+                _another_context(bench, failed[0])
                 raise failed[0]
 
         trial.call(around=attempt, fresh=True)
+        if trial.runtime_calls:
+            text = f"the function calls {trial.runtime_calls[0]} of the runtime; the program uses only the driver"
+            bench.find("correctness", "runtime called", text, look="cuDevicePrimaryCtxRetain and cuCtxSetCurrent")
         if found and not trial.set_up and any("retain" in call.name for call in trial.calls):
             text = "the context is gone when the function returns, and the program still needs it"
             bench.find(
@@ -159,6 +170,16 @@ def _in_thread(bench: StreamBench) -> None:
             look = "the thread's current context, before the driver is asked"
             mistake = "that is all the memory there is: free bytes come first" if found == [total] else ""
             bench.find("correctness", "wrong values", text, look=look, mistake=mistake)
+
+
+def _another_context(bench: StreamBench, error: BaseException) -> None:
+    """A finding, and the end of the case, where the answer makes a context in place of taking the primary one."""
+    if "cuCtxCreate" not in str(error):
+        return
+    text = "the function makes a context with cuCtxCreate; the program's memory is in the device's primary context"
+    mistake = "cuCtxCreate makes a context of its own, not the primary one that the rest of the process shares"
+    bench.find("correctness", "another context", text, look="cuDevicePrimaryCtxRetain", mistake=mistake)
+    raise Stop
 
 
 # --- leave the first call out ----------------------------------------------------------------------------------------

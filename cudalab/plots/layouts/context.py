@@ -46,7 +46,7 @@ def context(
     for at, text in enumerate(holds):
         parts += _thing(top + 18 + at * _ROW, text, destroyed)
     for at, text in enumerate(threads):
-        y = middle - _ROW * len(threads) / 2 + at * _ROW + 8
+        y = middle - _ROW * len(threads) / 2 + at * _ROW + 16  # the column's middle is the context's
         parts.append(rect(20, y, _THREAD_WIDE, 28, tint(BLUE, 0.2), stroke=BLUE, radius=4))
         shown = shorten(f"host thread {text}", _THREAD_WIDE - 16)
         parts.append(label(20 + _THREAD_WIDE / 2, y + 14, shown, anchor="middle"))

@@ -26,6 +26,9 @@ class Observer:
         """An operation entered its stream. ``waits`` are the operations that it comes after, ended ones included, and
         the rule that says so: ``stream order``, ``event`` or ``default stream``."""
 
+    def context_made(self, number: int) -> None:
+        """The primary context of a device was made, by whatever call."""
+
     def ordered(self, stream: Stream, operation: Operation) -> None:
         """All later work of ``stream`` comes after ``operation``, which has ended before anyone had to wait."""
 

@@ -105,6 +105,10 @@ class Profile:
         bus = self.properties["pciBusID"] + number
         return {**self.properties, "pciBusID": bus, "uuid": identifier.hex(), **self.differing.get(number, {})}
 
+    def compute_mode(self, number: int) -> int:
+        """Who may make a context on the device with that number (``cudaComputeMode``)."""
+        return int(self.differing.get(number, {}).get("computeMode", self.attributes.get("ComputeMode", 0)))
+
     def attribute(self, name: str) -> int:
         return int(self.attributes[name])
 

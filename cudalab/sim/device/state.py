@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TypeVar
 
-from cuda.bindings.runtime import cudaError_t
+from cuda.bindings.runtime import cudaComputeMode, cudaError_t
 from msgspec import Struct, field
 
 from cudalab.sim.device.caller import place_of_call, place_of_frames
@@ -186,9 +186,17 @@ class DeviceState:
             self.contexts.use(here.number)
 
     def make_context(self, context: PrimaryContext, *, by_runtime: bool) -> None:
-        """A context is made, which takes the host long; raises when its device is lost."""
+        """A context is made, which takes the host long; raises when its device is lost, or when nobody may use it."""
+        if self.profile.compute_mode(context.number) == cudaComputeMode.cudaComputeModeProhibited:
+            raise CudaError(
+                cudaError_t.cudaErrorDevicesUnavailable,
+                f"device {context.number} is in compute mode PROHIBITED (nvidia-smi -c): no process may make a context "
+                "on it",
+            )
         self.spend(self.profile.host["initialize"])
         context.active, context.made_by_runtime = True, by_runtime
+        for observer in self.observers:
+            observer.context_made(context.number)
 
     def check_thread(self, name: str) -> None:
         """Raise ``cudaErrorNotPermitted`` in a host function, for the call ``name``."""

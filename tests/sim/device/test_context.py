@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from cuda.bindings.driver import CUresult
-from cuda.bindings.runtime import cudaDeviceAttr, cudaError_t
+from cuda.bindings.runtime import cudaComputeMode, cudaDeviceAttr, cudaError_t
 
 from cudalab.sim import cudart, cupy, driver
 from cudalab.sim import device as package
 from cudalab.sim.device import Device
+from cudalab.sim.device.profile import load
 
 HANDLE = 0x0D00_0000
 """The context of device 0."""
@@ -164,3 +166,15 @@ def test_contexts_that_do_not_exist() -> None:
         assert function(0xBAD) == (CUresult.CUDA_ERROR_INVALID_CONTEXT,)
     assert driver.cuCtxPushCurrent(0) == (CUresult.CUDA_ERROR_INVALID_VALUE,)
     assert driver.cuCtxSetCurrent(0) == (DONE,)
+
+
+def test_a_prohibited_device_cannot_be_set_up_and_the_others_can() -> None:
+    machine = load("h200-x2")
+    mode = {"computeMode": cudaComputeMode.cudaComputeModeProhibited}
+    package.set_current_device(Device(replace(machine, differing={1: mode})))
+    asked = cudart.cudaDeviceGetAttribute(cudaDeviceAttr.cudaDevAttrComputeMode, 1)
+    assert asked == (SUCCESS, cudaComputeMode.cudaComputeModeProhibited)
+    assert cudart.cudaSetDevice(1) == (cudaError_t.cudaErrorDevicesUnavailable,)
+    assert driver.cuDevicePrimaryCtxRetain(1)[0] == CUresult.CUDA_ERROR_DEVICE_UNAVAILABLE
+    assert cudart.cudaSetDevice(0) == (SUCCESS,) and cudart.cudaFree(0) == (SUCCESS,)
+    assert [context.active for context in package.current_device().contexts.all] == [True, False]

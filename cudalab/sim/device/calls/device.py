@@ -186,6 +186,8 @@ class DeviceCalls(CallGroup):
         try:
             name = cudaDeviceAttr(attribute).name.removeprefix("cudaDevAttr")
             value = self.state.profile.attributes[name]
+            if name == "ComputeMode":
+                return self.state.profile.compute_mode(number)
             return value + number if name == "PciBusId" else value
         except (ValueError, KeyError):
             raise invalid_value(f"{attribute} is no device attribute of this device") from None

@@ -97,6 +97,52 @@ def open_device(needed):
         "devices set up and not used",
     ),
     Wrong(
+        "sets each up, looks, and resets it",
+        (),
+        "soundness",
+        "device reset",
+        source="""
+def open_device(needed):
+    for number in range(cudart.cudaGetDeviceCount()[1]):
+        (error,) = cudart.cudaSetDevice(number)
+        if error:
+            raise RuntimeError(error.name)
+        if cudart.cudaMemGetInfo()[2] >= needed:
+            return number
+        cudart.cudaDeviceReset()
+""",
+    ),
+    Wrong(
+        "sets each up, looks, and releases it",
+        (),
+        "efficiency",
+        "devices set up and not used",
+        source="""
+def open_device(needed):
+    for number in range(cudart.cudaGetDeviceCount()[1]):
+        error, context = driver.cuDevicePrimaryCtxRetain(number)
+        if error:
+            raise RuntimeError("cudaErrorDevicesUnavailable")
+        driver.cuCtxSetCurrent(context)
+        if driver.cuMemGetInfo()[2] >= needed:
+            cudart.cudaSetDevice(number)
+            return number
+        driver.cuDevicePrimaryCtxRelease(number)
+""",
+    ),
+    Wrong(
+        "asks an allocation, on whatever device",
+        (
+            (
+                "            (error,) = cudart.cudaSetDevice(number)\n",
+                "            cudart.cudaSetDevice(number)\n            error, pointer = cudart.cudaMalloc(4)\n",
+            ),
+            ("            return number", "            cudart.cudaFree(pointer)\n            return number"),
+        ),
+        "correctness",
+        "not raised",
+    ),
+    Wrong(
         "allocates as a test, and keeps it",
         (("            return number", "            cudart.cudaMalloc(4)\n            return number"),),
         "efficiency",

@@ -18,6 +18,13 @@ WRONG = (
             "no error code",
         ),
         Wrong("wrong device", (("cudaFree(0)", "cudaSetDevice(1)"),), "correctness", "not set up"),
+        Wrong(
+            "the last error",
+            (("return cudart.cudaFree(0)[0]", "cudart.cudaFree(0)\n    return cudart.cudaGetLastError()[0]"),),
+            "correctness",
+            "wrong values",
+            mistake="the error of an earlier call",
+        ),
     ),
     *table(
         "03.pick",
@@ -40,6 +47,37 @@ def pick_device(needed):
             (("        if cudart", "        cudart.cudaSetDevice(number)\n        if cudart"),),
             "correctness",
             "set up",
+        ),
+        Wrong(
+            "sets each up and resets it",
+            (),
+            "soundness",
+            "device reset",
+            source="""
+def pick_device(needed):
+    for number in range(cudart.cudaGetDeviceCount()[1]):
+        cudart.cudaSetDevice(number)
+        total = cudart.cudaMemGetInfo()[2]
+        cudart.cudaDeviceReset()
+        if total >= needed:
+            return number
+""",
+        ),
+        Wrong(
+            "sets each up and releases it",
+            (),
+            "correctness",
+            "set up",
+            source="""
+def pick_device(needed):
+    for number in range(cudart.cudaGetDeviceCount()[1]):
+        driver.cuCtxPushCurrent(driver.cuDevicePrimaryCtxRetain(number)[1])
+        total = driver.cuMemGetInfo()[2]
+        driver.cuCtxPopCurrent()
+        driver.cuDevicePrimaryCtxRelease(number)
+        if total >= needed:
+            return number
+""",
         ),
     ),
     *table(
@@ -104,6 +142,26 @@ def pick_device(needed):
             "correctness",
             "wrong values",
             mistake="all the memory",
+        ),
+        Wrong(
+            "the runtime makes it",
+            (),
+            "correctness",
+            "runtime called",
+            source="def free_bytes():\n    cudart.cudaFree(0)\n    return driver.cuMemGetInfo()[1]\n",
+        ),
+        Wrong(
+            "the runtime is asked",
+            (("error, free, total = driver.cuMemGetInfo()", "error, free, total = cudart.cudaMemGetInfo()"),),
+            "correctness",
+            "runtime called",
+        ),
+        Wrong(
+            "a context of its own",
+            (("driver.cuDevicePrimaryCtxRetain(0)", "driver.cuCtxCreate(None, 0, 0)"),),
+            "correctness",
+            "another context",
+            mistake="not the primary one",
         ),
         Wrong(
             "only asks",
