@@ -157,9 +157,9 @@ SENTENCES = [
     ),
     Sentence(
         "s4-aos",
-        "A run of some 50 µs",
+        "1.1 MB in all, too few to keep the memory busy",
         "time-stride",
-        lambda run: 45 < run.after("stride: ") < 56,
+        lambda run: 1.05 < 132 * 2048 * 4 / 1e6 < 1.15 and 134.2e3 / run.after("stride: ") < 0.7 * 4800,
     ),
     Sentence(
         "s4-aos",

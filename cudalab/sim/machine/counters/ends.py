@@ -1,8 +1,8 @@
 """Whether a launch that only gets timed would leave its memory: its first, middle and last block run, one at a time.
 
 A launch is timed from a block or two, and one that touches memory it may not ends early, so it would look fast. On
-hardware it ends with an error. Indices mostly grow with the number of the block, so that what leaves an array does so in
-the last block or in the first; a fault in some other block alone is found by a launch, and not here.
+hardware it ends with an error. Indices mostly grow with the number of the block, so what leaves an array does so in the
+last block or in the first; a fault in some other block alone is found by a launch, and not here.
 """
 
 from __future__ import annotations
