@@ -28,7 +28,7 @@ from typing import Any
 import psutil
 
 from cudalab.checks import find
-from tests.checks.test_exercises import ANSWERS
+from tests.checks.answers.every import ANSWERS
 from tests.grading.handed_in import notebook
 
 ROOT = Path(__file__).parents[1]

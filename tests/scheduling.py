@@ -15,6 +15,7 @@ SPREAD = (
     "tests/notebooks/",
     "tests/conformance/test_conformance.py",
     "tests/checks/test_exercises.py",
+    "tests/checks/test_cheats.py",
 )
 #: Folders that stay together: their tests share kernels that take seconds to write.
 TOGETHER = ("tests/sim/compiler/opcodes/",)

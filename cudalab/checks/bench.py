@@ -26,7 +26,7 @@ from cudalab.checks.comparison import agree, figure, padding, poison, shown
 from cudalab.checks.deadline import TimeIsUp, deadline
 from cudalab.checks.exercise import PARTS, Finding, PartName, PartResult, Result
 from cudalab.checks.gate import Gate, earned, worse
-from cudalab.checks.work import Needs, Work, count_work
+from cudalab.checks.work import Needs, NotCounted, Work, count_work
 from cudalab.sim.compiler import CompileError, Program, compile
 from cudalab.sim.device.profile import load
 from cudalab.sim.machine.execution import Standalone, execute
@@ -354,11 +354,20 @@ class KernelBench(Bench):
                 raise Stop
             return False
         if needs is not None and self.fine:
-            self._measure_all(count_work(launch, needs, time_limit=TIME_LIMIT, look=self._look_at_counted))
+            self._count(launch, needs)
         outcome = execute(launch, Standalone(time_limit=TIME_LIMIT))
         if outcome.fault is not None:  # only possible where the order of blocks matters
             self.find("soundness", outcome.fault.rule, str(outcome.fault))
         return outcome.fault is None
+
+    def _count(self, launch: Launch, needs: Needs) -> None:
+        try:
+            work = count_work(launch, needs, time_limit=TIME_LIMIT, look=self._look_at_counted)
+        except NotCounted as error:
+            look = "loops that ask memory again and again until another thread has come: __syncthreads() waits for all"
+            self.find("correctness", "a wait without a barrier", str(error), look=look)
+            return
+        self._measure_all(work)
 
     def _look_at_counted(self) -> None:
         """What the counted run has made is compared as well: a kernel may tell one run from another, by where the heap

@@ -364,8 +364,8 @@ LONGEST_PATH = Exercise(
     title="Read a graph",
     kernel="longest",
     examine=_read,
-    correctness=3,
-    gates=(HOST,),
+    correctness=2,
+    gates=(HOST.of(1, look="nothing has to run, so there is nothing to wait for: what a graph is made of is known"),),
     answer="function",
 )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cudalab.checks.gate import Gate
-from cudalab.sim.abi import SiteKind, Space
+from cudalab.sim.abi import SiteKind, Space, Status
 from cudalab.sim.machine.counters.sampling import Counter
 from cudalab.sim.machine.trace.async_records import as_accesses
 from cudalab.sim.machine.trace.batch import in_shared_memory
@@ -63,8 +63,16 @@ class Work:
     """Of a block."""
 
 
+class NotCounted(Exception):
+    """A block, run alone, does not come to its end: its threads wait for memory to change."""
+
+
 def count_work(launch: Launch, needs: Needs, *, time_limit: float, look: Callable[[], None] = lambda: None) -> Work:
-    """Trace every block of a launch; its stores are taken back. ``look`` is called while they are there."""
+    """Trace every block of a launch; its stores are taken back. ``look`` is called while they are there.
+
+    Raises:
+        NotCounted: a block did not come to its end.
+    """
     kernel, config = launch.kernel, launch.config
     sites = kernel.kernel.sites
     moved = np.array([site.size if site.kind in _MOVES and site.space in _SPACES else 0 for site in sites], np.int64)
@@ -73,6 +81,8 @@ def count_work(launch: Launch, needs: Needs, *, time_limit: float, look: Callabl
         counter = Counter(tracer)
         for block in range(config.blocks):
             found = tracer.run(block, time_limit=time_limit)
+            if found.status != Status.DONE:
+                raise NotCounted(f"block {block} does not come to its end alone, while its work is counted")
             counter.take(found, 1.0)
             records = as_accesses(found.records)
             shared = in_shared_memory(records["address"])

@@ -17,7 +17,7 @@ from cudalab.sim.compiler.processes.messages import Limits, Order, Reply, Reques
 from cudalab.sim.compiler.processes.worker import Worker
 from tests import slices
 from tests.checks.answers.answer import Answer
-from tests.checks.test_exercises import ANSWERS
+from tests.checks.answers.every import ANSWERS
 
 WITHOUT = {"AVX-512": ("avx512", "avx10"), "AVX": ("avx", "fma", "f16c", "vaes", "vpclmulqdq")}
 """What a processor has not, by how the features begin that LLVM knows."""

@@ -35,7 +35,7 @@ from cudalab.sim.compiler.frontend import headers
 from cudalab.sim.compiler.object_code import host_features, lanes_of_host
 from cudalab.sim.compiler.processes import jail
 from tests.checks.answers.answer import ROOT, Answer
-from tests.checks.test_exercises import ANSWERS
+from tests.checks.answers.every import ANSWERS
 from tests.grading.handed_in import CACHE
 
 STORED = ROOT / "docs" / "evidence" / "2026-11-23-scores.json"

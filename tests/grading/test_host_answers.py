@@ -15,7 +15,7 @@ from cudalab.grading.limits import Limits
 from cudalab.grading.messages import Question, ResultRecord
 from tests import slices
 from tests.checks.answers.answer import Answer, solution_of
-from tests.checks.test_exercises import ANSWERS
+from tests.checks.answers.every import ANSWERS
 from tests.grading.handed_in import CACHE
 
 FUNCTIONS = [exercise for exercise in exercises() if exercise.answer == "function"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cudalab.checks import Exercise, check, exercises
-from tests.checks.test_exercises import ANSWERS
+from tests.checks.answers.every import ANSWERS
 from tests.grading.handed_in import grade, hand_in, scores
 
 KERNELS = [exercise for exercise in exercises() if exercise.answer == "kernel"]

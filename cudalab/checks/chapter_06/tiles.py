@@ -178,6 +178,7 @@ TRANSPOSE = Exercise(
         LOADED.of(baseline=1),
         STORED.of(baseline=1),
         BUSIEST.of(baseline=1),
+        ATOMICS.of(most=0, baseline=0, look="what a block's threads wait for each other with: a barrier"),
     ),
 )
 

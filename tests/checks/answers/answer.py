@@ -32,7 +32,7 @@ class Answer:
     mistake: str = ""
     """What the feedback has to say it looks like."""
     cheat: bool = False
-    """One of those that every exercise has to refuse, in each run of the tests."""
+    """Made to get points for nothing; ``generic.py`` says which of them every exercise has to refuse in each run."""
 
     @property
     def text(self) -> str:

@@ -79,3 +79,27 @@ def kernel_cheats(exercise: str, only: tuple[str, ...] = _ALL) -> tuple[Wrong, .
         ),
     )
     return tuple(cheat for cheat in cheats if cheat.name in only)
+
+
+_MEET = """__device__ unsigned arrived[1 << 20];
+
+__device__ void meet() {
+    unsigned threads = blockDim.x * blockDim.y, warps = (threads + 31) / 32;
+    unsigned* mine = &arrived[(1024 * threads + blockIdx.y * gridDim.x + blockIdx.x) % (1 << 20)];
+    __syncwarp();
+    if ((threadIdx.y * blockDim.x + threadIdx.x) % 32 == 0) {
+        __threadfence_block();
+        unsigned all = (atomicAdd(mine, 1) / warps + 1) * warps;
+        while (atomicAdd(mine, 0) < all) {}
+        __threadfence_block();
+    }
+    __syncwarp();
+}
+
+"""
+
+
+def polled_barrier(exercise: str, then: str = "") -> str:
+    """The solution with a counter in global memory that a thread of each warp asks until all of the block have come;
+    ``then`` comes behind that."""
+    return _MEET + solution_of(exercise).partition("\n")[2].replace("__syncthreads();", f"meet(); {then}")

@@ -6,7 +6,7 @@ from tests.checks.answers.answer import Right, Wrong, table
 
 _E, _C = "efficiency", "correctness"
 _LOADS, _LAUNCHES = "modules loaded", "launches for each table"
-_OTHERS, _WAITS = "launches of other kernels than that of code", "calls that wait for the device"
+_OTHERS, _WAITS = "launches of other kernels than that of code", "calls that wait for the device, or ask it"
 _LOOP = "    for k, values in enumerate(tables):\n"
 _COPY = "        table[:] = cp.asarray(values)\n"
 _LAUNCH = "        polynomial((blocks,), (256,), (x, y[k], np.int32(n)))\n"
