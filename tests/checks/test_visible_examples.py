@@ -14,7 +14,7 @@ from IPython.utils.capture import capture_output
 
 from cudalab.checks import Exercise, exercises, find
 from tests.checks.answers.answer import ROOT, Answer, solution_of
-from tests.checks.test_exercises import ANSWERS
+from tests.checks.answers.every import ANSWERS
 from tests.notebooks.chapter import fresh_shell
 
 PASSES = {
