@@ -36,7 +36,7 @@ MUTATIONS = [
     Mutation("explicit", "explicit", "b.wait_event(done)  #", "b.wait_event(b.record())  #"),
     Mutation("explicit", "explicit", "done = a.record()", "done = b.record()"),
     Mutation("explicit", "explicit", "spin_for(100, 1, 2)\nb.synchronize()", "spin_for(100, 1, 2)\na.synchronize()"),
-    Mutation("implicit", "implicit", "x, y = cp.cuda.Stream(), cp.cuda.Stream()", "x, y = a, b"),
+    Mutation("implicit", "implicit", "p, q = cp.cuda.Stream(), cp.cuda.Stream()", "p, q = a, b"),
     Mutation("implicit", "implicit-calls", "lambda: spin_for(1, 2, 0)", "lambda: None"),
     Mutation("host-function", "host-function", "a.synchronize()\n", ""),
     Mutation("host-function", "host-function", "a.launch_host_func(lines.append,", "lines.append("),
