@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 def advice_on(found: Finding, launch: Launch, buffers: Sequence[Buffer]) -> tuple[str, str]:
     """What to look at for a finding of the sanitizer, and the known mistake, if it is one."""
+    if found.rule == "null pointer":  # the check hands over addresses, so it is one that the kernel has read
+        return "a pointer that the kernel has read: it may be null, so test it before you use it", ""
     return _owners(found, buffers) or (_beyond(found, launch, buffers) or found.advice, "")
 
 

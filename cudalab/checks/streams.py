@@ -256,6 +256,7 @@ class Trial:
         faults: bool = False,
         fresh: bool = False,
         around: Callable[[Callable[..., Any]], Any] | None = None,
+        look: str = "",
     ) -> Any:
         """Call the learner's function ``times`` times, watched, and return what it returned last. Then wait for the
         device, unwatched.
@@ -264,7 +265,8 @@ class Trial:
         promises; it is not counted. ``mistakes`` says what a hazard comes from, where the exercise knows. ``faults``:
         the work that is handed to the function may end the device. ``around`` makes the call itself: it gets the
         function (in a thread, say, or to catch what it should raise). ``fresh``: a device that nobody has used is
-        handed over as it is; ``set_up`` says whether the function has used it.
+        handed over as it is; ``set_up`` says whether the function has used it. ``look``: what to look at where it ends
+        with an exception.
         """
         expected: tuple[type[Exception], ...] = (CudaError,) if faults else ()
         with contextlib.suppress(*expected):
@@ -295,7 +297,7 @@ class Trial:
         except Stop:
             raise
         except (Exception, SystemExit) as error:
-            self.bench.failed(error, "the function stops")
+            self.bench.failed(error, "the function stops", look)
             raise Stop from None
         finally:
             self._watch.on = False

@@ -39,6 +39,21 @@ def test_blocks_that_repeat_each_others_elements_are_recognised(exercise: str, w
     assert "each belongs to one thread" in finding.look and "use atomics" not in str(result)
 
 
+def test_a_null_pointer_that_a_kernel_reads_is_not_one_that_somebody_forgot_to_allocate() -> None:
+    result = checked("04.count-above", ("for (; node != nullptr; node = node->next)", ""))
+    (finding,) = [f for f in result.findings if f.rule == "null pointer"]
+    assert "test it before you use it" in finding.look and "allocation" not in finding.look
+
+
+@pytest.mark.parametrize(
+    "wrong", [("DeviceToHost", "HostToDevice"), ("back.ctypes.data, pointer", "pointer, back.ctypes.data")]
+)
+def test_a_copy_that_is_refused_says_what_to_look_at(wrong: tuple[str, str]) -> None:
+    (finding,) = [f for f in checked("04.there-and-back", wrong).findings if f.part == "soundness"]
+    assert finding.rule == "cudaErrorInvalidValue"
+    assert "destination first" in finding.look and "from the device to the host" in finding.look
+
+
 def test_a_sum_of_several_blocks_is_no_element_of_one_thread() -> None:
     result = checked("01.2", ("atomicAdd(&counts[k], mine[k])", "counts[k] = mine[k]"))
     (finding,) = [f for f in result.findings if f.rule == "race"]

@@ -42,6 +42,9 @@ KEPT = Gate(
 )
 
 
+COPY = "the order, destination first, and the kind, which names the direction: here from the device to the host"
+
+
 def _ok(result: Any) -> Any:
     """The values of a runtime call, as the chapter's ``ok`` has them."""
     error, *values = result
@@ -54,7 +57,7 @@ def _there_and_back(bench: StreamBench) -> None:
     for size in (1, 1000, bench.between(5000, 9000)):
         with bench.case(f"{size} float{'s' * (size > 1)}") as trial:
             values = bench.random(size)
-            back = trial.call(values, _ok)
+            back = trial.call(values, _ok, look=COPY)
             if not isinstance(back, np.ndarray) or back is values:
                 text = f"the function returned {'its argument' if back is values else type(back).__name__}"
                 bench.find("correctness", "no array", text, look="return a NumPy array of its own: np.empty_like(host)")

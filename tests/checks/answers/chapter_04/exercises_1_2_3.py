@@ -59,6 +59,12 @@ ANSWERS_04_2 = table(
         "efficiency",
         "bytes stored for each byte of output",
     ),
+    Wrong(
+        "each sum kept in memory",
+        (("    float total = 0.0f;\n", ""), ("total += m", "sums[c] += m"), ("    sums[c] = total;\n", "")),
+        "efficiency",
+        "bytes stored for each byte of output",
+    ),
     Wrong("result overwritten at each row", (("total +=", "total ="),), "correctness", "wrong values"),
     Wrong(
         "one thread does it all",
