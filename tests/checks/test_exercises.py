@@ -78,7 +78,7 @@ def compare(answer: Answer, result: Result) -> None:
         assert result.passed and result.points == result.maximum, str(result)
         return
     found = [f for f in result.findings if (f.part, f.rule) == (answer.part, answer.rule)]
-    assert found and result.points < result.maximum, str(result)
+    assert found and result.points < result.maximum and result.points <= answer.most, str(result)
     assert any(answer.mistake in f.mistake for f in found), str(result)
 
 

@@ -5,6 +5,7 @@ That each agrees with its stored output as it stands is what the run of the whol
 
 from __future__ import annotations
 
+import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from tests.notebooks.chapter import Chapter, ComparedCells, Gain, Mutation, Printed, Sentence
@@ -200,9 +201,12 @@ SENTENCES = [
     ),
     Sentence(
         "s6-explain",
-        "32 times fewer loads, and at most twice the speed",
+        "32 times fewer loads, and 1.6 times the speed, measured on an H200 (the simulated device says about twice)",
         ("tiled-count", "ladder"),
-        lambda loads, timed: loads.after("tile 32:", 1) == 32 and 1 < speedup(timed, "naive", "tiled") < 2.1,
+        lambda loads, timed: (
+            loads.after("tile 32:", 1) == 32
+            and speedup(timed, "naive", "tiled") == pytest.approx(2.1 if "modelled" in timed.text else 1.6, abs=0.2)
+        ),
     ),
     Sentence(
         "s6-explain",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,8 @@ class Answer:
     """What the feedback has to say it looks like."""
     cheat: bool = False
     """Made to get points for nothing; ``generic.py`` says which of them every exercise has to refuse in each run."""
+    most: float = math.inf
+    """Points that it may get, where some are its due."""
 
     @property
     def text(self) -> str:
@@ -78,6 +81,7 @@ class Wrong:
     source: str = ""
     mistake: str = ""
     cheat: bool = False
+    most: float = math.inf
 
 
 @dataclass(frozen=True)

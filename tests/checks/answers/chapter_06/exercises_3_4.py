@@ -121,12 +121,29 @@ ANSWERS_06_4 = table(
         (),
         "efficiency",
         "atomics on global memory for each block",
+        most=1,
         source="""
 extern "C" __global__ void block_sums(const float* x, float* sums, int n) {
     if (threadIdx.x == 0) sums[blockIdx.x] = 0.0f;
     __syncthreads();
     int i = blockIdx.x * 256 + threadIdx.x;
     if (i < n) atomicAdd(&sums[blockIdx.x], x[i]);
+}
+""",
+    ),
+    Wrong(
+        "one thread adds up global memory, and nothing is shared",
+        (),
+        "efficiency",
+        _BUSIEST,
+        most=1,
+        cheat=True,
+        source="""
+extern "C" __global__ void block_sums(const float* x, float* sums, int n) {
+    if (threadIdx.x > 0) return;
+    float sum = 0.0f;
+    for (int i = blockIdx.x * 256; i < n && i < blockIdx.x * 256 + 256; i++) sum += x[i];
+    sums[blockIdx.x] = sum;
 }
 """,
     ),
@@ -175,6 +192,7 @@ extern "C" __global__ void block_sums(const float* x, float* sums, int n) {
         ),
         "efficiency",
         _BUSIEST,
+        most=1,
         cheat=True,
     ),
     Wrong(
@@ -187,6 +205,7 @@ extern "C" __global__ void block_sums(const float* x, float* sums, int n) {
         ),
         "efficiency",
         "bytes of shared memory that the busiest thread moves",
+        most=1,
         cheat=True,
     ),
     Wrong(
@@ -201,6 +220,7 @@ extern "C" __global__ void block_sums(const float* x, float* sums, int n) {
         ),
         "efficiency",
         "bytes of shared memory that the busiest thread moves",
+        most=1,
         cheat=True,
     ),
     Wrong(
