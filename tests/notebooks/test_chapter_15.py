@@ -83,6 +83,7 @@ GAINS = [
         "cost",
         lambda run: run.after("100 launches:") / run.after("1 graph     :"),
         least=4,
+        most_off=0.35,  # some µs of the host, which differs from one H200 to the next
     ),
 ]
 
