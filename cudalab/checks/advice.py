@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 def advice_on(found: Finding, launch: Launch, buffers: Sequence[Buffer]) -> tuple[str, str]:
     """What to look at for a finding of the sanitizer, and the known mistake, if it is one."""
-    if found.rule == "null pointer":  # the check hands over addresses, so it is one that the kernel has read
-        return "a pointer that the kernel has read: it may be null, so test it before you use it", ""
+    if found.rule == "null pointer":  # the check has allocated what there is
+        return "the pointer that is used here: it may be null, as at the end of a list, so test it first", ""
     return _owners(found, buffers) or (_beyond(found, launch, buffers) or found.advice, "")
 
 
