@@ -56,6 +56,12 @@ def _value(path: Path, name: str, text: str) -> Any:
         return shell.user_ns[name]
 
 
+@pytest.mark.parametrize("path", rules.course_notebooks(ROOT)[1:], ids=lambda path: path.stem)
+def test_a_chapter_asks_four_to_six_times(path: Path) -> None:
+    """The first notebook is no chapter: it asks once, to show how."""
+    assert 4 <= sum(other == path for other, _ in TASKS.values()) <= 6
+
+
 def test_each_is_declared_and_each_declared_one_is_asked() -> None:
     declared = practices()
     assert [exercise.id for exercise in declared] == list(dict.fromkeys(exercise.id for exercise in declared))
