@@ -71,6 +71,8 @@ struct Machine {
     bool stale[SCHEDULERS];              // whether that must be found again
     double ready[MOST_WARPS];            // when each warp could issue if it were alone, NEVER: it waits or has ended
     int pipe[MOST_WARPS];                // of its next instruction
+    int age[MOST_WARPS];                 // the number of its block among those that have begun
+    int begun;
     int arrived[MOST_WARPS], live[MOST_WARPS];  // warps of each resident block
     double arrival[MOST_WARPS];          // when the barrier unit has taken the last one
     int waiting[MOST_WARPS];             // warps to be brought to their next instruction
@@ -132,9 +134,11 @@ __device__ void settle(Machine &m, const Warp &w, const Instruction *code, int i
     m.stale[index % SCHEDULERS] = true;
 }
 
-// Find the warp of a scheduler that can issue first; of several the one that has been ready for longest.
+// Find the warp of a scheduler that can issue first; of several one of the oldest block,
+// of these the one that has been ready for longest.
 __device__ void choose(Machine &m, int scheduler, int count) {
     double best = NEVER, since = NEVER;
+    int oldest = 0;
     int chosen = -1;
     const double slot = m.slot_free[scheduler];
     const double *pipe_free = m.pipe_free + scheduler * PIPES;
@@ -143,9 +147,10 @@ __device__ void choose(Machine &m, int scheduler, int count) {
         const double ready = m.ready[index];
         if (ready > best || ready == NEVER) continue;
         const double t = fmax(fmax(ready, slot), pipe_free[m.pipe[index]]);
-        if (t < best || t == best && ready < since) {
+        if (t < best || t == best && (m.age[index] < oldest || m.age[index] == oldest && ready < since)) {
             best = t;
             since = ready;
+            oldest = m.age[index];
             chosen = index;
         }
     }
@@ -173,8 +178,10 @@ __device__ void start_block(Machine &m, Warp *warps, int slot, int of_block, con
 #pragma unroll 1
         for (int board = 0; board < SCOREBOARDS; ++board) w.ready[board] = when;
         when += setting->launch;
+        m.age[index] = m.begun;
         m.waiting[m.waiters++] = index;
     }
+    m.begun++;
     m.arrived[slot] = 0;
     m.live[slot] = of_block;
 }
@@ -256,7 +263,7 @@ extern "C" __global__ void simulate_sm(const Instruction *code, const Step *step
                                        Warp *warps, float *shares, Result *result) {
     Machine m;
     m.unit_free = m.port_free = m.barrier_free = m.out_free = m.atomic_free = 0.0;
-    m.waiters = 0;
+    m.waiters = m.begun = 0;
     m.started = 0.0;
     const int of_block = setting->warps;
     int started = min(setting->resident, setting->blocks);

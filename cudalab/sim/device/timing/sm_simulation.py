@@ -1,11 +1,12 @@
 """One SM, simulated cycle by cycle: resident warps issue the machine code of their kernel.
 
-Each of the four schedulers issues one instruction a cycle, of the warp that can issue first and has waited longest. An
-instruction issues when its warp's stall cycles are over, the scoreboards that it waits for are free, and its pipe is:
-a pipe takes one of a scheduler's instructions in so many cycles. Loads, stores, atomics and shuffles share the
-load/store unit of the SM, which they occupy for their wavefronts; what misses the L1 takes turns at the SM's port to
-the L2. A warp at a barrier waits for the others of its block; a block that has ended, and whose stores have arrived,
-makes room for the next one, whose warps begin one after the other.
+Each of the four schedulers issues one instruction a cycle, of the warp that can issue first; of several, one of the
+block that began first, and there the one that has waited longest. An instruction issues when its warp's stall cycles
+are over, the scoreboards that it waits for are free, and its pipe is: a pipe takes one of a scheduler's instructions in
+so many cycles. Loads, stores, atomics and shuffles share the load/store unit of the SM, which they occupy for their
+wavefronts; what misses the L1 takes turns at the SM's port to the L2. A warp at a barrier waits for the others of its
+block; a block that has ended, and whose stores have arrived, makes room for the next one, whose warps begin one after
+the other.
 
 The simulator is a CUDA C++ program for one thread (``sm_simulation.cu``), which the simulated device itself compiles
 and runs. It stops after some ten thousand instructions; what is left then is extrapolated: where those are whole

@@ -312,3 +312,35 @@ def test_of_many_loads_as_many_miss_as_should() -> None:
     steps = (Loop(1000.0, (Run(0, 2, 1.0),)),)
     found = simulate(MachinePath((one, plain(waits=1)), steps, steps), COSTS, warps=1, resident=1, blocks=1)
     assert found.cycles / 1000 == pytest.approx(0.75 * 200 + 0.25 * 600, rel=0.1)
+
+
+def test_older_blocks_go_first_and_warps_of_one_block_take_turns() -> None:
+    """An H200 ends eight equal blocks of multiply-adds that begin together one pair after the other (5.2, 6.0, 9.6,
+    11.3, 14.1, 16.3, 19.0, 21.3 us), and the warps of one block at the same time. Where a scheduler has five warps of
+    five blocks that each could take it for a third of the time, the last two are left alone."""
+    code = path(*[plain(stall=3)] * 100, times=6.0)
+    apart = simulate(code, COSTS, warps=1, resident=20, blocks=20)
+    together = simulate(code, COSTS, warps=20, resident=1, blocks=1)
+    assert together.cycles == pytest.approx(5 * 600, rel=0.03)
+    assert apart.cycles == pytest.approx((3 + 3) * 600, rel=0.03)
+
+
+def test_stores_have_a_way_out_of_their_own() -> None:
+    """Slower than that of the loads, and beside them."""
+    costs = replace(COSTS, stored=2.0)
+    load_ = PathInstruction(Pipe.LSU, "load", 1, 0, -1, 0, 1.0, missing=1.0, sectors=4.0, lines=1.0)
+    store = PathInstruction(Pipe.LSU, "store", 1, -1, -1, 0, 1.0, sectors=4.0, lines=1.0)
+
+    def cycles(*code: PathInstruction) -> float:
+        return simulate(path(*code, times=200.0), replace(costs, any_sector=0.0), warps=8, resident=1, blocks=1).cycles
+
+    assert cycles(store) == pytest.approx(8 * 200 * 4 * 2, rel=0.05)
+    assert cycles(load_) == pytest.approx(8 * 200 * 4, rel=0.1)
+    assert cycles(load_, store) == pytest.approx(8 * 200 * 4 * 2, rel=0.05)
+
+
+def test_atomics_wait_for_the_units_of_the_l2() -> None:
+    """Though the port and the load/store unit are free: what all SMs want takes its time."""
+    add = PathInstruction(Pipe.LSU, "store", 1, -1, -1, 0, 1.0, sectors=4.0, lines=1.0, atomics=4.0)
+    found = simulate(path(*[plain()] * 50, add), replace(COSTS, atomic=20.0), warps=8, resident=4, blocks=4)
+    assert found.cycles == pytest.approx(50 * 8 * 4 / 4 + 32 * 4 * 20 + 300, rel=0.15)
