@@ -442,12 +442,14 @@ class Trial:
         look: str = "",
         by: frozenset[Origin] = GRADED,
         behind: Any = None,
+        made_look: str = "the exercise asks for what its own kernels write: let them make the values, and copies move "
+        "them",
     ) -> None:
         """Compare a whole array (on the device or in host memory) with the oracle: equal, or within ``tolerance``.
 
         In an exercise with points its bytes also have to come from what it asks for (``provenance.py``): from its own
         kernels, or from ``by``. ``behind`` is the output itself, where ``array`` is what a kernel of the exercise's has
-        kept of it.
+        kept of it. ``made_look``: what to look at where something else has made them.
         """
         got = array.get() if hasattr(array, "get") else np.asarray(array)
         self.bench.compare(name, got, expected, tolerance, known, look or "which work has to wait for which")
@@ -460,7 +462,7 @@ class Trial:
                 f"made {maker.origin.value}",
                 f"{count} of {output.size} elements of {name}, the first of them element {first}, were made "
                 f"{maker.origin.value} ({maker})",
-                look="the exercise asks for what its own kernels write: let them make the values, and copies move them",
+                look=made_look,
             )
 
     def expect_value(

@@ -330,3 +330,9 @@ def run(tasks, needs, place, streams):
     text = str(check("14.5", source, seed=2))
     assert "nothing orders the two" in text and "too early" not in text
     assert "was recorded in an earlier round" in text
+
+
+def test_an_exercise_without_kernels_asks_for_none() -> None:
+    result = checked("11.2", ("box = boxes[k % 2]", "box = np.empty_like(boxes[0])"))
+    assert {"made on the host", "a box of its own"} <= {finding.rule for finding in result.findings}
+    assert "kernel" not in str(result) and "a copy from that very box" in str(result)

@@ -69,6 +69,7 @@ def _send_once(bench: StreamBench, trial: Trial, count: int, non_blocking: bool)
         parcels,
         known=(Known("each row holds the next parcel: the box was filled again before it was read", shifted),),
         look="which parcel is in the box when the copy reads it",
+        made_look="fill writes the values into boxes[0] or boxes[1], and a copy from that very box brings them to d",
     )
     if len(used) != count:
         text = f"fill was called {len(used)} times, once for each of {count} parcels is wanted"
@@ -90,6 +91,8 @@ def _box_mistake(trial: Trial) -> str:
     records = [one for one in trial.operations if one.kind == "record"]
     if not trial.synchronizes:
         return "the host never waits before it fills a box again"
+    if not any(call.name == "event_create" for call in trial.calls):
+        return "nothing waits for the copy from a box before the box is filled again"
     if not records:
         return "the events are never recorded, and an event that was never recorded counts as complete"
     if copies and all(record.stream is not copies[0].stream for record in records):
@@ -119,7 +122,8 @@ APART = Gate(
     points=3,
     least=100,
     baseline=0,
-    look="what orders the requests besides: waits for events between the streams of two requests",
+    look="the NULL stream, which keeps what is before it from what is behind; and waits for events between the streams "
+    "of two requests",
 )
 IN_NULL_STREAM = Gate(
     "launches in the NULL stream, for each request",
@@ -166,7 +170,10 @@ def _serve_once(bench: StreamBench, trial: Trial, count: int, number: int) -> No
     early = "the notes were put in front of their steps" if trial.kernels("note") else "no note was launched"
     look = "a note reads what the step of its request has written"
     trial.expect("log", log, 2 * values + 1, tolerance=1e-6, known=(Known(early, nothing),), look=look)
-    ran = trial.kernels("step")
+    ran, given = trial.kernels("step"), {stream.ptr for stream in streams}
+    if any(one.stream.handle not in {LEGACY, *given} for one in ran):
+        text = "a step is in a stream that is none of streams"
+        bench.find("correctness", "another stream", text, look="streams[k % len(streams)]")
     pairs = [(a, b) for i, a in enumerate(ran) for b in ran[i + 1 :] if a.stream is not b.stream]
     bench.measure(LAUNCHES, len(trial.kernels()) / count)
     bench.measure(HOST_11_3, len(trial.waits) + len(trial.polls))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cudalab.checks.bench import Known
+from cudalab.checks.chapter_11.pipelines import PAGEABLE
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.gate import Gate
 from cudalab.checks.streams import HOST, StreamBench, Trial
@@ -79,6 +80,7 @@ def _bytes(bench: StreamBench) -> None:
                 text = "the piece is copied in another stream than the one that was given"
                 bench.find("correctness", "another stream", text, look="the last argument of cudaMemcpyAsync")
             bench.measure(NO_COPY_WAITS, len(trial.waits) + len(trial.polls))
+            bench.measure(PAGEABLE, sum("pageable" in one.name for one in trial.operations if one.kind == "copy"))
 
 
 def _in_elements(values: np.ndarray, begin: int, end: int) -> np.ndarray:
@@ -140,7 +142,7 @@ def _tell(bench: StreamBench) -> None:
 
 EXERCISES = (
     Exercise("11.together", "Two kernels at once", "together", _together, gates=(TOGETHER, NO_WAIT), answer="function"),
-    Exercise("11.bytes", "Copy one piece", "copy_piece", _bytes, gates=(NO_COPY_WAITS,), answer="function"),
+    Exercise("11.bytes", "Copy one piece", "copy_piece", _bytes, gates=(NO_COPY_WAITS, PAGEABLE), answer="function"),
     Exercise("11.ideal", "The best to hope for", "ideal_time", _ideal, answer="function"),
     Exercise("11.apart", "Out of the NULL stream's way", "independent", _apart, gates=(APART, HOST), answer="function"),
     Exercise("11.tell", "Tell when it is done", "tell", _tell, gates=(HOST,), answer="function"),

@@ -250,6 +250,20 @@ ANSWERS_11_2 = table(
         mistake="never recorded",
     ),
     Wrong(
+        "no event, and a wait at the end",
+        (),
+        "soundness",
+        "hazard",
+        mistake="nothing waits for the copy from a box before the box is filled again",
+        source="""
+def send(count, fill, boxes, d, stream):
+    for k in range(count):
+        fill(boxes[k % 2], k)
+        d[k].set(boxes[k % 2], stream=stream)
+    stream.synchronize()
+""",
+    ),
+    Wrong(
         "event recorded in the current stream",
         (("record(stream)", "record()"),),
         "soundness",

@@ -47,6 +47,15 @@ ANSWERS_11_3 = table(
         "efficiency",
         "requests in the busiest stream, over an even share",
     ),
+    Wrong(
+        "streams of its own",
+        (
+            ("    for k", "    own = [cp.cuda.Stream(non_blocking=True) for _ in streams]\n    for k"),
+            ("streams[k % len(streams)]", "own[k % len(own)]"),
+        ),
+        "correctness",
+        "another stream",
+    ),
     Wrong("two streams", (("k % len(streams)", "k % min(2, len(streams))"),), "efficiency", _STREAMS),
     Wrong(
         "the note in the next stream",

@@ -23,6 +23,14 @@ WRONG = (
     *table(
         "11.bytes",
         Wrong("another stream", (("stream.ptr", "0"),), "correctness", "another stream"),
+        Wrong(
+            "from a copy in ordinary memory",
+            (),
+            "efficiency",
+            "copies from or to pageable memory",
+            source="def copy_piece(d, h, begin, end, stream):\n"
+            "    part = np.array(h[begin:end])\n    d[begin:end].set(part, stream=stream)\n",
+        ),
         Wrong("the size in elements", (("4 * (end - begin)", "end - begin"),), "correctness", "wrong values"),
         Wrong("the addresses in elements", (("4 * begin", "begin"),), "correctness", "wrong values"),
         Wrong("the host waits", (("cudaMemcpyAsync(", "cudaMemcpy("), (", stream.ptr", "")), "efficiency", _WAITS),
