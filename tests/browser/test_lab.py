@@ -27,7 +27,13 @@ def run(count, order):
     for at in range(4):
         scale((64,), (256,), (x[at << 14 : (at + 1) << 14],), stream=streams[at % count if order == "round" else 0])
 tuner = cudalab.tune(run, sweep=[(1, "round")], streams=[1, 2, 4], order=["round", "one"])"""
+RAISING = (
+    "import cudalab\nfrom pathlib import Path",
+    "assert not Path('broken').exists(), 'half written'",
+    "print('what stood here')",
+)
 PREDICTION = 'guess = cudalab.predict("How many?", [3, 4])'
+BRING_BACK = "Run the cells above and this one"
 CUDA_CELL = '%%cuda add\nextern "C" __global__ void add(float *a)\n{\n    a[threadIdx.x] += 1;\n}'
 
 START = "notebooks/00_start_here.ipynb"
@@ -52,11 +58,10 @@ def folder(tmp_path_factory):
         nbformat.v4.new_code_cell("add"),
     ]
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC}), copy / "small.ipynb")
-    tuner = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(source) for source in (STREAM_TUNER, PREDICTION)],
-        metadata={"kernelspec": KERNELSPEC},
-    )
-    nbformat.write(tuner, copy / "tuner.ipynb")
+    for name, sources in {"tuner": (STREAM_TUNER, PREDICTION), "raising": (*RAISING, PREDICTION)}.items():
+        cells = [nbformat.v4.new_code_cell(source) for source in sources]
+        notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC})
+        nbformat.write(notebook, copy / f"{name}.ipynb")
     return copy
 
 
@@ -209,9 +214,7 @@ def test_learner_starts_works_reopens_and_starts_over(copy, browser):
         _bring_back(page)
 
         # a control on a page that stays open while the kernel restarts
-        page.get_by_role("menuitem", name="Kernel", exact=True).click()
-        page.locator(".lm-Menu-itemLabel").get_by_text("Restart Kernel…", exact=True).click()
-        page.locator(".jp-Dialog button", has_text="Restart").click()
+        _restart(page)
         _bring_back(page)
 
         # what has changed, and starting over, with the notebook's text as it stands in the page
@@ -241,11 +244,34 @@ def test_learner_starts_works_reopens_and_starts_over(copy, browser):
         page.get_by_text("Begin with: 00 Start here").wait_for()
 
 
+def test_what_brings_controls_back_stops_at_a_cell_that_raises(page, folder):
+    page.open("raising.ipynb")
+    page.run_all()
+    broken = folder / "broken"
+    broken.touch()
+    _restart(page.page)
+    page.page.get_by_role("button", name=BRING_BACK).click()
+    page.page.get_by_text("Stopped at cell [2], which raises AssertionError").wait_for(timeout=60_000)
+    assert page.page.locator(".jp-OutputArea-output", has_text="what stood here").count() == 1
+    assert page.page.locator(".cudalab-options:visible").count() == 0
+    broken.unlink()
+    _bring_back(page.page)
+    assert page.page.get_by_text("Stopped at").count() == 0 and page.tracebacks() == []
+
+
+def _restart(page):
+    """Restart the kernel by its menu, and wait until controls say that it is gone."""
+    page.get_by_role("menuitem", name="Kernel", exact=True).click()
+    page.locator(".lm-Menu-itemLabel").get_by_text("Restart Kernel…", exact=True).click()
+    page.locator(".jp-Dialog button", has_text="Restart").click()
+    page.get_by_text("Run this cell again to use its controls").wait_for(timeout=60_000)
+
+
 def _bring_back(page):
     """Controls whose kernel is gone say so; the button beside runs what they need."""
     page.get_by_text("Run this cell again to use its controls").wait_for(timeout=60_000)
     assert page.locator(".cudalab-options:visible").count() == 0
-    page.get_by_role("button", name="Run the cells above and this one").click()
+    page.get_by_role("button", name=BRING_BACK).click()
     page.locator(".cudalab-options button").first.wait_for(timeout=60_000)
     assert page.get_by_text("Run this cell again").count() == 0
 

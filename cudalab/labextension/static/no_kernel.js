@@ -10,16 +10,32 @@ const GONE = ["restarting", "autorestarting", "terminating", "dead"];
 const ADVICE = "Run this cell again to use its controls; in a new kernel, run the cells above it first.";
 const LABEL = "Run the cells above and this one";
 
+const errorOf = (cell) => cell.model.outputs.toJSON().find((output) => output.output_type === "error");
+
+function raised(cell) {
+  return errorOf(cell) !== undefined && !cell.model.getMetadata("tags")?.includes("raises-exception");
+}
+
+function told(cell) {
+  const where = `cell [${cell.model.executionCount ?? " "}], which raises ${errorOf(cell).ename}`;
+  return `Stopped at ${where}: mend it, or run the cells behind it yourself.`;
+}
+
 function attach(panel, commands) {
   const notebook = panel.content;
   const live = new Set();
 
+  // Cell after cell, so that the outputs behind one that raises stay; resolves to the cell that raised, if there is one.
   async function runUpTo(node) {
-    const place = notebook.widgets.findIndex((cell) => cell.node.contains(node));
-    notebook.activeCellIndex = place;
-    await commands.execute("notebook:run-all-above");
-    notebook.activeCellIndex = place;
-    await commands.execute("notebook:run-cell");
+    const last = notebook.widgets.findIndex((cell) => cell.node.contains(node));
+    for (let place = 0; place <= last; place += 1) {
+      const cell = notebook.widgets[place];
+      if (cell.model.type !== "code") continue;
+      notebook.activeCellIndex = place;
+      await commands.execute("notebook:run-cell");
+      if (raised(cell)) return cell;
+    }
+    return null;
   }
 
   function advise(renderer) {
@@ -27,8 +43,14 @@ function attach(panel, commands) {
     advice.className = "cudalab-no-kernel";
     const button = document.createElement("button");
     button.textContent = LABEL;
-    button.addEventListener("click", () => runUpTo(renderer.node));
-    advice.append(ADVICE, button);
+    const stopped = document.createElement("span");
+    stopped.setAttribute("role", "status");
+    button.addEventListener("click", async () => {
+      stopped.textContent = "";
+      const cell = await runUpTo(renderer.node);
+      if (cell) stopped.textContent = told(cell);
+    });
+    advice.append(ADVICE, button, stopped);
     if (renderer.widgets.length) {
       renderer.widgets.forEach((view) => view.hide()); // disposing of a view would take it out of the notebook
     } else {
