@@ -5,12 +5,10 @@ constants in this file. Every structure is a ``ctypes.Structure``, from which th
 
 Addresses
     A global-memory pointer is the address of the byte in this process, inside the *arena* that ``machine.memory``
-    reserves. Shared and local memory have windows at low generic addresses, where the arena never lies (nor the host's
-    memory, but for the heap of a Python that is no position-independent executable: such memory cannot be registered,
-    and a kernel that is handed it is told what it is where it goes beyond its shared memory); behind that of the
-    block's shared memory are those of the blocks of its cluster, by rank. Within ``.shared`` and ``.local`` PTX
-    addresses are offsets. Addresses of device functions are numbers in a place of their own, ``FUNCTION_WINDOW``, where
-    no memory is. Kernel parameters whose address is taken are read through ``PARAM_WINDOW``.
+    reserves. Shared and local memory have windows at low generic addresses, where neither the arena lies nor memory
+    of the host that can be registered; behind that of the block's shared memory are those of the blocks of its
+    cluster, by rank. Within ``.shared`` and ``.local`` PTX addresses are offsets. Addresses of device functions lie in
+    ``FUNCTION_WINDOW``, where no memory is; kernel parameters whose address is taken in ``PARAM_WINDOW``.
 
 Shadow
     One ``uint16`` per 256-byte granule of the arena: how many bytes of the granule, from its start, belong to a live
@@ -195,8 +193,7 @@ class Undo(ctypes.Structure):
 
 
 class Buffer(ctypes.Structure):
-    """A buffer that generated code appends to. When full, ``drain(context, buffer)`` is called
-    (a ctypes callback; null: further entries are only counted in ``lost``)."""
+    """Generated code appends to it. When full it calls ``drain(context, buffer)`` (null: ``lost`` counts the rest)."""
 
     _fields_ = [
         ("data", ctypes.c_uint64),
@@ -438,11 +435,8 @@ class SkippedAccess(ctypes.Structure):
 
 
 class Context(ctypes.Structure):
-    """Everything one worker needs to run blocks of one launch.
-
-    ``int32 run(Context *, uint64 first_block, uint64 end_block)`` runs blocks in linear order
-    (through ``block_order`` when it is set) and returns a ``Status``.
-    """
+    """Everything one worker needs to run blocks of one launch. ``int32 run(Context *, uint64 first_block, uint64
+    end_block)`` runs blocks in linear order (through ``block_order`` when it is set) and returns a ``Status``."""
 
     _fields_ = [
         ("arena", ctypes.c_uint64),  # base address

@@ -11,7 +11,7 @@ import numpy as np
 from cuda.bindings.runtime import cudaError_t
 
 from cudalab.checks.bench import Known, Stop
-from cudalab.checks.chapter_03 import expect_current, expect_device, keep_error, three_devices
+from cudalab.checks.chapter_03.devices import expect_current, expect_device, keep_error, three_devices
 from cudalab.checks.exercise import Exercise
 from cudalab.checks.streams import StreamBench, Trial
 from cudalab.sim.device.error import CudaError

@@ -142,13 +142,7 @@ class KernelOperation(Operation):
     def run(self) -> None:
         work = self.work
         plain = work.is_short and self.prerequisite is None and self.graphs is None
-        if plain and work.surroundings.workers == 1 and not self.wants_footprint():
-            with self._reached():
-                outcome = execute_at_once(self.launch, work.surroundings, self.start)
-            if outcome.fault is not None:
-                self._check(outcome)
-            return
-        self._check(self._execute())
+        self._check(self._execute(at_once=plain and work.surroundings.workers == 1 and not self.wants_footprint()))
 
     def run_held(self) -> Callable[[], None]:
         if self.visible_at_once or self._waits_for_kernel:
@@ -180,8 +174,17 @@ class KernelOperation(Operation):
         return self.host_visible() + [entry for entry in ranges if entry in self._memory.ranges]
 
     def _execute(
-        self, *, hold_stores: bool = False, resumable: bool = False, published: Sequence[Range] = ()
+        self,
+        *,
+        at_once: bool = False,
+        hold_stores: bool = False,
+        resumable: bool = False,
+        published: Sequence[Range] = (),
     ) -> Outcome:
+        """Run its blocks; ``at_once``: in this thread, without anything else that an execution can be asked for."""
+        if at_once:
+            with self._reached():
+                return execute_at_once(self.launch, self.work.surroundings, self.start)
         with self._reached():
             outcome = execute(
                 self.launch,

@@ -1,7 +1,7 @@
 """The modelled time of a launch, from what it did and from sampled blocks.
 
 A few blocks of the grid are run as traced code, and memory is restored afterwards. Their counters, scaled to the grid,
-give the demand of the launch on each resource; ``cost.py`` turns that into time.
+give the launch's demand on each resource; ``cost.py`` turns that into time.
 
 How often each block ran its loops is not sampled: the launch itself counts it (``machine/launch/block_work.py``). Where
 blocks differ, light and heavy ones are traced, the others count as mixtures of them, and SMs share the blocks one by
@@ -284,11 +284,8 @@ def _average_visits(strata: Strata, positions: Sequence[int], weights: np.ndarra
 
 
 def workload(launch: Launch, code: TimedCode, counts: Counts) -> Workload:
-    """The demand of a launch on the device, from sampled counters.
-
-    Blocks that access the same bytes hit the L2: no launch moves more distinct bytes than the allocations of its
-    parameters have.
-    """
+    """The demand of a launch on the device, from sampled counters. Blocks that access the same bytes hit the L2: no
+    launch moves more distinct bytes than the allocations of its parameters have."""
     kernel = launch.kernel.kernel
     loads, stores, atomics = counts.global_loads, counts.global_stores, counts.global_atomics
     kinds = mix(code, counts.visits)

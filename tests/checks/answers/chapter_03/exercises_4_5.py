@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cudalab.checks.chapter_03 import CALLS, TAKEN
+from cudalab.checks.chapter_03.errors import CALLS, TAKEN
 from tests.checks.answers.answer import Right, Wrong, table
 
 # --- 03.4 ---
@@ -43,7 +43,7 @@ def codes(calls):
 _ORACLE = """
 import importlib
 def codes(calls):
-    return importlib.import_module("cudalab.checks.chapter_03")._made(calls)
+    return importlib.import_module("cudalab.checks.chapter_03.errors")._made(calls)
 """
 _ELSEWHERE = f"""
 from cudalab.sim.device.current import set_current_device
