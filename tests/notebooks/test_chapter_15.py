@@ -62,10 +62,10 @@ SENTENCES = [
     ),
     Sentence(
         "s3-count",
-        "the launch of a graph of 100 kernels takes the host about 3 µs, less than one launch of a kernel from Python",
+        "the launch of a graph of 100 kernels takes the host 3 to 7 µs, by the host; that is less than one launch",
         "cost",
         lambda run: (
-            2 < run.after("1 graph     : the calls take") < min(4, run.after("100 launches: the calls take") / 100)
+            2 < run.after("1 graph     : the calls take") < min(7, run.after("100 launches: the calls take") / 100)
         ),
     ),
 ]
