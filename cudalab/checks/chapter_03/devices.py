@@ -54,7 +54,7 @@ def three_devices(
     differing = {number: {"totalGlobalMem": memory << number} for number in (1, 2)}
     text = f"needed is {needed:g} times the memory of device 0"
     if prohibited is not None:
-        differing[prohibited]["computeMode"] = cudaComputeMode.cudaComputeModeProhibited
+        differing[prohibited]["computeMode"] = int(cudaComputeMode.cudaComputeModeProhibited)
         text += f"; device {prohibited} cannot be set up"
     return bench.case(text, profile=replace(machine, devices=3, differing=differing))
 

@@ -77,7 +77,7 @@ GROUPS: tuple[Group, ...] = (
     Group(("atomic_address",), ("pile spread 1", "pile spread 2")),
     Group(("atomic_float",), ("float pile spread 1", "float pile spread 2", "float pile spread 8")),
     Group(("atomic_latency",), ("fetch one thread",)),
-    Group(("dram_bandwidth", "dram_mix"), ("read4 1 GB", "write4 1 GB", "copy4 256 threads", "copy4 512 threads")),
+    Group(("dram_bandwidth", "dram_mix"), ("sweep 256 MB", "sweep4 8 x 256", "copy4 256 threads", "copy4 512 threads")),
     Group(("dram_read_line", "dram_read_pair"), ("read apart 16", "read apart 32", "read apart 64")),
     Group(("dram_write_line", "dram_write_pair"), ("write apart 16", "write apart 32", "write apart 64")),
     Group(("sm_port",), ("copy4 [1-8] MB", "copy4 16 MB", "sweep 16 MB", "sweep 24 MB", "copy? 215 KB shared")),
