@@ -63,7 +63,7 @@ def _copies(sms: int) -> list[Microbenchmark]:
         arguments = (small, _OUT, ("i", 1024), ("i", 128), ("i", MB - 1))
         found.append(_together(name, f"async_chain{width}", 1, 1, *arguments))
         name = f"async read {width}"
-        found.append(_together(f"{name} L2", f"async_read{width}", sms, 256, Buffer("a", 32 * MB), _OUT, ("i", 8)))
+        found.append(_together(f"{name} L2", f"async_read{width}", sms, 256, Buffer("a", 36 * MB), _OUT, ("i", 8)))
         found.append(_together(f"{name} L2 8 blocks", f"async_read{width}", 8 * sms, 256, large, _OUT, ("i", 1)))
         rounds = 256 * MB // (8 * 256 * width * 8 * sms)
         found.append(_together(f"{name} DRAM", f"async_read{width}", 8 * sms, 256, large, _OUT, ("i", rounds)))
