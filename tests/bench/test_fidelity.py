@@ -144,7 +144,7 @@ def test_experiments_for_which_there_are_no_devices_end_with_a_sentence(capsys):
     ("name", "within", "left_out"),
     [
         ("calls behind a kernel, host time: events", 0.28, ()),
-        ("calls on an idle device, host time: blocking", 0.18, ("array.sum().item()",)),
+        ("calls on an idle device, host time: blocking", 0.17, ("array.sum().item()",)),
         ("calls: launches with attributes, host time", 0.20, ()),
         ("short copies and memsets between events", 0.14, ()),
         ("starts: empty kernels by number of blocks and size of the cluster", 0.05, ()),

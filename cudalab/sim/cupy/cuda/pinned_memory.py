@@ -182,18 +182,19 @@ def _malloc(size: int) -> PinnedMemoryPointer:
 
 
 _allocator: list[Callable[[int], PinnedMemoryPointer]] = [_malloc]
-_in_flight: list[tuple[Any, Any]] = []
+_in_flight: list[tuple[Any, Any, Any]] = []
+"""Of each copy that may still run: its event, the memory that it reads, and the epoch of both."""
 
 
 def keep_until(event: Any, memory: Any) -> None:
     """Keep ``memory`` until ``event`` is done; looked at when the next memory is taken."""
     release_done()
-    _in_flight.append((event, memory))
+    _in_flight.append((event, memory, epoch()))
 
 
 def release_done() -> None:
-    """Let go what :func:`keep_until` kept and is done."""
-    while _in_flight and _in_flight[0][0].done:
+    """Let go what :func:`keep_until` kept and is done, or ended with a reset."""
+    while _in_flight and (_in_flight[0][2] != epoch() or _in_flight[0][0].done):
         del _in_flight[0]
 
 
