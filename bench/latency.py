@@ -97,12 +97,12 @@ def groups_cell(repeats: int, thinking: float = 5.0) -> list[float]:
     return [float(line) for line in done.stdout.split()]
 
 
-def chapter_first_result(kernel_name: str = "python3") -> float:
+def chapter_first_result() -> float:
     """Milliseconds from starting a Jupyter kernel to the first launch's result printed."""
     from jupyter_client.manager import start_new_kernel
 
     start = time.perf_counter()
-    manager, client = start_new_kernel(kernel_name=kernel_name)
+    manager, client = start_new_kernel(kernel_name="python3")
     try:
         reply = client.execute_interactive(FIRST, timeout=60, output_hook=lambda message: None)
         if reply["content"]["status"] != "ok":

@@ -166,13 +166,13 @@ def by_topic(comparison: Comparison) -> str:
     return "\n".join(lines)
 
 
-def wrong_pairs(comparison: Comparison, half: Side | None = None) -> str:
+def wrong_pairs(comparison: Comparison) -> str:
     """Every pair in the wrong order that differs visibly, as Markdown."""
     lines = [
         "| experiment | half | faster on the GPU | slower | differ by | settled by its runs |",
         "| --- | --- | --- | --- | ---: | --- |",
     ]
-    for pair in comparison.pairs(VISIBLE, half):
+    for pair in comparison.pairs(VISIBLE):
         if not pair.right:
             cells = (pair.experiment, side(pair.experiment), pair.faster, pair.slower, f"{pair.difference:.0%}")
             lines.append(f"| {' | '.join(cells)} | {'yes' if pair.settled else 'no'} |")

@@ -181,8 +181,8 @@ def runs_simulated(cell: Any) -> bool:
     return bool(cell.cell_type == "code" and cell.source.startswith("%%isolated sim"))
 
 
-def breaches(path: Path, *, recorded: bool = True) -> Iterator[Breach]:
-    """Every rule that the notebook breaks. ``recorded`` False leaves out the rules about stored outputs."""
+def breaches(path: Path) -> Iterator[Breach]:
+    """Every rule that the notebook breaks."""
     text = path.read_text(encoding="utf-8")
     notebook = read(path)
     if text != canonical(notebook):
@@ -202,7 +202,7 @@ def breaches(path: Path, *, recorded: bool = True) -> Iterator[Breach]:
     for cell in notebook.cells:
         for rule in _cell_rules(cell):
             yield Breach(path.name, cell.id, rule)
-        if cell.cell_type == "code" and recorded:
+        if cell.cell_type == "code":
             simulated = chapter in AWAITING_GPU or runs_simulated(cell)
             for rule in _record_rules(cell, hashes.get(cell.id), simulated=simulated):
                 yield Breach(path.name, cell.id, rule)

@@ -87,11 +87,11 @@ def coordinate(value: float) -> str:
     return text[:-2] if text.endswith(".0") else text
 
 
-def shorten(text: str, width: float, size: float = 11, bold: bool = False) -> str:
+def shorten(text: str, width: float, size: float = 11) -> str:
     """``text``, or as much of its beginning as fits into ``width`` pixels."""
-    if text_width(text, size, bold) <= width:
+    if text_width(text, size) <= width:
         return text
-    while text and text_width(text + "…", size, bold) > width:
+    while text and text_width(text + "…", size) > width:
         text = text[:-1]
     return text + "…"
 

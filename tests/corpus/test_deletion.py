@@ -15,7 +15,6 @@ ALL = {deletion.key: deletion for deletion in deletions()}
 SLICE = 8
 QUICK = ("elementwise", "indexing", "reductions", "scans", "stencils", "sorting", "summaries", "warps")
 AWKWARD = [form for entry in load_corpus().values() for form in entry.forms()[1:]]
-SECONDS_EACH = 60
 
 
 def sampled() -> list[Deletion]:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from cudalab.grading.worker.shared_memory import SharedMemory, Witness
     from cudalab.sim.device.device import Device
 
-_MOST_FUNCTIONS = 1 << 16
 CAPACITY = 1 << 30
 """Bytes of the graded device that can be in use at once, on every machine alike."""
 MOST_PROGRAMS = 32

@@ -26,11 +26,11 @@ def adjacency(d):
     return full
 
 
-def hops(d, source=0):
+def hops(d):
     """Levels by repeated products with the adjacency matrix."""
     full, level = adjacency(d), np.full(V, -1, i32)
     reached = np.zeros(V, bool)
-    reached[source] = True
+    reached[0] = True
     for step in range(V):
         level[reached & (level < 0)] = step
         reached |= full[reached].any(0)

@@ -19,8 +19,6 @@ from cudalab.sim.cupy._core.creation import asarray
 from cudalab.sim.cupy._core.manipulation import as_views, described
 from cudalab.sim.cupy._core.operation import Operand, Work, enqueue
 
-_BASIC = (slice, type(None), type(Ellipsis))
-
 
 def getitem(a: ndarray, key: Any) -> ndarray:
     """``a[key]``."""

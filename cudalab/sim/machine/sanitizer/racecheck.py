@@ -219,17 +219,18 @@ def _race(
     )
 
 
+_MOST_UNITS = 8 << 20
+"""Kept of one kernel."""
+
+
 class InterBlockRaces:
     """Races between blocks: what each block touched in global memory, collected over a launch.
 
-    Args:
-        kernel: the kernel.
-        most: units that are kept; beyond it the check ends, and ``complete`` is False.
+    Beyond ``_MOST_UNITS`` units the check ends, and ``complete`` is False.
     """
 
-    def __init__(self, kernel: Kernel, most: int = 8 << 20) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._most = most
         self._parts: list[np.ndarray] = []
         self._size = 0
         self.complete = True
@@ -255,7 +256,7 @@ class InterBlockRaces:
         part["kind"], part["site"], part["thread"] = batch.kind[record], batch.site[record], batch.thread[record]
         self._parts.append(part)
         self._size += len(part)
-        self.complete = self._size <= self._most
+        self.complete = self._size <= _MOST_UNITS
 
     def races(self) -> list[Race]:
         """Races between blocks seen so far."""

@@ -138,7 +138,6 @@ class Tracer:
         launch: what is launched.
         records: most records kept of one block; further ones are counted only.
         seed: shuffle the order of threads by it.
-        prepare: called with the context before each block, to set it up further.
         variant: ``traced``, or ``sanitize_trace``, which goes on after an access that is not allowed.
     """
 
@@ -148,7 +147,6 @@ class Tracer:
         *,
         records: int = 1 << 20,
         seed: int | None = None,
-        prepare: Callable[[Context], None] | None = None,
         variant: str = "traced",
     ) -> None:
         kernel = launch.kernel
@@ -161,7 +159,6 @@ class Tracer:
         """What code that skips accesses notes; from the first run on."""
         self._space = workspaces.borrow()
         self._undo = UndoLog(kernel.module.memory, heap=True)
-        self._prepare = prepare
         self._quiet = host_watch.paused()
         self._buffer = _borrow_buffer(records)
         self._records = records
@@ -378,8 +375,6 @@ class Tracer:
                 self.shadow = shadow_cells_of(kernel.module.memory).attach(kernel, space)
                 self.shadow.follow_values(kernel, registers=True, side_by_side=side_by_side)
             self.shadow.resume()
-        if self._prepare is not None:
-            self._prepare(context)
 
     def _make_room(self, records: int) -> None:
         """Have room for so many records; those of earlier runs are gone."""

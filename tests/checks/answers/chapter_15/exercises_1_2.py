@@ -123,7 +123,6 @@ def process(frames, results, x, y, work, stream):
 # --- 15.2 ---
 
 _LONGEST = "nodes on the longest path, for each that is needed"
-_NODES = "nodes, for each that is needed"
 _AFTER = "            after = [last[k] for k in (i, i + step) if k in last]\n"
 
 ANSWERS_15_2 = table(

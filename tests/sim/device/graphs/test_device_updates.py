@@ -54,8 +54,8 @@ class Updates:
         self.device.graph_add_dependencies(self.graph, [updates], [adds])
         return self.device.graph_instantiate(self.graph)
 
-    def sum_after(self, executable: int, stream: int = 0) -> int:
-        self.device.graph_launch(executable, stream)
+    def sum_after(self, executable: int) -> int:
+        self.device.graph_launch(executable, 0)
         self.device.synchronize()
         (found,) = struct.unpack("i", bytes(self.device.view(self.x, 4)))
         return found

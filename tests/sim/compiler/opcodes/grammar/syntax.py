@@ -106,7 +106,6 @@ LOGIC = _chapter(
     ("prmt.b32[.f4e|b4e|rc8|ecl|ecr|rc16]", "r, r, r, r"),
 )
 
-_SHORT = "f16|bf16"
 _EIGHT = "e4m3x2|e5m2x2"
 _NARROW = "e2m1x2|e2m3x2|e3m2x2|ue8m0x2"
 _WHOLE = "u8|s8|u16|s16|u32|s32|u64|s64"
