@@ -137,55 +137,10 @@ class Copy(Work[CopyOperation], Struct, eq=False):
         return self.bytes_touched
 
 
-class Memset(Work[Operation], Struct, frozen=True, eq=False):
-    """Set every element of a region to one value."""
+class _Write(Work[Operation], Struct, frozen=True, eq=False):
+    """Values that come with the command go to a region."""
 
     kind = "memset"
-    engine = "sm"
-    name = "memset"
-
-    memory: Memory
-    region: CopyRegion
-    element: np.ndarray
-    duration: int
-
-    separator = "memset"
-
-    @property
-    def bytes(self) -> int:
-        return self.region.bytes
-
-    @property
-    def device_bytes(self) -> int:
-        return self.region.bytes
-
-    def pass_l2(self, l2: L2Cache) -> None:
-        l2.sweep((), self.region.ranges())
-
-    def begin(self, operation: Operation) -> int:
-        return self.duration
-
-    def run(self, operation: Operation) -> None:
-        self.region.fill(self.memory, self.element)
-
-    def run_held(self, operation: Operation) -> Callable[[], None]:
-        return operation.run
-
-    def writes(self) -> Reach:
-        return self.region.ranges()
-
-    def touched(self) -> Touched:
-        return Touched((), (self.region.strided_range(),))
-
-
-_WRITE_NS = 1000
-
-
-class ValueWrite(Work[Operation], Struct, frozen=True, eq=False):
-    """``cuStreamWriteValue32``: one value, written in stream order without a kernel."""
-
-    kind = "memset"
-    name = "write value"
 
     memory: Memory
     region: CopyRegion
@@ -201,6 +156,42 @@ class ValueWrite(Work[Operation], Struct, frozen=True, eq=False):
     def device_bytes(self) -> int:
         return self.region.bytes
 
+    def run_held(self, operation: Operation) -> Callable[[], None]:
+        return operation.run
+
+    def writes(self) -> Reach:
+        return self.region.ranges()
+
+
+class Memset(_Write, frozen=True, eq=False):
+    """Set every element of a region to one value."""
+
+    engine = "sm"
+    name = "memset"
+
+    duration: int
+
+    def pass_l2(self, l2: L2Cache) -> None:
+        l2.sweep((), self.region.ranges())
+
+    def begin(self, operation: Operation) -> int:
+        return self.duration
+
+    def run(self, operation: Operation) -> None:
+        self.region.fill(self.memory, self.value)
+
+    def touched(self) -> Touched:
+        return Touched((), (self.region.strided_range(),))
+
+
+_WRITE_NS = 1000
+
+
+class ValueWrite(_Write, frozen=True, eq=False):
+    """``cuStreamWriteValue32``: one value, written in stream order without a kernel."""
+
+    name = "write value"
+
     def begin(self, operation: Operation) -> int:
         return _WRITE_NS
 
@@ -209,12 +200,6 @@ class ValueWrite(Work[Operation], Struct, frozen=True, eq=False):
             self.region.fill(self.memory, self.value)
         else:
             host_address.write(self.region.address, self.value)
-
-    def run_held(self, operation: Operation) -> Callable[[], None]:
-        return operation.run
-
-    def writes(self) -> Reach:
-        return self.region.ranges()
 
     def touched(self) -> Touched:
         """Others may look at the value meanwhile, as at one that an atomic changes."""
