@@ -9,6 +9,7 @@ import pytest
 
 from cudalab.analysis.sanitize import Report, sanitize
 from cudalab.sim import cupy as cp
+from tests.sim.machine.counters.counter_programs import REDUCE
 
 
 def kernel(code: str, name: str = "k", **options) -> cp.RawKernel:
@@ -167,20 +168,6 @@ def test_a_missing_barrier() -> None:
     report = sanitize(kernel(code), 4, 256, (a, b))
     assert rules(report) == [("race", line_of(code))]
     assert "__shared__" in report.findings[0].headline
-
-
-REDUCE = """
-extern "C" __global__ void k(const float* a, float* sums) {
-    __shared__ float s[256];
-    int t = threadIdx.x;
-    s[t] = a[blockIdx.x * 256 + t];
-    __syncthreads();
-    for (int d = 128; d > 0; d >>= 1) {
-        if (t < d) s[t] += s[t + d];
-        __syncthreads();
-    }
-    if (t == 0) sums[blockIdx.x] = s[0];
-}"""
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,22 @@ class Array:
         whole = dtype.kind == "i"
         return (random.integers(0, self.most, self.count) if whole else random.random(self.count)).astype(dtype)
 
+    def on_device(self, cp: Any, random: np.random.Generator) -> Any:
+        """The array in memory of CuPy ``cp``; a pointer where it was freed."""
+        values = self.values(random)
+        if self.fill == "none":
+            return cp.empty(self.count, self.dtype)
+        if self.fill == "freed":
+            pointer = cp.cuda.runtime.malloc(values.nbytes)
+            cp.cuda.runtime.free(pointer)
+            return np.uint64(pointer)
+        return cp.asarray(values)
+
+
+def _number(given: float) -> Any:
+    """As the kernel takes it; 0 is a null pointer."""
+    return np.float32(given) if isinstance(given, float) else np.int32(given) if given else np.uint64(0)
+
 
 @dataclass(frozen=True)
 class Planted:
@@ -49,6 +66,11 @@ class Planted:
     args: tuple[Array | int | float, ...]
     shared: int = 0
     cooperative: bool = False
+
+    def arguments(self, cp: Any) -> tuple[Any, ...]:
+        """The launch's arguments, anew."""
+        random = np.random.default_rng(sum(map(ord, self.name)))
+        return tuple(given.on_device(cp, random) if isinstance(given, Array) else _number(given) for given in self.args)
 
     @property
     def wrong(self) -> str:

@@ -5,43 +5,24 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
 import pytest
 
 import cudalab
-from cudalab import cp, cudart
+from cudalab import cp
 from tests import slices
 from tests.planted.bugs import BUGS
-from tests.planted.planted import Array, Planted
+from tests.planted.planted import Planted
 from tests.planted.record import DATA, found
 
 LEAST = 60
 
 
-def arguments(bug: Planted) -> tuple[object, ...]:
-    """The launch's arguments, anew."""
-    random = np.random.default_rng(sum(map(ord, bug.name)))
-    return tuple(_argument(given, random) for given in bug.args)
-
-
-def _argument(given: Array | int | float, random: np.random.Generator) -> object:
-    if not isinstance(given, Array):
-        return np.float32(given) if isinstance(given, float) else np.int32(given) if given else np.uint64(0)
-    values = given.values(random)
-    if given.fill == "none":
-        return cp.empty(given.count, given.dtype)
-    array = cp.asarray(values)
-    if given.fill == "freed":
-        _, pointer = cudart.cudaMalloc(array.nbytes)
-        cudart.cudaFree(pointer)
-        return np.uint64(int(pointer))
-    return array
-
-
 def report(bug: Planted, source: str, seed: int | None = None) -> Any:
     """What the sanitizer says of one of the two programs."""
     kernel = cp.RawKernel(source, "k", ("-std=c++17",), enable_cooperative_groups=bug.cooperative)
-    return cudalab.sanitize(kernel, bug.grid, bug.block, arguments(bug), shared=bug.shared, seed=seed, time_limit=1.0)
+    return cudalab.sanitize(
+        kernel, bug.grid, bug.block, bug.arguments(cp), shared=bug.shared, seed=seed, time_limit=1.0
+    )
 
 
 def test_there_are_enough_of_every_class() -> None:
