@@ -241,8 +241,7 @@ def test_what_copies_read_is_let_go_by_a_reset() -> None:
         cp.asarray(values)
         return cudalab.clock() - before
 
-    microseconds()  # takes the memory
-    before = microseconds()
+    before = min(microseconds() for _ in range(4))  # the first takes memory and lets go what earlier tests left
     sim_device.reset()
     microseconds()
     assert [microseconds() for _ in range(3)] == pytest.approx([before] * 3)
